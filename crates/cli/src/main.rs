@@ -1,0 +1,3 @@
+//! The `plumb` command.
+
+fn main() {}

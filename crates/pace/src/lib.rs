@@ -1,0 +1,1 @@
+//! Placeholder, replaced by the first commit of this crate.

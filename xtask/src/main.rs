@@ -1,0 +1,3 @@
+//! House chores as a program: `cargo xtask tidy`.
+
+fn main() {}
