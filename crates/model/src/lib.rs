@@ -1,1 +1,26 @@
-//! Placeholder, replaced by the first commit of this crate.
+//! The words of Plumbline as types: quantities, metrics, measurements, claims, plans, slots, verdicts, events.
+//!
+//! This crate knows no I/O, no clock and no file format, so that every other crate can share it and none is
+//! tied to another through it. Types derive `serde` because they travel between processes; the form that they
+//! take on disk is `store`'s own business.
+
+pub mod claim;
+pub mod event;
+pub mod histogram;
+pub mod measurement;
+pub mod metric;
+pub mod name;
+pub mod plan;
+pub mod quantity;
+pub mod slot;
+pub mod verdict;
+
+pub use claim::{Claim, Operand, Relation, Term};
+pub use event::Event;
+pub use histogram::Histogram;
+pub use measurement::{LoadHealth, Measurement, Reading};
+pub use metric::{Better, Kind, Metric, MetricInfo, Statistic};
+pub use plan::{Blocks, Cell, Plan, PlannedVariant, Variant};
+pub use quantity::{ByteRate, Bytes, Percent, Quantity, Rate, Span, Unit};
+pub use slot::{CpuCost, Evidence, Noise, Slot, SlotOutcome, SlotResult};
+pub use verdict::{ClaimVerdict, Comparison, Verdict};

@@ -1,0 +1,411 @@
+//! Claims: statements about metrics, written before the run, read into a typed form.
+//!
+//! ```text
+//! <variant>.<metric>[.<statistic>]  >= | <= | > | <   [<factor> *] (<variant>.<metric>[.<statistic>] | <quantity>)
+//! <variant>.<metric>[.<statistic>]  ==                [<factor> *] (…) within <percent>
+//! <variant>.<rate metric>           <= | <            <quantity> [within <percent>]
+//! ```
+//!
+//! The last form is a cap: it speaks of every one-second window and not of a mean. A claim is resolved against the
+//! experiment's variants and the data path's metrics while it is read, so that a claim that exists is a claim that
+//! can be judged; every error knows the offending part of the text.
+
+use serde::{Deserialize, Serialize};
+
+use crate::metric::{Kind, MetricInfo, Statistic};
+use crate::name::suggestion;
+use crate::quantity::{Dimension, Quantity};
+
+/// One side of a claim: a metric of a variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Term {
+    /// The variant's name.
+    pub variant: String,
+    /// The metric's name.
+    pub metric: String,
+    /// The statistic, for trends.
+    pub statistic: Option<Statistic>,
+}
+
+impl std::fmt::Display for Term {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}.{}", self.variant, self.metric)?;
+        match self.statistic {
+            Some(statistic) => write!(formatter, ".{}", statistic.name()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How the left side is said to relate to the right one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relation {
+    /// `>=`
+    AtLeast,
+    /// `>`
+    Above,
+    /// `<=`
+    AtMost,
+    /// `<`
+    Below,
+    /// `== … within p%`, the tolerance as a share of one.
+    EqualWithin(f64),
+}
+
+/// The right side of a claim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operand {
+    /// A factor times a metric of a variant.
+    Term {
+        /// The factor θ.
+        factor: f64,
+        /// The metric.
+        term: Term,
+    },
+    /// A fixed value in the left metric's unit.
+    Value(f64),
+    /// A cap on every one-second window, in the left metric's unit, with a tolerance as a share of one.
+    Cap {
+        /// The cap.
+        value: f64,
+        /// By how much a window may be above it.
+        tolerance: f64,
+    },
+}
+
+/// A statement about metrics.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// As it was written.
+    pub text: String,
+    /// The left side.
+    pub left: Term,
+    /// The relation.
+    pub relation: Relation,
+    /// The right side.
+    pub right: Operand,
+}
+
+impl Claim {
+    /// Every variant that the claim speaks of.
+    #[must_use]
+    pub fn variants(&self) -> Vec<&str> {
+        match &self.right {
+            Operand::Term { term, .. } => vec![&self.left.variant, &term.variant],
+            Operand::Value(_) | Operand::Cap { .. } => vec![&self.left.variant],
+        }
+    }
+}
+
+/// Why a text is not a claim, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ClaimError {
+    /// What is wrong, and what would be right.
+    pub message: String,
+    /// Byte offset of the offending part in the claim's text.
+    pub offset: usize,
+    /// Its length in bytes, at least 1.
+    pub length: usize,
+}
+
+/// What names in a claim may refer to.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// The experiment's variants.
+    pub variants: &'a [String],
+    /// The data path's metrics.
+    pub metrics: &'a [MetricInfo],
+}
+
+/// A word of the text with its place.
+#[derive(Debug, Clone, Copy)]
+struct Piece<'t> {
+    text: &'t str,
+    offset: usize,
+}
+
+impl<'t> Piece<'t> {
+    fn trimmed(self) -> Self {
+        let lead = self.text.len() - self.text.trim_start().len();
+        Self { text: self.text.trim(), offset: self.offset + lead }
+    }
+
+    fn part(self, from: usize, to: usize) -> Self {
+        Self { text: &self.text[from..to], offset: self.offset + from }
+    }
+
+    fn error(self, message: impl Into<String>) -> ClaimError {
+        ClaimError { message: message.into(), offset: self.offset, length: self.text.len().max(1) }
+    }
+}
+
+const RELATIONS: [&str; 5] = [">=", "<=", "==", ">", "<"];
+
+impl Scope<'_> {
+    /// Reads one claim.
+    ///
+    /// # Errors
+    /// When the text is not of the grammar, or names a variant, a metric or a statistic that there is not.
+    pub fn read(self, text: &str) -> Result<Claim, ClaimError> {
+        let whole = Piece { text, offset: 0 }.trimmed();
+        let (at, symbol) = find_relation(whole)?;
+        let left_piece = whole.part(0, at).trimmed();
+        let right_piece = whole.part(at + symbol.len(), whole.text.len()).trimmed();
+        let (left, metric) = self.term(left_piece)?;
+        let (right_piece, within) = split_within(right_piece)?;
+        let symbol_piece = whole.part(at, at + symbol.len());
+        let relation = relation(symbol_piece, within)?;
+        let right = self.operand(right_piece, &left, metric, relation, within)?;
+        if within.is_some() && matches!(right, Operand::Term { .. } | Operand::Value(_)) {
+            let Relation::EqualWithin(_) = relation else {
+                return Err(symbol_piece
+                    .error("`within` goes with `==`, or with a cap on a rate (`<= 500 IOPS within 1%`)"));
+            };
+        }
+        Ok(Claim { text: text.trim().to_owned(), left, relation, right })
+    }
+
+    fn term<'s>(&'s self, piece: Piece<'_>) -> Result<(Term, &'s MetricInfo), ClaimError> {
+        if piece.text.is_empty() {
+            return Err(piece.error("a term `<variant>.<metric>` is missing here"));
+        }
+        let Some(dot) = piece.text.find('.') else {
+            return Err(piece.error(format!(
+                "`{}` is no term; a term is `<variant>.<metric>`, such as `{}.{}`",
+                piece.text,
+                self.variants.first().map_or("software", String::as_str),
+                self.metrics.first().map_or("http_reqs", |metric| metric.name.as_str()),
+            )));
+        };
+        let variant = piece.part(0, dot).trimmed();
+        let rest = piece.part(dot + 1, piece.text.len());
+        if !self.variants.iter().any(|known| known == variant.text) {
+            let hint = suggestion(variant.text, self.variants.iter().map(String::as_str));
+            return Err(variant.error(format!("no variant is named `{}`; {hint}", variant.text)));
+        }
+        let (name, statistic) = match rest.text.find('.') {
+            Some(dot) => (rest.part(0, dot).trimmed(), Some(rest.part(dot + 1, rest.text.len()).trimmed())),
+            None => (rest.trimmed(), None),
+        };
+        let metric = self.metrics.iter().find(|metric| metric.name == name.text).ok_or_else(|| {
+            let hint = suggestion(name.text, self.metrics.iter().map(|metric| metric.name.as_str()));
+            name.error(format!("no metric is named `{}`; {hint}", name.text))
+        })?;
+        let statistic = statistic_of(metric, name, statistic)?;
+        Ok((Term { variant: variant.text.to_owned(), metric: metric.name.clone(), statistic }, metric))
+    }
+
+    fn operand(
+        self,
+        piece: Piece<'_>,
+        left: &Term,
+        metric: &MetricInfo,
+        relation: Relation,
+        within: Option<f64>,
+    ) -> Result<Operand, ClaimError> {
+        if piece.text.is_empty() {
+            return Err(piece.error("a term or a quantity is missing after the relation"));
+        }
+        let (factor, operand) = match piece.text.find('*') {
+            Some(star) => {
+                (factor(piece.part(0, star).trimmed())?, piece.part(star + 1, piece.text.len()).trimmed())
+            }
+            None => (1.0, piece),
+        };
+        if !operand.text.starts_with(|first: char| first.is_ascii_digit() || first == '-' || first == '.') {
+            let (term, other) = self.term(operand)?;
+            if other.unit.dimension() != metric.unit.dimension() {
+                return Err(operand.error(format!(
+                    "`{}` is in {} and `{}` in {}; they cannot be compared",
+                    other.name,
+                    other.unit.symbol(),
+                    metric.name,
+                    metric.unit.symbol()
+                )));
+            }
+            let same_unit = metric.unit.per_base() / other.unit.per_base();
+            return Ok(Operand::Term { factor: factor * same_unit, term });
+        }
+        let value = factor * value_in(operand, metric)?;
+        let upper = matches!(relation, Relation::AtMost | Relation::Below);
+        if upper && metric.kind == Kind::Rate && left.statistic.is_none() {
+            return Ok(Operand::Cap { value, tolerance: within.unwrap_or(0.0) });
+        }
+        Ok(Operand::Value(value))
+    }
+}
+
+fn find_relation(whole: Piece<'_>) -> Result<(usize, &'static str), ClaimError> {
+    let found = whole.text.char_indices().find_map(|(at, _)| {
+        RELATIONS.iter().find(|symbol| whole.text[at..].starts_with(**symbol)).map(|s| (at, *s))
+    });
+    found.ok_or_else(|| match whole.text.find(['=', '≥', '≤', '~']) {
+        Some(at) => {
+            let character = whole.text[at..].chars().next().map_or(1, char::len_utf8);
+            let piece = whole.part(at, at + character);
+            piece.error(format!("`{}` is no relation; known: >=, <=, >, <, ==", piece.text))
+        }
+        None => whole.error("a claim needs a relation: >=, <=, >, < or =="),
+    })
+}
+
+fn split_within(right: Piece<'_>) -> Result<(Piece<'_>, Option<f64>), ClaimError> {
+    let Some(at) = right.text.find(" within ") else { return Ok((right, None)) };
+    let tolerance = right.part(at + " within ".len(), right.text.len()).trimmed();
+    let share = Quantity::parse_as(tolerance.text, Dimension::Share)
+        .map_err(|error| tolerance.error(error.to_string()))?;
+    Ok((right.part(0, at).trimmed(), Some(share.value)))
+}
+
+fn relation(symbol: Piece<'_>, within: Option<f64>) -> Result<Relation, ClaimError> {
+    Ok(match symbol.text {
+        ">=" => Relation::AtLeast,
+        "<=" => Relation::AtMost,
+        ">" => Relation::Above,
+        "<" => Relation::Below,
+        _ => match within {
+            Some(tolerance) if tolerance > 0.0 => Relation::EqualWithin(tolerance),
+            _ => {
+                return Err(symbol.error(
+                    "`==` needs `within <percent>` at the end: no two measurements are exactly equal",
+                ));
+            }
+        },
+    })
+}
+
+fn factor(piece: Piece<'_>) -> Result<f64, ClaimError> {
+    match piece.text.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(factor),
+        _ => Err(piece.error(format!("`{}` is no factor; a number above 0 is due before `*`", piece.text))),
+    }
+}
+
+fn statistic_of(
+    metric: &MetricInfo,
+    name: Piece<'_>,
+    statistic: Option<Piece<'_>>,
+) -> Result<Option<Statistic>, ClaimError> {
+    let names = || Statistic::ALL.iter().map(|statistic| statistic.name());
+    match (metric.kind, statistic) {
+        (Kind::Trend, None) => Err(name.error(format!(
+            "`{}` is a distribution; say which statistic, such as `{}.p95` ({})",
+            metric.name,
+            metric.name,
+            names().collect::<Vec<_>>().join(", ")
+        ))),
+        (Kind::Trend, Some(piece)) => match Statistic::from_name(piece.text) {
+            Some(statistic) => Ok(Some(statistic)),
+            None => Err(piece.error(format!(
+                "no statistic is named `{}`; known: {}",
+                piece.text,
+                names().collect::<Vec<_>>().join(", ")
+            ))),
+        },
+        (_, Some(piece)) => {
+            Err(piece.error(format!("`{}` is one number and has no statistic `{}`", metric.name, piece.text)))
+        }
+        (_, None) => Ok(None),
+    }
+}
+
+fn value_in(piece: Piece<'_>, metric: &MetricInfo) -> Result<f64, ClaimError> {
+    if metric.unit.dimension() == Dimension::Count {
+        return match piece.text.parse::<f64>() {
+            Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+            _ => Err(piece.error(format!("`{}` is a count; a plain number is due here", metric.name))),
+        };
+    }
+    match Quantity::parse_as(piece.text, metric.unit.dimension()) {
+        Ok(quantity) => Ok(quantity.value * metric.unit.per_base()),
+        Err(error) => Err(piece.error(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Better, Unit};
+    use proptest::prelude::*;
+
+    fn scope_data() -> (Vec<String>, Vec<MetricInfo>) {
+        let metric = |name: &str, unit, kind| MetricInfo {
+            name: name.to_owned(),
+            unit,
+            better: Better::Higher,
+            kind,
+            about: String::new(),
+        };
+        (
+            vec!["software".to_owned(), "multi-buffer".to_owned()],
+            vec![
+                metric("http_reqs", Unit::PerSecond, Kind::Rate),
+                metric("http_req_duration", Unit::Milliseconds, Kind::Trend),
+                metric("checks", Unit::Share, Kind::Share),
+                metric("handshakes_resumed", Unit::Count, Kind::Count),
+                metric("cpu_system", Unit::Microseconds, Kind::Gauge),
+            ],
+        )
+    }
+
+    fn read(text: &str) -> Result<Claim, ClaimError> {
+        let (variants, metrics) = scope_data();
+        Scope { variants: &variants, metrics: &metrics }.read(text)
+    }
+
+    #[test]
+    fn the_forms_of_the_grammar_are_read() {
+        let claim = read("multi-buffer.http_reqs >= 1.2 * software.http_reqs").unwrap();
+        assert_eq!(claim.relation, Relation::AtLeast);
+        assert!(matches!(claim.right, Operand::Term { factor, .. } if (factor - 1.2).abs() < 1e-12));
+        let claim = read("multi-buffer.http_req_duration.p99.9<software.http_req_duration.p95").unwrap();
+        assert_eq!(claim.left.statistic, Some(Statistic::P999));
+        assert_eq!(claim.relation, Relation::Below);
+        let claim = read("software.http_req_duration.p95 < 200 ms").unwrap();
+        assert!(matches!(claim.right, Operand::Value(value) if (value - 200.0).abs() < 1e-9));
+        let claim = read("software.http_reqs <= 500 /s within 1%").unwrap();
+        assert_eq!(claim.right, Operand::Cap { value: 500.0, tolerance: 0.01 });
+        let claim = read("software.http_reqs == multi-buffer.http_reqs within 2%").unwrap();
+        assert_eq!(claim.relation, Relation::EqualWithin(0.02));
+        let claim = read("software.checks >= 99.9%").unwrap();
+        assert!(matches!(claim.right, Operand::Value(value) if (value - 0.999).abs() < 1e-12));
+        assert!(matches!(read("software.handshakes_resumed <= 0").unwrap().right, Operand::Value(_)));
+    }
+
+    #[test]
+    fn an_error_points_at_the_offending_part() {
+        let check = |text: &str, part: &str, message: &str| {
+            let error = read(text).unwrap_err();
+            assert_eq!(&text[error.offset..(error.offset + error.length).min(text.len())], part, "{text}");
+            assert!(error.message.contains(message), "{text}: {}", error.message);
+        };
+        check("multibuffer.http_reqs > software.http_reqs", "multibuffer", "did you mean `multi-buffer`?");
+        check("software.http_rqs > 5 /s", "http_rqs", "did you mean `http_reqs`?");
+        check("software.http_req_duration < 5 ms", "http_req_duration", "say which statistic");
+        check("software.http_req_duration.p42 < 5 ms", "p42", "no statistic is named");
+        check("software.http_reqs.p95 > 5 /s", "p95", "has no statistic");
+        check("software.http_reqs > 5 ms", "5 ms", "a rate such as");
+        check("software.http_reqs > 5", "5", "has no unit");
+        check("software.http_reqs = 5 /s", "=", "is no relation");
+        check("software.http_reqs == 5 /s", "==", "needs `within");
+        check("software.http_reqs", "software.http_reqs", "needs a relation");
+        check("software.http_reqs > x * software.http_reqs", "x", "is no factor");
+        check("software.http_reqs > software.checks", "software.checks", "cannot be compared");
+        check("software.http_reqs >= software.http_reqs within 2%", ">=", "`within` goes with");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,60}") {
+            let _ = read(&text);
+        }
+
+        #[test]
+        fn near_claims_do_not_panic(text in "(software|multi-buffer|x)?\\.?(http_reqs|checks)?\\.?(p95)? ?(>=|<|==|=)? ?([0-9.*-]){0,6}( within )?( ms|%|é)?") {
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Events of a run: the one stream that the progress line, the log and any display consume.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ClaimVerdict, Slot};
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub enum Event {
+    /// The run begins or goes on.
+    RunStarted {
+        /// The run directory.
+        directory: String,
+        /// The seed of the orders.
+        seed: u64,
+        /// Slots already on disk from before.
+        resumed_slots: usize,
+    },
+    /// A variant cannot run on this host.
+    VariantSkipped {
+        /// Its name.
+        variant: String,
+        /// Why.
+        reason: String,
+    },
+    /// A slot begins.
+    SlotStarted {
+        /// Index of the cell.
+        cell: usize,
+        /// Index of the block.
+        block: u32,
+        /// Position within the block, from 0.
+        position: u32,
+        /// Slots in the block.
+        of: u32,
+        /// The variant.
+        variant: String,
+        /// What is left in seconds, at most and probably.
+        left_s: TimeLeft,
+    },
+    /// An attempt failed and is made once more.
+    SlotRetried {
+        /// The variant.
+        variant: String,
+        /// Why it failed.
+        reason: String,
+    },
+    /// A slot is on disk.
+    SlotFinished {
+        /// The slot.
+        slot: Box<Slot>,
+    },
+    /// A block is complete and every claim was judged again.
+    BlockJudged {
+        /// Index of the cell.
+        cell: usize,
+        /// Complete blocks in that cell.
+        blocks: u32,
+        /// All verdicts so far.
+        verdicts: Vec<ClaimVerdict>,
+    },
+    /// The run is over.
+    RunFinished {
+        /// Whether it was interrupted.
+        interrupted: bool,
+    },
+}
+
+/// An honest time left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimeLeft {
+    /// If every cell goes to its last block.
+    pub at_most_s: f64,
+    /// If undecided claims need what the data so far suggest.
+    pub probably_s: f64,
+}

@@ -1,0 +1,177 @@
+//! Distributions of times: an HDR histogram of nanoseconds with three significant digits.
+//!
+//! Histograms are merged, never averaged. The serialised form is a flat list of (step from the previous bin's
+//! value, count) pairs, which is small, readable by any language, and independent of the library's own format.
+
+use hdrhistogram::Histogram as Hdr;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::Statistic;
+
+/// The largest time that is kept apart, one hour; longer ones count as this.
+pub const LARGEST_NS: u64 = 3_600_000_000_000;
+
+/// A distribution of nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    bins: Hdr<u64>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty distribution.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut bins = Hdr::new_with_bounds(1, 1_000_000, 3)
+            .expect("the bounds and digits are constants that the library accepts");
+        bins.auto(true);
+        Self { bins }
+    }
+
+    /// Adds one value.
+    pub fn record(&mut self, value_ns: u64) {
+        self.record_many(value_ns, 1);
+    }
+
+    /// Adds the same value several times.
+    pub fn record_many(&mut self, value_ns: u64, count: u64) {
+        self.bins
+            .record_n(value_ns.min(LARGEST_NS), count)
+            .expect("an auto-resizing histogram takes every value up to its largest");
+    }
+
+    /// Adds all values of another distribution.
+    pub fn merge(&mut self, other: &Self) {
+        self.bins.add(&other.bins).expect("an auto-resizing histogram takes every value of another");
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.bins.len()
+    }
+
+    /// One statistic in nanoseconds, `None` where there is no value.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
+    pub fn statistic_ns(&self, statistic: Statistic) -> Option<f64> {
+        if self.bins.is_empty() {
+            return None;
+        }
+        Some(match statistic {
+            Statistic::Avg => self.bins.mean(),
+            Statistic::Min => self.bins.min() as f64,
+            Statistic::Max => self.bins.max() as f64,
+            Statistic::Med => self.quantile_ns(0.5),
+            Statistic::P90 => self.quantile_ns(0.9),
+            Statistic::P95 => self.quantile_ns(0.95),
+            Statistic::P99 => self.quantile_ns(0.99),
+            Statistic::P999 => self.quantile_ns(0.999),
+        })
+    }
+
+    /// The value at a quantile in nanoseconds, 0 where there is none.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
+    pub fn quantile_ns(&self, quantile: f64) -> f64 {
+        self.bins.value_at_quantile(quantile) as f64
+    }
+
+    /// Every bin that holds something, as (value in ns, count), ascending.
+    pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.bins.iter_recorded().map(|bin| (bin.value_iterated_to(), bin.count_at_value()))
+    }
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut flat = Vec::new();
+        let mut previous = 0;
+        for (value, count) in self.bins() {
+            flat.extend([value - previous, count]);
+            previous = value;
+        }
+        flat.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let flat = Vec::<u64>::deserialize(deserializer)?;
+        let mut histogram = Self::new();
+        let mut value = 0_u64;
+        for pair in flat.chunks(2) {
+            let &[step, count] = pair else {
+                return Err(de::Error::custom("a histogram has an odd number of values"));
+            };
+            value =
+                value.checked_add(step).ok_or_else(|| de::Error::custom("a histogram's value overflows"))?;
+            if histogram.bins.len().checked_add(count).is_none() {
+                return Err(de::Error::custom("a histogram's count overflows"));
+            }
+            histogram.record_many(value, count);
+        }
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_histogram_survives_its_serialised_form(values in prop::collection::vec(0_u64..LARGEST_NS, 0..200)) {
+            let mut histogram = Histogram::new();
+            for value in &values {
+                histogram.record(*value);
+            }
+            let text = serde_json::to_string(&histogram).unwrap();
+            let back: Histogram = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(back.count(), values.len() as u64);
+            for statistic in [Statistic::Med, Statistic::P99, Statistic::Max] {
+                let (a, b) = (histogram.statistic_ns(statistic), back.statistic_ns(statistic));
+                prop_assert_eq!(a, b);
+            }
+        }
+
+        #[test]
+        fn merging_equals_recording_together(
+            left in prop::collection::vec(0_u64..1 << 40, 1..50),
+            right in prop::collection::vec(0_u64..1 << 40, 1..50),
+        ) {
+            let of = |values: &[u64]| {
+                let mut histogram = Histogram::new();
+                values.iter().for_each(|value| histogram.record(*value));
+                histogram
+            };
+            let mut merged = of(&left);
+            merged.merge(&of(&right));
+            let together = of(&[left, right].concat());
+            for statistic in Statistic::ALL {
+                prop_assert_eq!(merged.statistic_ns(statistic), together.statistic_ns(statistic));
+            }
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        for text in ["[1]", "[18446744073709551615,1,1,1]", "[1,18446744073709551615,1,1]", "\"x\""] {
+            assert!(serde_json::from_str::<Histogram>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_kept_to_three_digits() {
+        let mut histogram = Histogram::new();
+        histogram.record(123_456_789);
+        let median = histogram.statistic_ns(Statistic::Med).unwrap();
+        assert!((median / 123_456_789.0 - 1.0).abs() < 1e-3, "{median}");
+    }
+}

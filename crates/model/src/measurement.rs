@@ -1,0 +1,109 @@
+//! What a load reports of one window: readings by metric, what was observed, errors by kind, and its own health.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Histogram, Statistic, Unit};
+
+/// The value of one metric in one window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reading {
+    /// A rate per second with the count behind it.
+    Rate {
+        /// Per second.
+        value: f64,
+        /// How many in the window.
+        count: u64,
+    },
+    /// A number of events.
+    Count(u64),
+    /// A share with the counts behind it.
+    Share {
+        /// How many were so.
+        yes: u64,
+        /// How many were not.
+        no: u64,
+    },
+    /// A distribution of times.
+    Trend(Histogram),
+    /// One number, in the metric's unit.
+    Gauge(f64),
+}
+
+impl Reading {
+    /// The one number that stands for the reading, in the metric's unit: `statistic` of a trend, the value of
+    /// all else. `None` where there is no data, or a trend is asked without a statistic.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
+    pub fn number(&self, statistic: Option<Statistic>, unit: Unit) -> Option<f64> {
+        match self {
+            Self::Rate { value, .. } | Self::Gauge(value) => Some(*value),
+            Self::Count(count) => Some(*count as f64),
+            Self::Share { yes, no } => (yes + no > 0).then(|| *yes as f64 / (yes + no) as f64),
+            Self::Trend(histogram) => {
+                histogram.statistic_ns(statistic?).map(|value_ns| value_ns / 1e9 * unit.per_base())
+            }
+        }
+    }
+}
+
+/// Whether the load itself was the limit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadHealth {
+    /// The share of the window in which the busiest load thread was on a CPU.
+    pub busiest_thread: f64,
+    /// How many threads drove load.
+    pub threads: u32,
+    /// At a fixed rate: how far the sends lagged their schedule at most although a connection was free, in ns.
+    pub lag_ns_max: u64,
+    /// At a fixed rate: the share of requests that were sent late for the load's own reasons.
+    pub late_share: f64,
+}
+
+impl LoadHealth {
+    /// The busy share from which on a load thread counts as the limit.
+    pub const BUSY_LIMIT: f64 = 0.90;
+    /// The share of late sends from which on the load counts as the limit.
+    pub const LATE_LIMIT: f64 = 0.01;
+
+    /// Whether the load, and not the system, was the bound.
+    #[must_use]
+    pub fn is_load_bound(&self) -> bool {
+        self.busiest_thread >= Self::BUSY_LIMIT || self.late_share >= Self::LATE_LIMIT
+    }
+}
+
+/// What a load measured in one window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The length of the window in ns, as it was.
+    pub window_ns: u64,
+    /// Units of work done in the window; CPU costs are per one of these.
+    pub work: u64,
+    /// Readings by metric name.
+    pub readings: BTreeMap<String, Reading>,
+    /// Values of rate metrics in each whole second of the window.
+    pub windows: BTreeMap<String, Vec<f64>>,
+    /// What was negotiated or seen, by property and then by value, with counts: `tls_version → TLSv1.2 → 812`.
+    pub observed: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Failures by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Whether the load was the limit.
+    pub health: LoadHealth,
+    /// CPU time of the load in the window, in ns: user and system.
+    pub cpu_user_ns: u64,
+    /// See `cpu_user_ns`.
+    pub cpu_system_ns: u64,
+    /// Sentences about what cannot be trusted.
+    pub warnings: Vec<String>,
+}
+
+impl Measurement {
+    /// How often a value of a property was observed.
+    #[must_use]
+    pub fn observed_count(&self, property: &str, value: &str) -> u64 {
+        self.observed.get(property).and_then(|values| values.get(value)).copied().unwrap_or(0)
+    }
+}

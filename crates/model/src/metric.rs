@@ -1,0 +1,149 @@
+//! Metrics: declared once by each data path, with unit, direction and prose; everything else is derived.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Unit;
+
+/// Which direction is an improvement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither; it describes.
+    Neither,
+}
+
+/// What shape a metric's reading has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Events or bytes over time, also known per one-second window.
+    Rate,
+    /// A number of events.
+    Count,
+    /// A share of successes or failures.
+    Share,
+    /// A distribution, kept as a histogram.
+    Trend,
+    /// One number per slot.
+    Gauge,
+}
+
+/// A metric as a data path declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// The name that the field uses, such as `http_req_duration`.
+    pub name: &'static str,
+    /// The unit of every value of it.
+    pub unit: Unit,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// What shape its reading has.
+    pub kind: Kind,
+    /// One sentence that says what is measured.
+    pub about: &'static str,
+}
+
+/// A metric as a plan carries it, free of the data path that declared it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricInfo {
+    /// The name.
+    pub name: String,
+    /// The unit of every value.
+    pub unit: Unit,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// The shape of its readings.
+    pub kind: Kind,
+    /// One sentence that says what is measured.
+    pub about: String,
+}
+
+impl From<&Metric> for MetricInfo {
+    fn from(metric: &Metric) -> Self {
+        Self {
+            name: metric.name.to_owned(),
+            unit: metric.unit,
+            better: metric.better,
+            kind: metric.kind,
+            about: metric.about.to_owned(),
+        }
+    }
+}
+
+/// A statistic of a trend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Statistic {
+    /// The mean.
+    #[serde(rename = "avg")]
+    Avg,
+    /// The smallest value.
+    #[serde(rename = "min")]
+    Min,
+    /// The median.
+    #[serde(rename = "med")]
+    Med,
+    /// The largest value.
+    #[serde(rename = "max")]
+    Max,
+    /// The 90th percentile.
+    #[serde(rename = "p90")]
+    P90,
+    /// The 95th percentile.
+    #[serde(rename = "p95")]
+    P95,
+    /// The 99th percentile.
+    #[serde(rename = "p99")]
+    P99,
+    /// The 99.9th percentile.
+    #[serde(rename = "p99.9")]
+    P999,
+}
+
+impl Statistic {
+    /// All statistics, in the order in which they are printed.
+    pub const ALL: [Self; 8] =
+        [Self::Avg, Self::Min, Self::Med, Self::Max, Self::P90, Self::P95, Self::P99, Self::P999];
+
+    /// The name as people write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Avg => "avg",
+            Self::Min => "min",
+            Self::Med => "med",
+            Self::Max => "max",
+            Self::P90 => "p90",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+        }
+    }
+
+    /// The statistic of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|statistic| statistic.name() == name)
+    }
+}
+
+/// CPU time per unit of work on the side of the system; every data path has it.
+pub const CPU_SYSTEM: Metric = Metric {
+    name: "cpu_system",
+    unit: Unit::Microseconds,
+    better: Better::Lower,
+    kind: Kind::Gauge,
+    about: "CPU time of the system under test per unit of work",
+};
+
+/// CPU time per unit of work on the side of the load; every data path has it.
+pub const CPU_LOAD: Metric = Metric {
+    name: "cpu_load",
+    unit: Unit::Microseconds,
+    better: Better::Lower,
+    kind: Kind::Gauge,
+    about: "CPU time of the load generator per unit of work",
+};

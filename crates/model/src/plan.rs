@@ -1,0 +1,114 @@
+//! The plan: an experiment after parsing, merging and expanding, free of the data path's own types.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Claim, MetricInfo};
+
+/// How many blocks a run takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocks {
+    /// No verdict ends a cell before this many.
+    pub min: u32,
+    /// No cell takes more than this many.
+    pub max: u32,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self { min: 5, max: 20 }
+    }
+}
+
+/// A variant by name, as the experiment has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// The name.
+    pub name: String,
+    /// What it changes, in one line: `ingress.offload: threads`.
+    pub treatment: String,
+    /// Whether it is the automatic copy of the baseline that must not differ from it.
+    pub control: bool,
+}
+
+/// A variant as one cell runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedVariant {
+    /// Index in the plan's variants.
+    pub variant: usize,
+    /// The merged settings as JSON text; only the data path reads them.
+    pub settings: String,
+    /// Why it cannot run on this host, if it cannot.
+    pub skipped: Option<String>,
+}
+
+/// One combination of the matrix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The matrix' keys with this cell's values; empty where there is no matrix.
+    pub values: BTreeMap<String, String>,
+    /// Every variant, in the plan's order.
+    pub variants: Vec<PlannedVariant>,
+}
+
+impl Cell {
+    /// `load.connections=20`, or an empty text where there is no matrix.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let parts: Vec<String> = self.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        parts.join(", ")
+    }
+}
+
+/// Everything that a run will do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub name: String,
+    /// Its title, or its name.
+    pub title: String,
+    /// The data path's name.
+    pub path: String,
+    /// Index of the baseline in `variants`.
+    pub baseline: usize,
+    /// All variants, the baseline first.
+    pub variants: Vec<Variant>,
+    /// All cells.
+    pub cells: Vec<Cell>,
+    /// How many blocks.
+    pub blocks: Blocks,
+    /// The claims.
+    pub claims: Vec<Claim>,
+    /// The metrics of the data path.
+    pub metrics: Vec<MetricInfo>,
+    /// The seed of the random orders.
+    pub seed: u64,
+    /// Length of one slot's window in ns.
+    pub window_ns: u64,
+    /// Length of a slot's warm-up in ns.
+    pub warmup_ns: u64,
+}
+
+impl Plan {
+    /// The baseline's name.
+    #[must_use]
+    pub fn baseline_name(&self) -> &str {
+        &self.variants[self.baseline].name
+    }
+
+    /// The metric of that name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<&MetricInfo> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// The total error probability α that all claims share.
+    pub const ALPHA: f64 = 0.05;
+
+    /// How many verdicts share α: claims times cells, and the control's own.
+    #[must_use]
+    pub fn shares_of_alpha(&self) -> usize {
+        (self.claims.len() * self.cells.len()).max(1)
+    }
+}

@@ -1,0 +1,557 @@
+//! Quantities with units: `612 B`, `5 s`, `500 IOPS`, `100 MB/s`, `1 Gbit/s`, `50 IOPS/GB`, `1%`.
+//!
+//! A bare number where a unit is due is an error, and decimal and binary multiples are kept apart (`kB` is 1,000
+//! bytes, `KiB` is 1,024): a figure that can be read in two ways is the most common fault of hand-made reports.
+//! One table names every unit, so that parsing, printing and error messages cannot disagree.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::name::suggestion;
+
+/// What a unit measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    /// An amount of data, in bytes.
+    Data,
+    /// A length of time, in seconds.
+    Time,
+    /// Data over time, in bytes per second.
+    DataRate,
+    /// Events over time, per second.
+    EventRate,
+    /// Events over time per byte of data.
+    EventRatePerData,
+    /// A share, 1 being the whole.
+    Share,
+    /// A pure count.
+    Count,
+}
+
+impl Dimension {
+    /// What a person calls it, with an example to copy.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Data => "an amount of data such as `612 B` or `4 KiB`",
+            Self::Time => "a duration such as `5 s` or `200 us`",
+            Self::DataRate => "a data rate such as `100 MB/s` or `10 Gbit/s`",
+            Self::EventRate => "a rate such as `500 IOPS` or `1000 /s`",
+            Self::EventRatePerData => "a rate per capacity such as `50 IOPS/GB`",
+            Self::Share => "a share such as `5%`",
+            Self::Count => "a number",
+        }
+    }
+}
+
+/// A unit by its symbol.
+#[derive(Debug, Clone, Copy)]
+struct UnitRow {
+    symbol: &'static str,
+    dimension: Dimension,
+    /// How many base units one of this is.
+    scale: f64,
+}
+
+const fn row(symbol: &'static str, dimension: Dimension, scale: f64) -> UnitRow {
+    UnitRow { symbol, dimension, scale }
+}
+
+const KIB: f64 = 1024.0;
+
+/// Every unit that can be written; the first row of a dimension is its base unit.
+const UNITS: &[UnitRow] = &[
+    row("B", Dimension::Data, 1.0),
+    row("kB", Dimension::Data, 1e3),
+    row("MB", Dimension::Data, 1e6),
+    row("GB", Dimension::Data, 1e9),
+    row("TB", Dimension::Data, 1e12),
+    row("KiB", Dimension::Data, KIB),
+    row("MiB", Dimension::Data, KIB * KIB),
+    row("GiB", Dimension::Data, KIB * KIB * KIB),
+    row("TiB", Dimension::Data, KIB * KIB * KIB * KIB),
+    row("s", Dimension::Time, 1.0),
+    row("ns", Dimension::Time, 1e-9),
+    row("us", Dimension::Time, 1e-6),
+    row("µs", Dimension::Time, 1e-6),
+    row("ms", Dimension::Time, 1e-3),
+    row("min", Dimension::Time, 60.0),
+    row("h", Dimension::Time, 3600.0),
+    row("B/s", Dimension::DataRate, 1.0),
+    row("kB/s", Dimension::DataRate, 1e3),
+    row("MB/s", Dimension::DataRate, 1e6),
+    row("GB/s", Dimension::DataRate, 1e9),
+    row("TB/s", Dimension::DataRate, 1e12),
+    row("KiB/s", Dimension::DataRate, KIB),
+    row("MiB/s", Dimension::DataRate, KIB * KIB),
+    row("GiB/s", Dimension::DataRate, KIB * KIB * KIB),
+    row("bit/s", Dimension::DataRate, 1.0 / 8.0),
+    row("kbit/s", Dimension::DataRate, 1e3 / 8.0),
+    row("Mbit/s", Dimension::DataRate, 1e6 / 8.0),
+    row("Gbit/s", Dimension::DataRate, 1e9 / 8.0),
+    row("/s", Dimension::EventRate, 1.0),
+    row("1/s", Dimension::EventRate, 1.0),
+    row("IOPS", Dimension::EventRate, 1.0),
+    row("req/s", Dimension::EventRate, 1.0),
+    row("requests/s", Dimension::EventRate, 1.0),
+    row("ops/s", Dimension::EventRate, 1.0),
+    row("IOPS/B", Dimension::EventRatePerData, 1.0),
+    row("IOPS/GB", Dimension::EventRatePerData, 1e-9),
+    row("IOPS/GiB", Dimension::EventRatePerData, 1.0 / (KIB * KIB * KIB)),
+    row("IOPS/TB", Dimension::EventRatePerData, 1e-12),
+    row("IOPS/TiB", Dimension::EventRatePerData, 1.0 / (KIB * KIB * KIB * KIB)),
+    row("%", Dimension::Share, 0.01),
+];
+
+/// Why a text is not a quantity.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum QuantityError {
+    /// The text does not begin with a number.
+    #[error("`{text}` does not begin with a number; {expected} is due here")]
+    NoNumber {
+        /// What was written.
+        text: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A number stands without its unit.
+    #[error("`{text}` has no unit; {expected} is due here")]
+    NoUnit {
+        /// What was written.
+        text: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// The unit is none that there is.
+    #[error("`{unit}` is no unit; {hint}")]
+    UnknownUnit {
+        /// The symbol that was written.
+        unit: String,
+        /// A nearby symbol, or the ones there are.
+        hint: String,
+    },
+    /// The unit measures something else.
+    #[error("`{text}` is {found}; {expected} is due here")]
+    WrongDimension {
+        /// What was written.
+        text: String,
+        /// What it measures.
+        found: &'static str,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// The number is negative, too large, or not finite.
+    #[error("`{text}` is out of range; {expected} is due here")]
+    OutOfRange {
+        /// What was written.
+        text: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+/// A number with its dimension, in base units (bytes, seconds, bytes/s, 1/s, 1/(s·byte), shares of one).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantity {
+    /// The amount in base units.
+    pub value: f64,
+    /// What is measured.
+    pub dimension: Dimension,
+}
+
+impl Quantity {
+    /// Reads a number and its unit, whatever the dimension.
+    ///
+    /// # Errors
+    /// When there is no number, no unit, an unknown unit, or a number that is negative or not finite.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        Self::parse_for(text, None)
+    }
+
+    /// Reads a quantity of one dimension.
+    ///
+    /// # Errors
+    /// As [`Quantity::parse`], and when the unit measures something else.
+    pub fn parse_as(text: &str, dimension: Dimension) -> Result<Self, QuantityError> {
+        let quantity = Self::parse_for(text, Some(dimension))?;
+        if quantity.dimension == dimension {
+            return Ok(quantity);
+        }
+        Err(QuantityError::WrongDimension {
+            text: text.trim().to_owned(),
+            found: quantity.dimension.describe(),
+            expected: dimension.describe(),
+        })
+    }
+
+    fn parse_for(text: &str, due: Option<Dimension>) -> Result<Self, QuantityError> {
+        let expected = due.map_or("a quantity such as `5 s` or `612 B`", Dimension::describe);
+        let trimmed = text.trim();
+        let (digits, symbol) = split_number(trimmed);
+        let owned = || trimmed.to_owned();
+        if digits.is_empty() {
+            return Err(QuantityError::NoNumber { text: owned(), expected });
+        }
+        let number: f64 = digits
+            .replace(['_', ','], "")
+            .parse()
+            .map_err(|_| QuantityError::NoNumber { text: owned(), expected })?;
+        if symbol.is_empty() {
+            return Err(QuantityError::NoUnit { text: owned(), expected });
+        }
+        let unit = UNITS.iter().find(|unit| unit.symbol == symbol).ok_or_else(|| {
+            QuantityError::UnknownUnit { unit: symbol.to_owned(), hint: unit_hint(symbol, due) }
+        })?;
+        let value = number * unit.scale;
+        if !value.is_finite() || value < 0.0 {
+            return Err(QuantityError::OutOfRange { text: owned(), expected });
+        }
+        Ok(Self { value, dimension: unit.dimension })
+    }
+}
+
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text
+        .char_indices()
+        .find(|&(index, character)| {
+            let exponent_sign = index > 0 && matches!(text.as_bytes()[index - 1], b'e' | b'E');
+            let exponent = index > 0
+                && matches!(character, 'e' | 'E')
+                && text[index + 1..].starts_with(|next: char| next.is_ascii_digit() || next == '-');
+            !(character.is_ascii_digit()
+                || matches!(character, '.' | '_' | ',')
+                || (character == '-' && (index == 0 || exponent_sign))
+                || (character == '+' && (index == 0 || exponent_sign))
+                || exponent)
+        })
+        .map_or(text.len(), |(index, _)| index);
+    // "1/s" is the number 1 and the unit "/s", which this split yields by itself.
+    (&text[..end], text[end..].trim_start())
+}
+
+/// Words that people write for a unit.
+const SPELT_OUT: &[(&str, &str)] = &[
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("msec", "ms"),
+    ("usec", "us"),
+    ("m", "min"),
+    ("mins", "min"),
+    ("minutes", "min"),
+    ("hours", "h"),
+    ("bytes", "B"),
+    ("percent", "%"),
+    ("rps", "/s"),
+];
+
+fn unit_hint(symbol: &str, due: Option<Dimension>) -> String {
+    if symbol == "KB" {
+        return "write `kB` for 1,000 bytes or `KiB` for 1,024".to_owned();
+    }
+    if matches!(symbol, "Gbps" | "Mbps" | "kbps" | "GBps" | "MBps") {
+        return "write `Gbit/s` for bits or `GB/s` for bytes".to_owned();
+    }
+    let fitting = || UNITS.iter().filter(|unit| due.is_none_or(|due| unit.dimension == due));
+    let spelt_out =
+        SPELT_OUT.iter().find(|(word, _)| word.eq_ignore_ascii_case(symbol)).map(|(_, unit)| *unit);
+    let same_letters =
+        || fitting().find(|unit| unit.symbol.eq_ignore_ascii_case(symbol)).map(|unit| unit.symbol);
+    match spelt_out.or_else(same_letters) {
+        Some(unit) => format!("did you mean `{unit}`?"),
+        None => suggestion(symbol, fitting().map(|unit| unit.symbol)),
+    }
+}
+
+/// The unit in which a metric's values are kept and printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Unit {
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// Seconds.
+    #[serde(rename = "s")]
+    Seconds,
+    /// Events per second.
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
+    /// Bytes per second.
+    #[serde(rename = "B/s")]
+    BytesPerSecond,
+    /// Shares of one.
+    #[serde(rename = "share")]
+    Share,
+    /// A pure number.
+    #[serde(rename = "count")]
+    Count,
+}
+
+impl Unit {
+    /// What the unit measures.
+    #[must_use]
+    pub fn dimension(self) -> Dimension {
+        match self {
+            Self::Milliseconds | Self::Microseconds | Self::Seconds => Dimension::Time,
+            Self::PerSecond => Dimension::EventRate,
+            Self::Bytes => Dimension::Data,
+            Self::BytesPerSecond => Dimension::DataRate,
+            Self::Share => Dimension::Share,
+            Self::Count => Dimension::Count,
+        }
+    }
+
+    /// How many of this unit one base unit is: a value in base units times this is a value in this unit.
+    #[must_use]
+    pub fn per_base(self) -> f64 {
+        match self {
+            Self::Milliseconds => 1e3,
+            Self::Microseconds => 1e6,
+            Self::Seconds
+            | Self::PerSecond
+            | Self::Bytes
+            | Self::BytesPerSecond
+            | Self::Share
+            | Self::Count => 1.0,
+        }
+    }
+
+    /// The symbol, as it stands in JSON and after numbers.
+    #[must_use]
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::Microseconds => "us",
+            Self::Seconds => "s",
+            Self::PerSecond => "1/s",
+            Self::Bytes => "B",
+            Self::BytesPerSecond => "B/s",
+            Self::Share => "share",
+            Self::Count => "count",
+        }
+    }
+}
+
+/// Defines a field type that is written as a text with a unit.
+macro_rules! quantity_type {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $dimension:expr, $example:literal, $from:expr, $show:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// Reads the text form.
+            ///
+            /// # Errors
+            /// When the text is not a quantity of this dimension.
+            pub fn parse(text: &str) -> Result<Self, QuantityError> {
+                let from: fn(f64) -> Option<$inner> = $from;
+                let quantity = Quantity::parse_as(text, $dimension)?;
+                from(quantity.value).map(Self).ok_or_else(|| QuantityError::OutOfRange {
+                    text: text.trim().to_owned(),
+                    expected: $dimension.describe(),
+                })
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = QuantityError;
+            fn from_str(text: &str) -> Result<Self, QuantityError> {
+                Self::parse(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let show: fn($inner) -> String = $show;
+                formatter.write_str(&show(self.0))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(de::Error::custom)
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    "description": $dimension.describe(),
+                    "examples": [$example]
+                })
+            }
+        }
+    };
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is checked to be in the range of u64"
+)]
+fn whole(value: f64) -> Option<u64> {
+    (0.0..1.8e19).contains(&value).then(|| value.round() as u64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "only printed")]
+fn with_symbol(value: u64, steps: &[(u64, &str)]) -> String {
+    let exact = steps.iter().find(|(size, _)| value >= *size && value.is_multiple_of(*size));
+    match exact {
+        Some((size, symbol)) => format!("{} {symbol}", value / size),
+        None => {
+            let (size, symbol) =
+                steps.iter().find(|(size, _)| value >= *size).unwrap_or(&steps[steps.len() - 1]);
+            format!("{} {symbol}", value as f64 / *size as f64)
+        }
+    }
+}
+
+fn show_bytes(value: u64) -> String {
+    let binary = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+    let decimal = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    match decimal.iter().find(|(size, _)| value >= *size && value.is_multiple_of(*size)) {
+        Some((size, symbol)) => format!("{} {symbol}", value / size),
+        None if value.is_multiple_of(1 << 10) && value > 0 => with_symbol(value, &binary),
+        None => format!("{value} B"),
+    }
+}
+
+fn show_span(value: u64) -> String {
+    let steps = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    if value == 0 { "0 s".to_owned() } else { with_symbol(value, &steps) }
+}
+
+quantity_type!(
+    /// An amount of data in bytes.
+    Bytes(u64), Dimension::Data, "612 B", whole, show_bytes
+);
+quantity_type!(
+    /// A length of time in nanoseconds.
+    Span(u64), Dimension::Time, "5 s", |seconds| whole(seconds * 1e9), show_span
+);
+quantity_type!(
+    /// Events per second.
+    Rate(f64), Dimension::EventRate, "500 /s", Some, |value| format!("{value} /s")
+);
+quantity_type!(
+    /// Bytes per second.
+    ByteRate(f64), Dimension::DataRate, "100 MB/s", Some, |value| {
+        match [(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")].iter().find(|(size, _)| value >= *size) {
+            Some((size, symbol)) => format!("{} {symbol}", value / size),
+            None => format!("{value} B/s"),
+        }
+    }
+);
+quantity_type!(
+    /// A share of one, written in percent.
+    Percent(f64), Dimension::Share, "5%", Some, |value| format!("{}%", (value * 1e8).round() / 1e6)
+);
+
+impl Span {
+    /// The length in seconds.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "spans are far below 2^53 ns squared; a rounding of 1 ns in 104 days"
+    )]
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The length as the standard library's type.
+    #[must_use]
+    pub fn duration(self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_form_of_the_documents_is_read() {
+        let cases = [
+            ("612 B", 612.0, Dimension::Data),
+            ("4KiB", 4096.0, Dimension::Data),
+            ("5 s", 5.0, Dimension::Time),
+            ("200 us", 200e-6, Dimension::Time),
+            ("500 IOPS", 500.0, Dimension::EventRate),
+            ("1000 /s", 1000.0, Dimension::EventRate),
+            ("1000/s", 1000.0, Dimension::EventRate),
+            ("100 MB/s", 100e6, Dimension::DataRate),
+            ("1 Gbit/s", 125e6, Dimension::DataRate),
+            ("1.25 GB/s", 1.25e9, Dimension::DataRate),
+            ("50 IOPS/GB", 50e-9, Dimension::EventRatePerData),
+            ("1%", 0.01, Dimension::Share),
+            ("1e3 ms", 1.0, Dimension::Time),
+            ("10,000 B", 10_000.0, Dimension::Data),
+        ];
+        for (text, value, dimension) in cases {
+            let quantity = Quantity::parse(text).unwrap();
+            assert!((quantity.value - value).abs() <= value * 1e-12, "{text}: {}", quantity.value);
+            assert_eq!(quantity.dimension, dimension, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_text_says_what_would_be_right() {
+        let message = |text: &str| Span::parse(text).unwrap_err().to_string();
+        assert_eq!(message("5"), "`5` has no unit; a duration such as `5 s` or `200 us` is due here");
+        assert_eq!(message("5 sec"), "`sec` is no unit; did you mean `s`?");
+        assert_eq!(
+            message("5 MB"),
+            "`5 MB` is an amount of data such as `612 B` or `4 KiB`; a duration such as `5 s` or `200 us` is due here"
+        );
+        assert_eq!(
+            message("fast"),
+            "`fast` does not begin with a number; a duration such as `5 s` or `200 us` is due here"
+        );
+        assert_eq!(
+            message("-5 s"),
+            "`-5 s` is out of range; a duration such as `5 s` or `200 us` is due here"
+        );
+        assert_eq!(
+            Bytes::parse("1 KB").unwrap_err().to_string(),
+            "`KB` is no unit; write `kB` for 1,000 bytes or `KiB` for 1,024"
+        );
+        assert_eq!(
+            ByteRate::parse("10 Gbps").unwrap_err().to_string(),
+            "`Gbps` is no unit; write `Gbit/s` for bits or `GB/s` for bytes"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(bytes in 0_u64..1 << 50, span_ns in 0_u64..1 << 50) {
+            prop_assert_eq!(Bytes::parse(&Bytes(bytes).to_string()).unwrap(), Bytes(bytes));
+            let back = Span::parse(&Span(span_ns).to_string()).unwrap();
+            prop_assert!(back.0.abs_diff(span_ns) <= 1);
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,20}") {
+            let _ = Quantity::parse(&text);
+        }
+    }
+}

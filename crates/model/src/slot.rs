@@ -1,0 +1,116 @@
+//! Slots: one variant measured once, with everything that is known about it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Measurement;
+
+/// A counter or a readable state that proves that the treatment was in effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Evidence {
+    /// What was looked at.
+    pub what: String,
+    /// What it should have been.
+    pub expected: String,
+    /// What it was.
+    pub observed: String,
+    /// Whether the two agree.
+    pub holds: bool,
+}
+
+/// CPU time of one side in one window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuCost {
+    /// User time in ns.
+    pub user_ns: u64,
+    /// System time in ns.
+    pub system_ns: u64,
+    /// By component, such as `ingress` and `origin`: user plus system in ns.
+    pub components: BTreeMap<String, u64>,
+}
+
+impl CpuCost {
+    /// User and system time together in ns.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+}
+
+/// What else the host did in the window; shown beside outliers, never used to delete a slot.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Share of all CPU time that the hypervisor took away.
+    pub steal: f64,
+    /// Share of all CPU time spent in softirq.
+    pub softirq: f64,
+    /// Share of the window in which some task waited for a CPU (PSI); `None` where the kernel has none.
+    pub pressure_cpu: Option<f64>,
+    /// Share of all CPU time used by processes of neither side.
+    pub others: f64,
+    /// Time for which the cgroup was throttled, in ns.
+    pub throttled_ns: u64,
+}
+
+/// What a successful slot holds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlotResult {
+    /// What the load measured; `cpu_system` and `cpu_load` are among the readings.
+    pub measurement: Measurement,
+    /// CPU time of the system in the window.
+    pub system_cpu: CpuCost,
+    /// CPU time of the load in the window.
+    pub load_cpu: CpuCost,
+    /// Proof that the treatment was in effect.
+    pub evidence: Vec<Evidence>,
+    /// What else the host did.
+    pub noise: Noise,
+}
+
+/// How a slot ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlotOutcome {
+    /// It was measured.
+    Measured(Box<SlotResult>),
+    /// It failed, also after a retry.
+    Failed {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// One variant measured once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slot {
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// Index of the block within the cell, from 0.
+    pub block: u32,
+    /// Position within the block, from 0.
+    pub position: u32,
+    /// The variant's name.
+    pub variant: String,
+    /// Wall-clock time at which the window opened, RFC 3339.
+    pub started_at: String,
+    /// Seconds from the start of the run to the opening of the window.
+    pub offset_s: f64,
+    /// Seconds the whole slot took, with everything that is not measuring.
+    pub took_s: f64,
+    /// Reasons of attempts that failed before this outcome.
+    pub retried: Vec<String>,
+    /// How it ended.
+    pub outcome: SlotOutcome,
+}
+
+impl Slot {
+    /// The result, where there is one.
+    #[must_use]
+    pub fn result(&self) -> Option<&SlotResult> {
+        match &self.outcome {
+            SlotOutcome::Measured(result) => Some(result),
+            SlotOutcome::Failed { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Verdicts: what a run says about a claim, and how variants compare.
+
+use serde::{Deserialize, Serialize};
+
+/// What a run says about a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The data decide for it.
+    Holds,
+    /// The data decide against it.
+    Refuted,
+    /// The data do not decide.
+    Undecided,
+    /// The data must not be used: no evidence, load-bound, or no data.
+    Void,
+}
+
+impl Verdict {
+    /// The word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Refuted => "refuted",
+            Self::Undecided => "undecided",
+            Self::Void => "void",
+        }
+    }
+}
+
+/// The verdict on one claim in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClaimVerdict {
+    /// Index of the claim in the plan.
+    pub claim: usize,
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// The observed ratio of the claim's left side to its right side (the right side without its factor).
+    pub ratio: Option<f64>,
+    /// Lower bound of the ratio, anytime-valid at the claim's share of α.
+    pub low: Option<f64>,
+    /// Upper bound of the ratio.
+    pub high: Option<f64>,
+    /// How many more blocks an undecided claim would probably need.
+    pub blocks_needed: Option<u32>,
+}
+
+/// One metric of a variant against the baseline in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// Metric and statistic, such as `http_req_duration.p95`.
+    pub metric: String,
+    /// The variant.
+    pub variant: String,
+    /// The baseline.
+    pub baseline: String,
+    /// Variant over baseline.
+    pub ratio: f64,
+    /// Lower bound, anytime-valid at α = 0.05; 0 where it is unbounded.
+    pub low: f64,
+    /// Upper bound; `None` where it is unbounded.
+    pub high: Option<f64>,
+    /// How many blocks it rests on.
+    pub blocks: u32,
+    /// Lag-1 autocorrelation of the block effects, where there are enough.
+    pub autocorrelation: Option<f64>,
+}
