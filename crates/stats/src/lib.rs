@@ -1,1 +1,11 @@
-//! Placeholder, replaced by the first commit of this crate.
+//! The statistics behind every verdict: slices in, numbers out.
+//!
+//! An experiment hands over one log ratio per block (`blocks`), gets a confidence sequence that stays honest while
+//! somebody watches it grow (`confidence`), and has each claim judged against that (`claim`, `cap`). The crate knows no
+//! other crate of the workspace, no clock and no file, so each number can be checked against its formula alone.
+
+mod moments;
+mod quantile;
+
+pub use moments::Moments;
+pub use quantile::{median, quantile};
