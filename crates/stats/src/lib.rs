@@ -4,8 +4,16 @@
 //! somebody watches it grow (`confidence`), and has each claim judged against that (`claim`, `cap`). The crate knows no
 //! other crate of the workspace, no clock and no file, so each number can be checked against its formula alone.
 
+mod blocks;
+mod confidence;
+mod effect;
 mod moments;
 mod quantile;
+mod unusable;
 
+pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_against, log_ratio};
+pub use confidence::{Interval, confidence_sequence, half_width_over_s};
+pub use effect::{Effect, effect};
 pub use moments::Moments;
 pub use quantile::{median, quantile};
+pub use unusable::Unusable;
