@@ -5,15 +5,21 @@
 //! other crate of the workspace, no clock and no file, so each number can be checked against its formula alone.
 
 mod blocks;
+mod cap;
+mod claim;
 mod confidence;
 mod effect;
+mod forecast;
 mod moments;
 mod quantile;
 mod unusable;
 
 pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_against, log_ratio};
+pub use cap::{CapJudgement, judge_cap};
+pub use claim::{Claim, Direction, Verdict, alpha_per_claim};
 pub use confidence::{Interval, confidence_sequence, half_width_over_s};
 pub use effect::{Effect, effect};
+pub use forecast::{BLOCKS_LIMIT, blocks_needed};
 pub use moments::Moments;
 pub use quantile::{median, quantile};
 pub use unusable::Unusable;

@@ -1,0 +1,87 @@
+//! How many more blocks an undecided claim would probably need.
+//!
+//! It assumes that the mean and the spread stay what they are, so it is a middling guess: about as often too low as too
+//! high, and better with every block. It tells a user whether to wait, to plan a longer run, or to stop.
+
+use crate::claim::{Claim, Verdict};
+use crate::confidence::Interval;
+use crate::moments::Moments;
+
+/// Beyond this many blocks in all a claim counts as one that a run will not decide.
+pub const BLOCKS_LIMIT: usize = 10_000;
+
+/// How many blocks beyond `ds` would probably decide `claim` at error probability `alpha`; 0 if it is decided.
+///
+/// `None` if it would take more than [`BLOCKS_LIMIT`] blocks in all, as when the effect sits on the claim's threshold, and
+/// while there are fewer than two blocks to take a spread from, or values that are not finite.
+pub fn blocks_needed(ds: &[f64], claim: &Claim, alpha: f64) -> Option<usize> {
+    let moments: Moments = ds.iter().copied().collect();
+    let (mean, s) = (moments.mean()?, moments.standard_deviation()?);
+    let decides =
+        |&blocks: &usize| claim.judge(&Interval::around(mean, s, blocks, alpha)) != Verdict::Undecided;
+    (ds.len()..=BLOCKS_LIMIT.max(ds.len())).find(decides).map(|blocks| blocks - ds.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Direction;
+    use crate::confidence::confidence_sequence;
+    use proptest::prelude::*;
+
+    fn at_least(factor: f64) -> Claim {
+        Claim::ratio(Direction::AtLeast, factor).unwrap()
+    }
+
+    #[test]
+    fn counts_to_the_first_size_that_decides() {
+        // Mean .1 and s .1, so the half-width over s must come down to 1: 1.057 at 14 blocks, 1.012 at 15, .973 at 16.
+        let spread = 0.1 * 0.75_f64.sqrt();
+        let ds = [0.1 - spread, 0.1 + spread, 0.1 - spread, 0.1 + spread];
+        assert_eq!(blocks_needed(&ds, &at_least(1.0), 0.05), Some(12));
+    }
+
+    #[test]
+    fn a_decided_claim_needs_none() {
+        let ds = [0.50, 0.51, 0.49, 0.50, 0.52];
+        assert_eq!(blocks_needed(&ds, &at_least(1.2), 0.05), Some(0));
+        assert_eq!(blocks_needed(&ds, &at_least(2.0), 0.05), Some(0));
+    }
+
+    #[test]
+    fn an_effect_on_the_threshold_is_never_decided() {
+        assert_eq!(blocks_needed(&[0.1, -0.1, 0.1, -0.1], &at_least(1.0), 0.05), None);
+        assert_eq!(blocks_needed(&[0.1, -0.1, 0.1, -0.1], &Claim::within(1.0, 0.0).unwrap(), 0.05), None);
+    }
+
+    #[test]
+    fn equality_is_forecast_from_inside_and_from_outside() {
+        let claim = Claim::within(1.0, 0.05).unwrap();
+        assert!(blocks_needed(&[0.04, -0.04, 0.04, -0.04], &claim, 0.05).is_some_and(|more| more > 0));
+        assert!(blocks_needed(&[0.14, 0.06, 0.14, 0.06], &claim, 0.05).is_some_and(|more| more > 0));
+    }
+
+    #[test]
+    fn blocks_without_spread_wait_only_for_a_finite_interval() {
+        assert_eq!(blocks_needed(&[0.3; 2], &at_least(1.2), 0.05), Some(1));
+        assert_eq!(blocks_needed(&[0.3; 2], &at_least(1.2), 0.01), Some(2));
+    }
+
+    #[test]
+    fn nothing_to_go_by_gives_no_forecast() {
+        assert_eq!(blocks_needed(&[], &at_least(1.2), 0.05), None);
+        assert_eq!(blocks_needed(&[0.3], &at_least(1.2), 0.05), None);
+        assert_eq!(blocks_needed(&[0.3, f64::NAN, 0.2], &at_least(1.2), 0.05), None);
+        assert_eq!(blocks_needed(&[0.3, 0.2, 0.2], &at_least(1.2), f64::NAN), None);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_verdict_on_whether_more_is_needed(
+            ds in prop::collection::vec(-0.5..0.8_f64, 2..12), factor in 0.8..1.5_f64,
+        ) {
+            let decided = at_least(factor).judge(&confidence_sequence(&ds, 0.05).unwrap()) != Verdict::Undecided;
+            prop_assert_eq!(blocks_needed(&ds, &at_least(factor), 0.05) == Some(0), decided);
+        }
+    }
+}
