@@ -1,1 +1,3 @@
-//! Placeholder, replaced by the first commit of this crate.
+//! The `http` data path: a TLS ingress in front of an origin, driven by a thread-per-core HTTP/1.1 load generator.
+
+pub mod spec;

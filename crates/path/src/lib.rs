@@ -1,1 +1,13 @@
-//! Placeholder, replaced by the first commit of this crate.
+//! What a data path is: a family of systems with one kind of load, and the protocol by which both are driven.
+//!
+//! A family declares its settings and metrics and knows how to build the two sides. The sides run in child
+//! processes of their own ("agents"), so that CPU time is attributed to each exactly and a crash of one is an event
+//! and not the end. This crate knows the traits and the wire between runner and agent, and no particular data path
+//! but `null`, the synthetic one that drives the harness' own tests.
+
+pub mod agent;
+pub mod family;
+pub mod null;
+pub mod protocol;
+
+pub use family::{Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window};

@@ -1,0 +1,186 @@
+//! The traits that every data path implements, and the small values that pass through them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use plumb_model::{CpuCost, Evidence, Measurement, Metric, Span};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A family of systems with one kind of load.
+pub trait Family {
+    /// What an experiment's `system` and `load` say, merged, typed and complete.
+    type Settings: Settings;
+
+    /// The name in `spec.path`.
+    const NAME: &'static str;
+
+    /// Every metric that the family's load reports.
+    const METRICS: &'static [Metric];
+
+    /// Builds and starts the system, and proves that it answers.
+    ///
+    /// # Errors
+    /// When a program, a port or a privilege is missing, or the system does not answer.
+    fn system(settings: &Self::Settings, place: &Place) -> Result<Box<dyn System>, PathError>;
+
+    /// Builds the load against a started system.
+    ///
+    /// # Errors
+    /// When the settings cannot be turned into a load, such as a cipher that no TLS library here has.
+    fn load(
+        settings: &Self::Settings,
+        target: &serde_json::Value,
+        place: &Place,
+    ) -> Result<Box<dyn Load>, PathError>;
+}
+
+/// The typed settings of a family.
+pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone {
+    /// Checks what no single field can: combinations.
+    ///
+    /// # Errors
+    /// The first fault, with the key that it is about.
+    fn check(&self) -> Result<(), Fault>;
+
+    /// Whether this host can build it: programs, libraries, CPU features, privileges.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing and what to install.
+    fn feasible(&self) -> Result<(), String>;
+
+    /// The lengths of warm-up and window, to be read and, for quick runs, shortened.
+    fn timing(&mut self) -> Timing<'_>;
+
+    /// Proof, from counters before and after the window, that the treatment was in effect and that what was asked
+    /// for was negotiated.
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
+}
+
+/// Where a settings' own timing stands.
+#[derive(Debug)]
+pub struct Timing<'a> {
+    /// The measured window.
+    pub window: &'a mut Span,
+    /// What comes before it and is not measured.
+    pub warmup: &'a mut Span,
+}
+
+/// Something wrong with settings, at a key such as `system.ingress.url`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Dotted path of the key under `spec`.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Fault {
+    /// A fault at a key.
+    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { key: key.into(), message: message.into() }
+    }
+}
+
+/// What an agent may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// A private directory that exists and that the runner removes afterwards.
+    pub scratch: PathBuf,
+    /// How many CPUs the side is pinned to.
+    pub cpus: usize,
+}
+
+/// A system under test that has been started.
+pub trait System {
+    /// What a load needs to reach it; only the same family reads it.
+    fn target(&self) -> serde_json::Value;
+
+    /// CPU time so far, counters and states.
+    ///
+    /// # Errors
+    /// When the system is gone or does not answer.
+    fn snapshot(&mut self) -> Result<Snapshot, PathError>;
+
+    /// Stops it and removes what it made.
+    ///
+    /// # Errors
+    /// When something would not stop.
+    fn stop(&mut self) -> Result<(), PathError>;
+}
+
+/// A load that is ready to measure.
+pub trait Load {
+    /// Warms up, measures one window, and reports. `mark` is called when the window opens and when it closes, so
+    /// that the other side can be asked for its counters at the same moments.
+    ///
+    /// # Errors
+    /// When nothing can be measured at all. Failed requests are counted in the measurement and are no error.
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError>;
+}
+
+/// One window to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Unmeasured time before the window, in ns.
+    pub warmup_ns: u64,
+    /// The window's length in ns.
+    pub window_ns: u64,
+    /// Seed of everything random in it.
+    pub seed: u64,
+}
+
+/// A moment in a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mark {
+    /// The window opened.
+    Opened,
+    /// About once a second: units of work done so far in the window.
+    Progress {
+        /// Units of work.
+        work: u64,
+        /// Time since the window opened, in ns.
+        elapsed_ns: u64,
+    },
+    /// The window closed.
+    Closed,
+}
+
+/// The state of a system at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// CPU time since the system started; all zero where it cannot be known (an external system).
+    pub cpu: CpuCost,
+    /// Counters that only grow.
+    pub counters: BTreeMap<String, u64>,
+    /// States read back.
+    pub states: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    /// How far a counter moved since `before`; `None` where there is no such counter.
+    #[must_use]
+    pub fn moved(&self, before: &Self, counter: &str) -> Option<u64> {
+        let now = self.counters.get(counter)?;
+        Some(now.saturating_sub(before.counters.get(counter).copied().unwrap_or(0)))
+    }
+}
+
+/// Why a side could not do its part; the message completes "failed to …" with its own context.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PathError(pub String);
+
+impl PathError {
+    /// An error from anything printable.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl From<plumb_host::Error> for PathError {
+    fn from(error: plumb_host::Error) -> Self {
+        Self(error.to_string())
+    }
+}
