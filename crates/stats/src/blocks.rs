@@ -47,15 +47,16 @@ pub fn autocorrelation_lag1(ds: &[f64]) -> Option<f64> {
 
 /// Whether a lag-1 autocorrelation of `correlation` over `blocks` blocks is more than independent blocks would show.
 ///
-/// Large means outside (−1 ± 1.96·√(n − 2)) / (n − 1), the two-sided 5% limits of Anderson, "Distribution of the Serial
-/// Correlation Coefficient" (Annals of Mathematical Statistics, 1942). For many blocks they meet the ±2/√n of Box and
-/// Jenkins; for few they allow for the estimator's bias towards negative values. Never large below 8 blocks.
+/// Large means further than 1.96·(n − 2)/(n·√(n − 1)) from −1/n: the mean and standard deviation of this estimator for
+/// independent normal values (Moran, "Some Theorems on Time Series II", Biometrika 1948), so that one run in twenty is
+/// warned about without need. For many blocks this is the ±2/√n of Box and Jenkins, and Anderson's limits (1942); those
+/// two are too wide for few blocks, where they miss most of what there is to see. Never large below 8 blocks.
 pub fn is_autocorrelation_large(correlation: f64, blocks: usize) -> bool {
     if blocks < AUTOCORRELATION_BLOCKS_MIN {
         return false;
     }
     let n = blocks as f64;
-    (correlation * (n - 1.0) + 1.0).abs() > 1.96 * (n - 2.0).sqrt()
+    (correlation + 1.0 / n).abs() > 1.96 * (n - 2.0) / (n * (n - 1.0).sqrt())
 }
 
 #[cfg(test)]
@@ -107,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn large_follows_andersons_limits() {
-        // Limits for n = 10: (−1 ± 5.5437) / 9.
-        assert!(!is_autocorrelation_large(0.50, 10) && is_autocorrelation_large(0.51, 10));
-        assert!(!is_autocorrelation_large(-0.72, 10) && is_autocorrelation_large(-0.73, 10));
+    fn large_follows_morans_moments() {
+        // Limits for n = 10: −.1 ± 1.96·8/30.
+        assert!(!is_autocorrelation_large(0.422, 10) && is_autocorrelation_large(0.423, 10));
+        assert!(!is_autocorrelation_large(-0.622, 10) && is_autocorrelation_large(-0.623, 10));
         assert!(!is_autocorrelation_large(1.0, 7));
         assert!(!is_autocorrelation_large(f64::NAN, 20));
     }

@@ -81,8 +81,10 @@ pub fn half_width_over_s(blocks: usize, alpha: f64) -> f64 {
 /// probability of at most `alpha`, if the log ratios are normal around it.
 ///
 /// Blocks that are equal to the last bit have s = 0, and the formula then gives an interval of width zero as soon as it is
-/// finite. That is right for a system without noise, and too sure of itself for a metric so coarse that noise cannot show:
-/// whoever reads a metric in coarse steps should ask for more blocks.
+/// finite. That is right for a system without noise, and too sure of itself where noise had no chance to show in the first
+/// few blocks: a metric read in coarse steps, or a disturbance in step with the blocks that dwarfs the noise, whose sign is
+/// random but agrees over n blocks with probability 2^(1−n). A run that draws no verdict from fewer than 1 + log₂(1/α)
+/// blocks, which is six at α = 0.05, is safe from the latter.
 ///
 /// `None` without blocks, with a value that is not finite or too large to average, or with an `alpha` not between 0 and 1.
 pub fn confidence_sequence(ds: &[f64], alpha: f64) -> Option<Interval> {

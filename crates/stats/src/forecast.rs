@@ -1,7 +1,8 @@
 //! How many more blocks an undecided claim would probably need.
 //!
-//! It assumes that the mean and the spread stay what they are, so it is a middling guess: about as often too low as too
-//! high, and better with every block. It tells a user whether to wait, to plan a longer run, or to stop.
+//! It assumes that the mean and the spread stay what they are, so it is a middling guess: in simulations about as often
+//! too low as too high at first, and rather too high later. It tells a user whether to wait, to plan a longer run, or to
+//! stop.
 
 use crate::claim::{Claim, Verdict};
 use crate::confidence::Interval;
