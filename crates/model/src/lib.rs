@@ -12,6 +12,7 @@ pub mod metric;
 pub mod name;
 pub mod plan;
 pub mod quantity;
+pub mod run;
 pub mod slot;
 pub mod verdict;
 
@@ -22,5 +23,6 @@ pub use measurement::{LoadHealth, Measurement, Reading};
 pub use metric::{Better, Kind, Metric, MetricInfo, Statistic};
 pub use plan::{Blocks, Cell, Plan, PlannedVariant, Variant};
 pub use quantity::{ByteRate, Bytes, Percent, Quantity, Rate, Span, Unit};
+pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, Noise, Slot, SlotOutcome, SlotResult};
-pub use verdict::{ClaimVerdict, Comparison, Verdict};
+pub use verdict::{ClaimVerdict, Comparison, Judgement, VariantState, VariantSummary, Verdict};

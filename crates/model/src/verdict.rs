@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Evidence;
+
 /// What a run says about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -71,4 +73,56 @@ pub struct Comparison {
     pub blocks: u32,
     /// Lag-1 autocorrelation of the block effects, where there are enough.
     pub autocorrelation: Option<f64>,
+}
+
+/// Whether a variant's numbers may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VariantState {
+    /// It has slots, and its evidence holds in all of them.
+    Measured,
+    /// It cannot run on this host.
+    Skipped {
+        /// Why, and what to install.
+        reason: String,
+    },
+    /// It ran, but there is no proof that the treatment was in effect, or every slot of it failed.
+    Void {
+        /// Why.
+        reason: String,
+    },
+    /// It has no slot yet.
+    Pending,
+}
+
+/// One variant in one cell, summed up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VariantSummary {
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// Index of the variant in the plan.
+    pub variant: usize,
+    /// Whether its numbers may be used.
+    pub state: VariantState,
+    /// Slots measured.
+    pub slots: u32,
+    /// Slots that failed.
+    pub failed: u32,
+    /// Slots in which the load was the bound.
+    pub load_bound: u32,
+    /// The evidence of all slots: the worst observation of each kind.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Everything that a run's slots say, derived anew from the slots whenever it is needed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Every variant in every cell.
+    pub variants: Vec<VariantSummary>,
+    /// Every metric of every variant against the baseline.
+    pub comparisons: Vec<Comparison>,
+    /// Every claim in every cell.
+    pub claims: Vec<ClaimVerdict>,
+    /// Sentences about what cannot be trusted.
+    pub warnings: Vec<String>,
 }

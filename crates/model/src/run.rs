@@ -1,0 +1,51 @@
+//! A run as it is held in memory: what was planned, where, and every slot so far.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Plan, Slot};
+
+/// What is known of a run before its first slot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the program that made the run.
+    pub program_version: String,
+    /// Wall-clock time of the start, RFC 3339.
+    pub started_at: String,
+    /// The plan.
+    pub plan: Plan,
+    /// Facts about the host, by name, in the order in which they are shown.
+    pub host: Vec<(String, String)>,
+    /// CPUs of the system's side, such as `0-3`.
+    pub system_cpus: String,
+    /// CPUs of the load's side.
+    pub load_cpus: String,
+}
+
+/// How a run ended, if it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// Every claim was decided or every block was run.
+    Complete,
+    /// Somebody stopped it.
+    Interrupted,
+    /// The harness failed.
+    Failed,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its directory, as it was given.
+    pub directory: String,
+    /// What was known before the first slot.
+    pub header: Header,
+    /// The experiment file, byte for byte.
+    pub experiment_text: String,
+    /// Every slot, in the order in which they ran.
+    pub slots: Vec<Slot>,
+    /// How it ended; `None` while it runs and after a kill.
+    pub ending: Option<Ending>,
+    /// Seconds from its start to its end.
+    pub took_s: Option<f64>,
+}
