@@ -1,0 +1,12 @@
+//! CPUs: which there are, who may use them, and how much time was spent on them.
+
+mod affinity;
+mod set;
+mod time;
+
+pub(crate) use affinity::set_affinity;
+pub use affinity::{Sides, available_cpus, pin_current_thread, split_sides};
+pub use set::CpuSet;
+pub use time::{
+    CpuTime, ThreadTime, current_thread_cpu_ns, process_cpu_time, thread_cpu_times, tree_cpu_time,
+};

@@ -1,0 +1,107 @@
+//! What can go wrong at the door to the machine.
+//!
+//! Messages complete "failed to …". The cause is part of the message and is not a `source`, so that
+//! it is shown exactly once however the error is printed.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cpu::CpuSet;
+
+/// A failure to do something to, or to learn something from, this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A program could not be started.
+    #[error("start {program}{}: {cause}", pinned(.cpus.as_ref()))]
+    Spawn {
+        /// The program as it was asked for.
+        program: String,
+        /// The CPUs it was to be pinned to: one that does not exist makes the start fail.
+        cpus: Option<CpuSet>,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A child process could not be waited for.
+    #[error("wait for process {pid}: {cause}")]
+    Wait {
+        /// The child.
+        pid: u32,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A signal could not be sent.
+    #[error("send signal {signal} to process {pid}: {cause}")]
+    Signal {
+        /// The receiver.
+        pid: u32,
+        /// The signal's number.
+        signal: i32,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A process did not end, although it was killed.
+    #[error("end process {pid}: it is still there {after:?} after SIGKILL")]
+    Unkillable {
+        /// The process.
+        pid: u32,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// A process is gone.
+    #[error("find process {pid}: it has ended")]
+    NoProcess {
+        /// The process.
+        pid: u32,
+    },
+    /// A program that was asked a question did not end in time.
+    #[error("get an answer from {program} within {timeout:?}")]
+    NoAnswer {
+        /// The program.
+        program: String,
+        /// How long it was given.
+        timeout: Duration,
+    },
+    /// A program that was asked a question wrote more than anyone would read.
+    #[error("take the answer of {program}: it wrote more than {bytes_max} bytes")]
+    TooMuchOutput {
+        /// The program.
+        program: String,
+        /// The bound on each of its two streams.
+        bytes_max: usize,
+    },
+    /// Text that was to name CPUs does not.
+    #[error("read {text:?} as a list of CPUs such as \"0-3,8\"")]
+    CpuList {
+        /// The text.
+        text: String,
+    },
+    /// A thread could not be pinned.
+    #[error("pin to CPUs {cpus}: {cause}")]
+    Pin {
+        /// The CPUs asked for.
+        cpus: CpuSet,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A kernel file or directory could not be read.
+    #[error("read {}: {cause}", path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The kernel refused something that has neither a path nor a process.
+    #[error("{what}: {cause}")]
+    System {
+        /// What was tried, as it completes "failed to …".
+        what: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+}
+
+fn pinned(cpus: Option<&CpuSet>) -> String {
+    cpus.map_or_else(String::new, |cpus| format!(" pinned to CPUs {cpus}"))
+}

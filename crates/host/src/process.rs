@@ -1,0 +1,24 @@
+//! Child processes: started in one way, and never left behind.
+//!
+//! Every child is a [`Child`]: dropping it kills it, with its process group and its descendants, and
+//! reaps it. It is known to the kernel by a pidfd, not by a number that another process may get later.
+
+mod child;
+mod command;
+mod exit;
+mod output;
+mod tree;
+
+pub use child::Child;
+pub use command::{Command, Stream};
+pub use exit::Exit;
+pub use output::{Output, run_for_output, which};
+pub use rustix::process::Signal;
+pub use tree::{descendants, kill_tree};
+
+use rustix::process::Pid;
+
+/// A pid as the system calls take it; `None` for 0 and for what is no pid.
+fn kernel_pid(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}

@@ -1,0 +1,171 @@
+//! What to start, and how.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::{getpid, getppid, set_parent_process_death_signal};
+
+use super::{Child, Signal};
+use crate::Error;
+use crate::cpu::{CpuSet, set_affinity};
+
+/// Where one of a child's standard streams leads.
+#[derive(Debug)]
+pub enum Stream {
+    /// Nowhere.
+    Null,
+    /// Where this process's leads.
+    Inherit,
+    /// To this process, by a pipe that is taken from the [`Child`].
+    Piped,
+    /// Into a file, or out of one.
+    File(File),
+}
+
+impl From<Stream> for Stdio {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Null => Self::null(),
+            Stream::Inherit => Self::inherit(),
+            Stream::Piped => Self::piped(),
+            Stream::File(file) => file.into(),
+        }
+    }
+}
+
+/// A program to start as a child: its arguments, surroundings and bounds.
+///
+/// The environment and the working directory are inherited unless they are set here. The three
+/// standard streams lead nowhere unless they are set, as a stray line must not spoil this process's
+/// own output.
+#[derive(Debug)]
+#[expect(clippy::disallowed_types, reason = "this is the one place that starts processes")]
+pub struct Command {
+    inner: std::process::Command,
+    cpus: Option<CpuSet>,
+    is_own_group: bool,
+    parent_death_signal: Option<Signal>,
+}
+
+#[expect(clippy::disallowed_types, reason = "this is the one place that starts processes")]
+impl Command {
+    /// The program: a path, or a name to be looked up on PATH (see [`which`](super::which) for names
+    /// in the system administrator's directories).
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        let mut inner = std::process::Command::new(program);
+        inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { inner, cpus: None, is_own_group: false, parent_death_signal: None }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.inner.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.inner.args(arguments);
+        self
+    }
+
+    /// Sets a variable of the child's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.inner.env(name, value);
+        self
+    }
+
+    /// Sets the child's working directory.
+    #[must_use]
+    pub fn working_directory(mut self, directory: impl AsRef<Path>) -> Self {
+        self.inner.current_dir(directory);
+        self
+    }
+
+    /// Sets where the child's standard input comes from.
+    #[must_use]
+    pub fn stdin(mut self, stream: Stream) -> Self {
+        self.inner.stdin(stream);
+        self
+    }
+
+    /// Sets where the child's standard output goes.
+    #[must_use]
+    pub fn stdout(mut self, stream: Stream) -> Self {
+        self.inner.stdout(stream);
+        self
+    }
+
+    /// Sets where the child's standard error goes.
+    #[must_use]
+    pub fn stderr(mut self, stream: Stream) -> Self {
+        self.inner.stderr(stream);
+        self
+    }
+
+    /// Lets the child, and what it starts, run on these CPUs only. It is pinned before its program
+    /// begins, so that no thread of it is ever elsewhere.
+    #[must_use]
+    pub fn pin(mut self, cpus: CpuSet) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// Puts the child into a process group of its own: a Ctrl-C on the terminal does not reach it, and
+    /// whatever of the group outlives the child is killed when the child is reaped.
+    #[must_use]
+    pub fn own_group(mut self) -> Self {
+        self.is_own_group = true;
+        self
+    }
+
+    /// Has the kernel send `signal` to the child when its parent dies, even if by SIGKILL.
+    ///
+    /// To the kernel the parent is the *thread* that starts the child (`PR_SET_PDEATHSIG`, prctl(2)):
+    /// start it from a thread that lives as long as the child is to live. Children of the child do
+    /// not inherit this: choose a signal on which it ends them. The kernel forgets it when the child
+    /// executes a set-user-ID program.
+    #[must_use]
+    pub fn dies_with_parent(mut self, signal: Signal) -> Self {
+        self.parent_death_signal = Some(signal);
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// When the program is not there or not executable, or a stream, the directory or a CPU is not to
+    /// be had.
+    pub fn spawn(mut self) -> Result<Child, Error> {
+        if self.is_own_group {
+            self.inner.process_group(0);
+        }
+        let mask = self.cpus.as_ref().map(CpuSet::to_mask);
+        let (signal, parent) = (self.parent_death_signal, getpid());
+        let prepare = move || {
+            mask.as_deref().map_or(Ok(()), set_affinity)?;
+            let Some(signal) = signal else { return Ok(()) };
+            set_parent_process_death_signal(Some(signal))?;
+            // A parent that died before the call above will never be reported: by then the child has another one.
+            if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+        };
+        // SAFETY: between fork and exec `prepare` makes system calls only; it takes no lock and
+        // allocates nothing, as its mask is ready and an error from a number holds no memory.
+        unsafe { self.inner.pre_exec(prepare) };
+        let child = self.inner.spawn().map_err(|cause| self.failure(cause))?;
+        Child::adopt(child, self.is_own_group).map_err(|cause| self.failure(cause))
+    }
+
+    fn failure(&self, cause: io::Error) -> Error {
+        let program = self.inner.get_program().to_string_lossy().into_owned();
+        Error::Spawn { program, cpus: self.cpus.clone(), cause }
+    }
+}

@@ -1,0 +1,107 @@
+//! Clocks, for the crates that may not read one themselves.
+//!
+//! The monotonic clock is the kernel's `CLOCK_MONOTONIC`: one time line for every process of a host, so
+//! that timestamps of different agents can be compared. The wall clock is for people and for file names
+//! only; no measurement uses it.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// Nanoseconds of `CLOCK_MONOTONIC`, comparable between the processes of one host.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock that others are to ask for")]
+pub fn monotonic_ns() -> u64 {
+    as_ns(clock_gettime(ClockId::Monotonic))
+}
+
+/// The wall clock in UTC as RFC 3339 with milliseconds, such as `2026-03-01T12:00:00.250Z`.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock that others are to ask for")]
+pub fn wall_clock_rfc3339() -> String {
+    let now = clock_gettime(ClockId::Realtime);
+    rfc3339(now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// Sleeps at least `duration`; interruptions by signals do not shorten it.
+pub fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+/// A kernel time as nanoseconds; times before the clock's origin are 0.
+pub(crate) fn as_ns(time: rustix::time::Timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let fraction_ns = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(fraction_ns)
+}
+
+fn rfc3339(unix_s: i64, fraction_ns: u32) -> String {
+    let (year, month, day) = civil_date(unix_s.div_euclid(SECONDS_PER_DAY));
+    let second_of_day = unix_s.rem_euclid(SECONDS_PER_DAY);
+    let (hour, minute, second) = (second_of_day / 3_600, second_of_day / 60 % 60, second_of_day % 60);
+    let fraction_ms = fraction_ns / 1_000_000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction_ms:03}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+///
+/// Years are counted from March, so that the leap day is a year's last day (Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+fn civil_date(unix_day: i64) -> (i64, i64, i64) {
+    const DAYS_PER_ERA: i64 = 146_097;
+    let day = unix_day + 719_468;
+    let era = day.div_euclid(DAYS_PER_ERA);
+    let day_of_era = day.rem_euclid(DAYS_PER_ERA);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day_of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // From `date -u -d @N +%FT%TZ`.
+        for (unix_s, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (-1, "1969-12-31T23:59:59.000Z"),
+            (951_782_399, "2000-02-28T23:59:59.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (951_868_800, "2000-03-01T00:00:00.000Z"),
+            (1_709_164_800, "2024-02-29T00:00:00.000Z"),
+            (1_767_225_599, "2025-12-31T23:59:59.000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(rfc3339(unix_s, 0), expected);
+        }
+        assert_eq!(rfc3339(1, 250_999_999), "1970-01-01T00:00:01.250Z");
+    }
+
+    #[test]
+    fn the_monotonic_clock_covers_a_sleep() {
+        let before_ns = monotonic_ns();
+        sleep(Duration::from_millis(2));
+        assert!(monotonic_ns() - before_ns >= 2_000_000);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_day_has_a_successor(day in -1_000_000_i64..1_000_000) {
+            let (year, month, day_of_month) = civil_date(day);
+            let next = civil_date(day + 1);
+            proptest::prop_assert!(
+                next == (year, month, day_of_month + 1)
+                    || next == (year, month + 1, 1)
+                    || next == (year + 1, 1, 1) && month == 12
+            );
+        }
+    }
+}
