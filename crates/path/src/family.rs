@@ -128,6 +128,10 @@ pub struct Window {
     pub window_ns: u64,
     /// Seed of everything random in it.
     pub seed: u64,
+    /// How many slots the run has measured before.
+    pub index: u64,
+    /// 0 for the first attempt at the slot, 1 for the retry.
+    pub attempt: u32,
 }
 
 /// A moment in a measurement.

@@ -1,0 +1,235 @@
+//! The agent's side of the protocol: reads requests, drives one system or one load, writes replies.
+//!
+//! Requests are read on a thread of their own, so that the end of the control channel is noticed even in the middle
+//! of a measurement: an agent whose runner is gone stops what it started and ends itself.
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::family::{Family, Load, PathError, Place, System};
+use crate::protocol::{Reply, Request};
+
+/// How long an agent without a runner may take to stop its system before everything below it is killed.
+const ORPHAN_GRACE: Duration = Duration::from_millis(1200);
+
+type BuildSystem = fn(Value, &Place) -> Result<Box<dyn System>, PathError>;
+type BuildLoad = fn(Value, &Value, &Place) -> Result<Box<dyn Load>, PathError>;
+
+/// How to build both sides of one family from JSON settings.
+#[derive(Clone, Copy)]
+pub struct Builder {
+    name: &'static str,
+    system: BuildSystem,
+    load: BuildLoad,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// The builder of a family.
+    #[must_use]
+    pub fn of<F: Family>() -> Self {
+        fn settings<F: Family>(json: Value) -> Result<F::Settings, PathError> {
+            serde_json::from_value(json).map_err(|error| {
+                PathError(format!("read the settings of the {} data path: {error}", F::NAME))
+            })
+        }
+        Self {
+            name: F::NAME,
+            system: |json, place| F::system(&settings::<F>(json)?, place),
+            load: |json, target, place| F::load(&settings::<F>(json)?, target, place),
+        }
+    }
+}
+
+/// Serves requests from `input` until it ends or a stop is asked for.
+///
+/// # Errors
+/// When the output cannot be written, which means that the runner is gone.
+pub fn serve(
+    builders: &[Builder],
+    input: impl BufRead + Send + 'static,
+    output: impl Write,
+) -> std::io::Result<()> {
+    let (sender, requests) = channel();
+    let done = Arc::new(AtomicBool::new(false));
+    let seen_by_control = Arc::clone(&done);
+    std::thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(move || read_requests(input, &sender, &seen_by_control))?;
+    let mut agent = Agent { builders, output, system: None, load: None };
+    let outcome = agent.run(&requests);
+    if let Some(mut system) = agent.system.take() {
+        // Nobody is left to hear of a failure here; the end of the process kills what would not stop.
+        let _ = system.stop();
+    }
+    done.store(true, Ordering::Release);
+    outcome
+}
+
+fn read_requests(input: impl BufRead, requests: &Sender<String>, done: &AtomicBool) {
+    for line in input.lines() {
+        let Ok(line) = line else { break };
+        if requests.send(line).is_err() {
+            return;
+        }
+    }
+    if requests.send(String::new()).is_err() {
+        return;
+    }
+    plumb_host::time::sleep(ORPHAN_GRACE);
+    if !done.load(Ordering::Acquire) {
+        plumb_host::process::kill_tree(std::process::id());
+        std::process::exit(1);
+    }
+}
+
+struct Agent<'b, W> {
+    builders: &'b [Builder],
+    output: W,
+    system: Option<Box<dyn System>>,
+    load: Option<Box<dyn Load>>,
+}
+
+impl<W: Write> Agent<'_, W> {
+    /// Serves until the end; an empty line stands for the end of the input.
+    fn run(&mut self, requests: &Receiver<String>) -> std::io::Result<()> {
+        while let Ok(line) = requests.recv() {
+            if line.is_empty() {
+                break;
+            }
+            let request = match serde_json::from_str(&line) {
+                Ok(Request::Stop) => return self.stop(),
+                Ok(request) => request,
+                Err(error) => {
+                    self.reply(&Reply::Failed { reason: format!("read a request: {error}") })?;
+                    continue;
+                }
+            };
+            let reply =
+                self.answer(request).unwrap_or_else(|error| Reply::Failed { reason: error.to_string() });
+            self.reply(&reply)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Reply, PathError> {
+        match request {
+            Request::PrepareSystem { path, settings, place } => {
+                let system = (self.builder(&path)?.system)(settings, &place)?;
+                let target = system.target();
+                self.system = Some(system);
+                Ok(Reply::Ready { target })
+            }
+            Request::PrepareLoad { path, settings, target, place } => {
+                self.load = Some((self.builder(&path)?.load)(settings, &target, &place)?);
+                Ok(Reply::Ready { target: Value::Null })
+            }
+            Request::Snapshot => {
+                let system =
+                    self.system.as_mut().ok_or_else(|| PathError::new("there is no system to ask"))?;
+                Ok(Reply::Snapshot { snapshot: system.snapshot()? })
+            }
+            Request::Measure { window } => {
+                let Self { load, output, .. } = self;
+                let load = load.as_mut().ok_or_else(|| PathError::new("there is no load to measure with"))?;
+                let measurement = load.measure(window, &mut |mark| {
+                    // A runner that is gone is noticed by the control thread.
+                    let _ = write_line(output, &Reply::Mark { mark });
+                })?;
+                Ok(Reply::Measured { measurement: Box::new(measurement) })
+            }
+            Request::Stop => Ok(Reply::Stopped),
+        }
+    }
+
+    fn stop(&mut self) -> std::io::Result<()> {
+        let stopped = self.system.take().map_or(Ok(()), |mut system| system.stop());
+        self.reply(&match stopped {
+            Ok(()) => Reply::Stopped,
+            Err(error) => Reply::Failed { reason: error.to_string() },
+        })
+    }
+
+    fn builder(&self, path: &str) -> Result<Builder, PathError> {
+        let found = self.builders.iter().find(|builder| builder.name == path);
+        found.copied().ok_or_else(|| PathError(format!("there is no data path `{path}` in this program")))
+    }
+
+    fn reply(&mut self, reply: &Reply) -> std::io::Result<()> {
+        write_line(&mut self.output, reply)
+    }
+}
+
+fn write_line(output: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(value).map_err(std::io::Error::other)?;
+    line.push(b'\n');
+    output.write_all(&line)?;
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::null::Null;
+
+    fn talk(requests: &str) -> Vec<Value> {
+        let mut output = Vec::new();
+        let input = std::io::Cursor::new(format!("{requests}\n{{\"request\":\"stop\"}}\n").into_bytes());
+        serve(&[Builder::of::<Null>()], input, &mut output).unwrap();
+        String::from_utf8(output).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn words(replies: &[Value]) -> Vec<&str> {
+        replies.iter().map(|reply| reply["reply"].as_str().unwrap()).collect()
+    }
+
+    const PLACE: &str = r#"{"scratch":"/tmp","cpus":1}"#;
+
+    #[test]
+    fn a_load_is_prepared_and_measured_with_marks() {
+        let replies = talk(&format!(
+            "{}\n{}",
+            format_args!(
+                r#"{{"request":"prepare-load","path":"null","settings":{{}},"target":null,"place":{PLACE}}}"#
+            ),
+            r#"{"request":"measure","window":{"warmup_ns":0,"window_ns":1000000000,"seed":7,"index":0,"attempt":0}}"#
+        ));
+        assert_eq!(words(&replies), ["ready", "mark", "mark", "measured", "stopped"]);
+        assert!(replies[3]["measurement"]["work"].as_u64().unwrap() > 0);
+    }
+
+    #[test]
+    fn a_system_is_prepared_and_asked() {
+        let replies = talk(&format!(
+            "{}\n{}",
+            format_args!(r#"{{"request":"prepare-system","path":"null","settings":{{}},"place":{PLACE}}}"#),
+            r#"{"request":"snapshot"}"#
+        ));
+        assert_eq!(words(&replies), ["ready", "snapshot", "stopped"]);
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_met_is_answered_and_the_agent_lives_on() {
+        let replies = talk(&format!(
+            "{}\n{}\n{}",
+            "garbage",
+            r#"{"request":"snapshot"}"#,
+            format_args!(
+                r#"{{"request":"prepare-system","path":"storage","settings":{{}},"place":{PLACE}}}"#
+            ),
+        ));
+        assert_eq!(words(&replies), ["failed", "failed", "failed", "stopped"]);
+        assert!(replies[2]["reason"].as_str().unwrap().contains("no data path `storage`"));
+    }
+}

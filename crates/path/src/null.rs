@@ -1,0 +1,311 @@
+//! The null data path: a synthetic system with a chosen effect, noise and drift, and a load that only computes.
+//!
+//! It drives the harness' own tests without any load, so that what the runner, the statistics and the reports say
+//! can be compared with a truth that is known. Its numbers are made and not measured, and every report says so.
+
+use plumb_model::{
+    Better, Evidence, Histogram, Kind, LoadHealth, Measurement, Metric, Percent, Rate, Reading, Span, Unit,
+    metric,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::family::{
+    Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window,
+};
+
+/// The family `null`.
+#[derive(Debug, Clone, Copy)]
+pub struct Null;
+
+/// What a null experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NullSettings {
+    /// The synthetic system.
+    pub system: NullSystemSpec,
+    /// The synthetic load.
+    pub load: NullLoadSpec,
+}
+
+/// How a synthetic system fails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Failure {
+    /// Not at all.
+    #[default]
+    None,
+    /// This host lacks what it needs.
+    Infeasible,
+    /// It does not start.
+    Start,
+    /// Every measurement fails.
+    Measure,
+    /// The first attempt at every slot fails.
+    MeasureOnce,
+    /// The load's process dies in the first attempt at every slot.
+    CrashOnce,
+}
+
+/// The synthetic system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NullSystemSpec {
+    /// True throughput.
+    pub throughput: Rate,
+    /// True median latency.
+    pub latency: Span,
+    /// Standard deviation of a slot's value, relative.
+    pub noise: Percent,
+    /// Growth of all values from one slot to the next, relative.
+    pub drift: Percent,
+    /// How much more the first one-second window lets through, relative.
+    pub burst: Percent,
+    /// CPU time of the load per unit of work.
+    pub cpu: Span,
+    /// Whether the treatment's counter moves.
+    pub evidence: bool,
+    /// Share of the window for which the load is busy.
+    pub busy: Percent,
+    /// How it fails.
+    pub fail: Failure,
+}
+
+impl Default for NullSystemSpec {
+    fn default() -> Self {
+        Self {
+            throughput: Rate(1000.0),
+            latency: Span(5_000_000),
+            noise: Percent(0.05),
+            drift: Percent(0.0),
+            burst: Percent(0.0),
+            cpu: Span(50_000),
+            evidence: true,
+            busy: Percent(0.2),
+            fail: Failure::default(),
+        }
+    }
+}
+
+/// The synthetic load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NullLoadSpec {
+    /// The window that it pretends to measure.
+    pub duration: Span,
+    /// The warm-up before it.
+    pub warmup: Span,
+    /// Whether it really takes that long.
+    pub real_time: bool,
+}
+
+impl Default for NullLoadSpec {
+    fn default() -> Self {
+        Self { duration: Span(1_000_000_000), warmup: Span(0), real_time: false }
+    }
+}
+
+impl Settings for NullSettings {
+    fn check(&self) -> Result<(), Fault> {
+        if self.system.throughput.0 <= 0.0 {
+            return Err(Fault::new("system.throughput", "a throughput above 0 is due here"));
+        }
+        if self.load.duration.0 == 0 {
+            return Err(Fault::new("load.duration", "a duration above 0 is due here"));
+        }
+        Ok(())
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        match self.system.fail {
+            Failure::Infeasible => {
+                Err("this host has no such device; the experiment asked to pretend so".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, _: &Measurement) -> Vec<Evidence> {
+        let moved = after.moved(before, "operations").unwrap_or(0);
+        vec![Evidence {
+            what: "operations of the treatment".to_owned(),
+            expected: "more than 0".to_owned(),
+            observed: moved.to_string(),
+            holds: moved > 0,
+        }]
+    }
+}
+
+impl Family for Null {
+    type Settings = NullSettings;
+
+    const NAME: &'static str = "null";
+
+    const METRICS: &'static [Metric] = &[
+        Metric {
+            name: "throughput",
+            unit: Unit::PerSecond,
+            better: Better::Higher,
+            kind: Kind::Rate,
+            about: "Synthetic units of work per second",
+        },
+        Metric {
+            name: "latency",
+            unit: Unit::Milliseconds,
+            better: Better::Lower,
+            kind: Kind::Trend,
+            about: "Synthetic time per unit of work",
+        },
+        metric::CPU_SYSTEM,
+        metric::CPU_LOAD,
+    ];
+
+    fn system(settings: &NullSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
+        if settings.system.fail == Failure::Start {
+            return Err(PathError::new("start the synthetic system: it was told to fail"));
+        }
+        Ok(Box::new(NullSystem { moves: settings.system.evidence, operations: 0 }))
+    }
+
+    fn load(settings: &NullSettings, _: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        Ok(Box::new(NullLoad { settings: settings.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct NullSystem {
+    moves: bool,
+    operations: u64,
+}
+
+impl System for NullSystem {
+    fn target(&self) -> Value {
+        Value::Null
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        self.operations += if self.moves { 1000 } else { 0 };
+        let mut snapshot = Snapshot::default();
+        snapshot.counters.insert("operations".to_owned(), self.operations);
+        Ok(snapshot)
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct NullLoad {
+    settings: NullSettings,
+}
+
+impl Load for NullLoad {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        let fail = self.settings.system.fail;
+        if fail == Failure::Measure || (fail == Failure::MeasureOnce && window.attempt == 0) {
+            return Err(PathError::new("measure: the synthetic load was told to fail"));
+        }
+        if fail == Failure::CrashOnce && window.attempt == 0 {
+            std::process::abort();
+        }
+        if self.settings.load.real_time {
+            plumb_host::time::sleep(std::time::Duration::from_nanos(window.warmup_ns));
+        }
+        mark(Mark::Opened);
+        if self.settings.load.real_time {
+            plumb_host::time::sleep(std::time::Duration::from_nanos(window.window_ns));
+        }
+        mark(Mark::Closed);
+        Ok(synthesise(&self.settings, window))
+    }
+}
+
+/// A standard normal value by the method of Box and Muller.
+fn normal(random: &mut ChaCha8Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "synthetic values of moderate size"
+)]
+fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
+    let system = &settings.system;
+    let mut random = ChaCha8Rng::seed_from_u64(window.seed);
+    let drift = (1.0 + system.drift.0).powf(window.index as f64);
+    let factor = |random: &mut ChaCha8Rng| (system.noise.0 * normal(random)).exp();
+    let rate = system.throughput.0 * drift * factor(&mut random);
+    let slot_latency_ns = system.latency.0 as f64 * drift * factor(&mut random);
+    let mut latency = Histogram::new();
+    for _ in 0..1000 {
+        latency.record((slot_latency_ns * (0.3 * normal(&mut random)).exp()) as u64);
+    }
+    let seconds = window.window_ns as f64 / 1e9;
+    let work = (rate * seconds) as u64;
+    let windows = (0..seconds as usize)
+        .map(|second| if second == 0 { rate * (1.0 + system.burst.0) } else { rate })
+        .collect();
+    Measurement {
+        window_ns: window.window_ns,
+        work,
+        readings: [
+            ("throughput".to_owned(), Reading::Rate { value: rate, count: work }),
+            ("latency".to_owned(), Reading::Trend(latency)),
+        ]
+        .into(),
+        windows: [("throughput".to_owned(), windows)].into(),
+        health: LoadHealth { busiest_thread: system.busy.0, threads: 1, ..LoadHealth::default() },
+        cpu_user_ns: (work as f64 * system.cpu.0 as f64) as u64,
+        ..Measurement::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(seed: u64, index: u64) -> Window {
+        Window { warmup_ns: 0, window_ns: 1_000_000_000, seed, index, attempt: 0 }
+    }
+
+    fn rate(settings: &NullSettings, window: Window) -> f64 {
+        synthesise(settings, window).readings["throughput"].number(None, Unit::PerSecond).unwrap()
+    }
+
+    #[test]
+    fn the_mean_of_many_slots_is_the_true_value() {
+        let settings = NullSettings::default();
+        let logs: Vec<f64> = (0..2000).map(|seed| (rate(&settings, window(seed, 0)) / 1000.0).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / 2000.0;
+        let deviation = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / 1999.0).sqrt();
+        assert!(mean.abs() < 0.005, "{mean}");
+        assert!((deviation - 0.05).abs() < 0.005, "{deviation}");
+    }
+
+    #[test]
+    fn drift_grows_with_the_slots_and_noise_can_be_none() {
+        let mut settings = NullSettings::default();
+        settings.system.noise = Percent(0.0);
+        settings.system.drift = Percent(0.1);
+        assert!((rate(&settings, window(1, 0)) - 1000.0).abs() < 1e-9);
+        assert!((rate(&settings, window(2, 2)) - 1210.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_slot() {
+        let settings = NullSettings::default();
+        assert_eq!(synthesise(&settings, window(9, 0)), synthesise(&settings, window(9, 0)));
+        assert_ne!(synthesise(&settings, window(9, 0)), synthesise(&settings, window(10, 0)));
+    }
+}

@@ -1,0 +1,103 @@
+//! The line protocol between runner and agent: one JSON object a line, requests down, replies up.
+//!
+//! It is small enough to be spoken over a network connection later: prepare, snapshot, measure, stop. An agent
+//! answers every request with exactly one final reply; marks come before the final reply of a measure request.
+
+use plumb_model::Measurement;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::family::{Mark, Place, Snapshot, Window};
+
+/// What a runner asks of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "request")]
+pub enum Request {
+    /// Build and start a system, and prove that it answers.
+    PrepareSystem {
+        /// The family's name.
+        path: String,
+        /// The family's settings.
+        settings: Value,
+        /// What the agent may use.
+        place: Place,
+    },
+    /// Build a load against a started system; it replaces the one before.
+    PrepareLoad {
+        /// The family's name.
+        path: String,
+        /// The family's settings.
+        settings: Value,
+        /// What the system's `ready` said.
+        target: Value,
+        /// What the agent may use.
+        place: Place,
+    },
+    /// Say the system's counters.
+    Snapshot,
+    /// Measure one window.
+    Measure {
+        /// The window.
+        window: Window,
+    },
+    /// Stop what was started and end.
+    Stop,
+}
+
+/// What an agent answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "reply")]
+pub enum Reply {
+    /// Prepared.
+    Ready {
+        /// For a system: what a load needs to reach it.
+        target: Value,
+    },
+    /// The system's counters.
+    Snapshot {
+        /// The counters.
+        snapshot: Snapshot,
+    },
+    /// A moment in a measurement.
+    Mark {
+        /// Which.
+        mark: Mark,
+    },
+    /// The measurement is done.
+    Measured {
+        /// The measurement.
+        measurement: Box<Measurement>,
+    },
+    /// Everything is stopped; the agent ends.
+    Stopped,
+    /// The request could not be fulfilled; the agent lives on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_one_line_and_is_read_back() {
+        let request = Request::Measure {
+            window: Window { warmup_ns: 1, window_ns: 2, seed: u64::MAX, index: 3, attempt: 0 },
+        };
+        let line = serde_json::to_string(&request).unwrap();
+        assert_eq!(
+            line,
+            r#"{"request":"measure","window":{"warmup_ns":1,"window_ns":2,"seed":18446744073709551615,"index":3,"attempt":0}}"#
+        );
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+    }
+
+    #[test]
+    fn a_foreign_line_is_refused() {
+        for line in ["", "{}", "[]", r#"{"request":"fly"}"#, r#"{"reply":"ready"}"#] {
+            assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");
+        }
+    }
+}
