@@ -1,0 +1,63 @@
+//! What can go wrong with a run directory. Messages complete "failed to …".
+
+use std::path::{Path, PathBuf};
+
+/// Why a run directory could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system refused.
+    #[error("{action} {}: {cause}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// The directory holds a run already.
+    #[error("start a run in {}: it holds a run already; continue that with --resume, or choose another --output", path.display())]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory holds no run.
+    #[error("read a run from {}: there is no run.json in it", path.display())]
+    NoRun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another process writes to the directory.
+    #[error("open {}: another process is running this experiment there", path.display())]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file is not what it should be.
+    #[error("read {} line {line}: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The directory was written by a program that this one does not understand.
+    #[error("read {}: its format is `{found}`; this program reads `{expected}`", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |cause| Self::Io { action, path, cause }
+    }
+}
