@@ -1,0 +1,38 @@
+# The ways into this repository. `make` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
+
+.PHONY: help demo test lint bench bench-http tools clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: ## Install what is missing, build, run one experiment and show its report
+	@scripts/demo.sh
+
+test: ## Run every test, the end-to-end ones on real systems too
+	@scripts/install-tools.sh build systems tests || echo "tests that need what is missing will be skipped"
+	@cargo test --workspace --no-fail-fast
+
+lint: ## Check format, clippy, the house rules, and the dependencies' licences and sources
+	@cargo fmt --all --check
+	@cargo xtask tidy
+	@cargo deny --all-features check bans licenses sources
+	@cargo clippy --workspace --all-targets -- -D warnings
+
+bench: bench-http ## Measure against the peers, every data path
+
+bench-http: ## Measure HTTP load against wrk and ab on the same nginx
+	@scripts/bench-http.sh
+
+tools: ## Install what tests, benchmarks and lints need, from Debian's and Rust's registries
+	@scripts/install-tools.sh build systems tests lint
+
+clean: ## Remove what was built and the demo's runs; other runs are yours and stay
+	@cargo clean
+	@rm -rf plumb-runs/demo-*

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, run, test or lint this project, and leaves alone what is there.
+#
+# usage: scripts/install-tools.sh GROUP...
+#
+#   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
+#   systems  HAProxy and nginx: real systems that experiments put under test; what needs them is skipped without
+#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip
+#   lint     git, rustfmt, clippy, cargo-deny
+#
+# Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
+# something in a group stays missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# The oldest Rust that the workspace says it builds with, and the cargo-deny that `deny.toml` was tried with.
+RUST_MIN=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+CARGO_DENY=0.20.2
+POLICY=/usr/sbin/policy-rc.d
+
+say() { printf 'install-tools: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif have sudo; then
+        # Without a terminal nobody can type a password.
+        if [ -t 0 ]; then sudo "$@"; else sudo -n "$@"; fi
+    else
+        return 1
+    fi
+}
+
+missing=()
+
+# want PACKAGE PROBE...: notes the Debian package when the probe fails.
+want() {
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+
+note_missing() {
+    case $1 in
+        build)
+            want build-essential have c++
+            want pkg-config have pkg-config
+            want libssl-dev pkg-config --exists openssl
+            want cmake have cmake
+            want ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
+            if ! rust_is_new_enough && ! have rustup; then want curl have curl; fi
+            ;;
+        systems)
+            want haproxy have haproxy
+            want nginx have nginx
+            ;;
+        tests)
+            want apache2-utils have ab
+            want wrk have wrk
+            want nghttp2-client have h2load
+            want openssl have openssl
+            want iproute2 have ip
+            ;;
+        lint) want git have git ;;
+        *) fail "there is no group \`$1\`; the groups are build, systems, tests and lint" ;;
+    esac
+}
+
+# Debian starts a service as soon as its package is installed. HAProxy and nginx are wanted as programs that
+# experiments start on ports of their own; as services they would take port 80 and burn CPU beside a measurement.
+# So none is started while packages are installed here, and none of those that came with them starts at boot.
+# A policy that the administrator has set is left as it is.
+forbid_service_starts() {
+    [ ! -e "$POLICY" ] || return 0
+    printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$POLICY"
+    trap allow_service_starts EXIT
+}
+
+allow_service_starts() {
+    [ -n "$(trap -p EXIT)" ] || return 0
+    trap - EXIT
+    as_root rm -f "$POLICY"
+}
+
+disable_new_services() {
+    have systemctl || return 0
+    local service now=()
+    [ ! -d /run/systemd/system ] || now=(--now)
+    for service in haproxy nginx; do
+        case " ${missing[*]} " in
+            *" $service "*) as_root systemctl disable ${now[@]+"${now[@]}"} "$service" >/dev/null 2>&1 || true ;;
+        esac
+    done
+}
+
+install_packages() {
+    [ ${#missing[@]} -gt 0 ] || return 0
+    local by_hand="install by hand: ${missing[*]} (these are Debian's names)"
+    have apt-get || fail "there is no apt-get here; $by_hand"
+    as_root true || fail "this needs root or sudo; $by_hand"
+    say "installing ${missing[*]}"
+    forbid_service_starts
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
+    # A source that does not answer is no reason to stop: the packages may come from the others.
+    as_root "${apt[@]}" update >&2 || say "apt-get update failed, trying with the lists that there are"
+    as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >&2 || fail "apt-get failed; $by_hand"
+    allow_service_starts
+    disable_new_services
+}
+
+rust_is_new_enough() {
+    local version
+    version=$(cargo --version 2>/dev/null | awk '{ print $2 }') || return 1
+    [ -n "$version" ] && printf '%s\n' "$RUST_MIN" "$version" | sort -V -C
+}
+
+install_rust() {
+    ! rust_is_new_enough || return 0
+    local by_hand="install Rust $RUST_MIN or newer by hand (https://rustup.rs) and try again"
+    say "there is no Rust $RUST_MIN or newer here, installing it with rustup"
+    if have rustup; then
+        rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 ||
+            fail "rustup could not install the stable toolchain; $by_hand"
+        # For this checkout only: what the user's default is stays as it was.
+        rust_is_new_enough || rustup override set stable >&2
+    else
+        local script
+        script=$(mktemp)
+        curl --proto '=https' --tlsv1.2 --silent --show-error --fail --retry 3 https://sh.rustup.rs -o "$script" ||
+            fail "https://sh.rustup.rs does not answer; $by_hand"
+        # The shell's start-up files are the user's: the Makefile finds ~/.cargo/bin without them.
+        sh "$script" -y --no-modify-path --profile minimal --component rustfmt --component clippy >&2 ||
+            fail "rustup's installer failed; $by_hand"
+        rm -f "$script"
+    fi
+    hash -r
+    rust_is_new_enough || fail "\`cargo\` is still $(cargo --version 2>&1); $by_hand"
+}
+
+install_lint() {
+    if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+        rustup component add rustfmt clippy >&2 || fail "rustfmt and clippy are missing; install both by hand"
+    fi
+    ! cargo deny --version >/dev/null 2>&1 || return 0
+    say "building cargo-deny $CARGO_DENY"
+    # It runs for a second and compiles for minutes, so it is compiled without optimisation: under a minute on 2 cores.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
+        CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 CARGO_PROFILE_RELEASE_PANIC=abort \
+        cargo install --quiet --locked cargo-deny --version "$CARGO_DENY" >&2 ||
+        fail "cargo-deny could not be built; \`cargo install --locked cargo-deny\` by hand shows why"
+}
+
+main() {
+    [ $# -gt 0 ] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 2; }
+    local group
+    for group in "$@"; do note_missing "$group"; done
+    install_packages
+    for group in "$@"; do
+        case $group in
+            build) install_rust ;;
+            lint) install_lint ;;
+        esac
+    done
+}
+
+main "$@"
