@@ -59,9 +59,8 @@ struct Metadata {
 impl Repository {
     /// Reads all of it, from wherever inside the repository the program was started.
     pub fn read() -> Result<Self, Error> {
-        let root = PathBuf::from(output_of(Path::new("."), "git", &["rev-parse", "--show-toplevel"])?.trim());
-        let listing =
-            output_of(&root, "git", &["ls-files", "--cached", "--others", "--exclude-standard", "-z"])?;
+        let root = PathBuf::from(git(Path::new("."), &["rev-parse", "--show-toplevel"])?.trim());
+        let listing = git(&root, &["ls-files", "--cached", "--others", "--exclude-standard", "-z"])?;
         let mut paths = BTreeSet::new();
         let mut texts = Vec::new();
         for path in listing.split('\0').filter(|path| !path.is_empty()) {
@@ -102,6 +101,14 @@ impl Repository {
         let tree = output_of(&self.root, "cargo", &arguments)?;
         Ok(tree.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
     }
+}
+
+fn git(directory: &Path, arguments: &[&str]) -> Result<String, Error> {
+    // A checkout may belong to another user, as one that is mounted into a container does, and git then refuses.
+    // Whoever runs this program already runs the checkout's code.
+    let mut all = vec!["-c", "safe.directory=*"];
+    all.extend(arguments);
+    output_of(directory, "git", &all)
 }
 
 fn packages(root: &Path) -> Result<Vec<Package>, Error> {

@@ -14,16 +14,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-model", &[]),
     ("plumb-stats", &[]),
     ("plumb-pace", &["plumb-model"]),
+    ("plumb-judge", &["plumb-model", "plumb-stats"]),
     ("plumb-host", &["plumb-model"]),
     ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace"]),
     ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
-    ("plumb-report", &["plumb-model", "plumb-stats", "plumb-store"]),
+    ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
     (
         "plumb-runner",
         &[
             "plumb-model",
             "plumb-stats",
+            "plumb-judge",
             "plumb-pace",
             "plumb-host",
             "plumb-path",
@@ -36,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "plumb-model",
             "plumb-stats",
+            "plumb-judge",
             "plumb-pace",
             "plumb-host",
             "plumb-path",
@@ -68,7 +71,7 @@ enum Reach {
 }
 
 /// The crates that compute: slices and values in, numbers and values out.
-const COMPUTES: &[&str] = &["plumb-model", "plumb-stats", "plumb-pace"];
+const COMPUTES: &[&str] = &["plumb-model", "plumb-stats", "plumb-pace", "plumb-judge"];
 
 const BANS: &[Ban] = &[
     Ban {
