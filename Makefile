@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo test lint bench bench-http tools clean
+.PHONY: help demo test lint format tidy deny clippy bench bench-http tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -19,10 +19,19 @@ test: ## Run every test, the end-to-end ones on real systems too
 	@scripts/install-tools.sh build systems tests || echo "tests that need what is missing will be skipped"
 	@cargo test --workspace --no-fail-fast
 
-lint: ## Check format, clippy, the house rules, and the dependencies' licences and sources
+# Separate, so that `make --keep-going lint` shows what each of them finds. The quick ones come first.
+lint: format tidy deny clippy ## Check format, house rules, the dependencies' licences and sources, clippy
+
+format:
 	@cargo fmt --all --check
+
+tidy:
 	@cargo xtask tidy
+
+deny:
 	@cargo deny --all-features check bans licenses sources
+
+clippy:
 	@cargo clippy --workspace --all-targets -- -D warnings
 
 bench: bench-http ## Measure against the peers, every data path
