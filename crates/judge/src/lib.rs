@@ -1,1 +1,47 @@
-//! From a plan and its slots to verdicts.
+//! From a plan and its slots to a judgement: what every claim came to, how variants compare, what cannot be trusted.
+//!
+//! It is a crate of its own because both the runner (which stops when all is decided) and the command (which reports
+//! from the directory alone) need the same verdicts, and neither may know the other. It is pure: the same slots give
+//! the same judgement, however often and wherever it is derived.
+
+mod claims;
+mod comparisons;
+mod table;
+mod variants;
+mod warnings;
+
+use plumb_model::{Claim, Judgement, Plan, Slot};
+
+pub use table::Table;
+
+/// Judges a run from its slots.
+#[must_use]
+pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
+    let table = Table::new(plan, slots);
+    let variants = variants::summarise(&table);
+    let claims = claims::judge_all(&table, &variants);
+    let comparisons = comparisons::compare_all(&table);
+    let warnings = warnings::collect(&table, &variants, &comparisons);
+    Judgement { variants, comparisons, claims, warnings }
+}
+
+/// Whether the automatic copy of the baseline differs from it, which makes the whole run untrusted.
+#[must_use]
+pub fn control_differs(plan: &Plan, slots: &[Slot]) -> Option<String> {
+    warnings::control_differs(&Table::new(plan, slots))
+}
+
+/// Every (metric, statistic) that the claims speak of.
+fn metrics_of_claims(claims: &[Claim]) -> Vec<(String, Option<plumb_model::Statistic>)> {
+    let mut metrics: Vec<_> = Vec::new();
+    for claim in claims {
+        let metric = (claim.left.metric.clone(), claim.left.statistic);
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    metrics
+}
+
+#[cfg(test)]
+mod tests;

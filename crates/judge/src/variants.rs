@@ -1,0 +1,76 @@
+//! Whether each variant's numbers may be used: no evidence, no verdict.
+
+use plumb_model::{Evidence, Slot, SlotOutcome, VariantState, VariantSummary};
+
+use crate::table::Table;
+
+pub(crate) fn summarise(table: &Table<'_>) -> Vec<VariantSummary> {
+    let cells = table.plan.cells.iter().enumerate();
+    cells
+        .flat_map(|(cell, planned)| {
+            planned
+                .variants
+                .iter()
+                .map(move |variant| summarise_one(table, cell, variant.variant, variant.skipped.as_deref()))
+        })
+        .collect()
+}
+
+fn summarise_one(table: &Table<'_>, cell: usize, variant: usize, skipped: Option<&str>) -> VariantSummary {
+    let name = &table.plan.variants[variant].name;
+    let slots: Vec<&Slot> = table.of(cell, name).collect();
+    let results = || slots.iter().filter_map(|slot| slot.result());
+    let evidence = worst_evidence(results().map(|result| result.evidence.as_slice()));
+    let failures: Vec<&str> = slots
+        .iter()
+        .filter_map(|slot| match &slot.outcome {
+            SlotOutcome::Failed { reason } => Some(reason.as_str()),
+            SlotOutcome::Measured(_) => None,
+        })
+        .collect();
+    let state = match skipped {
+        Some(reason) => VariantState::Skipped { reason: reason.to_owned() },
+        None if slots.is_empty() => VariantState::Pending,
+        None => state_of(&slots, &failures, &evidence),
+    };
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    VariantSummary {
+        cell,
+        variant,
+        state,
+        slots: count(results().count()),
+        failed: count(failures.len()),
+        load_bound: count(results().filter(|result| result.measurement.health.is_load_bound()).count()),
+        evidence,
+    }
+}
+
+fn state_of(slots: &[&Slot], failures: &[&str], evidence: &[Evidence]) -> VariantState {
+    if failures.len() == slots.len() {
+        return VariantState::Void {
+            reason: format!("every slot failed; the last one to {}", failures[failures.len() - 1]),
+        };
+    }
+    match evidence.iter().find(|evidence| !evidence.holds) {
+        Some(missing) => VariantState::Void {
+            reason: format!(
+                "no proof that the treatment was in effect: {} should be {}, and was {}",
+                missing.what, missing.expected, missing.observed
+            ),
+        },
+        None => VariantState::Measured,
+    }
+}
+
+/// One row per thing looked at: the first observation that does not hold, else the last one.
+fn worst_evidence<'a>(slots: impl Iterator<Item = &'a [Evidence]>) -> Vec<Evidence> {
+    let mut rows: Vec<Evidence> = Vec::new();
+    for evidence in slots.flatten() {
+        match rows.iter_mut().find(|row| row.what == evidence.what) {
+            Some(row) if row.holds => *row = evidence.clone(),
+            Some(_) => {}
+            None => rows.push(evidence.clone()),
+        }
+    }
+    rows
+}
