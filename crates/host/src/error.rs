@@ -92,6 +92,14 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
+    /// A scratch directory could not be created.
+    #[error("create a scratch directory in {}: {cause}", parent.display())]
+    Scratch {
+        /// Where it was to be.
+        parent: PathBuf,
+        /// What the kernel said.
+        cause: io::Error,
+    },
     /// The kernel refused something that has neither a path nor a process.
     #[error("{what}: {cause}")]
     System {

@@ -7,10 +7,19 @@
 //! missing value, never a panic.
 
 pub mod cpu;
+pub mod facts;
+pub mod limits;
+pub mod memory;
+pub mod noise;
 pub mod process;
+pub mod scratch;
+pub mod signals;
 pub mod time;
 
+mod cgroup;
 mod error;
 mod procfs;
+mod text;
 
+pub use cgroup::Throttling;
 pub use error::Error;

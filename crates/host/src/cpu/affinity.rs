@@ -4,13 +4,13 @@
 //! so every wrapper of it, ends at 1,024 CPUs.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::CpuSet;
-use crate::Error;
+use crate::{Error, text};
 
 /// The CPUs that the calling thread may run on: those online, less what cpusets, a container or an
 /// affinity inherited at the start withhold.
@@ -94,7 +94,7 @@ fn split_by_core(cpus: &CpuSet, siblings: impl Fn(u32) -> Option<CpuSet>) -> Sid
 /// The hardware threads of the core of `cpu`, itself included, where the kernel tells.
 fn siblings(cpu: u32) -> Option<CpuSet> {
     let cpu_directory = Path::new("/sys/devices/system/cpu").join(format!("cpu{cpu}"));
-    fs::read_to_string(cpu_directory.join("topology/thread_siblings_list")).ok()?.parse().ok()
+    text::read(cpu_directory.join("topology/thread_siblings_list"))?.parse().ok()
 }
 
 #[cfg(test)]

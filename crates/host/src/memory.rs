@@ -1,0 +1,50 @@
+//! How much memory this process takes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::text;
+
+/// Physical memory of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnMemory {
+    /// What it takes now, in bytes (`VmRSS`).
+    pub resident_bytes: u64,
+    /// The most it ever took, in bytes (`VmHWM`).
+    pub resident_bytes_max: u64,
+}
+
+/// The memory that this process takes now and took at most.
+///
+/// # Errors
+///
+/// When /proc is not mounted.
+pub fn own_memory() -> Result<OwnMemory, Error> {
+    text::require("/proc/self/status", parse)
+}
+
+fn parse(status: &str) -> Option<OwnMemory> {
+    Some(OwnMemory {
+        resident_bytes: text::kib_field(status, "VmRSS")?,
+        resident_bytes_max: text::kib_field(status, "VmHWM")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_is_read() {
+        let status = "Name:\tplumb\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        let expected = OwnMemory { resident_bytes: 1_048_576, resident_bytes_max: 2_097_152 };
+        assert_eq!(parse(status), Some(expected));
+        assert_eq!(parse("Name:\tkthreadd\n"), None);
+    }
+
+    #[test]
+    fn this_process_takes_memory() {
+        let memory = own_memory().unwrap();
+        assert!(memory.resident_bytes > 0 && memory.resident_bytes_max >= memory.resident_bytes / 2);
+    }
+}

@@ -1,0 +1,112 @@
+//! Being asked to stop: Ctrl-C, SIGTERM, a closed terminal.
+//!
+//! SIGPIPE needs nothing here: Rust's runtime ignores it, so that a closed pipe is an error of the
+//! write, and children get it back as it was.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+
+use crate::Error;
+
+/// The exit code of a program that Ctrl-C ended, as shells have it: 128 + 2.
+const INTERRUPTED_CODE: i32 = 130;
+
+/// Whether this process was asked to stop, from [`Interrupts::install`] to the process's end.
+///
+/// As a descriptor it becomes readable when it was, and stays so: event loops may watch it together
+/// with everything else.
+#[derive(Debug)]
+pub struct Interrupts {
+    is_interrupted: Arc<AtomicBool>,
+    readable_when_interrupted: OwnedFd,
+}
+
+impl Interrupts {
+    /// Turns SIGINT, SIGTERM and SIGHUP from ends of this process into requests to stop.
+    ///
+    /// A SIGINT after any of them ends the process at once with code 130: who presses Ctrl-C twice
+    /// does not want to wait. A SIGHUP that was ignored from the start stays ignored, which is what
+    /// `nohup` is for. There is no way back; it is meant to be called once, early in `main`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no descriptor left or the kernel refuses a handler.
+    pub fn install() -> Result<Self, Error> {
+        Self::try_install()
+            .map_err(|cause| Error::System { what: "catch the signals that end a program", cause })
+    }
+
+    fn try_install() -> io::Result<Self> {
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        // Before the flag's setter: handlers run in order, and the first SIGINT must not see its own flag.
+        flag::register_conditional_shutdown(SIGINT, INTERRUPTED_CODE, Arc::clone(&is_interrupted))?;
+        let is_hangup_ignored =
+            fs::read_to_string("/proc/self/status").is_ok_and(|status| is_ignored(&status, SIGHUP));
+        let hangup = (!is_hangup_ignored).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+            flag::register(signal, Arc::clone(&is_interrupted))?;
+            low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        Ok(Self { is_interrupted, readable_when_interrupted: reader })
+    }
+
+    /// Whether this process was asked to stop.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::SeqCst)
+    }
+
+    /// The flag itself, for threads that outlive a borrow.
+    #[must_use]
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_interrupted)
+    }
+}
+
+impl AsFd for Interrupts {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.readable_when_interrupted.as_fd()
+    }
+}
+
+/// Whether `signal` is in the mask of ignored signals of `/proc/PID/status` (proc_pid_status(5)).
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    // Bit 0 is signal 1.
+    u32::try_from(signal - 1)
+        .ok()
+        .and_then(|bit| mask.checked_shr(bit))
+        .is_some_and(|shifted| shifted & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        let status = "Name:\tplumb\nSigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\nSigCgt:\t0\n";
+        assert!(is_ignored(status, SIGHUP));
+        assert!(is_ignored(status, libc::SIGPIPE));
+        assert!(!is_ignored(status, SIGINT));
+        assert!(!is_ignored("", SIGHUP));
+        assert!(!is_ignored("SigIgn:\tx\n", SIGHUP));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(mask in ".*", signal: i32) {
+            is_ignored(&format!("SigIgn:{mask}"), signal.max(1));
+        }
+    }
+}
