@@ -14,7 +14,7 @@ use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::CpuGroups;
-use crate::cpu::{CpuSet, available_cpus};
+use crate::cpu::{CpuSet, Sides, available_cpus, split_sides};
 use crate::text;
 use cpuinfo::CpuInfo;
 
@@ -40,6 +40,8 @@ pub struct HostFacts {
     pub cpus_online: CpuSet,
     /// Those of them that this process may use.
     pub cpus_usable: CpuSet,
+    /// How these are shared between the system under test and the load.
+    pub sides: Sides,
     /// Cores that are online.
     pub cores: Option<usize>,
     /// Whether cores run more than one hardware thread.
@@ -95,6 +97,7 @@ impl HostFacts {
         let memory = text::read("/proc/meminfo").unwrap_or_default();
         let groups = CpuGroups::own();
         let cpus_online = online_cpus();
+        let cpus_usable = available_cpus().unwrap_or_else(|_| cpus_online.clone());
         Self {
             kernel: uname.release().to_string_lossy().into_owned(),
             architecture: uname.machine().to_string_lossy().into_owned(),
@@ -109,9 +112,10 @@ impl HostFacts {
             sockets: distinct_per_cpu(&cpus_online, "topology/physical_package_id"),
             smt: text::read(cpu_file("smt/active")).map(|active| active == "1"),
             numa_nodes: text::read("/sys/devices/system/node/online").and_then(|list| count_of(&list)),
-            cpus_usable: available_cpus().unwrap_or_else(|_| cpus_online.clone()),
             governor: governor(&cpus_online),
+            sides: split_sides(&cpus_usable),
             cpus_online,
+            cpus_usable,
             memory_bytes: text::kib_field(&memory, "MemTotal"),
             memory_available_bytes: text::kib_field(&memory, "MemAvailable"),
             clocksource: text::read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),

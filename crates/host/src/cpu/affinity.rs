@@ -53,7 +53,7 @@ pub(crate) fn set_affinity(mask: &[libc::c_ulong]) -> io::Result<()> {
 }
 
 /// The CPUs of the two sides of an experiment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sides {
     /// Where the system under test runs.
     pub system: CpuSet,

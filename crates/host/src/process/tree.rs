@@ -21,7 +21,8 @@ pub fn descendants(pid: u32) -> Vec<u32> {
 /// Kills the process `pid` and all its descendants with SIGKILL, and says how many that were.
 ///
 /// Each is stopped before its children are listed, so that none can start another in the meantime.
-/// Those that may not be signalled, and those that ended by themselves, are not counted.
+/// Those that may not be signalled, and those that ended by themselves, are not counted. The calling
+/// process is spared if it is among them.
 pub fn kill_tree(pid: u32) -> usize {
     let mut tree = KnownTree { root: pid, processes: BTreeMap::new() };
     while tree.stop_those_new() {}
@@ -51,7 +52,8 @@ impl KnownTree {
     fn stop_those_new(&mut self) -> bool {
         let known_count = self.processes.len();
         for stat in procfs::tree(self.root) {
-            if !self.processes.contains_key(&stat.pid)
+            if stat.pid != std::process::id()
+                && !self.processes.contains_key(&stat.pid)
                 && let Some(process) = open(&stat)
                 && pidfd_send_signal(&process, Signal::STOP).is_ok()
             {
