@@ -10,9 +10,9 @@ mod table;
 mod variants;
 mod warnings;
 
-use plumb_model::{Claim, Judgement, Plan, Slot};
+use plumb_model::{Claim, ClaimVerdict, Judgement, Plan, Slot};
 
-pub use table::Table;
+use table::Table;
 
 /// Judges a run from its slots.
 #[must_use]
@@ -23,6 +23,13 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let comparisons = comparisons::compare_all(&table);
     let warnings = warnings::collect(&table, &variants, &comparisons);
     Judgement { variants, comparisons, claims, warnings }
+}
+
+/// Judges the claims alone, which is what a run looks at after every block.
+#[must_use]
+pub fn judge_claims(plan: &Plan, slots: &[Slot]) -> Vec<ClaimVerdict> {
+    let table = Table::new(plan, slots);
+    claims::judge_all(&table, &variants::summarise(&table))
 }
 
 /// Whether the automatic copy of the baseline differs from it, which makes the whole run untrusted.

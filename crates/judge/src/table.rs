@@ -1,14 +1,20 @@
 //! The slots of a run, found by cell, variant and block.
 
+use std::collections::BTreeMap;
+
 use plumb_model::{Plan, Slot, SlotResult, Statistic};
 
 /// A plan with its slots.
-#[derive(Debug, Clone, Copy)]
-pub struct Table<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Table<'a> {
     /// The plan.
-    pub plan: &'a Plan,
+    pub(crate) plan: &'a Plan,
     /// The slots.
-    pub slots: &'a [Slot],
+    pub(crate) slots: &'a [Slot],
+    /// Slots by cell and by variant, in the order in which they ran.
+    by_variant: Vec<BTreeMap<&'a str, Vec<&'a Slot>>>,
+    /// Complete blocks of every cell.
+    complete: Vec<u32>,
 }
 
 /// Why there is no value.
@@ -22,39 +28,30 @@ pub(crate) enum NoValue {
 
 impl<'a> Table<'a> {
     /// A table of the slots.
-    #[must_use]
-    pub fn new(plan: &'a Plan, slots: &'a [Slot]) -> Self {
-        Self { plan, slots }
+    pub(crate) fn new(plan: &'a Plan, slots: &'a [Slot]) -> Self {
+        let mut by_variant: Vec<BTreeMap<&str, Vec<&Slot>>> = vec![BTreeMap::new(); plan.cells.len()];
+        for slot in slots {
+            if let Some(cell) = by_variant.get_mut(slot.cell) {
+                cell.entry(slot.variant.as_str()).or_default().push(slot);
+            }
+        }
+        let complete = (0..plan.cells.len()).map(|cell| complete_blocks(plan, slots, cell)).collect();
+        Self { plan, slots, by_variant, complete }
     }
 
     /// All slots of a variant in a cell.
-    pub(crate) fn of(&self, cell: usize, variant: &str) -> impl Iterator<Item = &'a Slot> + use<'a> {
-        let variant = variant.to_owned();
-        self.slots.iter().filter(move |slot| slot.cell == cell && slot.variant == variant)
+    pub(crate) fn of(&self, cell: usize, variant: &str) -> &[&'a Slot] {
+        self.by_variant[cell].get(variant).map_or(&[], Vec::as_slice)
     }
 
     /// All results of a variant in a cell.
-    pub(crate) fn results(
-        &self,
-        cell: usize,
-        variant: &str,
-    ) -> impl Iterator<Item = &'a SlotResult> + use<'a> {
-        self.of(cell, variant).filter_map(Slot::result)
+    pub(crate) fn results(&self, cell: usize, variant: &str) -> impl Iterator<Item = &'a SlotResult> {
+        self.of(cell, variant).iter().filter_map(|slot| slot.result())
     }
 
     /// How many blocks of a cell are complete: every variant that is not skipped has both of its slots.
-    #[must_use]
-    pub fn complete_blocks(&self, cell: usize) -> u32 {
-        let measured =
-            self.plan.cells[cell].variants.iter().filter(|variant| variant.skipped.is_none()).count();
-        let mut blocks = 0;
-        while self.slots.iter().filter(|slot| slot.cell == cell && slot.block == blocks).count()
-            == 2 * measured
-            && measured > 0
-        {
-            blocks += 1;
-        }
-        blocks
+    pub(crate) fn complete_blocks(&self, cell: usize) -> u32 {
+        self.complete[cell]
     }
 
     /// The two values of a variant in a block.
@@ -66,7 +63,8 @@ impl<'a> Table<'a> {
         metric: &str,
         statistic: Option<Statistic>,
     ) -> Result<[f64; 2], NoValue> {
-        let mut values = self.of(cell, variant).filter(|slot| slot.block == block).map(|slot| {
+        let of_block = self.of(cell, variant).iter().filter(|slot| slot.block == block);
+        let mut values = of_block.map(|slot| {
             let result = slot.result().ok_or(NoValue::NoSlot)?;
             self.number(result, metric, statistic).ok_or(NoValue::NoReading)
         });
@@ -85,4 +83,18 @@ impl<'a> Table<'a> {
         let unit = self.plan.metric(metric)?.unit;
         result.measurement.readings.get(metric)?.number(statistic, unit)
     }
+}
+
+fn complete_blocks(plan: &Plan, slots: &[Slot], cell: usize) -> u32 {
+    let in_a_block = 2 * plan.cells[cell].variants.iter().filter(|variant| variant.skipped.is_none()).count();
+    let mut counts: Vec<usize> = Vec::new();
+    for slot in slots.iter().filter(|slot| slot.cell == cell) {
+        let block = slot.block as usize;
+        if counts.len() <= block {
+            counts.resize(block + 1, 0);
+        }
+        counts[block] += 1;
+    }
+    let complete = counts.iter().take_while(|count| **count == in_a_block).count();
+    u32::try_from(complete).unwrap_or(u32::MAX)
 }

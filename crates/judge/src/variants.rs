@@ -18,7 +18,7 @@ pub(crate) fn summarise(table: &Table<'_>) -> Vec<VariantSummary> {
 
 fn summarise_one(table: &Table<'_>, cell: usize, variant: usize, skipped: Option<&str>) -> VariantSummary {
     let name = &table.plan.variants[variant].name;
-    let slots: Vec<&Slot> = table.of(cell, name).collect();
+    let slots = table.of(cell, name);
     let results = || slots.iter().filter_map(|slot| slot.result());
     let evidence = worst_evidence(results().map(|result| result.evidence.as_slice()));
     let failures: Vec<&str> = slots
@@ -31,7 +31,7 @@ fn summarise_one(table: &Table<'_>, cell: usize, variant: usize, skipped: Option
     let state = match skipped {
         Some(reason) => VariantState::Skipped { reason: reason.to_owned() },
         None if slots.is_empty() => VariantState::Pending,
-        None => state_of(&slots, &failures, &evidence),
+        None => state_of(slots, &failures, &evidence),
     };
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     VariantSummary {

@@ -248,7 +248,7 @@ fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
     let rate = system.throughput.0 * drift * factor(&mut random);
     let slot_latency_ns = system.latency.0 as f64 * drift * factor(&mut random);
     let mut latency = Histogram::new();
-    for _ in 0..1000 {
+    for _ in 0..200 {
         latency.record((slot_latency_ns * (0.3 * normal(&mut random)).exp()) as u64);
     }
     let seconds = window.window_ns as f64 / 1e9;

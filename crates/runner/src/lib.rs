@@ -1,1 +1,23 @@
-//! Placeholder, replaced by the first commit of this crate.
+//! From an experiment file to a run: plan, blocks, dispatcher; an experiment becomes a stream of events.
+//!
+//! The runner knows data paths only through [`families::AnyFamily`], sides only through agents and the line protocol,
+//! and whoever watches only as a function that takes events. It decides no exit code and draws nothing.
+
+mod agent;
+mod dispatcher;
+mod error;
+mod executor;
+pub mod families;
+pub mod file;
+mod order;
+mod session;
+mod time_left;
+
+pub use agent::Launch;
+pub use dispatcher::{Outlets, dispatch};
+pub use error::{RunError, SlotError};
+pub use executor::{AgentExecutor, Executor, Measured, SlotOrder};
+pub use session::{Session, hopeless, host_lines, mark_infeasible};
+
+#[cfg(test)]
+mod tests;

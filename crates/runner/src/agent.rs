@@ -1,0 +1,178 @@
+//! The runner's side of the protocol: an agent as a child process that is asked and answers.
+//!
+//! The agent is in a process group of its own, so that Ctrl-C in the terminal reaches the runner alone and the
+//! runner decides in which order things end. Its standard input is its lifeline: when it closes, the agent ends.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::ChildStdin;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use plumb_host::cpu::CpuSet;
+use plumb_host::process::{Child, Command, Stream, kill_tree};
+use plumb_host::scratch::Scratch;
+use plumb_host::time::monotonic_ns;
+use plumb_path::Place;
+use plumb_path::protocol::{Reply, Request};
+
+use crate::error::SlotError;
+
+/// How often a wait looks whether it was interrupted.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How long an agent may take to stop what it started.
+const STOP_GRACE: Duration = Duration::from_millis(1000);
+
+/// How agents are started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Under which directory agents get their scratch directories.
+    pub directory: PathBuf,
+}
+
+/// An agent that runs.
+pub(crate) struct Agent {
+    child: Child,
+    input: Option<ChildStdin>,
+    replies: Receiver<String>,
+    scratch: Scratch,
+    name: String,
+    cpus: usize,
+}
+
+impl Agent {
+    /// Starts an agent pinned to `cpus`.
+    pub(crate) fn start(launch: &Launch, name: &str, cpus: &CpuSet) -> Result<Self, SlotError> {
+        let failed = |reason: String| SlotError::Failed(format!("start the agent {name}: {reason}"));
+        let scratch = Scratch::create(&launch.directory, &format!("{name}-"))
+            .map_err(|error| failed(error.to_string()))?;
+        let log =
+            File::create(scratch.path().join("agent.log")).map_err(|error| failed(error.to_string()))?;
+        let mut child = Command::new(&launch.program)
+            .args(&launch.arguments)
+            .stdin(Stream::Piped)
+            .stdout(Stream::Piped)
+            .stderr(Stream::File(log))
+            .pin(cpus.clone())
+            .own_group()
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let input = child.take_stdin();
+        let output = child.take_stdout().ok_or_else(|| failed("it has no standard output".to_owned()))?;
+        let (sender, replies) = channel();
+        std::thread::Builder::new()
+            .name(format!("from {name}"))
+            .spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            })
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Self { child, input, replies, scratch, name: name.to_owned(), cpus: cpus.len() })
+    }
+
+    /// What the agent may use.
+    pub(crate) fn place(&self) -> Place {
+        Place { scratch: self.scratch.path().to_owned(), cpus: self.cpus }
+    }
+
+    /// Sends a request.
+    pub(crate) fn send(&mut self, request: &Request) -> Result<(), SlotError> {
+        let mut line = serde_json::to_vec(request)
+            .map_err(|error| SlotError::Failed(format!("put a request into words: {error}")))?;
+        line.push(b'\n');
+        let written = match &mut self.input {
+            Some(input) => input.write_all(&line).and_then(|()| input.flush()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        written.map_err(|_| self.death())
+    }
+
+    /// Waits for the next reply.
+    pub(crate) fn reply(
+        &mut self,
+        timeout: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Reply, SlotError> {
+        let deadline_ns = monotonic_ns() + u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX / 2);
+        loop {
+            if interrupted() {
+                return Err(SlotError::Interrupted);
+            }
+            match self.replies.recv_timeout(GLANCE) {
+                Ok(line) => return self.read(&line),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.death()),
+                Err(RecvTimeoutError::Timeout) if monotonic_ns() >= deadline_ns => {
+                    return Err(SlotError::Failed(format!(
+                        "hear from the agent {} within {timeout:?}",
+                        self.name
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn read(&self, line: &str) -> Result<Reply, SlotError> {
+        match serde_json::from_str(line) {
+            Ok(Reply::Failed { reason }) => Err(SlotError::Failed(reason)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(SlotError::Failed(format!("understand the agent {}: {error}", self.name))),
+        }
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) fn ask(
+        &mut self,
+        request: &Request,
+        timeout: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Reply, SlotError> {
+        self.send(request)?;
+        self.reply(timeout, interrupted)
+    }
+
+    /// What is known of an agent that does not answer any more.
+    fn death(&mut self) -> SlotError {
+        let how = match self.child.wait_timeout(STOP_GRACE) {
+            Ok(Some(exit)) => exit.to_string(),
+            Ok(None) | Err(_) => "closed its output".to_owned(),
+        };
+        let log = std::fs::read_to_string(self.scratch.path().join("agent.log")).unwrap_or_default();
+        let last = log.lines().rev().find(|line| !line.trim().is_empty());
+        let words = last.map(|line| format!("; its last words: {line}")).unwrap_or_default();
+        SlotError::Failed(format!("go on: the agent {} {how}{words}", self.name))
+    }
+
+    /// Stops the agent and everything below it; quickly, and by force where it does not stop by itself.
+    pub(crate) fn stop(mut self) {
+        let _ = self.send(&Request::Stop);
+        self.input = None;
+        if matches!(self.child.wait_timeout(STOP_GRACE), Ok(Some(_))) {
+            return;
+        }
+        kill_tree(self.child.pid());
+    }
+
+    /// Ends the lifeline without waiting, so that several agents stop at the same time.
+    pub(crate) fn release(&mut self) {
+        let _ = self.send(&Request::Stop);
+        self.input = None;
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.input = None;
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            kill_tree(self.child.pid());
+        }
+    }
+}

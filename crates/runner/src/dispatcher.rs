@@ -1,0 +1,205 @@
+//! The dispatcher: one loop that orders slots, writes each before the next, judges after every block, and stops.
+//!
+//! It knows executors, a recorder and a stream of events only as functions, so that the whole of it is tested
+//! without a process, a disk or a terminal.
+
+use plumb_host::time::monotonic_ns;
+use plumb_judge::judge_claims;
+use plumb_model::event::TimeLeft;
+use plumb_model::{Cell, ClaimVerdict, Ending, Event, Plan, Slot, SlotOutcome, Verdict};
+use plumb_path::Window;
+
+use crate::error::{RunError, SlotError};
+use crate::executor::{Executor, Measured, SlotOrder};
+use crate::order::{block_order, slot_seed};
+use crate::time_left::time_left;
+
+/// What the dispatcher talks to.
+pub struct Outlets<'a> {
+    /// Writes a slot to where it is safe.
+    pub record: &'a mut dyn FnMut(&Slot) -> Result<(), RunError>,
+    /// Tells whoever watches.
+    pub emit: &'a mut dyn FnMut(&Event),
+    /// Whether somebody wants the run to end.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Runs a plan from where `slots` end; returns how it ended, with all slots.
+///
+/// # Errors
+/// When a slot cannot be recorded. Slots that fail are results, not errors.
+pub fn dispatch(
+    plan: &Plan,
+    slots: Vec<Slot>,
+    executor: &mut dyn Executor,
+    outlets: &mut Outlets<'_>,
+) -> Result<(Ending, Vec<Slot>), RunError> {
+    let base_s = slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s);
+    let mut run =
+        Dispatch { plan, slots, executor, outlets, started_ns: monotonic_ns(), base_s, verdicts: Vec::new() };
+    run.verdicts = judge_claims(plan, &run.slots);
+    for (index, cell) in plan.cells.iter().enumerate() {
+        let ending = run.cell(index, cell)?;
+        run.executor.end_cell();
+        if ending == Ending::Interrupted {
+            return Ok((Ending::Interrupted, run.slots));
+        }
+    }
+    Ok((Ending::Complete, run.slots))
+}
+
+struct Dispatch<'a, 'o> {
+    plan: &'a Plan,
+    slots: Vec<Slot>,
+    executor: &'a mut dyn Executor,
+    outlets: &'a mut Outlets<'o>,
+    started_ns: u64,
+    base_s: f64,
+    verdicts: Vec<ClaimVerdict>,
+}
+
+impl Dispatch<'_, '_> {
+    fn cell(&mut self, index: usize, cell: &Cell) -> Result<Ending, RunError> {
+        let indices: Vec<usize> =
+            (0..cell.variants.len()).filter(|variant| cell.variants[*variant].skipped.is_none()).collect();
+        for block in 0..self.plan.blocks.max {
+            if block >= self.plan.blocks.min && self.is_decided(index) {
+                break;
+            }
+            if self.block(index, cell, block, &indices)? == Ending::Interrupted {
+                return Ok(Ending::Interrupted);
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    fn is_decided(&self, cell: usize) -> bool {
+        let here = self.verdicts.iter().filter(|verdict| verdict.cell == cell);
+        let skipped = |verdict: &ClaimVerdict| {
+            let claim = &self.plan.claims[verdict.claim];
+            claim.variants().iter().any(|name| self.is_skipped(cell, name))
+        };
+        here.filter(|verdict| !skipped(verdict)).all(|verdict| verdict.verdict != Verdict::Undecided)
+    }
+
+    fn is_skipped(&self, cell: usize, name: &str) -> bool {
+        let mut planned = self.plan.cells[cell].variants.iter();
+        planned.any(|variant| variant.skipped.is_some() && self.plan.variants[variant.variant].name == name)
+    }
+
+    fn block(
+        &mut self,
+        cell: usize,
+        planned: &Cell,
+        block: u32,
+        indices: &[usize],
+    ) -> Result<Ending, RunError> {
+        let order = block_order(self.plan.seed, cell, block, indices);
+        let done = self.slots.iter().filter(|slot| slot.cell == cell && slot.block == block).count();
+        if done >= order.len() {
+            return Ok(Ending::Complete);
+        }
+        for (position, index) in (0_u32..).zip(&order).skip(done) {
+            let variant = &planned.variants[*index];
+            let name = &self.plan.variants[variant.variant].name;
+            let left_s = self.time_left(cell, block, position, order.len());
+            (self.outlets.emit)(&Event::SlotStarted {
+                cell,
+                block,
+                position,
+                of: u32::try_from(order.len()).unwrap_or(u32::MAX),
+                variant: name.clone(),
+                left_s,
+            });
+            let window = Window {
+                warmup_ns: self.plan.warmup_ns,
+                window_ns: self.plan.window_ns,
+                seed: slot_seed(self.plan.seed, cell, block, position),
+                index: self.slots.len() as u64,
+                attempt: 0,
+            };
+            let Some(slot) = self.slot((cell, block, position), SlotOrder { name, variant, window }) else {
+                return Ok(Ending::Interrupted);
+            };
+            (self.outlets.record)(&slot)?;
+            (self.outlets.emit)(&Event::SlotFinished { slot: Box::new(slot.clone()) });
+            self.slots.push(slot);
+        }
+        self.verdicts = judge_claims(self.plan, &self.slots);
+        (self.outlets.emit)(&Event::BlockJudged { cell, blocks: block + 1, verdicts: self.verdicts.clone() });
+        Ok(Ending::Complete)
+    }
+
+    /// Measures one slot, at most twice; `None` if it was interrupted.
+    fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Option<Slot> {
+        let begun_ns = monotonic_ns();
+        let mut retried: Vec<String> = Vec::new();
+        loop {
+            if (self.outlets.interrupted)() {
+                return None;
+            }
+            let attempt = u32::try_from(retried.len()).unwrap_or(u32::MAX);
+            let window = Window { attempt, ..order.window };
+            let outcome = match self.executor.measure(SlotOrder { window, ..order }) {
+                Ok(measured) => Ok(measured),
+                Err(SlotError::Interrupted) => return None,
+                Err(SlotError::Failed(reason)) if retried.is_empty() => {
+                    (self.outlets.emit)(&Event::SlotRetried {
+                        variant: order.name.to_owned(),
+                        reason: reason.clone(),
+                    });
+                    retried.push(reason);
+                    continue;
+                }
+                Err(SlotError::Failed(reason)) => Err(reason),
+            };
+            return Some(self.finished(place, order.name, begun_ns, retried, outcome));
+        }
+    }
+
+    fn finished(
+        &self,
+        (cell, block, position): (usize, u32, u32),
+        name: &str,
+        begun_ns: u64,
+        retried: Vec<String>,
+        outcome: Result<Measured, String>,
+    ) -> Slot {
+        let (opened_ns, started_at, outcome) = match outcome {
+            Ok(measured) => {
+                (measured.opened_ns, measured.opened_at, SlotOutcome::Measured(Box::new(measured.result)))
+            }
+            Err(reason) => (begun_ns, plumb_host::time::wall_clock_rfc3339(), SlotOutcome::Failed { reason }),
+        };
+        Slot {
+            cell,
+            block,
+            position,
+            variant: name.to_owned(),
+            started_at,
+            offset_s: self.base_s + seconds(opened_ns.saturating_sub(self.started_ns)),
+            took_s: seconds(monotonic_ns().saturating_sub(begun_ns)),
+            retried,
+            outcome,
+        }
+    }
+
+    fn time_left(&self, cell: usize, block: u32, position: u32, of: usize) -> TimeLeft {
+        let recent = self.slots.iter().rev().take(40);
+        let (count, sum) = recent.fold((0.0_f64, 0.0), |(count, sum), slot| (count + 1.0, sum + slot.took_s));
+        let planned_s = seconds(self.plan.warmup_ns + self.plan.window_ns);
+        let slot_s = if count > 0.0 { sum / count } else { planned_s };
+        let slots = f64::from(u32::try_from(of).unwrap_or(u32::MAX));
+        let left = time_left(self.plan, cell, block, &self.verdicts, slot_s * slots);
+        let spent_s = slot_s * f64::from(position);
+        TimeLeft {
+            at_most_s: (left.at_most_s - spent_s).max(0.0),
+            probably_s: (left.probably_s - spent_s).max(slot_s),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "spans of a run are far below 2^53 ns")]
+fn seconds(span_ns: u64) -> f64 {
+    span_ns as f64 / 1e9
+}

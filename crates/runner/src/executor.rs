@@ -1,0 +1,288 @@
+//! Executors measure slots; they never touch the terminal or the disk, and know nothing of blocks or verdicts.
+//!
+//! [`AgentExecutor`] is the real one: a load agent for the whole run and a system agent for every variant of the
+//! cell at hand. Systems are kept alive between their slots, asleep in their event loops, because building one costs
+//! more than measuring it; at the end of the cell they are stopped.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plumb_host::cpu::{CpuSet, CpuTime};
+use plumb_host::noise::{Noise as HostNoise, Snapshot as HostSnapshot};
+use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
+use plumb_model::{CpuCost, Measurement, Noise, PlannedVariant, Reading, SlotResult};
+use plumb_path::protocol::{Reply, Request};
+use plumb_path::{Mark, Snapshot, Window};
+use serde_json::Value;
+
+use crate::agent::{Agent, Launch};
+use crate::error::SlotError;
+use crate::families::AnyFamily;
+
+/// A slot to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotOrder<'a> {
+    /// The variant's name.
+    pub name: &'a str,
+    /// The variant as the cell runs it.
+    pub variant: &'a PlannedVariant,
+    /// The window.
+    pub window: Window,
+}
+
+/// A slot's result with the moment at which its window opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The result.
+    pub result: SlotResult,
+    /// When the window opened, in ns of the monotonic clock.
+    pub opened_ns: u64,
+    /// The same moment as wall-clock time.
+    pub opened_at: String,
+}
+
+/// Something that measures slots.
+pub trait Executor {
+    /// Measures one slot.
+    ///
+    /// # Errors
+    /// When a side could not do its part, or somebody wants the run to end.
+    fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError>;
+
+    /// All slots of a cell are done; its systems can go.
+    fn end_cell(&mut self);
+}
+
+/// How long a system may take to start and to prove that it answers.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a system may take to say its counters.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much longer than its window a measurement may take (draining, slow connections).
+const MEASURE_SLACK: Duration = Duration::from_secs(60);
+
+/// Measures slots with agents.
+pub struct AgentExecutor<'a> {
+    family: AnyFamily,
+    launch: Launch,
+    system_cpus: CpuSet,
+    load_cpus: CpuSet,
+    interrupted: &'a dyn Fn() -> bool,
+    systems: BTreeMap<String, (Agent, Value)>,
+    load: Option<Agent>,
+}
+
+impl<'a> AgentExecutor<'a> {
+    /// An executor that has not started anything yet.
+    #[must_use]
+    pub fn new(
+        family: AnyFamily,
+        launch: Launch,
+        system_cpus: CpuSet,
+        load_cpus: CpuSet,
+        interrupted: &'a dyn Fn() -> bool,
+    ) -> Self {
+        Self { family, launch, system_cpus, load_cpus, interrupted, systems: BTreeMap::new(), load: None }
+    }
+
+    fn prepare_system(&mut self, name: &str, settings: &Value) -> Result<(), SlotError> {
+        if self.systems.contains_key(name) {
+            return Ok(());
+        }
+        let mut agent = Agent::start(&self.launch, &format!("system-{name}"), &self.system_cpus)?;
+        let request = Request::PrepareSystem {
+            path: self.family.name.to_owned(),
+            settings: settings.clone(),
+            place: agent.place(),
+        };
+        match agent.ask(&request, PREPARE_TIMEOUT, self.interrupted) {
+            Ok(Reply::Ready { target }) => {
+                self.systems.insert(name.to_owned(), (agent, target));
+                Ok(())
+            }
+            Ok(other) => Err(unexpected("ready", &other)),
+            Err(error) => {
+                agent.stop();
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare_load(&mut self, name: &str, settings: &Value) -> Result<(), SlotError> {
+        let mut agent = match self.load.take() {
+            Some(agent) => agent,
+            None => Agent::start(&self.launch, "load", &self.load_cpus)?,
+        };
+        let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
+        let request = Request::PrepareLoad {
+            path: self.family.name.to_owned(),
+            settings: settings.clone(),
+            target,
+            place: agent.place(),
+        };
+        match agent.ask(&request, PREPARE_TIMEOUT, self.interrupted)? {
+            Reply::Ready { .. } => {
+                self.load = Some(agent);
+                Ok(())
+            }
+            other => Err(unexpected("ready", &other)),
+        }
+    }
+
+    fn measure_prepared(&mut self, order: SlotOrder<'_>, settings: &Value) -> Result<Measured, SlotError> {
+        let interrupted = self.interrupted;
+        let (Some(load), Some((system, _))) = (&mut self.load, self.systems.get_mut(order.name)) else {
+            return Err(SlotError::Failed("measure: a side is missing".to_owned()));
+        };
+        load.send(&Request::Measure { window: order.window })?;
+        let timeout = Duration::from_nanos(order.window.warmup_ns.saturating_add(order.window.window_ns))
+            + MEASURE_SLACK;
+        let (mut opened, mut closed) = (None, None);
+        let measurement = loop {
+            match load.reply(timeout, interrupted)? {
+                Reply::Mark { mark: Mark::Opened } => opened = Some(Sight::take(system, interrupted)?),
+                Reply::Mark { mark: Mark::Closed } => closed = Some(Sight::take(system, interrupted)?),
+                Reply::Mark { mark: Mark::Progress { .. } } => {}
+                Reply::Measured { measurement } => break *measurement,
+                other => return Err(unexpected("measured", &other)),
+            }
+        };
+        let (Some(opened), Some(closed)) = (opened, closed) else {
+            return Err(SlotError::Failed("measure: the load never opened or closed its window".to_owned()));
+        };
+        let evidence = (self.family.evidence)(settings, &opened.system, &closed.system, &measurement)
+            .map_err(|reason| SlotError::Failed(format!("ask for evidence: {reason}")))?;
+        let opened_ns = opened.at_ns;
+        let opened_at = opened.at.clone();
+        Ok(Measured { result: assemble(measurement, &opened, &closed, evidence), opened_ns, opened_at })
+    }
+
+    /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
+    fn discard(&mut self, name: &str) {
+        for mut agent in self.load.take().into_iter().chain(self.systems.remove(name).map(|(agent, _)| agent))
+        {
+            agent.release();
+            agent.stop();
+        }
+    }
+}
+
+impl Executor for AgentExecutor<'_> {
+    fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
+        let settings: Value = serde_json::from_str(&order.variant.settings)
+            .map_err(|error| SlotError::Failed(format!("read the plan's settings: {error}")))?;
+        let measured = self
+            .prepare_system(order.name, &settings)
+            .and_then(|()| self.prepare_load(order.name, &settings))
+            .and_then(|()| self.measure_prepared(order, &settings));
+        if matches!(measured, Err(SlotError::Failed(_))) {
+            self.discard(order.name);
+        }
+        measured
+    }
+
+    fn end_cell(&mut self) {
+        for (agent, _) in self.systems.values_mut() {
+            agent.release();
+        }
+        for (_, (agent, _)) in std::mem::take(&mut self.systems) {
+            agent.stop();
+        }
+    }
+}
+
+impl Drop for AgentExecutor<'_> {
+    fn drop(&mut self) {
+        if let Some(load) = &mut self.load {
+            load.release();
+        }
+        self.end_cell();
+        if let Some(load) = self.load.take() {
+            load.stop();
+        }
+    }
+}
+
+fn unexpected(expected: &str, reply: &Reply) -> SlotError {
+    let words = serde_json::to_string(reply).unwrap_or_default();
+    SlotError::Failed(format!("understand an agent: `{expected}` was due, and it said {words:.200}"))
+}
+
+/// The host and the system at one moment.
+struct Sight {
+    at_ns: u64,
+    at: String,
+    host: HostSnapshot,
+    system: Snapshot,
+}
+
+impl Sight {
+    fn take(system: &mut Agent, interrupted: &dyn Fn() -> bool) -> Result<Self, SlotError> {
+        let (at_ns, at) = (monotonic_ns(), wall_clock_rfc3339());
+        let snapshot = match system.ask(&Request::Snapshot, SNAPSHOT_TIMEOUT, interrupted)? {
+            Reply::Snapshot { snapshot } => snapshot,
+            other => return Err(unexpected("snapshot", &other)),
+        };
+        let host = HostSnapshot::take().map_err(|error| SlotError::Failed(error.to_string()))?;
+        Ok(Self { at_ns, at, host, system: snapshot })
+    }
+}
+
+fn assemble(
+    mut measurement: Measurement,
+    opened: &Sight,
+    closed: &Sight,
+    evidence: Vec<plumb_model::Evidence>,
+) -> SlotResult {
+    let system_cpu = cpu_between(&opened.system.cpu, &closed.system.cpu);
+    let load_cpu = CpuCost {
+        user_ns: measurement.cpu_user_ns,
+        system_ns: measurement.cpu_system_ns,
+        components: BTreeMap::new(),
+    };
+    let work = measurement.work;
+    for (name, cost) in [("cpu_system", &system_cpu), ("cpu_load", &load_cpu)] {
+        if work > 0 && cost.total_ns() > 0 {
+            measurement.readings.insert(name.to_owned(), Reading::Gauge(per_unit_us(cost.total_ns(), work)));
+        }
+    }
+    let own = CpuTime {
+        user_ns: system_cpu.user_ns + load_cpu.user_ns,
+        system_ns: system_cpu.system_ns + load_cpu.system_ns,
+    };
+    let noise = noise_between(&opened.host, &closed.host, own);
+    SlotResult { measurement, system_cpu, load_cpu, evidence, noise }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "CPU time of one window and its count of work are far below 2^53"
+)]
+fn per_unit_us(cpu_ns: u64, work: u64) -> f64 {
+    cpu_ns as f64 / 1e3 / work as f64
+}
+
+fn cpu_between(before: &CpuCost, after: &CpuCost) -> CpuCost {
+    let components = after
+        .components
+        .iter()
+        .map(|(name, now)| {
+            (name.clone(), now.saturating_sub(before.components.get(name).copied().unwrap_or(0)))
+        })
+        .collect();
+    CpuCost {
+        user_ns: after.user_ns.saturating_sub(before.user_ns),
+        system_ns: after.system_ns.saturating_sub(before.system_ns),
+        components,
+    }
+}
+
+fn noise_between(before: &HostSnapshot, after: &HostSnapshot, own: CpuTime) -> Noise {
+    let noise = HostNoise::between(before, after, own);
+    Noise {
+        steal: noise.steal_share,
+        softirq: noise.softirq_share,
+        pressure_cpu: noise.cpu_pressure,
+        others: noise.other_cpu_share,
+        throttled_ns: noise.throttling.map_or(0, |throttling| throttling.stopped_ns),
+    }
+}

@@ -1,0 +1,45 @@
+//! Families of data paths as values: what the runner knows of `http`, `null` and their siblings.
+//!
+//! A family has a type of settings of its own; here each becomes a handful of plain functions over JSON, so that the
+//! rest of the runner is one code for all of them.
+
+use plumb_model::{Evidence, Measurement, Metric};
+use plumb_path::{Family, Settings, Snapshot};
+use serde_json::Value;
+
+/// Whether this host can build what the settings say, or what is missing.
+type Feasible = fn(&Value) -> Result<(), String>;
+/// Proof from counters before and after a window; an error where the settings cannot be read.
+type Prove = fn(&Value, &Snapshot, &Snapshot, &Measurement) -> Result<Vec<Evidence>, String>;
+
+/// A family without its type.
+#[derive(Clone, Copy)]
+pub struct AnyFamily {
+    /// The name in `spec.path`.
+    pub name: &'static str,
+    /// Every metric that the family's load reports.
+    pub metrics: &'static [Metric],
+    /// See [`Settings::feasible`].
+    pub feasible: Feasible,
+    /// See [`Settings::evidence`].
+    pub evidence: Prove,
+}
+
+impl AnyFamily {
+    /// The family `F`.
+    #[must_use]
+    pub fn of<F: Family>() -> Self {
+        fn settings<F: Family>(json: &Value) -> Result<F::Settings, String> {
+            serde_json::from_value(json.clone())
+                .map_err(|error| format!("read the settings of {}: {error}", F::NAME))
+        }
+        Self {
+            name: F::NAME,
+            metrics: F::METRICS,
+            feasible: |json| settings::<F>(json)?.feasible(),
+            evidence: |json, before, after, measurement| {
+                Ok(settings::<F>(json)?.evidence(before, after, measurement))
+            },
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One run from its plan to its end: header, directory, agents, dispatcher, events.
+//!
+//! Command line and any other front end submit the same [`Session`]; none of them assembles a run by itself.
+
+use std::path::{Path, PathBuf};
+
+use plumb_host::cpu::{Sides, available_cpus, split_sides};
+use plumb_host::facts::HostFacts;
+use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
+use plumb_model::{Ending, Event, Header, Plan, Run, Slot, VariantState};
+use plumb_store::RunDirectory;
+
+use crate::agent::Launch;
+use crate::dispatcher::{Outlets, dispatch};
+use crate::error::RunError;
+use crate::executor::AgentExecutor;
+use crate::families::AnyFamily;
+
+/// What a run needs beside its plan.
+pub struct Session<'a> {
+    /// The data path.
+    pub family: AnyFamily,
+    /// The program that serves agents, with its arguments.
+    pub agent_program: (PathBuf, Vec<String>),
+    /// The version to write into the header.
+    pub program_version: &'a str,
+    /// Tells whoever watches.
+    pub emit: &'a mut dyn FnMut(&Event),
+    /// Whether somebody wants the run to end.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Asks the family of every planned variant whether this host can build it, and marks those that it cannot.
+pub fn mark_infeasible(plan: &mut Plan, family: &AnyFamily) {
+    for cell in &mut plan.cells {
+        for variant in &mut cell.variants {
+            let settings = serde_json::from_str(&variant.settings).unwrap_or_default();
+            variant.skipped = (family.feasible)(&settings).err();
+        }
+    }
+}
+
+/// Why a plan cannot be run at all, if so: the baseline itself cannot be built, or nothing can.
+#[must_use]
+pub fn hopeless(plan: &Plan) -> Option<String> {
+    plan.cells.iter().find_map(|cell| {
+        let baseline = cell.variants.iter().find(|variant| variant.variant == plan.baseline)?;
+        let reason = baseline.skipped.as_ref()?;
+        Some(format!("the baseline `{}` cannot be built here: {reason}", plan.baseline_name()))
+    })
+}
+
+impl Session<'_> {
+    /// Starts a new run in `directory`.
+    ///
+    /// # Errors
+    /// When the directory cannot be written, or the harness itself fails.
+    pub fn start(self, plan: Plan, experiment_text: &str, directory: &Path) -> Result<Run, RunError> {
+        let sides = split_sides(&available_cpus()?);
+        let header = Header {
+            program_version: self.program_version.to_owned(),
+            started_at: wall_clock_rfc3339(),
+            plan,
+            host: host_lines(&HostFacts::read(), &sides),
+            system_cpus: sides.system.to_string(),
+            load_cpus: sides.load.to_string(),
+        };
+        let store = RunDirectory::create(directory, &header, experiment_text)?;
+        let run = Run {
+            directory: directory.display().to_string(),
+            header,
+            experiment_text: experiment_text.to_owned(),
+            slots: Vec::new(),
+            ending: None,
+            took_s: None,
+        };
+        self.carry_on(run, store, &sides)
+    }
+
+    /// Continues the run in `directory` after its last whole slot.
+    ///
+    /// # Errors
+    /// As [`Session::start`], and when the directory holds no run.
+    pub fn resume(self, directory: &Path) -> Result<Run, RunError> {
+        let (store, run) = RunDirectory::resume(directory)?;
+        let sides = split_sides(&available_cpus()?);
+        self.carry_on(run, store, &sides)
+    }
+
+    fn carry_on(self, mut run: Run, mut store: RunDirectory, sides: &Sides) -> Result<Run, RunError> {
+        let Self { family, agent_program, emit, interrupted, .. } = self;
+        let plan = &run.header.plan;
+        let scratch = plumb_host::scratch::Scratch::create(
+            &store.path().canonicalize().unwrap_or_default(),
+            "scratch-",
+        )?;
+        announce(&run, emit);
+        let launch = Launch {
+            program: agent_program.0,
+            arguments: agent_program.1,
+            directory: scratch.path().to_owned(),
+        };
+        let before_s =
+            run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));
+        let begun_ns = monotonic_ns();
+        let dispatched = {
+            let mut executor =
+                AgentExecutor::new(family, launch, sides.system.clone(), sides.load.clone(), interrupted);
+            let mut record = |slot: &Slot| store.append(slot).map_err(RunError::from);
+            let mut outlets = Outlets { record: &mut record, emit, interrupted };
+            dispatch(plan, std::mem::take(&mut run.slots), &mut executor, &mut outlets)
+        };
+        let took_s = before_s + std::time::Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64();
+        let (ending, slots) = match dispatched {
+            Ok(done) => done,
+            Err(error) => {
+                // The first error is the one to report; a disk that is full will not take this line either.
+                let _ = store.finish(Ending::Failed, took_s);
+                return Err(error);
+            }
+        };
+        store.finish(ending, took_s)?;
+        emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });
+        Ok(Run { slots, ending: Some(ending), took_s: Some(took_s), ..run })
+    }
+}
+
+fn announce(run: &Run, emit: &mut dyn FnMut(&Event)) {
+    emit(&Event::RunStarted {
+        directory: run.directory.clone(),
+        seed: run.header.plan.seed,
+        resumed_slots: run.slots.len(),
+    });
+    let mut said: Vec<(String, String)> = Vec::new();
+    for summary in plumb_judge::judge(&run.header.plan, &[]).variants {
+        if let VariantState::Skipped { reason } = summary.state {
+            let line = (run.header.plan.variants[summary.variant].name.clone(), reason);
+            if !said.contains(&line) {
+                emit(&Event::VariantSkipped { variant: line.0.clone(), reason: line.1.clone() });
+                said.push(line);
+            }
+        }
+    }
+}
+
+/// Facts about the host as lines, the most telling first.
+#[must_use]
+pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            lines.push((name.to_owned(), value));
+        }
+    };
+    add("cpu", facts.cpu_model.clone());
+    add("cpus", Some(facts.cpus_usable.len().to_string()));
+    add("memory", facts.memory_bytes.map(|bytes| format!("{:.1} GiB", gibibytes(bytes))));
+    add("os", facts.os.clone());
+    add("kernel", Some(facts.kernel.clone()));
+    add("virtualisation", facts.virtualisation.clone());
+    add("container", facts.container.clone());
+    add("clock source", facts.clocksource.clone());
+    add("governor", facts.governor.clone());
+    add("smt", facts.smt.map(|on| if on { "on" } else { "off" }.to_owned()));
+    add("turbo", facts.turbo.map(|on| if on { "on" } else { "off" }.to_owned()));
+    add("transparent huge pages", facts.transparent_huge_pages.clone());
+    add("load average", facts.load_average.map(|[one, five, fifteen]| format!("{one} {five} {fifteen}")));
+    let shared = if sides.shared { " (shared: there is only one CPU)" } else { "" };
+    add("system on cpus", Some(format!("{}{shared}", sides.system)));
+    add("load on cpus", Some(format!("{}{shared}", sides.load)));
+    lines
+}
+
+#[expect(clippy::cast_precision_loss, reason = "only printed, with one decimal")]
+fn gibibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}

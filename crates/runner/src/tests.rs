@@ -1,0 +1,203 @@
+//! The dispatcher on the null data path, in one process: no agents, no disk, no terminal.
+
+use std::cell::{Cell as Flag, RefCell};
+
+use plumb_model::{
+    Blocks, Cell, Claim, Ending, Event, MetricInfo, Plan, PlannedVariant, Slot, SlotResult, Variant, Verdict,
+    claim::Scope,
+};
+use plumb_path::null::{Null, NullSettings};
+use plumb_path::{Family, Mark, Place, Settings, Snapshot};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Measures by asking the null family directly.
+#[derive(Default)]
+struct InProcess {
+    measured: u32,
+    cells_ended: u32,
+    fail_at: Option<u32>,
+}
+
+impl Executor for InProcess {
+    fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
+        self.measured += 1;
+        if self.fail_at == Some(self.measured) {
+            return Err(SlotError::Failed("go on: the agent load was killed by SIGKILL".to_owned()));
+        }
+        let settings: NullSettings = serde_json::from_str(&order.variant.settings).unwrap();
+        let place = Place { scratch: "/nonexistent".into(), cpus: 1 };
+        let mut marks = Vec::new();
+        let measurement = Null::load(&settings, &Value::Null, &place)
+            .and_then(|mut load| load.measure(order.window, &mut |mark| marks.push(mark)))
+            .map_err(|error| SlotError::Failed(error.to_string()))?;
+        assert_eq!(marks, [Mark::Opened, Mark::Closed]);
+        let mut after = Snapshot::default();
+        after.counters.insert("operations".to_owned(), u64::from(settings.system.evidence));
+        let evidence = settings.evidence(&Snapshot::default(), &after, &measurement);
+        let result = SlotResult { measurement, evidence, ..SlotResult::default() };
+        Ok(Measured { result, opened_ns: plumb_host::time::monotonic_ns(), opened_at: String::new() })
+    }
+
+    fn end_cell(&mut self) {
+        self.cells_ended += 1;
+    }
+}
+
+fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
+    let metrics: Vec<MetricInfo> = Null::METRICS.iter().map(MetricInfo::from).collect();
+    let names: Vec<String> = variants.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let scope = Scope { variants: &names, metrics: &metrics };
+    let claims: Vec<Claim> = claims.iter().map(|text| scope.read(text).unwrap()).collect();
+    let planned = variants.iter().enumerate().map(|(variant, (_, system))| PlannedVariant {
+        variant,
+        settings: json!({ "system": system, "load": {} }).to_string(),
+        skipped: None,
+    });
+    Plan {
+        name: "test".to_owned(),
+        title: "test".to_owned(),
+        path: "null".to_owned(),
+        baseline: 0,
+        cells: vec![Cell { values: [].into(), variants: planned.collect() }],
+        variants: names
+            .iter()
+            .map(|name| Variant { name: name.clone(), treatment: String::new(), control: false })
+            .collect(),
+        blocks: Blocks::default(),
+        claims,
+        metrics,
+        seed,
+        window_ns: 1_000_000_000,
+        warmup_ns: 0,
+    }
+}
+
+struct Outcome {
+    ending: Ending,
+    slots: Vec<Slot>,
+    events: Vec<Event>,
+}
+
+fn run(plan: &Plan, before: Vec<Slot>, executor: &mut InProcess, stop_after: Option<usize>) -> Outcome {
+    let (events, recorded) = (RefCell::new(Vec::new()), Flag::new(0_usize));
+    let mut record = |_: &Slot| {
+        recorded.set(recorded.get() + 1);
+        Ok(())
+    };
+    let mut emit = |event: &Event| events.borrow_mut().push(event.clone());
+    let interrupted = || stop_after.is_some_and(|slots| recorded.get() >= slots);
+    let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &interrupted };
+    let (ending, slots) = dispatch(plan, before, executor, &mut outlets).unwrap();
+    Outcome { ending, slots, events: events.into_inner() }
+}
+
+fn verdict(plan: &Plan, slots: &[Slot]) -> Verdict {
+    plumb_judge::judge(plan, slots).claims[0].verdict
+}
+
+#[test]
+fn a_copy_of_the_baseline_seldom_differs_from_it() {
+    let mut effects = 0;
+    for seed in 0..200 {
+        let plan = plan(seed, &[("a", json!({})), ("b", json!({}))], &["b.throughput > a.throughput"]);
+        let slots = run(&plan, Vec::new(), &mut InProcess::default(), None).slots;
+        effects += u32::from(verdict(&plan, &slots) != Verdict::Undecided);
+    }
+    assert!(effects <= 10, "{effects} of 200 identical pairs were found to differ");
+}
+
+#[test]
+fn a_true_effect_is_found_within_twelve_blocks() {
+    let mut right = 0;
+    for seed in 0..200 {
+        let variants = [("a", json!({})), ("b", json!({ "throughput": "1500 /s" }))];
+        let plan = plan(seed, &variants, &["b.throughput >= 1.2 * a.throughput"]);
+        let slots = run(&plan, Vec::new(), &mut InProcess::default(), None).slots;
+        let blocks = slots.iter().map(|slot| slot.block + 1).max().unwrap_or(0);
+        right += u32::from(verdict(&plan, &slots) == Verdict::Holds && blocks <= 12);
+    }
+    assert!(right >= 190, "only {right} of 200 were decided rightly within 12 blocks");
+}
+
+#[test]
+fn a_run_stops_when_all_is_decided_and_not_before_the_least_blocks() {
+    let variants = [("a", json!({})), ("b", json!({ "throughput": "5000 /s" }))];
+    let plan = plan(1, &variants, &["b.throughput >= 2 * a.throughput"]);
+    let mut executor = InProcess::default();
+    let outcome = run(&plan, Vec::new(), &mut executor, None);
+    assert_eq!(outcome.ending, Ending::Complete);
+    assert_eq!(outcome.slots.len(), 6 * 4);
+    assert_eq!(executor.cells_ended, 1);
+    let judged = outcome.events.iter().filter(|event| matches!(event, Event::BlockJudged { .. })).count();
+    assert_eq!(judged, 6);
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_stopped() {
+    let variants = [("a", json!({})), ("b", json!({ "throughput": "5000 /s" }))];
+    let plan = plan(3, &variants, &["b.throughput >= 2 * a.throughput"]);
+    let first = run(&plan, Vec::new(), &mut InProcess::default(), Some(7));
+    assert_eq!((first.ending, first.slots.len()), (Ending::Interrupted, 7));
+    let second = run(&plan, first.slots, &mut InProcess::default(), None);
+    assert_eq!(second.ending, Ending::Complete);
+    let whole = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    let places = |slots: &[Slot]| -> Vec<(u32, u32, String)> {
+        slots.iter().map(|slot| (slot.block, slot.position, slot.variant.clone())).collect()
+    };
+    assert_eq!(places(&second.slots), places(&whole.slots));
+    let values =
+        |slots: &[Slot]| -> Vec<SlotResult> { slots.iter().filter_map(Slot::result).cloned().collect() };
+    assert_eq!(values(&second.slots), values(&whole.slots));
+}
+
+#[test]
+fn a_slot_that_fails_once_is_measured_again_and_says_so() {
+    let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
+    let outcome = run(&plan, Vec::new(), &mut InProcess { fail_at: Some(5), ..InProcess::default() }, None);
+    assert_eq!(outcome.slots.len(), 24);
+    assert!(outcome.slots.iter().all(|slot| slot.result().is_some()));
+    assert_eq!(outcome.slots[4].retried.len(), 1);
+    assert!(outcome.events.iter().any(|event| matches!(event, Event::SlotRetried { .. })));
+    let warnings = plumb_judge::judge(&plan, &outcome.slots).warnings;
+    assert!(warnings.iter().any(|warning| warning.starts_with("1 slot was measured at the second attempt")));
+}
+
+#[test]
+fn a_variant_that_always_fails_is_void_and_does_not_stop_the_others() {
+    let variants =
+        [("a", json!({})), ("b", json!({ "fail": "measure" })), ("c", json!({ "throughput": "5000 /s" }))];
+    let plan = plan(3, &variants, &["b.throughput > a.throughput", "c.throughput > a.throughput"]);
+    let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    let judgement = plumb_judge::judge(&plan, &outcome.slots);
+    assert_eq!(judgement.claims[0].verdict, Verdict::Void);
+    assert_eq!(judgement.claims[1].verdict, Verdict::Holds);
+    assert_eq!(outcome.slots.len(), 6 * 6);
+}
+
+#[test]
+fn a_skipped_variant_is_left_out_and_its_claim_stays_open() {
+    let mut plan = plan(
+        3,
+        &[("a", json!({})), ("b", json!({ "fail": "infeasible" }))],
+        &["b.throughput > a.throughput"],
+    );
+    mark_infeasible(&mut plan, &families::AnyFamily::of::<Null>());
+    let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    assert_eq!(outcome.slots.len(), 6 * 2);
+    assert_eq!(verdict(&plan, &outcome.slots), Verdict::Undecided);
+    assert_eq!(hopeless(&plan), None);
+}
+
+#[test]
+fn the_time_left_never_exceeds_what_the_plan_allows() {
+    let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &["b.throughput > a.throughput"]);
+    let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    for event in &outcome.events {
+        if let Event::SlotStarted { left_s, .. } = event {
+            assert!(left_s.at_most_s >= 0.0 && left_s.probably_s >= 0.0, "{left_s:?}");
+            assert!(left_s.at_most_s <= 80.0 * 1.1, "{left_s:?}");
+        }
+    }
+}
