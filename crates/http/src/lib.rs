@@ -1,3 +1,4 @@
 //! The `http` data path: a TLS ingress in front of an origin, driven by a thread-per-core HTTP/1.1 load generator.
 
 pub mod spec;
+pub mod system;

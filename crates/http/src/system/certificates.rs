@@ -1,0 +1,143 @@
+//! Certificates for the systems that are built here: one leaf, signed by an authority that exists for it alone.
+//!
+//! They are files, since every kind of ingress has to get the same ones. They stay in the scratch directory when a
+//! system is stopped, so that the next one started there need not look for primes again: that takes seconds for
+//! 4096 bits.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use plumb_path::PathError;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, RsaKeySize, SanType,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::spec::KeyKind;
+
+/// Where the files are, and what is in them.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    /// The authority's certificate as PEM, for clients to trust.
+    pub ca_pem: String,
+    /// PEM file of the leaf, the only certificate of the chain that is sent.
+    pub leaf_file: PathBuf,
+    /// PEM file of the leaf's private key.
+    pub key_file: PathBuf,
+    /// Leaf and key in one PEM file.
+    pub bundle_file: PathBuf,
+    pub leaf: CertificateDer<'static>,
+    pub key: PrivateKeyDer<'static>,
+}
+
+impl KeyKind {
+    /// The name that experiment files use.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rsa2048 => "rsa-2048",
+            Self::Rsa4096 => "rsa-4096",
+            Self::EcdsaP256 => "ecdsa-p256",
+        }
+    }
+}
+
+impl Certificates {
+    /// Those in the scratch directory, made if there are none.
+    pub(super) fn in_scratch(scratch: &Path, kind: KeyKind) -> Result<Self, PathError> {
+        let directory = scratch.join("certificates").join(kind.name());
+        if let Ok(existing) = Self::read(&directory) {
+            return Ok(existing);
+        }
+        make(&directory, kind).map_err(|reason| {
+            PathError::new(format!("make certificates in {}: {reason}", directory.display()))
+        })?;
+        Self::read(&directory).map_err(|reason| {
+            PathError::new(format!("read certificates in {}: {reason}", directory.display()))
+        })
+    }
+
+    fn read(directory: &Path) -> Result<Self, String> {
+        let file = |name: &str| directory.join(name);
+        let text = |error: io::Error| error.to_string();
+        let pem = |error: rustls::pki_types::pem::Error| error.to_string();
+        Ok(Self {
+            ca_pem: fs::read_to_string(file("ca.pem")).map_err(text)?,
+            leaf: CertificateDer::from_pem_file(file("leaf.pem")).map_err(pem)?,
+            key: PrivateKeyDer::from_pem_file(file("key.pem")).map_err(pem)?,
+            leaf_file: file("leaf.pem"),
+            key_file: file("key.pem"),
+            bundle_file: file("bundle.pem"),
+        })
+    }
+}
+
+fn make(directory: &Path, kind: KeyKind) -> Result<(), String> {
+    let failed = |error: rcgen::Error| error.to_string();
+    let authority_key = key_pair(authority_kind(kind)).map_err(failed)?;
+    let authority_params = authority();
+    let authority = authority_params.self_signed(&authority_key).map_err(failed)?;
+    let key = key_pair(kind).map_err(failed)?;
+    let leaf = leaf()
+        .map_err(failed)?
+        .signed_by(&key, &Issuer::new(authority_params, authority_key))
+        .map_err(failed)?;
+    let key_pem = key.serialize_pem();
+    // The first name is written last: where it can be read, the others can be.
+    let files = [
+        ("bundle.pem", format!("{}{key_pem}", leaf.pem())),
+        ("key.pem", key_pem),
+        ("leaf.pem", leaf.pem()),
+        ("ca.pem", authority.pem()),
+    ];
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| error.to_string())?;
+    for (name, text) in files {
+        write_private(&directory.join(name), &text).map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// An authority's key of the leaf's family: what a client does to verify the chain is then what it does with
+/// certificates from the public.
+fn authority_kind(kind: KeyKind) -> KeyKind {
+    match kind {
+        KeyKind::Rsa2048 | KeyKind::Rsa4096 => KeyKind::Rsa2048,
+        KeyKind::EcdsaP256 => KeyKind::EcdsaP256,
+    }
+}
+
+fn key_pair(kind: KeyKind) -> Result<KeyPair, rcgen::Error> {
+    match kind {
+        KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048),
+        KeyKind::Rsa4096 => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_4096),
+        KeyKind::EcdsaP256 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256),
+    }
+}
+
+fn authority() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "Plumbline experiment authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn leaf() -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "localhost");
+    let addresses = [[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()];
+    params.subject_alt_names = vec![SanType::DnsName("localhost".try_into()?)];
+    params.subject_alt_names.extend(addresses.map(SanType::IpAddress));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    Ok(params)
+}
+
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}

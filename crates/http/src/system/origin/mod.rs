@@ -1,0 +1,7 @@
+//! Origins: what answers, behind the ingress.
+
+mod connection;
+mod reply;
+mod server;
+
+pub(super) use server::OriginServer;

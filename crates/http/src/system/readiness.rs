@@ -1,0 +1,163 @@
+//! Proof that a system answers, and that it is ours: a real request through it.
+//!
+//! A program may listen before it can serve, and what listens on a port may be something else. So a system counts as
+//! started when a client that trusts only the system's own authority has got the whole body from it.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::certificates::Certificates;
+use super::http1::Response;
+
+/// How long a system may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between one attempt and the next.
+const PAUSE: Duration = Duration::from_millis(10);
+/// For each step of an attempt.
+const STEP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the proving connection saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proof {
+    /// The TLS version in the words of experiment files; `none` without TLS.
+    pub tls: String,
+    /// The cipher suite by its IANA name, with TLS.
+    pub cipher: Option<String>,
+}
+
+/// Asks until the system answers with a body of the given length. `check` is called between attempts, to give up early.
+///
+/// # Errors
+///
+/// What the last attempt met when time was up, or what `check` returned.
+pub(super) fn prove<E>(
+    port: u16,
+    certificates: Option<&Certificates>,
+    body_bytes: u64,
+    mut check: impl FnMut() -> Result<(), E>,
+) -> Result<Result<Proof, String>, E> {
+    let deadline_ns = monotonic_ns() + PATIENCE.as_nanos() as u64;
+    loop {
+        match attempt(port, certificates, body_bytes) {
+            Ok(proof) => return Ok(Ok(proof)),
+            Err(reason) if monotonic_ns() >= deadline_ns => {
+                return Ok(Err(format!("it did not answer within {} s: {reason}", PATIENCE.as_secs())));
+            }
+            Err(_) => check()?,
+        }
+        sleep(PAUSE);
+    }
+}
+
+fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> Result<Proof, String> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let stream =
+        TcpStream::connect_timeout(&address, STEP_TIMEOUT).map_err(|error| format!("connect: {error}"))?;
+    stream
+        .set_read_timeout(Some(STEP_TIMEOUT))
+        .and_then(|()| stream.set_write_timeout(Some(STEP_TIMEOUT)))
+        .map_err(|error| error.to_string())?;
+    let Some(certificates) = certificates else {
+        let mut stream = stream;
+        return get(&mut stream, port, body_bytes).map(|()| Proof { tls: "none".to_owned(), cipher: None });
+    };
+    let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
+    let connection =
+        ClientConnection::new(client_config(certificates)?, name).map_err(|error| error.to_string())?;
+    let mut stream = StreamOwned::new(connection, stream);
+    get(&mut stream, port, body_bytes)?;
+    check_leaf(&stream.conn, certificates)?;
+    let tls = match stream.conn.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_2) => "1.2".to_owned(),
+        Some(rustls::ProtocolVersion::TLSv1_3) => "1.3".to_owned(),
+        other => format!("{other:?}"),
+    };
+    let cipher =
+        stream.conn.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str().map(str::to_owned));
+    Ok(Proof { tls, cipher })
+}
+
+fn client_config(certificates: &Certificates) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    let authority =
+        CertificateDer::from_pem_slice(certificates.ca_pem.as_bytes()).map_err(|error| error.to_string())?;
+    roots.add(authority).map_err(|error| error.to_string())?;
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// The authority signs one leaf only, so that this fails only if something else got hold of it.
+fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Result<(), String> {
+    match connection.peer_certificates() {
+        Some([leaf]) if *leaf == certificates.leaf => Ok(()),
+        _ => Err("it shows another certificate than the one that was made for it".to_owned()),
+    }
+}
+
+fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(), String> {
+    let request = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(|error| format!("send a request: {error}"))?;
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 16 * 1024]);
+    let (mut body, head_bytes) = loop {
+        match Response::parse(&bytes, false).map_err(|malformed| format!("read an answer: {malformed}"))? {
+            Some(response) if response.status == 200 => break (response.body, response.length),
+            Some(response) => {
+                return Err(format!("the answer was {}", String::from_utf8_lossy(response.status_line)));
+            }
+            None => {}
+        }
+        let count = stream.read(&mut chunk).map_err(|error| format!("read an answer: {error}"))?;
+        if count == 0 {
+            return Err("the connection ended before an answer came".to_owned());
+        }
+        bytes.extend_from_slice(&chunk[..count]);
+    };
+    let mut new = bytes.split_off(head_bytes);
+    let mut content_bytes = 0;
+    loop {
+        let mut position = 0;
+        while position < new.len() && !body.is_over() {
+            position += match body.take(&new[position..]).map_err(|malformed| malformed.to_string())? {
+                super::http1::Piece::Content(count) => {
+                    content_bytes += count as u64;
+                    count
+                }
+                super::http1::Piece::Framing(count) => count,
+            };
+        }
+        let ended = !body.is_over() && {
+            let count = read_or_end(stream, &mut chunk)?;
+            new = chunk[..count].to_vec();
+            count == 0
+        };
+        if body.is_over() || ended {
+            break;
+        }
+    }
+    if content_bytes == body_bytes {
+        Ok(())
+    } else {
+        Err(format!("the body has {content_bytes} bytes instead of {body_bytes}"))
+    }
+}
+
+/// A read at whose end the connection may simply be closed, also without a goodbye.
+fn read_or_end(stream: &mut impl Read, chunk: &mut [u8]) -> Result<usize, String> {
+    match stream.read(chunk) {
+        Ok(count) => Ok(count),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        Err(error) => Err(format!("read a body: {error}")),
+    }
+}
