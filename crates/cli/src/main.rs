@@ -1,3 +1,48 @@
-//! The `plumb` command.
+//! The `plumb` command: arguments into a plan, events into progress, verdicts into exit codes.
+//!
+//! Exit codes are decided here and nowhere else. Results go to standard output, messages and progress to standard
+//! error, so that the one can be piped while a person watches the other.
 
-fn main() {}
+mod args;
+mod commands;
+mod exit;
+mod experiments;
+mod families;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; a pipe that closed early is not worth a message.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::HOLDS });
+        }
+    };
+    let outcome = match arguments.command {
+        Command::Run(run) => commands::run::run(&run),
+        Command::Check(check) => commands::check::check(&check),
+        Command::List(list) => commands::list::list(&list),
+        Command::Report(report) => commands::report::report(&report),
+        Command::Http(http) => commands::http::http(&http),
+        Command::Host(host) => commands::host::host(&host),
+        Command::Schema(schema) => commands::schema::schema(&schema),
+        Command::Completions { shell } => commands::completions::completions(shell),
+        Command::Version => commands::version::version(),
+        Command::Agent => commands::agent::agent(),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(failure.code)
+        }
+    }
+}

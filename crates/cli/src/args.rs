@@ -1,0 +1,244 @@
+//! The command line as types. Flags carry the names of the experiment file's keys, with the short forms that users
+//! of ab, wrk and k6 expect.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use plumb_model::{Percent, Rate, Span};
+
+/// Proves what one change does to an infrastructure data path.
+#[derive(Debug, Parser)]
+#[command(name = "plumb", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 every claim holds, 1 a claim is refuted, 2 usage or experiment error, 3 undecided,\n\
+    4 void or untrusted, 5 the harness or a tool it drives failed, 130 interrupted.")]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run an experiment and judge its claims.
+    Run(RunArguments),
+    /// Validate an experiment and show its plan, without running it.
+    Check(CheckArguments),
+    /// List the built-in experiments.
+    List(ListArguments),
+    /// Render a run's report again from its directory.
+    Report(ReportArguments),
+    /// Measure one URL once, without a comparison.
+    Http(Box<HttpArguments>),
+    /// Show what this machine is, and what would disturb a measurement on it.
+    Host(JsonArguments),
+    /// Print a JSON Schema.
+    Schema(SchemaArguments),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the version.
+    Version,
+    /// Serve one side of a slot (started by `plumb run`).
+    #[command(hide = true)]
+    Agent,
+}
+
+/// How a plan is made from an experiment.
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    /// Only the first cell, slots of about a second, at most six blocks.
+    #[arg(long)]
+    pub quick: bool,
+    /// At most this many blocks in every cell.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub blocks: Option<u32>,
+    /// Only this variant beside the baseline; may be given more than once.
+    #[arg(long, value_name = "VARIANT")]
+    pub only: Vec<String>,
+    /// The seed of the random orders; a new one is drawn and printed if absent.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// `plumb run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// A file, or the name of a built-in experiment (see `plumb list`).
+    #[arg(required_unless_present = "resume")]
+    pub experiment: Option<String>,
+    /// See [`PlanArguments`].
+    #[command(flatten)]
+    pub plan: PlanArguments,
+    /// The run directory to write; `plumb-runs/NAME-TIME` if absent.
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Continue the run in this directory after its last whole slot.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "output", "quick", "blocks", "only", "seed"])]
+    pub resume: Option<PathBuf>,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no messages but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `plumb check`.
+#[derive(Debug, Args)]
+pub struct CheckArguments {
+    /// A file, or the name of a built-in experiment.
+    pub experiment: String,
+    /// See [`PlanArguments`].
+    #[command(flatten)]
+    pub plan: PlanArguments,
+    /// Print the plan as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plumb list`.
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// Print the list as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the text of one built-in experiment, to start an own file from.
+    #[arg(long, value_name = "NAME")]
+    pub show: Option<String>,
+}
+
+/// The forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For the terminal.
+    Text,
+    /// In the form of a README.
+    Markdown,
+    /// One self-contained page.
+    Html,
+    /// plumbline.run/1.
+    Json,
+    /// Claims as test cases.
+    Junit,
+}
+
+/// `plumb report`.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// The run directory.
+    pub directory: PathBuf,
+    /// The form.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// What to print a schema of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// Experiment files.
+    #[default]
+    Experiment,
+    /// `plumb run --json`.
+    Run,
+    /// `plumb http --json`.
+    Measurement,
+}
+
+/// `plumb schema`.
+#[derive(Debug, Args)]
+pub struct SchemaArguments {
+    /// Of what.
+    #[arg(value_enum, default_value_t = SchemaOf::Experiment)]
+    pub of: SchemaOf,
+}
+
+/// Only `--json`.
+#[derive(Debug, Args)]
+pub struct JsonArguments {
+    /// Print as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plumb http`.
+#[derive(Debug, Args)]
+pub struct HttpArguments {
+    /// What to request.
+    pub url: String,
+    /// Connections at a time.
+    #[arg(long, short = 'c', default_value_t = 10, value_name = "N")]
+    pub connections: u32,
+    /// Event loops, each on a thread with its share of the connections.
+    #[arg(long, short = 't', default_value_t = 1, value_name = "N")]
+    pub threads: u32,
+    /// How long to measure, such as `30s`; 10 s unless --requests says how many.
+    #[arg(long, short = 'd', value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Stop after this many requests.
+    #[arg(long, short = 'n', value_name = "N")]
+    pub requests: Option<u64>,
+    /// Unmeasured time before the window.
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    pub warmup: Span,
+    /// A fixed rate such as `1000/s` (open loop, timed from the intended start).
+    #[arg(long, short = 'R', value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// Whether connections are used again: keep-alive, or none for a new handshake every request.
+    #[arg(long, value_parser = ["keep-alive", "none"], default_value = "keep-alive")]
+    pub reuse: String,
+    /// The only TLS version to offer.
+    #[arg(long, value_parser = ["1.2", "1.3"], value_name = "VERSION")]
+    pub tls: Option<String>,
+    /// The only cipher suite to offer, by its IANA or OpenSSL name.
+    #[arg(long, value_name = "NAME")]
+    pub cipher: Option<String>,
+    /// The only key-exchange group to offer.
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// Share of connections that try to resume a session; all others make a full handshake.
+    #[arg(long, default_value = "0%", value_name = "PERCENT")]
+    pub resumption: Percent,
+    /// Server name to send, if not the URL's host.
+    #[arg(long, value_name = "NAME")]
+    pub sni: Option<String>,
+    /// Application protocol to offer; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    pub alpn: Vec<String>,
+    /// PEM file with the client's certificate chain and key.
+    #[arg(long, value_name = "FILE")]
+    pub client_certificate: Option<String>,
+    /// PEM file with the certificate authority to trust, instead of the host's own.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<String>,
+    /// Accept any certificate.
+    #[arg(long, short = 'k')]
+    pub insecure: bool,
+    /// Request method.
+    #[arg(long, short = 'm', visible_short_alias = 'X', default_value = "GET")]
+    pub method: String,
+    /// Host header, if not the URL's host.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Further request header, `Name: value`; may be given more than once.
+    #[arg(long = "header", short = 'H', value_name = "HEADER")]
+    pub headers: Vec<String>,
+    /// Request body.
+    #[arg(long, value_name = "TEXT")]
+    pub body: Option<String>,
+    /// What a good answer is, such as `status == 200`; may be given more than once.
+    #[arg(long = "check", value_name = "CHECK")]
+    pub checks: Vec<String>,
+    /// After this time a request has failed.
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    pub timeout: Span,
+    /// Print the measurement as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}

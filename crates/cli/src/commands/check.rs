@@ -1,0 +1,80 @@
+//! `plumb check`: validates an experiment and shows its plan: cells, variants, what would be skipped and why.
+
+use std::fmt::Write;
+
+use plumb_model::Plan;
+
+use crate::args::CheckArguments;
+use crate::commands::planning;
+use crate::exit::{Failure, HOLDS, Outcome};
+use crate::output;
+
+/// Prints the plan.
+pub fn check(arguments: &CheckArguments) -> Outcome {
+    let planned = planning::plan(&arguments.experiment, &arguments.plan)?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&planned.plan)
+            .map_err(|error| Failure::harness(format!("put the plan into JSON: {error}")))?;
+        output::result(&text);
+    } else {
+        output::result(&describe(&planned.plan));
+    }
+    Ok(HOLDS)
+}
+
+fn describe(plan: &Plan) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{} — {}", plan.name, plan.title);
+    let _ = writeln!(
+        text,
+        "data path {}, seed {}, {} to {} blocks, window {:.2} s after {:.2} s of warm-up",
+        plan.path,
+        plan.seed,
+        plan.blocks.min,
+        plan.blocks.max,
+        seconds(plan.window_ns),
+        seconds(plan.warmup_ns)
+    );
+    for (index, cell) in plan.cells.iter().enumerate() {
+        if !cell.values.is_empty() {
+            let _ = writeln!(text, "\ncell {}: {}", index + 1, cell.label());
+        } else {
+            let _ = writeln!(text);
+        }
+        let width = plan.variants.iter().map(|variant| variant.name.len()).max().unwrap_or(0);
+        for planned in &cell.variants {
+            let variant = &plan.variants[planned.variant];
+            let role = if planned.variant == plan.baseline { " (baseline)" } else { "" };
+            let _ = match &planned.skipped {
+                Some(reason) => writeln!(text, "  - {:width$}  skipped: {reason}", variant.name),
+                None => writeln!(text, "  + {:width$}  {}{role}", variant.name, variant.treatment),
+            };
+        }
+    }
+    let _ = writeln!(text);
+    for claim in &plan.claims {
+        let _ = writeln!(text, "  ? {}", claim.text);
+    }
+    let slots = plan.cells.iter().map(|cell| {
+        let running = cell.variants.iter().filter(|variant| variant.skipped.is_none()).count();
+        2 * u64::try_from(running).unwrap_or(u64::MAX)
+    });
+    let slots_in_a_round: u64 = slots.sum();
+    let slot_s = seconds(plan.window_ns + plan.warmup_ns);
+    let at_least = minutes(slots_in_a_round * u64::from(plan.blocks.min), slot_s);
+    let at_most = minutes(slots_in_a_round * u64::from(plan.blocks.max), slot_s);
+    let _ = writeln!(text, "\nIt would take {at_least} to {at_most}.");
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "only printed")]
+fn seconds(span_ns: u64) -> f64 {
+    span_ns as f64 / 1e9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "only printed")]
+fn minutes(slots: u64, slot_s: f64) -> String {
+    let total_s = slots as f64 * slot_s;
+    if total_s < 120.0 { format!("{total_s:.0} s") } else { format!("{:.0} min", total_s / 60.0) }
+}

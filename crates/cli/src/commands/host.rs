@@ -1,0 +1,57 @@
+//! `plumb host`: what this machine is, and what would disturb a measurement on it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use plumb_host::assessment::{Assessment, assessments};
+use plumb_host::cpu::{CpuTime, available_cpus, split_sides};
+use plumb_host::facts::HostFacts;
+use plumb_host::noise::{Noise, Snapshot};
+use serde_json::json;
+
+use crate::args::JsonArguments;
+use crate::exit::{Failure, HOLDS, Outcome};
+use crate::output;
+
+/// How long the machine is watched for noise.
+const WATCHED: Duration = Duration::from_millis(500);
+
+/// Prints facts and a verdict on each.
+pub fn host(arguments: &JsonArguments) -> Outcome {
+    let facts = HostFacts::read();
+    let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
+    if !arguments.json {
+        let lines = plumb_runner::host_lines(&facts, &sides);
+        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let lines: Vec<String> = lines.iter().map(|(name, value)| format!("{name:width$}  {value}")).collect();
+        output::result(&lines.join("\n"));
+    }
+    let before = Snapshot::take().map_err(Failure::harness)?;
+    plumb_host::time::sleep(WATCHED);
+    let after = Snapshot::take().map_err(Failure::harness)?;
+    let noise = Noise::between(&before, &after, CpuTime::default());
+    let found = assessments(&facts, Some(&noise));
+    if arguments.json {
+        let object = json!({ "format": "plumbline.host/1", "facts": facts, "noise": noise, "assessments": found });
+        let text = serde_json::to_string_pretty(&object)
+            .map_err(|error| Failure::harness(format!("put the host into JSON: {error}")))?;
+        output::result(&text);
+    } else {
+        output::result(&format!("\n{}", describe(&found)));
+    }
+    Ok(HOLDS)
+}
+
+fn describe(found: &[Assessment]) -> String {
+    let width = found.iter().map(|assessment| assessment.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for assessment in found {
+        let mark = if assessment.fine { "✔" } else { "!" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{mark} {:width$}  {}", assessment.name, assessment.value);
+        if let Some(advice) = &assessment.advice {
+            let _ = writeln!(text, "  {:width$}  → {advice}", "");
+        }
+    }
+    text
+}

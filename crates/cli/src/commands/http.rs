@@ -1,0 +1,130 @@
+//! `plumb http URL`: one measurement, no comparison: the everyday replacement for ab, wrk and k6.
+
+use std::io::{IsTerminal, Write};
+
+use plumb_http::spec::{LoadSpec, Reuse, Target, TlsVersion};
+use plumb_model::{Measurement, MetricInfo, Reading, Span};
+use plumb_path::{Family, Mark, Window};
+
+use crate::args::HttpArguments;
+use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
+use crate::output;
+
+/// How long to measure when nothing is said.
+const DEFAULT_DURATION: Span = Span(10_000_000_000);
+/// How long to measure at most when a number of requests is asked for.
+const LONGEST: Span = Span(24 * 3_600_000_000_000);
+
+/// Measures and prints.
+pub fn http(arguments: &HttpArguments) -> Outcome {
+    let spec = load_spec(arguments)?;
+    plumb_host::limits::raise_open_files_limit();
+    plumb_http::load::validate(&spec)
+        .map_err(|fault| Failure::usage(format!("--{}: {}", fault.key.trim_start_matches("load."), fault.message)))?;
+    let target = Target { url: arguments.url.clone(), ca_pem: None };
+    if !arguments.quiet {
+        output::message(&format!(
+            "plumb {} · {} · {} connections",
+            env!("CARGO_PKG_VERSION"),
+            arguments.url,
+            arguments.connections
+        ));
+    }
+    let mut load = plumb_http::load::http_load(&spec, &target)
+        .map_err(|error| Failure::usage(format!("failed to {error}")))?;
+    let window = Window {
+        warmup_ns: spec.warmup.0,
+        window_ns: spec.duration.0,
+        seed: plumb_host::time::monotonic_ns(),
+        index: 0,
+        attempt: 0,
+    };
+    let live = !arguments.quiet && !arguments.json && std::io::stderr().is_terminal();
+    let measured = load.measure(window, &mut |mark| {
+        if live {
+            show(mark, spec.duration);
+        }
+    });
+    if live {
+        clear();
+    }
+    let measurement = measured.map_err(Failure::harness)?;
+    print(arguments, &measurement);
+    Ok(code(&measurement))
+}
+
+fn print(arguments: &HttpArguments, measurement: &Measurement) {
+    let metrics: Vec<MetricInfo> = plumb_http::Http::METRICS.iter().map(MetricInfo::from).collect();
+    if arguments.json {
+        output::result(&plumb_report::measurement_json(measurement, &metrics));
+        return;
+    }
+    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
+    output::result(&plumb_report::measurement_text(measurement, &metrics, &style));
+}
+
+/// No answer at all is a failure of the harness to measure; a failed check refutes what was asked.
+fn code(measurement: &Measurement) -> u8 {
+    if measurement.work == 0 {
+        return FAILED;
+    }
+    match measurement.readings.get("checks") {
+        Some(Reading::Share { no, .. }) if *no > 0 => REFUTED,
+        _ => HOLDS,
+    }
+}
+
+fn show(mark: Mark, duration: Span) {
+    if let Mark::Progress { work, elapsed_ns } = mark {
+        let elapsed_s = Span(elapsed_ns).seconds();
+        let mut error = std::io::stderr().lock();
+        let _ = write!(error, "\r\x1b[K{elapsed_s:.0} s of {:.0} s, {work} requests", duration.seconds());
+        let _ = error.flush();
+    }
+}
+
+fn clear() {
+    let mut error = std::io::stderr().lock();
+    let _ = write!(error, "\r\x1b[K");
+    let _ = error.flush();
+}
+
+fn load_spec(arguments: &HttpArguments) -> Result<LoadSpec, Failure> {
+    let mut headers = std::collections::BTreeMap::new();
+    for header in &arguments.headers {
+        let (name, value) = header.split_once(':').ok_or_else(|| {
+            Failure::usage(format!("--header: `{header}` has no colon; a header is `Name: value`"))
+        })?;
+        headers.insert(name.trim().to_owned(), value.trim().to_owned());
+    }
+    let duration = match (arguments.duration, arguments.requests) {
+        (Some(duration), _) => duration,
+        (None, Some(_)) => LONGEST,
+        (None, None) => DEFAULT_DURATION,
+    };
+    Ok(LoadSpec {
+        connections: arguments.connections,
+        threads: arguments.threads,
+        reuse: if arguments.reuse == "none" { Reuse::None } else { Reuse::KeepAlive },
+        duration,
+        warmup: arguments.warmup,
+        requests: arguments.requests,
+        rate: arguments.rate,
+        tls: arguments.tls.as_deref().map(|tls| if tls == "1.2" { TlsVersion::V12 } else { TlsVersion::V13 }),
+        cipher: arguments.cipher.clone(),
+        group: arguments.group.clone(),
+        resumption: arguments.resumption,
+        sni: arguments.sni.clone(),
+        alpn: arguments.alpn.clone(),
+        client_certificate: arguments.client_certificate.clone(),
+        ca: arguments.ca.clone(),
+        insecure: arguments.insecure,
+        method: arguments.method.clone(),
+        path: None,
+        host: arguments.host.clone(),
+        headers,
+        body: arguments.body.clone(),
+        checks: arguments.checks.clone(),
+        timeout: arguments.timeout,
+    })
+}

@@ -1,0 +1,13 @@
+//! One module a command; each turns its arguments into an exit code or a failure that carries one.
+
+pub mod agent;
+pub mod check;
+pub mod completions;
+pub mod host;
+pub mod http;
+pub mod list;
+pub mod planning;
+pub mod report;
+pub mod run;
+pub mod schema;
+pub mod version;

@@ -1,0 +1,57 @@
+//! From an experiment's name to a plan that is checked against this host.
+
+use plumb_model::Plan;
+use plumb_runner::families::AnyFamily;
+use plumb_runner::file::{self, ReadOptions};
+use plumb_runner::mark_infeasible;
+
+use crate::args::PlanArguments;
+use crate::exit::{Failure, USAGE};
+use crate::experiments::{self, Source};
+use crate::{families, output};
+
+/// A plan with what it was made from.
+pub struct Planned {
+    /// The plan; variants that this host cannot build are marked.
+    pub plan: Plan,
+    /// Its data path.
+    pub family: AnyFamily,
+    /// The experiment file's text.
+    pub text: String,
+}
+
+/// Reads, validates, merges and expands an experiment.
+pub fn plan(experiment: &str, arguments: &PlanArguments) -> Result<Planned, Failure> {
+    let Source { name, bytes } = experiments::find(experiment)?;
+    let options = ReadOptions {
+        seed: arguments.seed.unwrap_or_else(drawn_seed),
+        quick: arguments.quick,
+        only: arguments.only.clone(),
+        blocks: arguments.blocks,
+    };
+    let families = families::all();
+    let mut plan = file::read(&name, &bytes, &options, &families)
+        .map_err(|error| Failure::laid_out(USAGE, laid_out(error)))?;
+    let family = family_of(&plan.path)?;
+    mark_infeasible(&mut plan, &family);
+    Ok(Planned { plan, family, text: String::from_utf8_lossy(&bytes).into_owned() })
+}
+
+/// The family of that name.
+pub fn family_of(path: &str) -> Result<AnyFamily, Failure> {
+    let found = families::all().into_iter().find(|family| family.name == path);
+    found.ok_or_else(|| Failure::harness(format!("continue the run: this program has no data path `{path}`")))
+}
+
+fn laid_out(error: file::FileError) -> String {
+    if output::colour_on_stderr() {
+        format!("{:?}", miette::Report::new(error))
+    } else {
+        error.plain()
+    }
+}
+
+/// A seed that is short enough to be typed again.
+fn drawn_seed() -> u64 {
+    plumb_host::time::monotonic_ns() % 1_000_000
+}

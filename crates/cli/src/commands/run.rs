@@ -1,0 +1,95 @@
+//! `plumb run`: runs an experiment, shows its progress, judges it and writes its reports.
+
+use std::path::{Path, PathBuf};
+
+use plumb_host::signals::Interrupts;
+use plumb_judge::judge;
+use plumb_model::Run;
+use plumb_runner::families::AnyFamily;
+use plumb_runner::{RunError, Session, hopeless};
+use plumb_store::StoreError;
+
+use crate::args::{Format, RunArguments};
+use crate::commands::planning::{self, Planned};
+use crate::commands::report::{render, write_all};
+use crate::exit::{self, Failure, Outcome};
+use crate::output;
+use crate::progress::Progress;
+
+/// Runs or resumes.
+pub fn run(arguments: &RunArguments) -> Outcome {
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    plumb_host::limits::raise_open_files_limit();
+    let (run, directory) = match &arguments.resume {
+        Some(directory) => (resume(arguments, directory, &interrupts)?, directory.clone()),
+        None => start(arguments, &interrupts)?,
+    };
+    let judgement = judge(&run.header.plan, &run.slots);
+    let page = write_all(&run, &judgement, &directory)?;
+    let format = if arguments.json { Format::Json } else { Format::Text };
+    output::result(&render(&run, &judgement, format));
+    if !arguments.quiet {
+        output::message(&format!("report: {}", page.display()));
+        if run.ending == Some(plumb_model::Ending::Interrupted) {
+            output::message(&format!("continue with: plumb run --resume {}", directory.display()));
+        }
+    }
+    Ok(exit::of_run(&run, &judgement))
+}
+
+fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
+    let experiment = arguments.experiment.as_deref().unwrap_or_default();
+    let Planned { plan, family, text } = planning::plan(experiment, &arguments.plan)?;
+    if let Some(reason) = hopeless(&plan) {
+        return Err(Failure::usage(reason));
+    }
+    let directory = arguments.output.clone().unwrap_or_else(|| default_directory(&plan.name));
+    let mut progress = Progress::new(&plan, arguments.quiet);
+    let mut emit = |event: &plumb_model::Event| progress.show(event);
+    let interrupted = || interrupts.is_interrupted();
+    let session = session(family, &mut emit, &interrupted)?;
+    let run = session.start(plan, &text, &directory).map_err(failure)?;
+    Ok((run, directory))
+}
+
+fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -> Result<Run, Failure> {
+    let before = plumb_store::read(directory).map_err(|error| failure(error.into()))?;
+    let family = planning::family_of(&before.header.plan.path)?;
+    let mut progress = Progress::new(&before.header.plan, arguments.quiet);
+    let mut emit = |event: &plumb_model::Event| progress.show(event);
+    let interrupted = || interrupts.is_interrupted();
+    session(family, &mut emit, &interrupted)?.resume(directory).map_err(failure)
+}
+
+fn session<'a>(
+    family: AnyFamily,
+    emit: &'a mut dyn FnMut(&plumb_model::Event),
+    interrupted: &'a dyn Fn() -> bool,
+) -> Result<Session<'a>, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
+    Ok(Session {
+        family,
+        agent_program: (program, vec!["agent".to_owned()]),
+        program_version: env!("CARGO_PKG_VERSION"),
+        emit,
+        interrupted,
+    })
+}
+
+fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::Store(error @ (StoreError::Exists { .. } | StoreError::NoRun { .. } | StoreError::Locked { .. })) => {
+            Failure::usage(format!("failed to {error}"))
+        }
+        other => Failure::harness(other),
+    }
+}
+
+/// `plumb-runs/NAME-TIME`, with the time in a form that sorts and needs no quoting.
+fn default_directory(name: &str) -> PathBuf {
+    let now = plumb_host::time::wall_clock_rfc3339();
+    let digits: String = now.chars().filter(|character| character.is_ascii_digit()).take(14).collect();
+    let (day, time) = digits.split_at(digits.len().min(8));
+    Path::new("plumb-runs").join(format!("{name}-{day}-{time}"))
+}

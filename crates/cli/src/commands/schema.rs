@@ -1,0 +1,20 @@
+//! `plumb schema`: the JSON Schemas of what people write and of what other programs read.
+
+use crate::args::{SchemaArguments, SchemaOf};
+use crate::exit::{Failure, HOLDS, Outcome};
+use crate::{families, output};
+
+/// Prints a schema.
+pub fn schema(arguments: &SchemaArguments) -> Outcome {
+    let text = match arguments.of {
+        SchemaOf::Experiment => {
+            let schema = plumb_runner::file::schema(&families::all());
+            serde_json::to_string_pretty(&schema)
+                .map_err(|error| Failure::harness(format!("put the schema into JSON: {error}")))?
+        }
+        SchemaOf::Run => plumb_report::run_schema(),
+        SchemaOf::Measurement => plumb_report::measurement_schema(),
+    };
+    output::result(&text);
+    Ok(HOLDS)
+}

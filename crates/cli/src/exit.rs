@@ -1,0 +1,78 @@
+//! Exit codes, and failures that carry one.
+
+use plumb_model::{Judgement, Run, Verdict, VariantState};
+
+/// Every claim holds.
+pub const HOLDS: u8 = 0;
+/// A claim is refuted.
+pub const REFUTED: u8 = 1;
+/// The command line or the experiment is wrong.
+pub const USAGE: u8 = 2;
+/// A claim is undecided.
+pub const UNDECIDED: u8 = 3;
+/// A variant or a claim is void, or the run cannot be trusted.
+pub const VOID: u8 = 4;
+/// The harness or a tool that it drives failed.
+pub const FAILED: u8 = 5;
+/// Somebody stopped it; everything is put back.
+pub const INTERRUPTED: u8 = 130;
+
+/// The exit code of a judged run; of several, the first that applies in the order 5, 2, 4, 1, 3, 0.
+pub fn of_run(run: &Run, judgement: &Judgement) -> u8 {
+    if run.ending == Some(plumb_model::Ending::Interrupted) {
+        return INTERRUPTED;
+    }
+    if run.ending == Some(plumb_model::Ending::Failed) {
+        return FAILED;
+    }
+    let is = |verdict| judgement.claims.iter().any(|claim| claim.verdict == verdict);
+    let untrusted = plumb_judge::control_differs(&run.header.plan, &run.slots).is_some();
+    let void = judgement.variants.iter().any(|summary| matches!(summary.state, VariantState::Void { .. }));
+    if is(Verdict::Void) || void || untrusted {
+        VOID
+    } else if is(Verdict::Refuted) {
+        REFUTED
+    } else if is(Verdict::Undecided) || run.ending.is_none() {
+        UNDECIDED
+    } else {
+        HOLDS
+    }
+}
+
+/// A command that could not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// The message, whole.
+    message: String,
+}
+
+/// What a command ends with.
+pub type Outcome = Result<u8, Failure>;
+
+impl Failure {
+    /// The user asked for something that is not there, or not in the right form.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
+    }
+
+    /// The harness failed; `error` completes "failed to …".
+    pub fn harness(error: impl std::fmt::Display) -> Self {
+        Self { code: FAILED, message: format!("failed to {error}") }
+    }
+
+    /// A message that is already laid out.
+    pub fn laid_out(code: u8, message: String) -> Self {
+        Self { code, message }
+    }
+
+    /// Prints the message to standard error.
+    pub fn print(&self) {
+        if self.message.contains('\n') {
+            crate::output::message(&self.message);
+        } else {
+            crate::output::message(&format!("error: {}", self.message));
+        }
+    }
+}

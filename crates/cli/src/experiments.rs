@@ -1,0 +1,49 @@
+//! Built-in experiments: files in `experiments/`, compiled in.
+
+use std::path::Path;
+
+use crate::exit::Failure;
+
+/// Name and text of every built-in experiment.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("tls-cost", include_str!("../../../experiments/tls-cost.yaml")),
+    ("tls-offload", include_str!("../../../experiments/tls-offload.yaml")),
+    ("ingress-compare", include_str!("../../../experiments/ingress-compare.yaml")),
+    ("null", include_str!("../../../experiments/null.yaml")),
+];
+
+/// An experiment's text and where it comes from.
+#[derive(Debug)]
+pub struct Source {
+    /// A path, or `built-in NAME`.
+    pub name: String,
+    /// The bytes of the file.
+    pub bytes: Vec<u8>,
+}
+
+/// Files above this are refused before they are read whole.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Finds an experiment: a file if it exists, else a built-in name.
+pub fn find(experiment: &str) -> Result<Source, Failure> {
+    let path = Path::new(experiment);
+    if let Ok(metadata) = std::fs::metadata(path) {
+        if metadata.is_dir() {
+            return Err(Failure::usage(format!("{experiment} is a directory; an experiment is a YAML file")));
+        }
+        if metadata.len() > BYTES_MAX {
+            let mebibytes = metadata.len() >> 20;
+            return Err(Failure::usage(format!(
+                "{experiment}:1:1: an experiment file is at most 1 MiB; this one has {mebibytes} MiB"
+            )));
+        }
+        let bytes = std::fs::read(path)
+            .map_err(|error| Failure::usage(format!("failed to read {experiment}: {error}")))?;
+        return Ok(Source { name: experiment.to_owned(), bytes });
+    }
+    if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == experiment) {
+        return Ok(Source { name: format!("built-in {name}"), bytes: text.as_bytes().to_vec() });
+    }
+    let hint = plumb_model::name::suggestion(experiment, BUILT_IN.iter().map(|(name, _)| *name));
+    Err(Failure::usage(format!("there is no file and no built-in experiment `{experiment}`; {hint}")))
+}

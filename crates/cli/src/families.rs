@@ -1,0 +1,15 @@
+//! The data paths that this program has.
+
+use plumb_path::agent::Builder;
+use plumb_path::null::Null;
+use plumb_runner::families::AnyFamily;
+
+/// Every family, for plans and verdicts.
+pub fn all() -> Vec<AnyFamily> {
+    vec![AnyFamily::of::<plumb_http::Http>(), AnyFamily::of::<Null>()]
+}
+
+/// Every family, for agents.
+pub fn builders() -> Vec<Builder> {
+    vec![Builder::of::<plumb_http::Http>(), Builder::of::<Null>()]
+}

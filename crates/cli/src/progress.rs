@@ -1,0 +1,137 @@
+//! Progress of a run on standard error: one live line on a terminal, plain lines elsewhere.
+
+use std::io::{IsTerminal, Write};
+
+use plumb_model::event::TimeLeft;
+use plumb_model::{ClaimVerdict, Event, Plan, Verdict};
+
+use crate::output;
+
+/// Draws progress from events.
+#[derive(Debug)]
+pub struct Progress {
+    quiet: bool,
+    live: bool,
+    title: String,
+    cells: Vec<String>,
+    blocks_max: u32,
+    marks: String,
+}
+
+impl Progress {
+    /// Progress of that plan.
+    pub fn new(plan: &Plan, quiet: bool) -> Self {
+        Self {
+            quiet,
+            live: std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            title: plan.title.clone(),
+            cells: plan.cells.iter().map(plumb_model::Cell::label).collect(),
+            blocks_max: plan.blocks.max,
+            marks: "?".repeat(plan.claims.len()),
+        }
+    }
+
+    /// Shows one event.
+    pub fn show(&mut self, event: &Event) {
+        if self.quiet {
+            return;
+        }
+        match event {
+            Event::RunStarted { directory, seed, resumed_slots } => self.started(directory, *seed, *resumed_slots),
+            Event::VariantSkipped { variant, reason } => self.line(&format!("skipped {variant}: {reason}")),
+            Event::SlotStarted { cell, block, position, of, variant, left_s } => {
+                self.slot(*cell, *block, (*position, *of), variant, *left_s);
+            }
+            Event::SlotRetried { variant, reason } => {
+                self.line(&format!("once more: {variant} failed to {reason}"));
+            }
+            Event::SlotFinished { .. } => {}
+            Event::BlockJudged { cell, blocks, verdicts } => self.judged(*cell, *blocks, verdicts),
+            Event::RunFinished { interrupted } => {
+                self.clear();
+                if *interrupted {
+                    output::message("interrupted; what follows rests on the slots so far");
+                }
+            }
+        }
+    }
+
+    fn started(&self, directory: &str, seed: u64, resumed: usize) {
+        let again = if resumed > 0 { format!(", {resumed} slots from before") } else { String::new() };
+        self.line(&format!("{} · seed {seed} · {directory}{again}", self.title));
+    }
+
+    fn slot(&self, cell: usize, block: u32, (position, of): (u32, u32), variant: &str, left: TimeLeft) {
+        if !self.live {
+            return;
+        }
+        let text = format!(
+            "{}block {} of {}, slot {} of {of}: {variant} · {} · about {} left, {} at most",
+            self.cell(cell),
+            block + 1,
+            self.blocks_max,
+            position + 1,
+            self.marks,
+            time(left.probably_s),
+            time(left.at_most_s)
+        );
+        let fitting: String = text.chars().take(output::width(200).saturating_sub(1)).collect();
+        let mut error = std::io::stderr().lock();
+        let _ = write!(error, "\r\x1b[K{fitting}");
+        let _ = error.flush();
+    }
+
+    fn judged(&mut self, cell: usize, blocks: u32, verdicts: &[ClaimVerdict]) {
+        self.marks = verdicts.iter().filter(|verdict| verdict.cell == cell).map(|verdict| mark(verdict.verdict)).collect();
+        if !self.live {
+            let counts = [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void].map(|wanted| {
+                let count = verdicts.iter().filter(|v| v.cell == cell && v.verdict == wanted).count();
+                (count > 0).then(|| format!("{count} {}", wanted.word()))
+            });
+            let counts: Vec<String> = counts.into_iter().flatten().collect();
+            self.line(&format!(
+                "{}block {blocks} of at most {}: {}",
+                self.cell(cell),
+                self.blocks_max,
+                if counts.is_empty() { "no claims".to_owned() } else { counts.join(", ") }
+            ));
+        }
+    }
+
+    fn cell(&self, cell: usize) -> String {
+        match self.cells.get(cell).map(String::as_str) {
+            None | Some("") => String::new(),
+            Some(label) => format!("[{} of {}: {label}] ", cell + 1, self.cells.len()),
+        }
+    }
+
+    fn line(&self, text: &str) {
+        self.clear();
+        output::message(text);
+    }
+
+    fn clear(&self) {
+        if self.live {
+            let mut error = std::io::stderr().lock();
+            let _ = write!(error, "\r\x1b[K");
+            let _ = error.flush();
+        }
+    }
+}
+
+fn mark(verdict: Verdict) -> char {
+    match verdict {
+        Verdict::Holds => '✔',
+        Verdict::Refuted => '✘',
+        Verdict::Undecided => '?',
+        Verdict::Void => '∅',
+    }
+}
+
+fn time(seconds: f64) -> String {
+    if seconds < 100.0 {
+        return format!("{seconds:.0} s");
+    }
+    let minutes = (seconds / 60.0).round();
+    if minutes < 100.0 { format!("{minutes:.0} min") } else { format!("{:.1} h", seconds / 3600.0) }
+}

@@ -1,0 +1,281 @@
+//! HTTP settings as a whole: what no single field can check, and the evidence that a slot did what was asked.
+
+use plumb_model::{Evidence, Measurement};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::spec::{HttpSettings, IngressKind, Offload, Reuse, Target, TlsVersion};
+use crate::{load, metrics, system};
+
+/// The family `http`.
+#[derive(Debug, Clone, Copy)]
+pub struct Http;
+
+impl Family for Http {
+    type Settings = HttpSettings;
+
+    const NAME: &'static str = "http";
+
+    const METRICS: &'static [plumb_model::Metric] = metrics::METRICS;
+
+    fn system(settings: &HttpSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+        system::http_system(&settings.system, place)
+    }
+
+    fn load(settings: &HttpSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError(format!("understand where the system is: {error}")))?;
+        load::http_load(&settings.load, &target)
+    }
+}
+
+impl Settings for HttpSettings {
+    fn check(&self) -> Result<(), Fault> {
+        load::validate(&self.load)?;
+        system::validate(&self.system)?;
+        let ingress = &self.system.ingress;
+        if ingress.kind == IngressKind::External {
+            return Ok(());
+        }
+        if self.load.resumption.0 > 0.0 && !ingress.tickets && ingress.tls != TlsVersion::None {
+            return Err(Fault::new(
+                "load.resumption",
+                "the ingress has `tickets: false` and cannot resume; set `tickets: true` or `resumption: 0%`",
+            ));
+        }
+        match self.load.tls {
+            Some(asked) if asked != ingress.tls && ingress.tls != TlsVersion::None => Err(Fault::new(
+                "load.tls",
+                format!("the ingress offers TLS {} only", version_name(ingress.tls)),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        system::feasible(&self.system)
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        let mut evidence = vec![];
+        evidence.extend(self.version_evidence(measurement));
+        evidence.extend(self.choice_evidence(measurement, "cipher", self.load.cipher.as_deref()));
+        evidence.extend(self.choice_evidence(measurement, "group", self.load.group.as_deref()));
+        evidence.extend(self.handshake_evidence(measurement));
+        evidence.extend(self.offload_evidence(before, after));
+        evidence.extend(self.server_evidence(before, after, measurement));
+        evidence
+    }
+}
+
+/// How far the server's own count of requests may be from the load's: the two are read at slightly different moments.
+const COUNT_TOLERANCE: f64 = 0.05;
+
+impl HttpSettings {
+    fn is_tls(&self) -> bool {
+        let ingress = &self.system.ingress;
+        match ingress.kind {
+            IngressKind::External => ingress.url.as_deref().is_some_and(|url| url.starts_with("https:")),
+            _ => ingress.tls != TlsVersion::None,
+        }
+    }
+
+    /// The version that must have been negotiated, if one is asked for.
+    fn version_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let asked = match (self.load.tls, self.system.ingress.kind) {
+            (Some(asked), _) => asked,
+            (None, IngressKind::External) => return None,
+            (None, _) => self.system.ingress.tls,
+        };
+        let expected = if self.is_tls() { version_name(asked) } else { "none" };
+        let observed = counts(measurement, "tls_version");
+        let only_expected = match measurement.observed.get("tls_version") {
+            Some(versions) => versions.keys().all(|version| version.trim_start_matches("TLSv") == expected),
+            None => !self.is_tls() || measurement.work > 0,
+        };
+        Some(Evidence {
+            what: "TLS version negotiated".to_owned(),
+            expected: expected.to_owned(),
+            observed: if observed.is_empty() { "no handshake in the window".to_owned() } else { observed },
+            holds: only_expected && (!self.is_tls() || measurement.work > 0),
+        })
+    }
+
+    fn choice_evidence(&self, measurement: &Measurement, property: &str, asked: Option<&str>) -> Option<Evidence> {
+        let asked = asked.filter(|_| self.is_tls())?;
+        let values = measurement.observed.get(property)?;
+        let same = |value: &str| load::same_name(property, value, asked);
+        Some(Evidence {
+            what: format!("{property} negotiated"),
+            expected: asked.to_owned(),
+            observed: counts(measurement, property),
+            holds: values.keys().all(|value| same(value)),
+        })
+    }
+
+    /// Full and resumed handshakes as asked for: the fault that most load generators do not notice.
+    fn handshake_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        if !self.is_tls() || self.load.reuse != Reuse::None {
+            return None;
+        }
+        let full = measurement.observed_count("handshakes", "full");
+        let resumed = measurement.observed_count("handshakes", "resumed");
+        let all = full + resumed;
+        let share = if all == 0 { f64::NAN } else { as_f64(resumed) / as_f64(all) };
+        let asked = self.load.resumption.0;
+        let (expected, holds) = if asked <= 0.0 {
+            ("0 resumed".to_owned(), resumed == 0 && full > 0)
+        } else if asked >= 1.0 {
+            ("at least 99% resumed".to_owned(), share >= 0.99)
+        } else {
+            (format!("{:.0}% resumed, give or take 2%", asked * 100.0), (share - asked).abs() <= 0.02)
+        };
+        Some(Evidence {
+            what: "handshakes".to_owned(),
+            expected,
+            observed: format!("{full} full, {resumed} resumed"),
+            holds,
+        })
+    }
+
+    fn offload_evidence(&self, before: &Snapshot, after: &Snapshot) -> Option<Evidence> {
+        if self.system.ingress.kind != IngressKind::Embedded || !self.is_tls() {
+            return None;
+        }
+        let moved = |counter: &str| after.moved(before, counter).unwrap_or(0);
+        let (inline, device) = (moved("key_operations_inline"), moved("key_operations_device"));
+        let full = moved("handshakes_full");
+        let offloaded = self.system.ingress.offload != Offload::None;
+        let holds = match self.system.ingress.offload {
+            Offload::None => device == 0,
+            Offload::Threads => inline == 0 && device > 0 || full == 0,
+        };
+        Some(Evidence {
+            what: "private-key operations".to_owned(),
+            expected: if offloaded { "all by the device, none in the event loop" } else { "none by a device" }.to_owned(),
+            observed: format!("{device} by the device, {inline} in the event loop, {full} full handshakes"),
+            holds,
+        })
+    }
+
+    /// The ingress' own count of requests: proof that the load went through the program that the variant names.
+    fn server_evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Option<Evidence> {
+        let moved = after.moved(before, "requests")?;
+        let difference = (as_f64(moved) - as_f64(measurement.work)).abs();
+        let slack = COUNT_TOLERANCE * as_f64(measurement.work) + 4.0 * f64::from(self.load.connections) + 20.0;
+        let program = match self.system.ingress.kind {
+            IngressKind::Embedded => "the embedded ingress",
+            IngressKind::Haproxy => "HAProxy",
+            IngressKind::Nginx => "nginx",
+            IngressKind::External => "the external system",
+        };
+        Some(Evidence {
+            what: format!("requests that {program} counted"),
+            expected: format!("about {}", measurement.work),
+            observed: moved.to_string(),
+            holds: moved > 0 && difference <= slack,
+        })
+    }
+}
+
+fn version_name(version: TlsVersion) -> &'static str {
+    match version {
+        TlsVersion::None => "none",
+        TlsVersion::V12 => "1.2",
+        TlsVersion::V13 => "1.3",
+    }
+}
+
+/// `TLSv1.2 (812)`, most frequent values first.
+fn counts(measurement: &Measurement, property: &str) -> String {
+    let mut values: Vec<(&String, &u64)> = measurement.observed.get(property).into_iter().flatten().collect();
+    values.sort_by(|a, b| b.1.cmp(a.1));
+    let words: Vec<String> = values.iter().map(|(value, count)| format!("{value} ({count})")).collect();
+    words.join(", ")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plumb_model::Percent;
+
+    fn settings(change: impl FnOnce(&mut HttpSettings)) -> HttpSettings {
+        let mut settings = HttpSettings::default();
+        settings.load.reuse = Reuse::None;
+        change(&mut settings);
+        settings
+    }
+
+    fn measurement(version: &str, full: u64, resumed: u64) -> Measurement {
+        let mut measurement = Measurement { work: full + resumed, ..Measurement::default() };
+        measurement.observed.insert("tls_version".to_owned(), [(version.to_owned(), full + resumed)].into());
+        measurement
+            .observed
+            .insert("handshakes".to_owned(), [("full".to_owned(), full), ("resumed".to_owned(), resumed)].into());
+        measurement
+    }
+
+    fn snapshot(counters: &[(&str, u64)]) -> Snapshot {
+        let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        Snapshot { counters, ..Snapshot::default() }
+    }
+
+    fn check(settings: &HttpSettings, measurement: &Measurement, after: &Snapshot, failing: &[&str]) {
+        let evidence = settings.evidence(&Snapshot::default(), after, measurement);
+        let broken: Vec<&str> =
+            evidence.iter().filter(|evidence| !evidence.holds).map(|evidence| evidence.what.as_str()).collect();
+        assert_eq!(broken, failing, "{evidence:#?}");
+    }
+
+    #[test]
+    fn what_was_asked_for_holds() {
+        let inline = snapshot(&[("key_operations_inline", 100), ("handshakes_full", 100), ("requests", 101)]);
+        check(&settings(|_| {}), &measurement("TLSv1.3", 100, 0), &inline, &[]);
+        let device = snapshot(&[("key_operations_device", 100), ("handshakes_full", 100), ("requests", 100)]);
+        let threads = settings(|settings| settings.system.ingress.offload = Offload::Threads);
+        check(&threads, &measurement("TLSv1.3", 100, 0), &device, &[]);
+        let resumed = settings(|settings| settings.load.resumption = Percent(1.0));
+        check(&resumed, &measurement("TLSv1.3", 1, 999), &Snapshot::default(), &[]);
+    }
+
+    #[test]
+    fn what_silently_did_not_happen_is_found() {
+        let inline = snapshot(&[("key_operations_inline", 100), ("handshakes_full", 100)]);
+        let threads = settings(|settings| settings.system.ingress.offload = Offload::Threads);
+        check(&threads, &measurement("TLSv1.3", 100, 0), &inline, &["private-key operations"]);
+        check(&settings(|_| {}), &measurement("TLSv1.2", 100, 0), &inline, &["TLS version negotiated"]);
+        check(&settings(|_| {}), &measurement("TLSv1.3", 4, 6720), &inline, &["handshakes"]);
+        let resumed = settings(|settings| settings.load.resumption = Percent(1.0));
+        check(&resumed, &measurement("TLSv1.3", 50, 950), &inline, &["handshakes"]);
+        let elsewhere = snapshot(&[("requests", 3)]);
+        check(
+            &settings(|_| {}),
+            &measurement("TLSv1.3", 1000, 0),
+            &elsewhere,
+            &["requests that the embedded ingress counted"],
+        );
+    }
+
+    #[test]
+    fn combinations_that_cannot_be_are_refused() {
+        let key = |settings: HttpSettings| settings.check().unwrap_err().key;
+        assert_eq!(
+            key(settings(|settings| {
+                settings.load.resumption = Percent(0.5);
+                settings.system.ingress.tickets = false;
+            })),
+            "load.resumption"
+        );
+        assert_eq!(key(settings(|settings| settings.load.tls = Some(TlsVersion::V12))), "load.tls");
+        assert_eq!(settings(|_| {}).check(), Ok(()));
+    }
+}
