@@ -7,6 +7,10 @@ use plumb_model::{Evidence, Measurement, Metric};
 use plumb_path::{Family, Settings, Snapshot};
 use serde_json::Value;
 
+use crate::file::{Node, Settled, Unsettled, schema_of, settle};
+
+/// Reads a tree of `system` and `load` as settings, shortened where the run is a quick one.
+type Settle = fn(&Node, bool) -> Result<Settled, Unsettled>;
 /// Whether this host can build what the settings say, or what is missing.
 type Feasible = fn(&Value) -> Result<(), String>;
 /// Proof from counters before and after a window; an error where the settings cannot be read.
@@ -19,6 +23,10 @@ pub struct AnyFamily {
     pub name: &'static str,
     /// Every metric that the family's load reports.
     pub metrics: &'static [Metric],
+    /// Settings from an experiment file, typed, checked and timed.
+    pub settle: Settle,
+    /// The JSON Schema of the settings, with everything that it consists of in place.
+    pub schema: fn() -> Value,
     /// See [`Settings::feasible`].
     pub feasible: Feasible,
     /// See [`Settings::evidence`].
@@ -36,6 +44,8 @@ impl AnyFamily {
         Self {
             name: F::NAME,
             metrics: F::METRICS,
+            settle: settle::<F>,
+            schema: schema_of::<F::Settings>,
             feasible: |json| settings::<F>(json)?.feasible(),
             evidence: |json, before, after, measurement| {
                 Ok(settings::<F>(json)?.evidence(before, after, measurement))

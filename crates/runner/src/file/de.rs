@@ -1,0 +1,350 @@
+//! From the tree to typed values, through `serde`, with errors that know their place.
+//!
+//! A scalar has no type until one asks for it, so the text goes to whatever is due: a number, a truth value, a
+//! quantity, a name out of a list. `serde` makes its errors far from where the place is known; each level here adds
+//! the place that it knows to an error that has none yet, so that the innermost one wins.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+    VariantAccess, Visitor, value::BorrowedStrDeserializer,
+};
+use serde::forward_to_deserialize_any;
+
+use super::error::{MAX_MISTAKES, Mistake, hint};
+use super::node::{Node, Scalar, Span, Value};
+
+/// What kind of mistake it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// A key that its mapping does not have.
+    UnknownKey,
+    /// A key that must be there and is not.
+    MissingKey,
+    /// A text that is none of the names that are due.
+    UnknownName,
+    /// A list where a text is due, and the like.
+    Kind,
+    /// A text that cannot be read as what is due.
+    Text,
+    /// Whatever the type itself says of its text.
+    Custom,
+}
+
+/// Why a tree is not the value that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// What kind of mistake it is.
+    pub wrong: Wrong,
+    /// What was written and what would be right.
+    pub message: String,
+    /// Where; `None` only while it is on its way up.
+    pub place: Option<Span>,
+}
+
+impl Error {
+    fn new(wrong: Wrong, message: String) -> Self {
+        Self { wrong, message, place: None }
+    }
+
+    /// At this place, unless a nearer one is known.
+    fn at(mut self, place: Span) -> Self {
+        self.place.get_or_insert(place);
+        self
+    }
+
+    fn kind(node: &Node, due: &str) -> Self {
+        let found = node.scalar().map(|scalar| format!("the text `{}`", scalar.text));
+        let found = found.unwrap_or_else(|| node.kind().to_owned());
+        Self::new(Wrong::Kind, format!("{found} stands here; {due} is due")).at(node.span)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl de::Error for Error {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(Wrong::Custom, message.to_string())
+    }
+
+    fn invalid_type(found: Unexpected<'_>, due: &dyn de::Expected) -> Self {
+        Self::new(Wrong::Kind, format!("{found} stands here; {due} is due"))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, due: &dyn de::Expected) -> Self {
+        Self::new(Wrong::Text, format!("{found} stands here; {due} is due"))
+    }
+
+    fn invalid_length(length: usize, due: &dyn de::Expected) -> Self {
+        Self::new(Wrong::Kind, format!("a list of {length} stands here; {due} is due"))
+    }
+
+    fn unknown_variant(name: &str, due: &'static [&'static str]) -> Self {
+        let hint = hint(name, due.iter().copied());
+        Self::new(Wrong::UnknownName, format!("`{name}` is not a value of this key; {hint}"))
+    }
+
+    fn unknown_field(name: &str, due: &'static [&'static str]) -> Self {
+        Self::new(Wrong::UnknownKey, format!("unknown key `{name}`; {}", hint(name, due.iter().copied())))
+    }
+
+    fn missing_field(name: &'static str) -> Self {
+        Self::new(Wrong::MissingKey, format!("the key `{name}` is missing here"))
+    }
+
+    fn duplicate_field(name: &'static str) -> Self {
+        Self::new(Wrong::UnknownKey, format!("the key `{name}` stands here twice"))
+    }
+}
+
+/// Reads a tree as a value of `T`.
+///
+/// # Errors
+/// The first mistake.
+pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Error> {
+    T::deserialize(NodeDeserializer(node)).map_err(|error| error.at(node.span))
+}
+
+/// Reads a tree as a value of `T`, and goes on behind a mistake to find the next one by leaving out what is wrong.
+///
+/// # Errors
+/// The mistakes, at least one.
+pub fn from_node_thorough<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Mistake>> {
+    let mut error = match from_node(node) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let mut mistakes: Vec<Mistake> = Vec::new();
+    let mut rest = node.clone();
+    loop {
+        let place = error.place.unwrap_or(node.span);
+        // Once something was left out, a missing key may be no mistake of the author's.
+        if error.wrong != Wrong::MissingKey || mistakes.is_empty() {
+            mistakes.push(Mistake::new(place, &error.message));
+        }
+        let Some(without) = rest.without(place).filter(|_| mistakes.len() < MAX_MISTAKES) else { break };
+        rest = without;
+        match from_node::<T>(&rest) {
+            Ok(_) => break,
+            Err(next) if next.wrong == Wrong::MissingKey => break,
+            Err(next) => error = next,
+        }
+    }
+    Err(mistakes)
+}
+
+#[derive(Clone, Copy)]
+struct NodeDeserializer<'n>(&'n Node);
+
+impl<'n> NodeDeserializer<'n> {
+    fn text(self, due: &str) -> Result<&'n Scalar, Error> {
+        self.0.scalar().ok_or_else(|| Error::kind(self.0, due))
+    }
+
+    fn parsed<T: FromStr>(self, due: &str) -> Result<T, Error> {
+        let scalar = self.text(due)?;
+        let wrong = || Error::new(Wrong::Text, format!("`{}` stands here; {due} is due", scalar.text));
+        scalar.text.parse().map_err(|_| wrong().at(self.0.span))
+    }
+
+    fn float(self) -> Result<f64, Error> {
+        let due = "a number";
+        let number: f64 = self.parsed(due)?;
+        if number.is_finite() {
+            return Ok(number);
+        }
+        Err(Error::new(Wrong::Text, "a finite number is due here".to_owned()).at(self.0.span))
+    }
+
+    fn pairs(self, due: &str) -> Result<Pairs<'n>, Error> {
+        match &self.0.value {
+            Value::Mapping(entries) => Ok(Pairs { rest: entries.iter(), current: None }),
+            Value::Null | Value::Scalar(_) | Value::Sequence(_) => Err(Error::kind(self.0, due)),
+        }
+    }
+}
+
+/// The methods for whole numbers, which say their range where it is one that a person may meet.
+macro_rules! whole_numbers {
+    ($($method:ident $visit:ident $type:ty),* $(,)?) => {
+        $(fn $method<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+            let due = match <$type>::BITS {
+                64 => format!("a whole number from {}", <$type>::MIN),
+                _ => format!("a whole number from {} to {}", <$type>::MIN, <$type>::MAX),
+            };
+            visitor.$visit(self.parsed::<$type>(&due)?)
+        })*
+    };
+}
+
+impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.0.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Scalar(scalar) => visitor.visit_borrowed_str(&scalar.text),
+            Value::Sequence(items) => visitor.visit_seq(Items(items.iter())),
+            Value::Mapping(_) => visitor.visit_map(self.pairs("a mapping")?),
+        }
+    }
+
+    whole_numbers! {
+        deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16, deserialize_i32 visit_i32 i32,
+        deserialize_i64 visit_i64 i64, deserialize_u8 visit_u8 u8, deserialize_u16 visit_u16 u16,
+        deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64,
+    }
+
+    fn deserialize_f32<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_f64(self.float()?)
+    }
+
+    fn deserialize_f64<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_f64(self.float()?)
+    }
+
+    fn deserialize_bool<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_bool(self.parsed("`true` or `false`")?)
+    }
+
+    fn deserialize_str<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_str(&self.text("a text")?.text)
+    }
+
+    fn deserialize_string<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0.value {
+            Value::Null => visitor.visit_none(),
+            Value::Scalar(_) | Value::Sequence(_) | Value::Mapping(_) => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'n>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.0.value {
+            Value::Sequence(items) => visitor.visit_seq(Items(items.iter())),
+            Value::Null | Value::Scalar(_) | Value::Mapping(_) => Err(Error::kind(self.0, "a list")),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(self.pairs("a mapping")?)
+    }
+
+    fn deserialize_struct<V: Visitor<'n>>(
+        self,
+        _: &'static str,
+        keys: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_map(self.pairs(&format!("a mapping with keys of {}", keys.join(", ")))?)
+    }
+
+    fn deserialize_enum<V: Visitor<'n>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let name = self.text(&format!("one of {}", names.join(", ")))?;
+        visitor.visit_enum(Name(&name.text)).map_err(|error| error.at(self.0.span))
+    }
+
+    forward_to_deserialize_any! {
+        <V: Visitor<'n>>
+        i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+struct Items<'n>(std::slice::Iter<'n, Node>);
+
+impl<'n> SeqAccess<'n> for Items<'n> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'n>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        let Some(item) = self.0.next() else { return Ok(None) };
+        seed.deserialize(NodeDeserializer(item)).map(Some).map_err(|error| error.at(item.span))
+    }
+}
+
+struct Pairs<'n> {
+    rest: std::slice::Iter<'n, (Scalar, Node)>,
+    current: Option<&'n (Scalar, Node)>,
+}
+
+impl<'n> MapAccess<'n> for Pairs<'n> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'n>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        self.current = self.rest.next();
+        let Some((key, _)) = self.current else { return Ok(None) };
+        let name = BorrowedStrDeserializer::new(&key.text);
+        seed.deserialize(name).map(Some).map_err(|error: Error| error.at(key.span))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'n>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let Some((key, value)) = self.current else {
+            return Err(Error::new(Wrong::Custom, "a value was asked for before its key".to_owned()));
+        };
+        seed.deserialize(NodeDeserializer(value)).map_err(|error| match error.wrong {
+            Wrong::MissingKey => error.at(key.span),
+            _ => error.at(value.span),
+        })
+    }
+}
+
+/// A scalar as the name of an enum's variant without data; the only form of enum that settings have.
+struct Name<'n>(&'n str);
+
+impl<'n> EnumAccess<'n> for Name<'n> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'n>>(self, seed: V) -> Result<(V::Value, Self), Error> {
+        Ok((seed.deserialize(IntoDeserializer::<Error>::into_deserializer(self.0))?, self))
+    }
+}
+
+impl<'n> VariantAccess<'n> for Name<'n> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'n>>(self, _: T) -> Result<T::Value, Error> {
+        Err(self.with_data())
+    }
+
+    fn tuple_variant<V: Visitor<'n>>(self, _: usize, _: V) -> Result<V::Value, Error> {
+        Err(self.with_data())
+    }
+
+    fn struct_variant<V: Visitor<'n>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Error> {
+        Err(self.with_data())
+    }
+}
+
+impl Name<'_> {
+    fn with_data(&self) -> Error {
+        Error::new(Wrong::Kind, format!("`{}` needs settings of its own, which a file cannot give", self.0))
+    }
+}

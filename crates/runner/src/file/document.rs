@@ -1,0 +1,269 @@
+//! The outer form of an experiment file: everything but the data path's own settings, as types.
+//!
+//! The same types read the file and describe it in `plumb schema`, so that the two cannot disagree. Places are not in
+//! them: who needs one finds it in the tree, by the key.
+
+use std::collections::BTreeMap;
+
+use plumb_model::Blocks;
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+use super::de;
+use super::error::{Mistake, hint, keep};
+use super::node::{Node, Scalar, Span, Value};
+use crate::families::AnyFamily;
+
+/// The most blocks that a file may ask for.
+pub(super) const MAX_BLOCKS: u32 = 1000;
+
+/// The longest name, as for a DNS label.
+const MAX_NAME: usize = 63;
+
+/// An experiment: what one change does to an infrastructure data path.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Plumbline experiment")]
+pub(super) struct Document {
+    /// The version of this format.
+    #[serde(rename = "apiVersion")]
+    _api_version: ApiVersion,
+    /// What the document is.
+    #[serde(rename = "kind")]
+    _kind: DocumentKind,
+    /// The experiment's names.
+    pub(super) metadata: Metadata,
+    /// What is compared.
+    pub(super) spec: Spec,
+}
+
+/// The version of the format.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+enum ApiVersion {
+    /// The first version; it may still change.
+    #[serde(rename = "plumbline.dev/v1alpha1")]
+    V1Alpha1,
+}
+
+/// The kinds of documents.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+enum DocumentKind {
+    /// An experiment.
+    Experiment,
+}
+
+/// The experiment's names.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Metadata {
+    /// A name of lower-case letters, digits and `-`, as for a DNS label.
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"))]
+    pub(super) name: String,
+    /// The question that the experiment answers, in one line.
+    pub(super) title: Option<String>,
+}
+
+/// What is compared.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spec {
+    /// The data path, which decides what `system` and `load` may say.
+    pub(super) path: String,
+    /// The system under test.
+    #[serde(rename = "system", default)]
+    _system: Part,
+    /// What drives the system and measures it.
+    #[serde(rename = "load", default)]
+    _load: Part,
+    /// Settings of the host; none are known in this version.
+    #[serde(rename = "host", default)]
+    _host: Part,
+    /// The variant that all others are compared with.
+    pub(super) baseline: String,
+    /// The variants by name: what each changes in `system`, `load` and `host`.
+    #[serde(rename = "variants")]
+    #[schemars(with = "BTreeMap<String, Option<VariantPart>>")]
+    _variants: BTreeMap<String, Option<VariantPart>>,
+    /// Settings by dotted key, such as `load.connections`, with the values to run them at; every combination is a
+    /// cell of its own.
+    #[serde(rename = "matrix", default)]
+    #[schemars(schema_with = "matrix_schema")]
+    _matrix: Option<BTreeMap<String, Vec<String>>>,
+    /// How many blocks to run: every block measures every variant twice.
+    pub(super) blocks: Option<BlocksPart>,
+    /// Statements about metrics that the run decides, such as
+    /// `threads.http_reqs >= 1.2 * software.http_reqs`.
+    #[serde(rename = "claims", default)]
+    _claims: Option<Vec<String>>,
+    /// Whether to add a copy of the baseline named `control`, which must not differ from it.
+    pub(super) control: Option<bool>,
+}
+
+/// What one variant changes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VariantPart {
+    /// What changes in the system.
+    #[serde(rename = "system", default)]
+    _system: Part,
+    /// What changes in the load.
+    #[serde(rename = "load", default)]
+    _load: Part,
+    /// What changes on the host; no settings are known in this version.
+    #[serde(rename = "host", default)]
+    _host: Part,
+}
+
+/// How many blocks to run.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BlocksPart {
+    /// No verdict before this many blocks; at least 2.
+    #[schemars(range(min = 2, max = 1000))]
+    pub(super) min: Option<u32>,
+    /// No more blocks than this in a cell.
+    #[schemars(range(min = 2, max = 1000))]
+    pub(super) max: Option<u32>,
+}
+
+/// A mapping that the data path's own types read later.
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+struct Part;
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<BTreeMap<String, IgnoredAny>>::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+fn matrix_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": ["object", "null"],
+        "propertyNames": { "pattern": r"^(system|load)(\.[^.]+)+$" },
+        "additionalProperties": {
+            "type": "array",
+            "minItems": 1,
+            "uniqueItems": true,
+            "items": { "type": ["string", "number", "boolean"] }
+        }
+    })
+}
+
+/// The outer form of a tree, with what its types cannot say checked as well.
+pub(super) fn document(root: &Node) -> Result<Document, Vec<Mistake>> {
+    let document: Document = de::from_node_thorough(root)?;
+    let mut mistakes = Vec::new();
+    keep(&mut mistakes, experiment_name(root, &document.metadata.name));
+    keep(&mut mistakes, no_host_settings(spec_value(root, "host")));
+    if mistakes.is_empty() { Ok(document) } else { Err(mistakes) }
+}
+
+/// The tree with `path: null` read as the name of the data path `null`, and not as nothing.
+pub(super) fn with_null_path(mut root: Node) -> Node {
+    let Value::Mapping(entries) = &mut root.value else { return root };
+    let spec = entries.iter_mut().find(|(key, _)| key.text == "spec").map(|(_, spec)| &mut spec.value);
+    let Some(Value::Mapping(spec)) = spec else { return root };
+    for (key, value) in spec {
+        let written = value.span != key.span && value.span.length == "null".len();
+        if key.text == "path" && value.value == Value::Null && written {
+            let text = "null".to_owned();
+            value.value = Value::Scalar(Scalar { text, span: value.span, quoted: false, inset: Some(0) });
+        }
+    }
+    root
+}
+
+/// The value of a key of `spec`.
+pub(super) fn spec_value<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
+    root.get("spec")?.get(key)
+}
+
+/// The place of a key of `spec`, or of `spec` where it is absent.
+pub(super) fn spec_place(root: &Node, key: &str) -> Span {
+    let Some((spec, value)) = root.entry("spec") else { return root.span };
+    value.entry(key).map_or(spec.span, |(key, _)| key.span)
+}
+
+/// The place of the value of a key of `spec`.
+pub(super) fn spec_value_place(root: &Node, key: &str) -> Span {
+    spec_value(root, key).map_or_else(|| spec_place(root, key), |value| value.span)
+}
+
+/// The family that `spec.path` names.
+pub(super) fn family<'f>(
+    root: &Node,
+    path: &str,
+    families: &'f [AnyFamily],
+) -> Result<&'f AnyFamily, Vec<Mistake>> {
+    families.iter().find(|family| family.name == path).ok_or_else(|| {
+        let hint = hint(path, families.iter().map(|family| family.name));
+        vec![Mistake::new(spec_value_place(root, "path"), format!("no data path is named `{path}`; {hint}"))]
+    })
+}
+
+/// `host` is part of the form already, and no data path knows a setting below it.
+pub(super) fn no_host_settings(host: Option<&Node>) -> Result<(), Vec<Mistake>> {
+    match host.and_then(|host| host.entries().first()) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let message = format!("unknown key `{}`; no host settings are known in this version", key.text);
+            Err(vec![Mistake::new(key.span, message)])
+        }
+    }
+}
+
+fn experiment_name(root: &Node, name: &str) -> Result<(), Vec<Mistake>> {
+    let fitting = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
+    let Some(reason) = name_fault(name, fitting) else { return Ok(()) };
+    let place = root.get("metadata").and_then(|metadata| metadata.get("name")).map_or(root.span, |n| n.span);
+    let message = format!(
+        "`{name}` {reason}; an experiment's name is 1 to {MAX_NAME} lower-case letters, digits and `-`, such as \
+         `tls-offload`"
+    );
+    Err(vec![Mistake::new(place, message)])
+}
+
+/// What is wrong with a name of `fitting` characters and `-`, if anything.
+pub(super) fn name_fault(name: &str, fitting: fn(char) -> bool) -> Option<String> {
+    if name.is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if name.len() > MAX_NAME {
+        return Some(format!("has {} bytes", name.len()));
+    }
+    if let Some(wrong) = name.chars().find(|&character| !fitting(character) && character != '-') {
+        return Some(format!("has a `{wrong}`"));
+    }
+    (name.starts_with('-') || name.ends_with('-')).then(|| "begins or ends with `-`".to_owned())
+}
+
+/// How many blocks the file asks for.
+pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Vec<Mistake>> {
+    let default = Blocks::default();
+    let (min, max) = match part {
+        None => (default.min, default.max),
+        Some(BlocksPart { min, max }) => {
+            let min = min.unwrap_or_else(|| default.min.min(max.unwrap_or(default.min)));
+            (min, max.unwrap_or_else(|| default.max.max(min)))
+        }
+    };
+    let (key, message) = if min < 2 {
+        ("min", format!("`min` is {min}; at least 2 blocks are needed to know how far they scatter"))
+    } else if max > MAX_BLOCKS {
+        ("max", format!("`max` is {max}; at most {MAX_BLOCKS} blocks can be run"))
+    } else if max < min {
+        ("max", format!("`max` is {max} and `min` is {min}; `max` must not be below `min`"))
+    } else {
+        return Ok(Blocks { min, max });
+    };
+    let place = spec_value(root, "blocks").and_then(|blocks| blocks.place_of(key));
+    Err(vec![Mistake::new(place.unwrap_or_else(|| spec_place(root, "blocks")), message)])
+}
+
+/// The settings of the baseline: `system` and `load`, as far as the file has them.
+pub(super) fn settings(spec: &Node) -> Node {
+    let part = |key: &str| spec.entry(key).filter(|(_, value)| value.value != Value::Null).cloned();
+    Node::mapping(["system", "load"].into_iter().filter_map(part).collect())
+}

@@ -1,0 +1,254 @@
+//! What is wrong with an experiment file: one report with every place, what is written there and what would be right.
+//!
+//! Several mistakes are shown together where they could be found together, since who mistypes one key often
+//! mistypes two. The text of the file is foreign: control characters in it never reach the terminal, and a line of
+//! a megabyte is shown as the part around the mistake.
+
+use std::fmt;
+
+use miette::{
+    Diagnostic, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents,
+};
+
+use super::node::Span;
+
+/// How many mistakes one report shows.
+pub const MAX_MISTAKES: usize = 10;
+
+/// A longer line is shown only in part, in bytes.
+const LONG_LINE: usize = 300;
+
+/// How much of a long line is shown before and behind the start of the mistake, in bytes.
+const EXCERPT: usize = 60;
+
+/// A longer message is shortened in its middle, in characters.
+const LONG_MESSAGE: usize = 600;
+
+/// A longer name is never a slip of the finger, in bytes; and comparing it with others would take long.
+const LONG_NAME: usize = 80;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// What is wrong, and what would be right.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+    /// What to do, if the message does not say it.
+    pub help: Option<String>,
+    /// A second place that has to do with it.
+    pub also: Option<Box<(Span, String)>>,
+}
+
+impl Mistake {
+    pub(super) fn new(span: Span, message: impl AsRef<str>) -> Self {
+        Self { message: printable(message.as_ref()), span, help: None, also: None }
+    }
+
+    pub(super) fn help(mut self, help: impl AsRef<str>) -> Self {
+        self.help = Some(printable(help.as_ref()));
+        self
+    }
+
+    pub(super) fn also(mut self, span: Span, message: impl AsRef<str>) -> Self {
+        self.also = Some(Box::new((span, printable(message.as_ref()))));
+        self
+    }
+}
+
+/// Adds what is not there yet, as far as one report shows it.
+pub(super) fn collect(mistakes: &mut Vec<Mistake>, found: impl IntoIterator<Item = Mistake>) {
+    for mistake in found {
+        let known = |other: &Mistake| other.span == mistake.span && other.message == mistake.message;
+        if mistakes.len() < MAX_MISTAKES && !mistakes.iter().any(known) {
+            mistakes.push(mistake);
+        }
+    }
+}
+
+/// The value, or `None` after adding its mistakes.
+pub(super) fn keep<T>(mistakes: &mut Vec<Mistake>, found: Result<T, Vec<Mistake>>) -> Option<T> {
+    found.map_err(|found| collect(mistakes, found)).ok()
+}
+
+/// The nearest name, or those that there are.
+pub(super) fn hint<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    let short = if wrong.len() <= LONG_NAME { wrong } else { "" };
+    plumb_model::name::suggestion(short, known)
+}
+
+/// What is wrong with an experiment file.
+///
+/// As a [`Diagnostic`] it shows the lines; [`FileError::plain`] says the same in a line a mistake.
+#[derive(Debug)]
+pub struct FileError {
+    name: String,
+    source: Source,
+    mistakes: Vec<Mistake>,
+}
+
+impl FileError {
+    /// `mistakes` is not empty; `text` is the file's, as far as it is one.
+    pub(super) fn new(name: &str, text: &str, mut mistakes: Vec<Mistake>) -> Self {
+        mistakes.sort_by_key(|mistake| mistake.span.offset);
+        let name = printable(name);
+        Self { source: Source::new(&name, text), name, mistakes }
+    }
+
+    /// Every mistake, in the order of the file.
+    #[must_use]
+    pub fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
+    }
+
+    /// One line for each mistake: `file:line:column: message`.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        let line = |mistake: &Mistake| {
+            let Mistake { message, span, help, also } = mistake;
+            let also = also.as_deref().map(|(at, message)| format!("; {message} ({}:{})", at.line, at.column));
+            let help = help.as_ref().map(|help| format!("; {help}"));
+            let more = [also, help].map(Option::unwrap_or_default).concat();
+            format!("{}:{}:{}: {message}{more}", self.name, span.line, span.column)
+        };
+        self.mistakes.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mistakes.as_slice() {
+            // Without a text there is no snippet, and so no header with the place.
+            [one] if self.source.text.is_empty() => {
+                write!(formatter, "{}:{}:{}: {}", self.name, one.span.line, one.span.column, one.message)
+            }
+            [one] => formatter.write_str(&one.message),
+            all => write!(formatter, "{} mistakes in {}", all.len(), self.name),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl Diagnostic for FileError {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        let helps: Vec<&str> = self.mistakes.iter().filter_map(|mistake| mistake.help.as_deref()).collect();
+        (!helps.is_empty()).then(|| Box::new(helps.join("\n")) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        (!self.source.text.is_empty()).then_some(&self.source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let several = self.mistakes.len() > 1;
+        Some(Box::new(self.mistakes.iter().flat_map(move |mistake| {
+            let text = several.then(|| mistake.message.clone());
+            let main = LabeledSpan::new_primary_with_span(text, place(mistake.span));
+            let also = mistake.also.as_deref().into_iter();
+            let also = also.map(|(span, text)| LabeledSpan::new_with_span(Some(text.clone()), place(*span)));
+            std::iter::once(main).chain(also)
+        })))
+    }
+}
+
+fn place(span: Span) -> SourceSpan {
+    (span.offset, span.length).into()
+}
+
+/// The file's text as it may be shown, of the same length in bytes as the file's own.
+#[derive(Debug)]
+struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    fn new(name: &str, text: &str) -> Self {
+        let shown = |character: char| match (is_unprintable(character), character.len_utf8()) {
+            (false, _) if character == '\r' => ' ',
+            (false, _) => character,
+            (true, 1) => '?',
+            (true, 2) => '¿',
+            (true, _) => '\u{fffd}',
+        };
+        Self { name: name.to_owned(), text: text.chars().map(shown).collect() }
+    }
+
+    /// The nearest boundary of a character at or before `offset`.
+    fn boundary(&self, offset: usize) -> usize {
+        self.text.floor_char_boundary(offset)
+    }
+
+    fn line_start(&self, offset: usize, before: usize) -> usize {
+        let mut breaks = self.text[..offset].rmatch_indices('\n').map(|(at, _)| at + 1);
+        breaks.nth(before).unwrap_or(0)
+    }
+
+    fn line_end(&self, offset: usize, after: usize) -> usize {
+        let mut breaks = self.text[offset..].match_indices('\n').map(|(at, _)| offset + at + 1);
+        breaks.nth(after).unwrap_or(self.text.len())
+    }
+
+    /// What to show of `from..to`: whole lines with their neighbours, or a part of one that is too long.
+    fn range(&self, from: usize, to: usize, before: usize, after: usize) -> (usize, usize) {
+        let (start, end) = (self.line_start(from, before), self.line_end(to, after));
+        if self.text[start..end].lines().all(|line| line.len() <= LONG_LINE) {
+            return (start, end);
+        }
+        let line = (self.line_start(from, 0), self.line_end(from, 0));
+        (line.0.max(self.boundary(from.saturating_sub(EXCERPT))), line.1.min(self.boundary(from + EXCERPT)))
+    }
+}
+
+impl SourceCode for Source {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let from = self.boundary(span.offset());
+        let to = self.boundary(span.offset() + span.len());
+        let whole_lines = before + after > 0;
+        let (start, end) = if whole_lines { self.range(from, to, before, after) } else { (from, to) };
+        let line = self.text[..start].matches('\n').count();
+        // Without neighbours it is asked where the span is; columns are characters here, not bytes.
+        let column = self.text[self.line_start(start, 0)..start].chars().count();
+        let column = if whole_lines { 0 } else { column };
+        let shown = &self.text[start..end];
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            shown.as_bytes(),
+            (start, shown.len()).into(),
+            line,
+            column,
+            shown.lines().count(),
+        )))
+    }
+}
+
+/// The text without what a terminal would obey, and shortened in its middle where it is long.
+fn printable(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' | '\t' => clean.push(' '),
+            obeyed if is_unprintable(obeyed) => clean.extend(obeyed.escape_unicode()),
+            plain => clean.push(plain),
+        }
+    }
+    let length = clean.chars().count();
+    if length <= LONG_MESSAGE {
+        return clean;
+    }
+    let head: String = clean.chars().take(LONG_MESSAGE / 2).collect();
+    let tail: String = clean.chars().skip(length - LONG_MESSAGE / 2).collect();
+    format!("{head}…{tail}")
+}
+
+/// Whether a terminal would obey the character instead of showing it; line breaks and tabs are no such.
+fn is_unprintable(character: char) -> bool {
+    let turns_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    turns_direction || (character.is_control() && !matches!(character, '\n' | '\r' | '\t'))
+}

@@ -1,0 +1,167 @@
+//! The matrix: settings by dotted key with several values each, and the cells that their combinations make.
+//!
+//! A cell sets the baseline's settings, and the variants are merged on top. A variant that sets the same key would
+//! undo the cell without a word, so that is a mistake and not a precedence.
+
+use std::collections::BTreeMap;
+
+use super::document::{no_host_settings, spec_place, spec_value};
+use super::error::{Mistake, collect, hint};
+use super::merge::merge;
+use super::node::{Node, Scalar, Value};
+
+/// The most cells of one experiment.
+const MAX_CELLS: usize = 256;
+
+/// One key of the matrix.
+#[derive(Debug)]
+pub(super) struct Axis<'n> {
+    /// The dotted key as it was written.
+    pub(super) key: &'n Scalar,
+    /// Its parts, each with its place.
+    segments: Vec<Scalar>,
+    /// What it is set to, one after the other.
+    values: &'n [Node],
+}
+
+/// One combination.
+#[derive(Debug)]
+pub(super) struct CellTree {
+    /// The matrix' keys with this cell's values.
+    pub(super) values: BTreeMap<String, String>,
+    /// What it sets, as a tree to merge over the baseline's settings.
+    pub(super) over: Node,
+}
+
+impl CellTree {
+    /// `load.connections=20, system.ingress.key=rsa-2048`.
+    pub(super) fn label(&self) -> String {
+        let parts: Vec<String> = self.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        parts.join(", ")
+    }
+}
+
+/// The keys of the matrix, in the order of the file.
+pub(super) fn axes<'n>(root: &'n Node, settings: &Node) -> Result<Vec<Axis<'n>>, Vec<Mistake>> {
+    let mut axes: Vec<Axis<'n>> = Vec::new();
+    let mut mistakes = Vec::new();
+    for (key, values) in spec_value(root, "matrix").map_or(&[][..], Node::entries) {
+        match axis(key, values, settings) {
+            Ok(axis) => axes.push(axis),
+            Err(mistake) => collect(&mut mistakes, [mistake]),
+        }
+    }
+    let cells = axes.iter().try_fold(1_usize, |cells, axis| cells.checked_mul(axis.values.len()));
+    if cells.is_none_or(|cells| cells > MAX_CELLS) {
+        let count = cells.map_or_else(|| "too many".to_owned(), |cells| cells.to_string());
+        let message = format!("the matrix makes {count} cells; at most {MAX_CELLS} can be run");
+        collect(&mut mistakes, [Mistake::new(spec_place(root, "matrix"), message)]);
+    }
+    if mistakes.is_empty() { Ok(axes) } else { Err(mistakes) }
+}
+
+fn axis<'n>(key: &'n Scalar, values: &'n Node, settings: &Node) -> Result<Axis<'n>, Mistake> {
+    let segments = segments(key);
+    let first = &segments[0];
+    if !matches!(first.text.as_str(), "system" | "load" | "host") {
+        let hint = hint(&first.text, ["system", "load"]);
+        let message =
+            format!("a key of the matrix begins with `system` or `load`, not `{}`; {hint}", first.text);
+        return Err(Mistake::new(first.span, message));
+    }
+    if segments.len() < 2 || segments.iter().any(|segment| segment.text.is_empty()) {
+        let message =
+            format!("`{}` names no setting; a dotted key such as `load.connections` is due", key.text);
+        return Err(Mistake::new(key.span, message));
+    }
+    if first.text == "host" {
+        let rest = Node::mapping(vec![(segments[1].clone(), values.clone())]);
+        return Err(no_host_settings(Some(&rest))
+            .err()
+            .and_then(|mut all| all.pop())
+            .unwrap_or_else(|| Mistake::new(key.span, "no host settings are known in this version")));
+    }
+    let values = values.items();
+    if values.is_empty() {
+        let message = format!("`{}` has no values; a list such as [1, 20] is due", key.text);
+        return Err(Mistake::new(key.span, message));
+    }
+    let repeated = |at: &usize| values[..*at].iter().any(|earlier| earlier.same(&values[*at]));
+    if let Some(at) = (0..values.len()).find(repeated) {
+        let message = format!("`{}` has this value twice, and would make the same cells twice", key.text);
+        return Err(Mistake::new(values[at].span, message));
+    }
+    reachable(key, &segments, settings)?;
+    Ok(Axis { key, segments, values })
+}
+
+/// The parts of a dotted key, each with its place.
+fn segments(key: &Scalar) -> Vec<Scalar> {
+    let mut offset = 0;
+    let mut segments = Vec::new();
+    for text in key.text.split('.') {
+        let span = key.part(offset, text.len());
+        segments.push(Scalar { text: text.to_owned(), span, quoted: key.quoted, inset: None });
+        offset += text.len() + 1;
+    }
+    segments
+}
+
+/// A cell must not hide a text or a list that stands where a mapping is due.
+fn reachable(key: &Scalar, segments: &[Scalar], settings: &Node) -> Result<(), Mistake> {
+    let mut node = settings;
+    for segment in &segments[..segments.len() - 1] {
+        match node.get(&segment.text) {
+            None => return Ok(()),
+            Some(below) => node = below,
+        }
+        if matches!(node.value, Value::Scalar(_) | Value::Sequence(_)) {
+            let message =
+                format!("`{}` is {}, so that `{}` cannot be set", segment.text, node.kind(), key.text);
+            return Err(Mistake::new(segment.span, message).also(node.span, "it is set here"));
+        }
+    }
+    Ok(())
+}
+
+/// Every combination, the last key changing fastest; one without values where there is no matrix.
+pub(super) fn cells(axes: &[Axis<'_>]) -> Vec<CellTree> {
+    let mut cells = vec![CellTree { values: BTreeMap::new(), over: Node::mapping(Vec::new()) }];
+    for axis in axes {
+        let with = |cell: &CellTree, value: &Node| {
+            let text = value.scalar().map_or_else(String::new, |scalar| scalar.text.clone());
+            let mut values = cell.values.clone();
+            values.insert(axis.key.text.clone(), text);
+            CellTree { values, over: merge(&cell.over, &nested(&axis.segments, value)) }
+        };
+        cells =
+            cells.iter().flat_map(|cell| axis.values.iter().map(move |value| with(cell, value))).collect();
+    }
+    cells
+}
+
+/// A tree with nothing but `value` at the path of `segments`.
+fn nested(segments: &[Scalar], value: &Node) -> Node {
+    segments.iter().rev().fold(value.clone(), |below, segment| Node::mapping(vec![(segment.clone(), below)]))
+}
+
+/// The mistake of a variant that sets what the matrix sets, too.
+pub(super) fn conflict(axes: &[Axis<'_>], variant: &Node) -> Option<Mistake> {
+    axes.iter().find_map(|axis| {
+        let mut node = variant;
+        let mut last = None;
+        for segment in &axis.segments {
+            // A text or `null` in place of a mapping replaces the setting as well.
+            let Some((key, value)) = node.entry(&segment.text) else {
+                match node.value {
+                    Value::Mapping(_) => return None,
+                    Value::Null | Value::Scalar(_) | Value::Sequence(_) => break,
+                }
+            };
+            last = Some(key.span);
+            node = value;
+        }
+        let message = format!("the matrix sets `{}`, too; only one of the two can", axis.key.text);
+        Some(Mistake::new(last?, message).also(axis.key.span, "the matrix sets it here"))
+    })
+}

@@ -1,0 +1,213 @@
+//! The tree that an experiment file is read into: texts, lists and mappings, each with its place in the file.
+//!
+//! Scalars keep their text and are given no type here: `tls: 1.2` and `duration: 5 s` are texts until the type that
+//! asks for them says what they are, and a library that first makes `1.2` a float has already lost `1.20`. Every
+//! node keeps the place where it was written, also after it was merged into another tree, so that an error in a
+//! variant points at the line that caused it and not at the baseline.
+
+/// A place in the file, never longer than one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Span {
+    /// Bytes from the start of the text (behind a byte order mark).
+    pub offset: usize,
+    /// Length in bytes.
+    pub length: usize,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl Span {
+    /// One span from the start of this one to the end of `other`, if both are on one line and in this order.
+    #[must_use]
+    pub fn through(self, other: Self) -> Self {
+        if other.line == self.line && other.offset >= self.offset {
+            return Self { length: other.offset + other.length - self.offset, ..self };
+        }
+        self
+    }
+}
+
+/// A scalar's text, as a value or as a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scalar {
+    /// The text after unquoting and unescaping.
+    pub text: String,
+    /// Where it was written, with its quotes.
+    pub span: Span,
+    /// Whether it was quoted or a block scalar; `null` in quotes is a text.
+    pub quoted: bool,
+    /// How many bytes into the span the text stands letter by letter; `None` where it was escaped or folded.
+    pub inset: Option<usize>,
+}
+
+impl Scalar {
+    /// The place of a part of the text, or of all of it where the file spells it differently.
+    #[must_use]
+    pub fn part(&self, offset: usize, length: usize) -> Span {
+        let (Some(inset), Some(before)) = (self.inset, self.text.get(..offset)) else { return self.span };
+        Span {
+            offset: self.span.offset + inset + offset,
+            length: length.min(self.text.len() - offset),
+            line: self.span.line,
+            column: self.span.column + inset + before.chars().count(),
+        }
+    }
+}
+
+/// A value with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where it was written; of a list or mapping that goes on over several lines, the first line.
+    pub span: Span,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing, `~` or `null`.
+    Null,
+    /// A text, whatever type it will be read as.
+    Scalar(Scalar),
+    /// A list.
+    Sequence(Vec<Node>),
+    /// Pairs in the order of the file, no key twice.
+    Mapping(Vec<(Scalar, Node)>),
+}
+
+impl Node {
+    /// A mapping that stands nowhere, to build trees from parts.
+    #[must_use]
+    pub fn mapping(entries: Vec<(Scalar, Self)>) -> Self {
+        let span = entries.first().map_or_else(Span::default, |(key, _)| key.span);
+        Self { span, value: Value::Mapping(entries) }
+    }
+
+    /// The pairs, none where this is no mapping.
+    #[must_use]
+    pub fn entries(&self) -> &[(Scalar, Self)] {
+        match &self.value {
+            Value::Mapping(entries) => entries,
+            Value::Null | Value::Scalar(_) | Value::Sequence(_) => &[],
+        }
+    }
+
+    /// The items, none where this is no list.
+    #[must_use]
+    pub fn items(&self) -> &[Self] {
+        match &self.value {
+            Value::Sequence(items) => items,
+            Value::Null | Value::Scalar(_) | Value::Mapping(_) => &[],
+        }
+    }
+
+    /// The key and value of that name.
+    #[must_use]
+    pub fn entry(&self, key: &str) -> Option<&(Scalar, Self)> {
+        self.entries().iter().find(|(name, _)| name.text == key)
+    }
+
+    /// The value of that key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        self.entry(key).map(|(_, value)| value)
+    }
+
+    /// The text, where this is a scalar.
+    #[must_use]
+    pub fn scalar(&self) -> Option<&Scalar> {
+        match &self.value {
+            Value::Scalar(scalar) => Some(scalar),
+            Value::Null | Value::Sequence(_) | Value::Mapping(_) => None,
+        }
+    }
+
+    /// What a person calls it, for messages.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "nothing",
+            Value::Scalar(_) => "a text",
+            Value::Sequence(_) => "a list",
+            Value::Mapping(_) => "a mapping",
+        }
+    }
+
+    /// The place of a dotted key such as `load.checks.1`, or of its nearest ancestor that exists, and how many of the
+    /// key's parts exist: the key together with its value where both are on one line.
+    #[must_use]
+    pub fn nearest(&self, dotted: &str) -> (usize, Option<Span>) {
+        let mut node = self;
+        let mut found = (0, None);
+        for segment in dotted.split(['.', '[']) {
+            let segment = segment.trim_end_matches(']');
+            let place = if let Some((key, value)) = node.entry(segment) {
+                node = value;
+                if value.scalar().is_some() { key.span.through(value.span) } else { key.span }
+            } else if let Some(item) = segment.parse().ok().and_then(|at: usize| node.items().get(at)) {
+                node = item;
+                item.span
+            } else {
+                break;
+            };
+            found = (found.0 + 1, Some(place));
+        }
+        found
+    }
+
+    /// The place of a dotted key, or of its nearest ancestor that exists.
+    #[must_use]
+    pub fn place_of(&self, dotted: &str) -> Option<Span> {
+        self.nearest(dotted).1
+    }
+
+    /// Whether both say the same, wherever they were written.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Null, Value::Null) => true,
+            (Value::Scalar(left), Value::Scalar(right)) => left.text == right.text,
+            (Value::Sequence(left), Value::Sequence(right)) => {
+                left.len() == right.len() && left.iter().zip(right).all(|(left, right)| left.same(right))
+            }
+            (Value::Mapping(left), Value::Mapping(right)) => {
+                left.len() == right.len()
+                    && left
+                        .iter()
+                        .all(|(key, value)| other.get(&key.text).is_some_and(|other| value.same(other)))
+            }
+            _ => false,
+        }
+    }
+
+    /// The tree without the first pair whose key or value stands at `place`; `None` if there is none.
+    #[must_use]
+    pub fn without(&self, place: Span) -> Option<Self> {
+        let value = match &self.value {
+            Value::Null | Value::Scalar(_) => return None,
+            Value::Sequence(items) => {
+                let (at, item) =
+                    items.iter().enumerate().find_map(|(at, item)| Some((at, item.without(place)?)))?;
+                let mut items = items.clone();
+                items[at] = item;
+                Value::Sequence(items)
+            }
+            Value::Mapping(entries) => {
+                let mut entries = entries.clone();
+                let hit = entries.iter().position(|(key, value)| key.span == place || value.span == place);
+                if let Some(at) = hit {
+                    entries.remove(at);
+                } else {
+                    let (at, value) =
+                        entries.iter().enumerate().find_map(|(at, (_, v))| Some((at, v.without(place)?)))?;
+                    entries[at].1 = value;
+                }
+                Value::Mapping(entries)
+            }
+        };
+        Some(Self { span: self.span, value })
+    }
+}

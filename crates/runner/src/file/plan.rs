@@ -1,0 +1,322 @@
+//! The last step: an experiment's cells and variants, each with its settled settings, as the plan of a run.
+
+use plumb_model::claim::Scope;
+use plumb_model::{Blocks, Cell, Claim, MetricInfo, Plan, PlannedVariant, Span, Variant, metric};
+
+use super::document::{self, Document, MAX_BLOCKS, spec_place, spec_value};
+use super::error::{FileError, Mistake, collect, hint, keep};
+use super::matrix::{self, CellTree};
+use super::merge::{merge, pruned};
+use super::node::{Node, Span as NodeSpan};
+use super::parse::{decode, parse};
+use super::settle::{Settled, Unsettled};
+use super::variants::{self, VariantTree};
+use crate::families::AnyFamily;
+
+/// A longer claim is none, in bytes.
+const LONG_CLAIM: usize = 500;
+
+/// The most settings of one plan, in bytes of JSON.
+const MAX_SETTINGS_BYTES: usize = 16 << 20;
+
+/// No quick run takes more blocks than this, nor claims a verdict before the least.
+const QUICK_BLOCKS: Blocks = Blocks { min: 3, max: 6 };
+
+/// What the command line asks of a plan, beside the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The seed of the random orders.
+    pub seed: u64,
+    /// Only the first cell, slots of about a second, and at most six blocks.
+    pub quick: bool,
+    /// Only these variants beside the baseline; all where it is empty.
+    pub only: Vec<String>,
+    /// Exactly this many blocks, whatever the file says.
+    pub blocks: Option<u32>,
+}
+
+/// Reads an experiment file as a plan. Whether this host can build the variants is not asked here.
+///
+/// # Errors
+/// What is wrong with the file, with its places.
+pub fn read(
+    name_of_file: &str,
+    bytes: &[u8],
+    options: &ReadOptions,
+    families: &[AnyFamily],
+) -> Result<Plan, FileError> {
+    let text = decode(bytes).map_err(|mistake| FileError::new(name_of_file, "", vec![mistake]))?;
+    plan(text, options, families).map_err(|mistakes| FileError::new(name_of_file, text, mistakes))
+}
+
+fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Plan, Vec<Mistake>> {
+    let root = document::with_null_path(parse(text).map_err(|mistake| vec![mistake])?);
+    let document = document::document(&root)?;
+    let mut mistakes = Vec::new();
+    let base = root.get("spec").map_or_else(|| Node::mapping(Vec::new()), document::settings);
+    let family = keep(&mut mistakes, document::family(&root, &document.spec.path, families));
+    let blocks = keep(&mut mistakes, blocks(&root, &document, options));
+    let axes = keep(&mut mistakes, matrix::axes(&root, &base));
+    let control = document.spec.control.unwrap_or(false);
+    let variants =
+        variants::variants(&root, &document.spec.baseline, control, axes.as_deref().unwrap_or(&[]));
+    let (Some(family), Some(axes), Some(variants)) = (family, axes, keep(&mut mistakes, variants)) else {
+        return Err(mistakes);
+    };
+    let metrics = metrics(family);
+    let claims = keep(&mut mistakes, claims(&root, &variants, &metrics));
+    let kept = keep(&mut mistakes, kept(&root, &variants, &options.only));
+    let every = Every { root: &root, family, base: &base, quick: options.quick };
+    let settled = keep(&mut mistakes, every.settle(&matrix::cells(&axes), &variants));
+    let (Some(blocks), Some(claims), Some(kept), Some(settled)) = (blocks, claims, kept, settled) else {
+        return Err(mistakes);
+    };
+    let Document { metadata, spec, .. } = document;
+    Ok(Plan {
+        title: metadata.title.unwrap_or_else(|| metadata.name.clone()),
+        name: metadata.name,
+        path: spec.path,
+        baseline: 0,
+        variants: kept.iter().map(|&at| settled.variants[at].clone()).collect(),
+        window_ns: settled.window_ns,
+        warmup_ns: settled.warmup_ns,
+        cells: settled.cells(&kept, options.quick),
+        blocks,
+        claims: claims.into_iter().filter(|claim| speaks_of(claim, &kept, &variants)).collect(),
+        metrics,
+        seed: options.seed,
+    })
+}
+
+/// The family's metrics and those that every data path has.
+fn metrics(family: &AnyFamily) -> Vec<MetricInfo> {
+    let all = [metric::CPU_SYSTEM, metric::CPU_LOAD];
+    let missing = all.iter().filter(|metric| family.metrics.iter().all(|own| own.name != metric.name));
+    family.metrics.iter().chain(missing).map(MetricInfo::from).collect()
+}
+
+fn blocks(root: &Node, document: &Document, options: &ReadOptions) -> Result<Blocks, Vec<Mistake>> {
+    let asked = document::blocks(root, document.spec.blocks)?;
+    match options.blocks {
+        Some(count) if !(2..=MAX_BLOCKS).contains(&count) => {
+            let message = format!("`--blocks {count}` is out of range; 2 to {MAX_BLOCKS} blocks can be run");
+            Err(vec![Mistake::new(spec_place(root, "blocks"), message)])
+        }
+        Some(count) => Ok(Blocks { min: count, max: count }),
+        None if options.quick => {
+            let max = QUICK_BLOCKS.max.min(asked.max);
+            Ok(Blocks { min: QUICK_BLOCKS.min.min(max), max })
+        }
+        None => Ok(asked),
+    }
+}
+
+/// Indexes of the variants that are run: the baseline, and those that `only` names.
+fn kept(root: &Node, variants: &[VariantTree], only: &[String]) -> Result<Vec<usize>, Vec<Mistake>> {
+    if only.is_empty() {
+        return Ok((0..variants.len()).collect());
+    }
+    let names = || variants.iter().map(|variant| variant.name.as_str());
+    let wrong = |message: String| vec![Mistake::new(spec_place(root, "variants"), message)];
+    if let Some(unknown) = only.iter().find(|name| names().all(|known| known != name.as_str())) {
+        let hint = hint(unknown, names());
+        return Err(wrong(format!("no variant is named `{unknown}`, which `--only` asks for; {hint}")));
+    }
+    let asked = |at: &usize| *at == 0 || only.contains(&variants[*at].name);
+    let kept: Vec<usize> = (0..variants.len()).filter(asked).collect();
+    if kept.len() < 2 {
+        let message = "`--only` leaves the baseline alone; name a variant to compare with it, too";
+        return Err(wrong(message.to_owned()));
+    }
+    Ok(kept)
+}
+
+fn speaks_of(claim: &Claim, kept: &[usize], variants: &[VariantTree]) -> bool {
+    claim.variants().iter().all(|name| kept.iter().any(|&at| variants[at].name == *name))
+}
+
+fn claims(root: &Node, variants: &[VariantTree], metrics: &[MetricInfo]) -> Result<Vec<Claim>, Vec<Mistake>> {
+    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let scope = Scope { variants: &names, metrics };
+    let mut claims = Vec::new();
+    let mut mistakes = Vec::new();
+    let items = spec_value(root, "claims").map_or(&[][..], Node::items);
+    for scalar in items.iter().filter_map(Node::scalar) {
+        if scalar.text.len() > LONG_CLAIM {
+            let message = format!("a claim is at most {LONG_CLAIM} bytes long");
+            collect(&mut mistakes, [Mistake::new(scalar.span, message)]);
+            continue;
+        }
+        match scope.read(&scalar.text) {
+            Ok(claim) => claims.push(claim),
+            Err(error) => {
+                let place = scalar.part(error.offset, error.length);
+                collect(&mut mistakes, [Mistake::new(place, error.message)]);
+            }
+        }
+    }
+    if mistakes.is_empty() { Ok(claims) } else { Err(mistakes) }
+}
+
+/// Settles every variant in every cell.
+struct Every<'a> {
+    root: &'a Node,
+    family: &'a AnyFamily,
+    base: &'a Node,
+    quick: bool,
+}
+
+/// What became of them: the settings by cell and variant, in their orders.
+struct AllSettled {
+    variants: Vec<Variant>,
+    cells: Vec<(CellValues, Vec<String>)>,
+    window_ns: u64,
+    warmup_ns: u64,
+}
+
+type CellValues = std::collections::BTreeMap<String, String>;
+
+impl Every<'_> {
+    /// Mistakes of one cell are collected; the next cell would repeat most of them.
+    fn settle(&self, cells: &[CellTree], variants: &[VariantTree]) -> Result<AllSettled, Vec<Mistake>> {
+        let mut described_variants = Vec::new();
+        let mut settled_cells = Vec::new();
+        let mut timing = None;
+        let mut bytes = 0;
+        for cell in cells {
+            let base = merge(self.base, &cell.over);
+            let trees: Vec<Node> =
+                variants.iter().map(|variant| pruned(&merge(&base, &variant.over))).collect();
+            if described_variants.is_empty() {
+                described_variants = described(&pruned(&base), variants, &trees);
+            }
+            let context = (cells.len() > 1).then(|| cell.label());
+            let settings = self.settle_cell(context.as_deref(), variants, &trees, &mut timing)?;
+            bytes += settings.iter().map(String::len).sum::<usize>();
+            if bytes > MAX_SETTINGS_BYTES {
+                let message = "the settings of all cells and variants grow beyond what a plan can hold";
+                return Err(vec![Mistake::new(spec_place(self.root, "matrix"), message)]);
+            }
+            settled_cells.push((cell.values.clone(), settings));
+        }
+        let (window_ns, warmup_ns) = timing.map_or((0, 0), |first: Timed| (first.window_ns, first.warmup_ns));
+        Ok(AllSettled { variants: described_variants, cells: settled_cells, window_ns, warmup_ns })
+    }
+
+    fn settle_cell(
+        &self,
+        cell: Option<&str>,
+        variants: &[VariantTree],
+        trees: &[Node],
+        timing: &mut Option<Timed>,
+    ) -> Result<Vec<String>, Vec<Mistake>> {
+        let mut settings = Vec::new();
+        let mut mistakes = Vec::new();
+        for (at, (variant, tree)) in variants.iter().zip(trees).enumerate() {
+            let settled = (self.family.settle)(tree, self.quick).map_err(|unsettled| match unsettled {
+                Unsettled::Shape(mistakes) => mistakes,
+                Unsettled::Fault(fault) => {
+                    let place = self.fault_place(&fault.key, variant, tree);
+                    let mistake = Mistake::new(place, fault.message);
+                    let name = (at > 0).then_some(variant.name.as_str());
+                    vec![match context(name, cell) {
+                        Some(context) => mistake.help(context),
+                        None => mistake,
+                    }]
+                }
+            });
+            if let Some(settled) = keep(&mut mistakes, settled) {
+                let timed = Timed::of(&settled, tree, variant);
+                collect(&mut mistakes, timing.get_or_insert_with(|| timed.clone()).mismatch(&timed));
+                settings.push(settled.json);
+            }
+        }
+        if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+    }
+
+    /// The key of a fault in the variant's own lines, where they come as near to it as the merged tree does.
+    fn fault_place(&self, key: &str, variant: &VariantTree, tree: &Node) -> NodeSpan {
+        let (merged, own) = (tree.nearest(key), variant.over.nearest(key));
+        let nearest = if own.0 >= merged.0 { own.1 } else { merged.1 };
+        nearest.unwrap_or_else(|| spec_place(self.root, "system"))
+    }
+}
+
+/// The lengths of a variant's slots, and where the file sets them.
+#[derive(Debug, Clone)]
+struct Timed {
+    window_ns: u64,
+    warmup_ns: u64,
+    window_place: NodeSpan,
+    warmup_place: NodeSpan,
+}
+
+impl Timed {
+    fn of(settled: &Settled, tree: &Node, variant: &VariantTree) -> Self {
+        let place = |key: &str| tree.place_of(key).unwrap_or(variant.place);
+        Self {
+            window_ns: settled.window_ns,
+            warmup_ns: settled.warmup_ns,
+            window_place: place("load.duration"),
+            warmup_place: place("load.warmup"),
+        }
+    }
+
+    /// A plan has one window and one warm-up: slots of different lengths cannot be compared.
+    fn mismatch(&self, other: &Self) -> Option<Mistake> {
+        let (what, here, there, first_ns, ns) = if self.window_ns != other.window_ns {
+            ("window", other.window_place, self.window_place, self.window_ns, other.window_ns)
+        } else if self.warmup_ns != other.warmup_ns {
+            ("warm-up", other.warmup_place, self.warmup_place, self.warmup_ns, other.warmup_ns)
+        } else {
+            return None;
+        };
+        let message = format!(
+            "a {what} of {} here and one of {} for the baseline: all slots of a run must have the same",
+            Span(ns),
+            Span(first_ns)
+        );
+        let mistake = Mistake::new(here, message);
+        Some(if here == there { mistake } else { mistake.also(there, "the first one") })
+    }
+}
+
+impl AllSettled {
+    fn cells(&self, kept: &[usize], quick: bool) -> Vec<Cell> {
+        let count = if quick { 1 } else { self.cells.len() };
+        let planned = |settings: &[String]| {
+            let variants = kept.iter().enumerate();
+            variants
+                .map(|(variant, &at)| PlannedVariant {
+                    variant,
+                    settings: settings[at].clone(),
+                    skipped: None,
+                })
+                .collect()
+        };
+        let cell = |(values, settings): &(CellValues, Vec<String>)| Cell {
+            values: values.clone(),
+            variants: planned(settings),
+        };
+        self.cells.iter().take(count).map(cell).collect()
+    }
+}
+
+/// What each variant changes: against the baseline, and the baseline against the settings that all share.
+fn described(shared: &Node, variants: &[VariantTree], trees: &[Node]) -> Vec<Variant> {
+    let described = |(at, (variant, tree)): (usize, (&VariantTree, &Node))| {
+        let (against, nothing) =
+            if at == 0 { (shared, "the baseline") } else { (&trees[0], "as the baseline") };
+        let treatment = variants::treatment(against, tree).unwrap_or_else(|| nothing.to_owned());
+        Variant { name: variant.name.clone(), treatment, control: variant.control }
+    };
+    variants.iter().zip(trees).enumerate().map(described).collect()
+}
+
+/// In which variant, unless it is the baseline, and of several cells in which.
+fn context(variant: Option<&str>, cell: Option<&str>) -> Option<String> {
+    let variant = variant.map(|name| format!("in the variant `{name}`"));
+    let cell = cell.map(|label| format!("at {label}"));
+    let parts: Vec<String> = variant.into_iter().chain(cell).collect();
+    (!parts.is_empty()).then(|| format!("this is so {}", parts.join(" ")))
+}

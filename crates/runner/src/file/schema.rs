@@ -1,0 +1,65 @@
+//! The JSON Schema of an experiment file, for editors and for whoever generates one.
+//!
+//! The outer form comes from the types that read it, the settings from each data path's own types; which of them
+//! apply depends on `spec.path`, so each stands behind a condition. A variant says only what it changes: its
+//! settings are the same with nothing required.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Value, json};
+
+use super::document::Document;
+use crate::families::AnyFamily;
+
+/// The schema of experiment files that use one of `families`.
+#[must_use]
+pub fn schema(families: &[AnyFamily]) -> Value {
+    let mut schema = schema_of::<Document>();
+    let names: Vec<&str> = families.iter().map(|family| family.name).collect();
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["properties"]["spec"]["properties"]["path"]["enum"] = json!(names);
+    schema["properties"]["spec"]["allOf"] = families.iter().map(condition).collect();
+    schema
+}
+
+/// The schema of a type, with everything that it consists of in place.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("$schema");
+    }
+    schema
+}
+
+fn condition(family: &AnyFamily) -> Value {
+    let settings = &(family.schema)()["properties"];
+    let part = |key: &str| settings.get(key).cloned().unwrap_or_else(|| json!({}));
+    let (system, load) = (part("system"), part("load"));
+    let (some_system, some_load) = (partial(system.clone()), partial(load.clone()));
+    json!({
+        "if": { "properties": { "path": { "const": family.name } } },
+        "then": {
+            "properties": {
+                "system": system,
+                "load": load,
+                "variants": {
+                    "additionalProperties": { "properties": { "system": some_system, "load": some_load } }
+                }
+            }
+        }
+    })
+}
+
+/// The schema with nothing required, at any depth; a property of the name `required` is no list and stays.
+fn partial(schema: Value) -> Value {
+    match schema {
+        Value::Array(list) => list.into_iter().map(partial).collect(),
+        Value::Object(keys) => {
+            let keep = |(key, below): &(String, Value)| key != "required" || !below.is_array();
+            Value::Object(keys.into_iter().filter(keep).map(|(key, below)| (key, partial(below))).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,169 @@
+//! The variants: their names, what each changes, and that in one line for people.
+
+use super::document::{name_fault, no_host_settings, spec_place, spec_value, spec_value_place};
+use super::error::{Mistake, collect, hint, keep};
+use super::matrix::{Axis, conflict};
+use super::node::{Node, Span, Value};
+
+/// The most variants of one experiment.
+const MAX_VARIANTS: usize = 64;
+
+/// The name of the automatic copy of the baseline.
+const CONTROL: &str = "control";
+
+/// A longer value is cut in a treatment's line, in characters.
+const LONG_VALUE: usize = 40;
+
+/// A variant as the file has it.
+#[derive(Debug, Clone)]
+pub(super) struct VariantTree {
+    /// Its name.
+    pub(super) name: String,
+    /// Where the file names it.
+    pub(super) place: Span,
+    /// What it changes: `system` and `load`.
+    pub(super) over: Node,
+    /// Whether it is the automatic copy of the baseline.
+    pub(super) control: bool,
+}
+
+/// All variants: the baseline, the others in the order of the file, the control.
+pub(super) fn variants(
+    root: &Node,
+    baseline: &str,
+    control: bool,
+    axes: &[Axis<'_>],
+) -> Result<Vec<VariantTree>, Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    let mut found = Vec::new();
+    for (key, over) in spec_value(root, "variants").map_or(&[][..], Node::entries) {
+        keep(&mut mistakes, variant_name(&key.text, key.span));
+        keep(&mut mistakes, no_host_settings(over.get("host")));
+        collect(&mut mistakes, conflict(axes, over));
+        let over = match over.value {
+            Value::Null => Node::mapping(Vec::new()),
+            _ => over.clone(),
+        };
+        found.push(VariantTree { name: key.text.clone(), place: key.span, over, control: false });
+    }
+    if found.len() > MAX_VARIANTS {
+        let message = format!("there are {} variants; at most {MAX_VARIANTS} can be run", found.len());
+        collect(&mut mistakes, [Mistake::new(spec_place(root, "variants"), message)]);
+    }
+    match found.iter().position(|variant| variant.name == baseline) {
+        Some(at) => found[..=at].rotate_right(1),
+        None => collect(&mut mistakes, [no_such_baseline(root, baseline, &found)]),
+    }
+    if control {
+        keep(&mut mistakes, add_control(root, &mut found));
+    } else if found.len() == 1 {
+        let message = format!("`{baseline}` stands alone; an experiment needs a variant beside the baseline");
+        let mistake = Mistake::new(spec_place(root, "variants"), message);
+        collect(
+            &mut mistakes,
+            [mistake.help("add a variant, or `control: true` for a copy of the baseline")],
+        );
+    }
+    if mistakes.is_empty() { Ok(found) } else { Err(mistakes) }
+}
+
+fn variant_name(name: &str, place: Span) -> Result<(), Vec<Mistake>> {
+    let fault = name_fault(name, |character| character.is_ascii_alphanumeric()).or_else(|| {
+        name.starts_with(|first: char| first.is_ascii_digit()).then(|| "begins with a digit".into())
+    });
+    let Some(reason) = fault else { return Ok(()) };
+    // Claims have `variant.metric`, and what begins with a digit is a quantity there.
+    let message = format!(
+        "`{name}` {reason}; a variant's name is a letter and then letters, digits and `-`, such as `rsa-2048`"
+    );
+    Err(vec![Mistake::new(place, message)])
+}
+
+fn no_such_baseline(root: &Node, baseline: &str, found: &[VariantTree]) -> Mistake {
+    let place = spec_value_place(root, "baseline");
+    if found.is_empty() {
+        return Mistake::new(spec_place(root, "variants"), "there are no variants, not even the baseline")
+            .help(format!("add `{baseline}: {{}}` and at least one variant that changes something"));
+    }
+    let hint = hint(baseline, found.iter().map(|variant| variant.name.as_str()));
+    Mistake::new(place, format!("the baseline `{baseline}` is not one of the variants; {hint}"))
+}
+
+fn add_control(root: &Node, found: &mut Vec<VariantTree>) -> Result<(), Vec<Mistake>> {
+    if let Some(taken) = found.iter().find(|variant| variant.name == CONTROL) {
+        let message =
+            format!("the name `{CONTROL}` is taken by `control: true`, which adds a variant of that name");
+        return Err(vec![Mistake::new(taken.place, message)]);
+    }
+    if let Some(baseline) = found.first().cloned() {
+        let place = spec_place(root, "control");
+        found.push(VariantTree { name: CONTROL.to_owned(), place, control: true, ..baseline });
+    }
+    Ok(())
+}
+
+/// What a variant changes, in one line: `ingress.offload: threads, load.connections: 50`; `None` for nothing.
+pub(super) fn treatment(baseline: &Node, variant: &Node) -> Option<String> {
+    let mut changes = Vec::new();
+    differences(baseline, variant, "", &mut changes);
+    (!changes.is_empty()).then(|| changes.join(", "))
+}
+
+fn differences(baseline: &Node, variant: &Node, prefix: &str, changes: &mut Vec<String>) {
+    for (key, value) in variant.entries() {
+        let below = baseline.get(&key.text);
+        if below.is_some_and(|below| below.same(value)) {
+            continue;
+        }
+        let dotted = dotted(prefix, &key.text);
+        match value.value {
+            Value::Mapping(_) => match below {
+                Some(below) => differences(below, value, &dotted, changes),
+                None => differences(&Node::mapping(Vec::new()), value, &dotted, changes),
+            },
+            _ => changes.push(format!("{dotted}: {}", shown(value))),
+        }
+    }
+    for (key, value) in baseline.entries() {
+        if variant.get(&key.text).is_none() {
+            defaults(value, &dotted(prefix, &key.text), changes);
+        }
+    }
+}
+
+fn defaults(value: &Node, prefix: &str, changes: &mut Vec<String>) {
+    match value.value {
+        Value::Mapping(_) => {
+            value
+                .entries()
+                .iter()
+                .for_each(|(key, below)| defaults(below, &dotted(prefix, &key.text), changes));
+        }
+        _ => changes.push(format!("{prefix}: default")),
+    }
+}
+
+/// The key without `system`, since that is what most treatments change.
+fn dotted(prefix: &str, key: &str) -> String {
+    match (prefix, key) {
+        ("", "system") => String::new(),
+        ("", key) => key.to_owned(),
+        (prefix, key) => format!("{prefix}.{key}"),
+    }
+}
+
+fn shown(value: &Node) -> String {
+    let text = match &value.value {
+        Value::Null => "default".to_owned(),
+        Value::Scalar(scalar) if scalar.text.is_empty() => "\"\"".to_owned(),
+        Value::Scalar(scalar) => scalar.text.clone(),
+        Value::Sequence(items) => {
+            format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", "))
+        }
+        Value::Mapping(_) => "{}".to_owned(),
+    };
+    if text.chars().count() <= LONG_VALUE {
+        return text;
+    }
+    format!("{}…", text.chars().take(LONG_VALUE).collect::<String>())
+}
