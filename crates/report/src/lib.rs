@@ -1,1 +1,34 @@
-//! Placeholder, replaced by the first commit of this crate.
+//! A run and its judgement as text for a terminal, Markdown, HTML, JSON and JUnit; one measurement as text and JSON.
+//!
+//! Every form is a pure function from the same two values to a text, so that each can be made again from a run
+//! directory at any time, and none can say something that another does not. Reading directories, choosing a form and
+//! printing it are the command's business.
+
+mod costs;
+mod figures;
+mod json;
+mod junit;
+mod layout;
+mod markdown;
+mod measurement;
+mod rows;
+mod scale;
+mod summary;
+mod text;
+mod view;
+
+pub use json::{
+    ClaimDocument, ComparisonDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,
+    StatisticDocument, VariantDocument, json, json_schema,
+};
+pub use junit::junit;
+pub use markdown::markdown;
+pub use measurement::{
+    LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument,
+    measurement_json, measurement_json_schema, measurement_text,
+};
+pub use text::{TextStyle, text};
+
+#[cfg(test)]
+#[path = "../tests/fixture/mod.rs"]
+mod fixture;

@@ -1,0 +1,372 @@
+//! The run as one JSON object, `plumbline.run/1`, for programs.
+//!
+//! The types here are the format: its schema is derived from them, and the model may change without it. Numbers are given
+//! in full, and where there is none, or it is not finite, there is `null`.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{
+    Better, Cell, Evidence, Judgement, Kind, MetricInfo, Run, Statistic, VariantState, Verdict,
+};
+use plumb_stats::median;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::rows::Row;
+use crate::view::View;
+
+/// The name and version of the format.
+pub const RUN_FORMAT: &str = "plumbline.run/1";
+
+/// The symbols of all units.
+pub(crate) const UNITS: [&str; 8] = ["ms", "us", "s", "1/s", "B", "B/s", "share", "count"];
+
+/// A run with everything that was concluded from it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "plumbline.run/1", deny_unknown_fields)]
+pub struct RunDocument {
+    /// Always `plumbline.run/1`.
+    #[schemars(extend("const" = RUN_FORMAT))]
+    pub format: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The baseline's name.
+    pub baseline: String,
+    /// The run directory, as it was given.
+    pub directory: String,
+    /// Facts about the host by name.
+    pub host: BTreeMap<String, String>,
+    /// Every variant in every cell.
+    pub variants: Vec<VariantDocument>,
+    /// Every metric of every variant against the baseline, in every cell.
+    pub comparisons: Vec<ComparisonDocument>,
+    /// Every claim in every cell.
+    pub claims: Vec<ClaimDocument>,
+    /// Sentences about what cannot be trusted.
+    pub warnings: Vec<String>,
+}
+
+/// Whether a variant's numbers may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StateDocument {
+    /// It has slots, and its evidence holds in all of them.
+    Measured,
+    /// It cannot run on this host.
+    Skipped,
+    /// There is no proof that its treatment was in effect, or there is no data.
+    Void,
+}
+
+/// One variant in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct VariantDocument {
+    /// Its name.
+    pub name: String,
+    /// The values of the matrix' keys; empty where there is no matrix.
+    pub cell: BTreeMap<String, String>,
+    /// Whether its numbers may be used.
+    pub state: StateDocument,
+    /// Why it was skipped or is void; `null` otherwise.
+    pub reason: Option<String>,
+    /// Proof that the treatment was in effect: the worst observation of each kind.
+    pub evidence: Vec<Evidence>,
+    /// Its metrics by name.
+    pub metrics: BTreeMap<String, MetricDocument>,
+}
+
+/// One metric of one variant in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MetricDocument {
+    /// The unit of every value.
+    #[schemars(extend("enum" = UNITS))]
+    pub unit: &'static str,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// The median over the slots; of a distribution, that of the slots' medians.
+    pub median: Option<f64>,
+    /// The value in each slot in the order in which they ran, `null` where it failed; of a distribution, its median.
+    pub slots: Vec<Option<f64>>,
+    /// For a distribution, every statistic by name: `avg`, `min`, `med`, `max`, `p90`, `p95`, `p99`, `p99.9`.
+    #[serde(flatten)]
+    pub statistics: BTreeMap<String, StatisticDocument>,
+}
+
+/// One statistic of a distribution.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct StatisticDocument {
+    /// The median over the slots.
+    pub median: Option<f64>,
+    /// The value in each slot in the order in which they ran, `null` where it failed.
+    pub slots: Vec<Option<f64>>,
+}
+
+/// One metric of a variant against the baseline in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ComparisonDocument {
+    /// The values of the matrix' keys; empty where there is no matrix.
+    pub cell: BTreeMap<String, String>,
+    /// Metric and statistic, such as `http_req_duration.p95`.
+    pub metric: String,
+    /// The variant.
+    pub variant: String,
+    /// The baseline.
+    pub baseline: String,
+    /// Variant over baseline.
+    pub ratio: Option<f64>,
+    /// Lower bound of the ratio at α = 0.05, valid however often one looks; 0 where it is unbounded.
+    pub low: Option<f64>,
+    /// Upper bound of the ratio; `null` where it is unbounded.
+    pub high: Option<f64>,
+    /// How many blocks it rests on.
+    pub blocks: u32,
+}
+
+/// The verdict on one claim in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ClaimDocument {
+    /// The claim as it was written.
+    pub text: String,
+    /// The values of the matrix' keys; empty where there is no matrix.
+    pub cell: BTreeMap<String, String>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// The ratio of the claim's left side to its right side without the factor; `null` where there is none.
+    pub ratio: Option<f64>,
+    /// Lower bound of the ratio at the claim's share of α.
+    pub low: Option<f64>,
+    /// Upper bound of the ratio; `null` where it is unbounded.
+    pub high: Option<f64>,
+    /// How many more blocks an undecided claim would probably need.
+    pub blocks_needed: Option<u32>,
+}
+
+/// The run as JSON text, indented, with a line feed at its end.
+#[must_use]
+pub fn json(run: &Run, judgement: &Judgement) -> String {
+    pretty(&document(run, judgement))
+}
+
+/// The JSON Schema of [`json`]'s object, indented, with a line feed at its end.
+#[must_use]
+pub fn json_schema() -> String {
+    pretty(&schemars::schema_for!(RunDocument))
+}
+
+/// Indented JSON with a line feed at its end. A number that is not finite becomes `null`.
+pub(crate) fn pretty(value: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(value);
+    text.expect("these types have text keys only and no serialisers of their own that fail") + "\n"
+}
+
+/// Where there is no such cell, there are no values to tell it by.
+fn cell_values(view: &View<'_>, cell: usize) -> BTreeMap<String, String> {
+    let values = |cell: &Cell| cell.values.clone();
+    view.plan().cells.get(cell).map(values).unwrap_or_default()
+}
+
+fn document(run: &Run, judgement: &Judgement) -> RunDocument {
+    let view = &View::new(run, judgement);
+    let plan = view.plan();
+    let places =
+        (0..plan.cells.len()).flat_map(|cell| (0..plan.variants.len()).map(move |variant| (cell, variant)));
+    RunDocument {
+        format: RUN_FORMAT.to_owned(),
+        experiment: plan.name.clone(),
+        baseline: plan.baseline_name().to_owned(),
+        directory: run.directory.clone(),
+        host: run.header.host.iter().cloned().collect(),
+        variants: places.map(|(cell, variant)| variant_document(view, cell, variant)).collect(),
+        comparisons: comparisons(view),
+        claims: claims(view),
+        warnings: judgement.warnings.clone(),
+    }
+}
+
+fn variant_document(view: &View<'_>, cell: usize, variant: usize) -> VariantDocument {
+    let (state, reason) = match view.state(cell, variant) {
+        VariantState::Measured => (StateDocument::Measured, None),
+        VariantState::Skipped { reason } => (StateDocument::Skipped, Some(reason)),
+        VariantState::Void { reason } => (StateDocument::Void, Some(reason)),
+        VariantState::Pending => (StateDocument::Void, Some("it has no slot yet".to_owned())),
+    };
+    let has_slots = view.slots(cell, variant).next().is_some();
+    let metrics = view.plan().metrics.iter().filter(|_| has_slots);
+    VariantDocument {
+        name: view.name(variant).to_owned(),
+        cell: cell_values(view, cell),
+        state,
+        reason,
+        evidence: view.summary(cell, variant).map(|summary| summary.evidence.clone()).unwrap_or_default(),
+        metrics: metrics.filter_map(|metric| metric_document(view, cell, variant, metric)).collect(),
+    }
+}
+
+/// `None` where no slot has a reading of the metric.
+fn metric_document(
+    view: &View<'_>,
+    cell: usize,
+    variant: usize,
+    metric: &MetricInfo,
+) -> Option<(String, MetricDocument)> {
+    let of = |statistic| {
+        let row = Row { metric, statistic };
+        let slots: Vec<Option<f64>> = view.slots(cell, variant).map(|slot| row.value(slot)).collect();
+        let known: Vec<f64> = slots.iter().copied().flatten().collect();
+        StatisticDocument { median: median(&known), slots }
+    };
+    let (main, statistics) = if metric.kind == Kind::Trend {
+        let all: BTreeMap<String, StatisticDocument> = Statistic::ALL
+            .into_iter()
+            .map(|statistic| (statistic.name().to_owned(), of(Some(statistic))))
+            .collect();
+        (all[Statistic::Med.name()].clone(), all)
+    } else {
+        (of(None), BTreeMap::new())
+    };
+    main.median?;
+    let StatisticDocument { median, slots } = main;
+    let document =
+        MetricDocument { unit: metric.unit.symbol(), better: metric.better, median, slots, statistics };
+    Some((metric.name.clone(), document))
+}
+
+fn comparisons(view: &View<'_>) -> Vec<ComparisonDocument> {
+    let document = |found: &plumb_model::Comparison| ComparisonDocument {
+        cell: cell_values(view, found.cell),
+        metric: found.metric.clone(),
+        variant: found.variant.clone(),
+        baseline: found.baseline.clone(),
+        ratio: finite(found.ratio),
+        low: finite(found.low),
+        high: found.high.and_then(finite),
+        blocks: found.blocks,
+    };
+    view.judgement.comparisons.iter().map(document).collect()
+}
+
+fn claims(view: &View<'_>) -> Vec<ClaimDocument> {
+    let document = |found: &plumb_model::ClaimVerdict| ClaimDocument {
+        text: view.claim_words(found).0.to_owned(),
+        cell: cell_values(view, found.cell),
+        verdict: found.verdict,
+        reason: found.reason.clone(),
+        ratio: found.ratio.and_then(finite),
+        low: found.low.and_then(finite),
+        high: found.high.and_then(finite),
+        blocks_needed: found.blocks_needed,
+    };
+    view.judgement.claims.iter().map(document).collect()
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, Scenario};
+    use serde_json::Value;
+
+    fn parsed((run, judgement): &(Run, Judgement)) -> Value {
+        serde_json::from_str(&json(run, judgement)).unwrap()
+    }
+
+    fn keys(value: &Value) -> Vec<&str> {
+        value.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn the_object_has_the_documented_shape() {
+        let found = parsed(&Scenario::tls_offload().run());
+        assert_eq!(
+            keys(&found),
+            [
+                "baseline",
+                "claims",
+                "comparisons",
+                "directory",
+                "experiment",
+                "format",
+                "host",
+                "variants",
+                "warnings"
+            ]
+        );
+        assert_eq!(found["format"], "plumbline.run/1");
+        let threads = &found["variants"][1];
+        assert_eq!(
+            (&threads["name"], &threads["state"], &threads["reason"]),
+            (&"threads".into(), &"measured".into(), &Value::Null)
+        );
+        let reqs = &threads["metrics"]["http_reqs"];
+        assert_eq!(keys(reqs), ["better", "median", "slots", "unit"]);
+        assert_eq!((reqs["unit"].as_str(), reqs["better"].as_str()), (Some("1/s"), Some("higher")));
+        assert_eq!(reqs["slots"].as_array().unwrap().len(), 12);
+        let duration = &threads["metrics"]["http_req_duration"];
+        for statistic in Statistic::ALL {
+            assert!(duration[statistic.name()]["median"].is_number(), "{}", statistic.name());
+        }
+        assert_eq!(duration["median"], duration["med"]["median"]);
+        assert_eq!(found["variants"][4]["state"], "void");
+        assert_eq!(found["variants"][5]["state"], "skipped");
+        assert_eq!(
+            keys(&found["claims"][3]),
+            ["blocks_needed", "cell", "high", "low", "ratio", "reason", "text", "verdict"]
+        );
+    }
+
+    #[test]
+    fn the_medians_are_those_of_the_slots() {
+        let found = parsed(&Scenario::tls_offload().run());
+        for variant in found["variants"].as_array().unwrap() {
+            for metric in variant["metrics"].as_object().unwrap().values() {
+                let slots: Vec<f64> =
+                    metric["slots"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+                let (found, expected) = (metric["median"].as_f64().unwrap(), median(&slots).unwrap());
+                assert!((found - expected).abs() <= 1e-12 * expected, "{found}, not {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_unbounded_or_not_a_number_is_null() {
+        let (run, mut judgement) = fixture::one_block();
+        judgement.comparisons[0].ratio = f64::NAN;
+        let text = json(&run, &judgement);
+        let found: Value = serde_json::from_str(&text).unwrap();
+        assert!(found["comparisons"][0]["ratio"].is_null() && found["comparisons"][1]["high"].is_null());
+        assert!(!text.contains("NaN") && !text.contains("inf,"));
+    }
+
+    #[test]
+    fn a_failed_slot_keeps_its_place() {
+        let found = parsed(&fixture::troubled());
+        assert_eq!(found["variants"][3]["state"], "void");
+        assert_eq!(found["variants"][3]["metrics"], Value::Object(serde_json::Map::new()));
+        let (mut run, _) = Scenario::tls_offload().run();
+        let slot = run.slots.iter_mut().find(|slot| slot.variant == "threads").unwrap();
+        slot.outcome = plumb_model::SlotOutcome::Failed { reason: "killed".to_owned() };
+        let found = parsed(&(run.clone(), fixture::judge(&run)));
+        let slots = &found["variants"][1]["metrics"]["http_reqs"]["slots"];
+        assert!(slots[0].is_null() && slots[1].is_number());
+    }
+
+    #[test]
+    fn the_schema_knows_every_unit_and_every_field() {
+        let schema: Value = serde_json::from_str(&json_schema()).unwrap();
+        let properties = keys(&schema["properties"]);
+        assert_eq!(properties, keys(&parsed(&Scenario::tls_offload().run())));
+        let units = &schema["$defs"]["MetricDocument"]["properties"]["unit"]["enum"];
+        for metric in fixture::metrics() {
+            assert!(units.as_array().unwrap().contains(&metric.unit.symbol().into()));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The report as a README: what was compared, each variant's summary in the lines that k6 prints, how they compare, and
+//! how to do it again.
+//!
+//! This is the form in which people publish such results today, one measurement under another; the comparison and the
+//! verdicts are what their documents lack.
+
+use plumb_model::{ClaimVerdict, Judgement, MetricInfo, Run, VariantState};
+
+use crate::figures;
+use crate::layout::{clean, widest};
+use crate::measurement::{dotted, reading_words};
+use crate::rows::Row;
+use crate::summary::{Headline, blocks_words, mark, slots_words, verdict_words};
+use crate::view::{Change, View};
+
+/// The report of a run in Markdown, with a line feed at its end.
+#[must_use]
+pub fn markdown(run: &Run, judgement: &Judgement) -> String {
+    let view = &View::new(run, judgement);
+    let mut parts = vec![heading(view), configuration(view)];
+    for cell in 0..view.plan().cells.len() {
+        parts.push(results(view, cell));
+        parts.push(comparison(view, cell));
+    }
+    parts.extend([claims(view), evidence(view), warnings(view), host(view), reproduction(view)]);
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n") + "\n"
+}
+
+/// A text inside a paragraph or a table: no markup, no cell's end, no HTML. Underscores within words and brackets that
+/// make no link mean nothing in GitHub's Markdown and stay readable.
+fn plain(text: &str) -> String {
+    let characters: Vec<char> = clean(text).chars().collect();
+    let is_letter =
+        |at: Option<usize>| at.and_then(|at| characters.get(at)).is_some_and(|c| c.is_alphanumeric());
+    let mut out = String::new();
+    for (at, character) in characters.iter().copied().enumerate() {
+        match character {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '|' | '`' | '*' | '\\' | '~' => out.extend(['\\', character]),
+            '_' if !(is_letter(at.checked_sub(1)) && is_letter(Some(at + 1))) => out.push_str("\\_"),
+            ']' if characters.get(at + 1).is_some_and(|next| "([:".contains(*next)) => out.push_str("\\]"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A text in code type, also inside a table.
+fn code(text: &str) -> String {
+    let text = clean(text).replace('`', "'").replace('|', "\\|");
+    if text.trim().is_empty() { String::new() } else { format!("`{text}`") }
+}
+
+fn table<'a>(heads: impl IntoIterator<Item = &'a str>, rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let heads: Vec<String> = heads.into_iter().map(str::to_owned).collect();
+    let mut lines = vec![line(&heads), format!("|{}", ":---|".repeat(heads.len()))];
+    lines.extend(rows.iter().map(|row| line(row)));
+    lines.join("\n")
+}
+
+fn heading(view: &View<'_>) -> String {
+    let headline = Headline::of(view);
+    let sentence = plain(&headline.sentence(view));
+    let trust = plain(&headline.trust_reasons);
+    format!("# {}\n\n**{sentence}.**\n{}: {trust}.", plain(&view.plan().title), headline.trust.words())
+}
+
+fn configuration(view: &View<'_>) -> String {
+    let (run, plan) = (view.run, view.plan());
+    let seconds = |time_ns: u64| figures::time_ns(time_ns as f64);
+    let blocks = format!("{} (of {} to {})", blocks_words(view), plan.blocks.min, plan.blocks.max);
+    let window = format!("{}, after {} of warm-up", seconds(plan.window_ns), seconds(plan.warmup_ns));
+    let mut rows = vec![
+        vec!["Experiment".to_owned(), code(&plan.name)],
+        vec!["Data path".to_owned(), code(&plan.path)],
+        vec!["Baseline".to_owned(), code(plan.baseline_name())],
+        vec!["Blocks".to_owned(), blocks],
+        vec!["Slots".to_owned(), slots_words(view)],
+        vec!["Window of a slot".to_owned(), window],
+        vec!["Seed".to_owned(), plan.seed.to_string()],
+        vec![
+            "CPUs of system and load".to_owned(),
+            plain(&format!("{} and {}", run.header.system_cpus, run.header.load_cpus)),
+        ],
+        vec!["Started".to_owned(), plain(&run.header.started_at)],
+    ];
+    rows.extend(run.took_s.map(|seconds| vec!["Took".to_owned(), figures::duration_s(seconds)]));
+    let variants: Vec<Vec<String>> =
+        plan.variants.iter().map(|variant| vec![code(&variant.name), code(&variant.treatment)]).collect();
+    format!(
+        "## Configuration\n\n{}\n\n{}",
+        table(["Setting", "Value"], &rows),
+        table(["Variant", "What it changes"], &variants)
+    )
+}
+
+fn cell_suffix(view: &View<'_>, cell: usize) -> String {
+    let label = view.plan().cells[cell].label();
+    if label.is_empty() { String::new() } else { format!(": {}", plain(&label)) }
+}
+
+/// Each variant's numbers over all of its slots, in the lines that k6 prints.
+fn results(view: &View<'_>, cell: usize) -> String {
+    let mut parts = vec![format!("## Results{}", cell_suffix(view, cell))];
+    for variant in 0..view.variants().len() {
+        let name = plain(view.name(variant));
+        let note = match view.state(cell, variant) {
+            VariantState::Measured => String::new(),
+            VariantState::Skipped { reason } => format!("Skipped: {}.", plain(&reason)),
+            VariantState::Void { reason } => format!("Void, not to be used: {}.", plain(&reason)),
+            VariantState::Pending => "It has no slot yet.".to_owned(),
+        };
+        parts.push(format!("### {name}"));
+        parts.extend(Some(note).filter(|note| !note.is_empty()));
+        let lines = summary_lines(view, cell, variant);
+        if !lines.is_empty() {
+            parts.push(format!("```text\n{}\n```", lines.join("\n")));
+        }
+    }
+    parts.join("\n\n")
+}
+
+fn summary_lines(view: &View<'_>, cell: usize, variant: usize) -> Vec<String> {
+    let metrics = &view.plan().metrics;
+    let width = widest(metrics.iter().map(|metric| metric.name.as_str())) + 3;
+    let line = |metric: &MetricInfo| {
+        let reading = view.together(cell, variant, metric)?;
+        Some(format!("{}: {}", dotted(&metric.name, width), reading_words(&reading, metric)))
+    };
+    metrics.iter().filter_map(line).collect()
+}
+
+fn comparison(view: &View<'_>, cell: usize) -> String {
+    let others: Vec<usize> =
+        view.others().filter(|variant| view.results(cell, *variant).next().is_some()).collect();
+    let rows = view.effect_rows();
+    if others.is_empty() || rows.is_empty() {
+        return String::new();
+    }
+    let effect = |row: Row<'_>, variant: usize| match view.comparison(cell, variant, row) {
+        None => "–".to_owned(),
+        Some(found) => {
+            let change = match Change::of(found, row.metric.better) {
+                _ if !view.is_measured(cell, variant) => "void",
+                change => change.word(),
+            };
+            format!("{} {change}", plain(&figures::effect(found.ratio, found.low, found.high)))
+        }
+    };
+    let body: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let head = format!("{} ({})", code(&row.key()), row.direction());
+            std::iter::once(head).chain(others.iter().map(|variant| effect(*row, *variant))).collect()
+        })
+        .collect();
+    let names: Vec<String> = others.iter().map(|variant| plain(view.name(*variant))).collect();
+    let heads = std::iter::once("Metric").chain(names.iter().map(String::as_str));
+    let baseline = plain(view.plan().baseline_name());
+    let about = format!(
+        "Each variant over {baseline}, with the interval that holds with 95% however often one looks ({}).",
+        figures::plural(view.blocks(cell), "block")
+    );
+    format!("## Comparison{}\n\n{about}\n\n{}", cell_suffix(view, cell), table(heads, &body))
+}
+
+fn claims(view: &View<'_>) -> String {
+    if view.judgement.claims.is_empty() {
+        return String::new();
+    }
+    let several = view.plan().cells.len() > 1;
+    let row = |found: &ClaimVerdict| {
+        let (text, cell) = view.claim_words(found);
+        let ratio =
+            found.ratio.zip(found.low).map(|(ratio, low)| plain(&figures::effect(ratio, low, found.high)));
+        let verdict = format!("{} {}", mark(found.verdict), verdict_words(found));
+        let place = several.then(|| plain(&cell));
+        let rest = [verdict, ratio.unwrap_or_default(), plain(&found.reason)];
+        std::iter::once(code(text)).chain(place).chain(rest).collect::<Vec<String>>()
+    };
+    let rows: Vec<Vec<String>> = view.judgement.claims.iter().map(row).collect();
+    let heads =
+        ["Claim", "Cell", "Verdict", "Ratio", "Why"].into_iter().filter(|head| several || *head != "Cell");
+    format!("## Claims\n\n{}", table(heads, &rows))
+}
+
+fn evidence(view: &View<'_>) -> String {
+    let rows: Vec<Vec<String>> = view
+        .evidence()
+        .into_iter()
+        .map(|(variant, evidence, cells)| {
+            let sign = if evidence.holds { "✔" } else { "✘" };
+            let name = format!("{}{}", plain(view.name(variant)), plain(&cells));
+            vec![
+                name,
+                plain(&evidence.what),
+                plain(&evidence.expected),
+                plain(&evidence.observed),
+                sign.to_owned(),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heads = ["Variant", "What was looked at", "Expected", "Observed", ""];
+    format!("## Evidence\n\n{}", table(heads, &rows))
+}
+
+fn warnings(view: &View<'_>) -> String {
+    let errors = view.errors();
+    let errors = errors.iter().map(|(variant, kind, count)| {
+        format!("- {}: {} {}", plain(view.name(*variant)), plain(kind), figures::count(*count as f64))
+    });
+    let warnings = view.judgement.warnings.iter().map(|warning| format!("- {}", plain(warning)));
+    let lines: Vec<String> = warnings.chain(errors).collect();
+    if lines.is_empty() { String::new() } else { format!("## Warnings and errors\n\n{}", lines.join("\n")) }
+}
+
+fn host(view: &View<'_>) -> String {
+    let facts = &view.run.header.host;
+    if facts.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = facts.iter().map(|(name, value)| vec![plain(name), plain(value)]).collect();
+    format!("## Host\n\n{}", table(["Fact", "Value"], &rows))
+}
+
+fn reproduction(view: &View<'_>) -> String {
+    let commands = view.reproduction();
+    let text = clean_lines(&view.run.experiment_text);
+    // The fence is longer than any in the experiment, so that it ends where it should.
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(3.max(longest + 1));
+    let commands: Vec<String> = commands.iter().map(|command| format!("    $ {}", clean(command))).collect();
+    format!(
+        "## How to reproduce\n\n{}\n\nThe experiment, with plumb {}:\n\n{fence}yaml\n{}\n{fence}",
+        commands.join("\n"),
+        plain(&view.run.header.program_version),
+        text.trim_end()
+    )
+}
+
+fn clean_lines(text: &str) -> String {
+    text.lines().map(clean).collect::<Vec<String>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, Scenario};
+
+    #[test]
+    fn a_run_reads_like_the_documents_that_people_publish() {
+        let (run, judgement) = Scenario::tls_offload().run();
+        insta::assert_snapshot!("run", markdown(&run, &judgement));
+    }
+
+    #[test]
+    fn a_run_without_slots_still_has_its_plan() {
+        let (run, judgement) = fixture::interrupted_at_once();
+        let text = markdown(&run, &judgement);
+        assert!(
+            text.contains("No result: nothing was measured.")
+                && text.contains("| `threads` | `ingress.offload: threads` |")
+        );
+        assert!(!text.contains("## Comparison"));
+    }
+
+    #[test]
+    fn hostile_texts_cannot_leave_their_cells() {
+        let (run, judgement) = fixture::hostile();
+        let text = markdown(&run, &judgement);
+        let outside_code: String =
+            text.split("## How to reproduce").next().unwrap().split('`').step_by(2).collect();
+        assert!(!outside_code.contains("<script") && !text.contains('\u{1b}'), "{outside_code}");
+        for table in text.split("\n\n").filter(|part| part.starts_with("| ")) {
+            let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+            let expected = columns(table.lines().next().unwrap());
+            assert!(table.lines().all(|line| columns(line) == expected), "{table}");
+        }
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_those_inside_it() {
+        let (mut run, judgement) = fixture::interrupted_at_once();
+        run.experiment_text = "a: |\n  ````\n".to_owned();
+        assert!(markdown(&run, &judgement).ends_with("`````yaml\na: |\n  ````\n`````\n"));
+    }
+}

@@ -1,0 +1,487 @@
+//! One measurement without a comparison, as text in the lines that k6's users know and as one JSON object,
+//! `plumbline.measurement/1`.
+//!
+//! Both show everything that the load reported: nothing is left out for being zero, since "0 resumed handshakes" is what
+//! the reader may have come for.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Better, Histogram, LoadHealth, Measurement, MetricInfo, Reading, Statistic, Unit};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::figures;
+use crate::json::{UNITS, pretty};
+use crate::layout::{Paint, Tone, clean, left, widest, wrap};
+use crate::text::TextStyle;
+
+/// The name and version of the format.
+pub const MEASUREMENT_FORMAT: &str = "plumbline.measurement/1";
+
+/// One measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "plumbline.measurement/1", deny_unknown_fields)]
+pub struct MeasurementDocument {
+    /// Always `plumbline.measurement/1`.
+    #[schemars(extend("const" = MEASUREMENT_FORMAT))]
+    pub format: String,
+    /// The length of the window in seconds.
+    pub window_s: f64,
+    /// Units of work done in the window; CPU costs are per one of these.
+    pub work: u64,
+    /// What was negotiated or seen: by property a count for each value, or one count, as of `handshakes_full`.
+    pub observed: BTreeMap<String, ObservedDocument>,
+    /// Every metric by name.
+    pub metrics: BTreeMap<String, ReadingDocument>,
+    /// Failures by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// What the load itself was like.
+    pub load: LoadDocument,
+    /// Sentences about what cannot be trusted.
+    pub warnings: Vec<String>,
+}
+
+/// What was observed of one property.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ObservedDocument {
+    /// How often each value was seen.
+    Values(BTreeMap<String, u64>),
+    /// How often it happened.
+    Count(u64),
+}
+
+/// One metric: a rate has `value` and `count`, a share `value`, `yes` and `no`, a distribution every statistic and its
+/// bins, all else a `value`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ReadingDocument {
+    /// The unit of `value` and of every statistic.
+    #[schemars(extend("enum" = UNITS))]
+    pub unit: &'static str,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// The one number, of all but distributions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// How many events a rate or a distribution is made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Of a share: how many were so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub yes: Option<u64>,
+    /// Of a share: how many were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no: Option<u64>,
+    /// Of a rate: its value in each whole second of the window.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Option<f64>>,
+    /// Of a distribution: `avg`, `min`, `med`, `max`, `p90`, `p95`, `p99`, `p99.9`; `null` where it is empty.
+    #[serde(flatten)]
+    pub statistics: BTreeMap<String, Option<f64>>,
+    /// Of a distribution: every bin that holds something, as its largest value in ns and its count, ascending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bins_ns: Option<Vec<(u64, u64)>>,
+}
+
+/// What the load itself was like.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct LoadDocument {
+    /// How many threads drove load.
+    pub threads: u32,
+    /// The share of the window in which the busiest load thread was on a CPU.
+    pub busiest_thread: f64,
+    /// At a fixed rate: how far the sends lagged their schedule at most although a connection was free, in ns.
+    pub lag_ns_max: u64,
+    /// At a fixed rate: the share of requests that were sent late for the load's own reasons.
+    pub late_share: f64,
+    /// Whether the load, and not the system, was the bound.
+    pub load_bound: bool,
+    /// User CPU time of the load in the window, in ns.
+    pub cpu_user_ns: u64,
+    /// System CPU time of the load in the window, in ns.
+    pub cpu_system_ns: u64,
+}
+
+/// One measurement as JSON text, indented, with a line feed at its end. Metrics that are not among `metrics` are left out.
+#[must_use]
+pub fn measurement_json(measurement: &Measurement, metrics: &[MetricInfo]) -> String {
+    let values = measurement
+        .observed
+        .iter()
+        .map(|(name, values)| (name.clone(), ObservedDocument::Values(values.clone())));
+    let counts = measurement.readings.iter().filter_map(|(name, reading)| match reading {
+        Reading::Count(count) => Some((name.clone(), ObservedDocument::Count(*count))),
+        _ => None,
+    });
+    let reading = |metric: &MetricInfo| {
+        let reading = measurement.readings.get(&metric.name)?;
+        Some((metric.name.clone(), reading_document(reading, metric, measurement.windows.get(&metric.name))))
+    };
+    pretty(&MeasurementDocument {
+        format: MEASUREMENT_FORMAT.to_owned(),
+        window_s: measurement.window_ns as f64 / 1e9,
+        work: measurement.work,
+        observed: counts.chain(values).collect(),
+        metrics: metrics.iter().filter_map(reading).collect(),
+        errors: measurement.errors.clone(),
+        load: load_document(measurement),
+        warnings: measurement.warnings.clone(),
+    })
+}
+
+/// The JSON Schema of [`measurement_json`]'s object, indented, with a line feed at its end.
+#[must_use]
+pub fn measurement_json_schema() -> String {
+    pretty(&schemars::schema_for!(MeasurementDocument))
+}
+
+fn load_document(measurement: &Measurement) -> LoadDocument {
+    let health = &measurement.health;
+    LoadDocument {
+        threads: health.threads,
+        busiest_thread: health.busiest_thread,
+        lag_ns_max: health.lag_ns_max,
+        late_share: health.late_share,
+        load_bound: health.is_load_bound(),
+        cpu_user_ns: measurement.cpu_user_ns,
+        cpu_system_ns: measurement.cpu_system_ns,
+    }
+}
+
+fn reading_document(reading: &Reading, metric: &MetricInfo, windows: Option<&Vec<f64>>) -> ReadingDocument {
+    let finite = |value: f64| value.is_finite().then_some(value);
+    let mut document = ReadingDocument {
+        unit: metric.unit.symbol(),
+        better: metric.better,
+        value: reading.number(None, metric.unit).and_then(finite),
+        count: None,
+        yes: None,
+        no: None,
+        windows: windows.map(|windows| windows.iter().copied().map(finite).collect()).unwrap_or_default(),
+        statistics: BTreeMap::new(),
+        bins_ns: None,
+    };
+    match reading {
+        Reading::Rate { count, .. } => document.count = Some(*count),
+        Reading::Share { yes, no } => (document.yes, document.no) = (Some(*yes), Some(*no)),
+        Reading::Trend(histogram) => {
+            document.count = Some(histogram.count());
+            document.bins_ns = Some(histogram.bins().collect());
+            let value = |statistic| reading.number(Some(statistic), metric.unit);
+            document.statistics = Statistic::ALL
+                .into_iter()
+                .map(|statistic| (statistic.name().to_owned(), value(statistic)))
+                .collect();
+        }
+        Reading::Count(_) | Reading::Gauge(_) => {}
+    }
+    document
+}
+
+/// One measurement for a terminal, with a line feed at its end.
+#[must_use]
+pub fn measurement_text(measurement: &Measurement, metrics: &[MetricInfo], style: &TextStyle) -> String {
+    let names = metrics.iter().map(|metric| metric.name.as_str());
+    let summary = Summary {
+        measurement,
+        paint: Paint { colour: style.colour },
+        width: style.width.max(60),
+        dots: widest(names.chain(measurement.observed.keys().map(String::as_str))).min(32) + 3,
+    };
+    let parts = [
+        summary.checks(),
+        metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
+        summary.observed(),
+        summary.errors(),
+        summary.load(),
+        summary.warnings(),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|part| !part.is_empty()).map(|part| part.join("\n")).collect();
+    parts.join("\n\n") + "\n"
+}
+
+struct Summary<'a> {
+    measurement: &'a Measurement,
+    paint: Paint,
+    width: usize,
+    /// The width of a name with its dots.
+    dots: usize,
+}
+
+impl Summary<'_> {
+    fn line(&self, sign: &str, tone: Tone, name: &str, value: &str) -> String {
+        let sign = if sign.is_empty() { " ".to_owned() } else { self.paint.on(tone, sign) };
+        format!("  {sign} {}: {value}", dotted(&clean(name), self.dots)).trim_end().to_owned()
+    }
+
+    /// Checks by name, where the load counted them so.
+    fn checks(&self) -> Vec<String> {
+        let checks =
+            self.measurement.observed.iter().filter_map(|(name, values)| Some((name, passes(values)?)));
+        let line = |(name, (passed, failed)): (&String, (u64, u64))| {
+            let (sign, tone) = self::passed(failed == 0);
+            self.line(sign, tone, name, &share_words(passed, failed, Better::Higher))
+        };
+        checks.map(line).collect()
+    }
+
+    fn metric(&self, metric: &MetricInfo) -> Option<String> {
+        let reading = self.measurement.readings.get(&metric.name)?;
+        let (sign, tone) = match reading {
+            Reading::Share { no, .. } if metric.better == Better::Higher => passed(*no == 0),
+            Reading::Share { yes, .. } if metric.better == Better::Lower => passed(*yes == 0),
+            _ => ("", Tone::Quiet),
+        };
+        let line = self.line(sign, tone, &metric.name, &reading_words(reading, metric));
+        Some(if line.chars().count() > self.width { self.in_two(&line) } else { line })
+    }
+
+    /// A line of statistics that is too long, broken where the percentiles begin.
+    fn in_two(&self, line: &str) -> String {
+        match line.split_once(" p(90)") {
+            Some((first, rest)) => format!("{}\n{}p(90){rest}", first.trim_end(), " ".repeat(self.dots + 6)),
+            None => line.to_owned(),
+        }
+    }
+
+    fn observed(&self) -> Vec<String> {
+        let properties = self.measurement.observed.iter().filter(|(_, values)| passes(values).is_none());
+        let line = |(name, values): (&String, &BTreeMap<String, u64>)| {
+            let all: u64 = values.values().sum();
+            let mut values: Vec<(&String, &u64)> = values.iter().collect();
+            values.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            let words = |(value, count): (&String, &u64)| {
+                let share = figures::share(*count as f64 / all.max(1) as f64);
+                format!("{} {share} ({})", clean(value), figures::count(*count as f64))
+            };
+            self.line(
+                "",
+                Tone::Quiet,
+                name,
+                &values.into_iter().map(words).collect::<Vec<String>>().join(", "),
+            )
+        };
+        properties.map(line).collect()
+    }
+
+    fn errors(&self) -> Vec<String> {
+        let errors = self.measurement.errors.iter().filter(|(_, count)| **count > 0);
+        errors.map(|(kind, count)| self.line("✗", Tone::Bad, kind, &figures::count(*count as f64))).collect()
+    }
+
+    fn load(&self) -> Vec<String> {
+        let measurement = self.measurement;
+        let health = &measurement.health;
+        let (sign, tone) = passed(!health.is_load_bound());
+        let busy = figures::share_coarse(health.busiest_thread);
+        let threads = figures::plural(health.threads as usize, "thread");
+        let busy = format!("{threads}, the busiest {busy} of the time on a CPU{}", bound_words(health));
+        let per_work = |time_ns: u64| figures::time_ns(time_ns as f64 / measurement.work as f64);
+        let mut lines = vec![self.line(sign, tone, "load", &busy)];
+        if measurement.work > 0 {
+            let (user, system) = (measurement.cpu_user_ns, measurement.cpu_system_ns);
+            let cost = format!(
+                "{} per unit of work (user {}, system {}), {} units in {}",
+                per_work(user.saturating_add(system)),
+                per_work(user),
+                per_work(system),
+                figures::count(measurement.work as f64),
+                figures::time_ns(measurement.window_ns as f64)
+            );
+            lines.push(self.line("", Tone::Quiet, "load's CPU time", &cost));
+        }
+        if health.late_share > 0.0 || health.lag_ns_max > 0 {
+            let late = figures::share(health.late_share);
+            let lag = figures::time_ns(health.lag_ns_max as f64);
+            lines.push(self.line(
+                "",
+                Tone::Quiet,
+                "late sends",
+                &format!("{late}, at most {lag} behind the schedule"),
+            ));
+        }
+        lines
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let lines = |warning: &String| {
+            let mut lines = wrap(warning, self.width.saturating_sub(4)).into_iter();
+            let first = lines.next().map(|line| format!("  {} {line}", self.paint.on(Tone::Doubt, "!")));
+            first.into_iter().chain(lines.map(|line| format!("    {line}"))).collect::<Vec<String>>()
+        };
+        self.measurement.warnings.iter().flat_map(lines).collect()
+    }
+}
+
+fn bound_words(health: &LoadHealth) -> &'static str {
+    if health.is_load_bound() { ": the load was the limit, not the system" } else { "" }
+}
+
+fn passed(is_good: bool) -> (&'static str, Tone) {
+    if is_good { ("✓", Tone::Good) } else { ("✗", Tone::Bad) }
+}
+
+/// The counts of a property that is a check: its only values are `passed` and `failed`.
+fn passes(values: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
+    let is_check = !values.is_empty() && values.keys().all(|value| value == "passed" || value == "failed");
+    let count = |value: &str| values.get(value).copied().unwrap_or(0);
+    is_check.then(|| (count("passed"), count("failed")))
+}
+
+/// A share of good things has both counts with their signs. A share of failures has none: "✓ 0" beside it would read as
+/// if nothing had gone well.
+fn share_words(yes: u64, no: u64, better: Better) -> String {
+    let all = yes.saturating_add(no);
+    let share = if all == 0 { "–".to_owned() } else { figures::share(yes as f64 / all as f64) };
+    let (share, yes) = (left(&share, FIRST_WIDTH), figures::count(yes as f64));
+    match better {
+        Better::Higher => format!("{share} ✓ {yes}  ✗ {}", figures::count(no as f64)),
+        Better::Lower | Better::Neither => format!("{share} {yes} of {}", figures::count(all as f64)),
+    }
+}
+
+/// The width of the first number, so that what follows stands in a column.
+const FIRST_WIDTH: usize = 9;
+
+/// A reading in the words of k6: `10,474    524/s`, `99.98%    ✓ 20,946  ✗ 2`, `avg=7.33ms min=…`.
+pub(crate) fn reading_words(reading: &Reading, metric: &MetricInfo) -> String {
+    let unit = metric.unit;
+    match reading {
+        Reading::Rate { value, count } => {
+            let unit_of_count = if unit == Unit::BytesPerSecond { Unit::Bytes } else { Unit::Count };
+            let count = figures::value(*count as f64, unit_of_count);
+            format!("{} {}", left(&count, FIRST_WIDTH), figures::value(*value, unit))
+        }
+        Reading::Share { yes, no } => share_words(*yes, *no, metric.better),
+        Reading::Count(count) => figures::value(*count as f64, unit),
+        Reading::Gauge(value) => figures::value(*value, unit),
+        Reading::Trend(histogram) => trend_words(histogram),
+    }
+}
+
+fn trend_words(histogram: &Histogram) -> String {
+    let words = |statistic: Statistic| {
+        let name = match statistic.name().strip_prefix('p') {
+            Some(percent) => format!("p({percent})"),
+            None => statistic.name().to_owned(),
+        };
+        let value = histogram.statistic_ns(statistic).map_or("–".to_owned(), figures::time_ns);
+        left(&format!("{name}={}", value.replace(' ', "")), name.len() + 8)
+    };
+    Statistic::ALL.map(words).join(" ").trim_end().to_owned()
+}
+
+/// `http_reqs............`: a name, followed by dots up to a width.
+pub(crate) fn dotted(name: &str, width: usize) -> String {
+    format!("{name}{}", ".".repeat(width.saturating_sub(name.chars().count())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, Dice};
+    use serde_json::Value;
+
+    fn sample() -> Measurement {
+        let mut measurement = fixture::measurement(&mut Dice::new(3), &fixture::SOFTWARE, 5.0, 2000);
+        let counts =
+            |passed, failed| BTreeMap::from([("passed".to_owned(), passed), ("failed".to_owned(), failed)]);
+        measurement.observed.insert("status == 200".to_owned(), counts(6520, 0));
+        measurement.observed.insert("duration < 200 ms".to_owned(), counts(6519, 1));
+        measurement.errors.insert("tls alert: handshake_failure".to_owned(), 2);
+        measurement
+            .warnings
+            .push("3 of 6,520 handshakes used the group secp256r1, which was not asked for".to_owned());
+        measurement
+    }
+
+    #[test]
+    fn a_measurement_reads_like_a_summary_of_k6() {
+        let style = TextStyle { colour: false, width: 160 };
+        insta::assert_snapshot!(measurement_text(&sample(), &fixture::metrics(), &style), @r"
+        ✗ duration < 200 ms..........: 99.98%    ✓ 6,519  ✗ 1
+        ✓ status == 200..............: 100%      ✓ 6,520  ✗ 0
+
+          http_reqs..................: 6,436     1.29k/s
+          http_req_duration..........: avg=8.05ms  min=1.41ms  med=7.30ms  max=35.9ms  p(90)=12.9ms  p(95)=15.1ms  p(99)=19.9ms  p(99.9)=27.6ms
+          http_req_blocked...........: avg=12.6ms  min=2.30ms  med=11.2ms  max=52.8ms  p(90)=20.8ms  p(95)=24.8ms  p(99)=32.7ms  p(99.9)=40.2ms
+          http_req_connecting........: avg=297µs   min=56.9µs  med=269µs   max=1.29ms  p(90)=465µs   p(95)=564µs   p(99)=748µs   p(99.9)=1.12ms
+          http_req_tls_handshaking...: avg=12.2ms  min=2.93ms  med=10.9ms  max=57.2ms  p(90)=19.5ms  p(95)=22.9ms  p(99)=31.3ms  p(99.9)=44.6ms
+          http_req_sending...........: avg=22.6µs  min=4.40µs  med=20.7µs  max=112µs   p(90)=35.7µs  p(95)=42.1µs  p(99)=55.6µs  p(99.9)=78.8µs
+          http_req_waiting...........: avg=7.59ms  min=1.25ms  med=6.90ms  max=31.3ms  p(90)=12.2ms  p(95)=14.2ms  p(99)=19.7ms  p(99.9)=27.4ms
+          http_req_receiving.........: avg=55.2µs  min=8.33µs  med=50.6µs  max=205µs   p(90)=88.5µs  p(95)=103µs   p(99)=141µs   p(99.9)=172µs
+        ✓ http_req_failed............: 0%        0 of 6,436
+        ✓ checks.....................: 100%      ✓ 12,872  ✗ 0
+          data_sent..................: 759 kB    152 kB/s
+          data_received..............: 5.44 MB   1.09 MB/s
+          handshakes_full............: 6,436
+          handshakes_resumed.........: 0
+          cpu_system.................: 632 µs
+          cpu_load...................: 86.9 µs
+
+          http_version...............: HTTP/1.1 100% (6,436)
+          tls_cipher.................: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 100% (6,436)
+          tls_group..................: x25519 99.95% (6,433), secp256r1 0.05% (3)
+          tls_version................: TLSv1.2 100% (6,436)
+
+        ✗ tls alert: handshake_failure: 2
+
+        ✓ load.......................: 1 thread, the busiest 41.5% of the time on a CPU
+          load's CPU time............: 86.9 µs per unit of work (user 60.2 µs, system 26.7 µs), 6,436 units in 5.00 s
+
+        ! 3 of 6,520 handshakes used the group secp256r1, which was not asked for
+        ");
+    }
+
+    #[test]
+    fn a_load_at_its_limit_says_so_and_an_empty_measurement_is_fine() {
+        let style = TextStyle { colour: false, width: 80 };
+        let mut measurement = Measurement {
+            health: LoadHealth { busiest_thread: 0.97, threads: 2, ..LoadHealth::default() },
+            ..Measurement::default()
+        };
+        measurement.health.late_share = 0.02;
+        measurement.health.lag_ns_max = 3_200_000;
+        measurement.readings.insert("http_req_duration".to_owned(), Reading::Trend(Histogram::new()));
+        measurement.readings.insert("checks".to_owned(), Reading::Share { yes: 0, no: 0 });
+        insta::assert_snapshot!(measurement_text(&measurement, &fixture::metrics(), &style), @r"
+          http_req_duration..........: avg=–       min=–       med=–       max=–
+                                       p(90)=–       p(95)=–       p(99)=–       p(99.9)=–
+        ✓ checks.....................: –         ✓ 0  ✗ 0
+
+        ✗ load.......................: 2 threads, the busiest 97.0% of the time on a CPU: the load was the limit, not the system
+          late sends.................: 2.00%, at most 3.20 ms behind the schedule
+        ");
+    }
+
+    #[test]
+    fn the_object_has_the_documented_shape() {
+        let found: Value = serde_json::from_str(&measurement_json(&sample(), &fixture::metrics())).unwrap();
+        assert_eq!(found["format"], "plumbline.measurement/1");
+        assert!(found["observed"]["tls_version"]["TLSv1.2"].is_u64());
+        assert!(
+            found["observed"]["handshakes_full"].is_u64() && found["observed"]["handshakes_resumed"] == 0
+        );
+        let reqs = &found["metrics"]["http_reqs"];
+        assert!(reqs["value"].is_f64() && reqs["count"].is_u64() && reqs["unit"] == "1/s");
+        assert_eq!(reqs["windows"].as_array().unwrap().len(), 5);
+        let duration = &found["metrics"]["http_req_duration"];
+        for statistic in Statistic::ALL {
+            assert!(duration[statistic.name()].is_f64(), "{}", statistic.name());
+        }
+        let bins = duration["bins_ns"].as_array().unwrap();
+        let count: u64 = bins.iter().map(|bin| bin[1].as_u64().unwrap()).sum();
+        assert_eq!(Some(count), duration["count"].as_u64());
+        assert_eq!(found["errors"]["tls alert: handshake_failure"], 2);
+    }
+
+    #[test]
+    fn the_schema_names_every_field() {
+        let schema: Value = serde_json::from_str(&measurement_json_schema()).unwrap();
+        let found: Value = serde_json::from_str(&measurement_json(&sample(), &fixture::metrics())).unwrap();
+        let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<String>>();
+        assert_eq!(names(&schema["properties"]), names(&found));
+    }
+}

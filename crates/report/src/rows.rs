@@ -1,0 +1,122 @@
+//! Which metrics get a row: claims name some, and of the rest only those that explain something.
+//!
+//! A data path declares its metrics and knows nothing of reports, so the choice is made from kinds and sizes: every rate,
+//! count, share and gauge that was read, and of the many trends those that are long enough to matter.
+
+use std::collections::BTreeSet;
+
+use plumb_model::{Better, Kind, MetricInfo, Operand, Plan, Run, Slot, SlotResult, Statistic, Term};
+use plumb_stats::median;
+
+use crate::figures;
+
+/// A trend whose 95th percentile is below this share of the longest one's explains nothing.
+const TREND_SHARE_MIN: f64 = 0.1;
+
+/// A metric, and for a trend which statistic of it: what one row of a table shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row<'a> {
+    pub metric: &'a MetricInfo,
+    pub statistic: Option<Statistic>,
+}
+
+impl Row<'_> {
+    /// The name that claims and comparisons use: `http_req_duration.p95`.
+    pub fn key(&self) -> String {
+        match self.statistic {
+            Some(statistic) => format!("{}.{}", self.metric.name, statistic.name()),
+            None => self.metric.name.clone(),
+        }
+    }
+
+    /// The name in a table of medians, where shares stand for all slots together.
+    pub fn label(&self) -> String {
+        if self.metric.kind == Kind::Share { format!("{}, all slots", self.key()) } else { self.key() }
+    }
+
+    /// The value in one slot, in the metric's unit.
+    pub fn value(&self, slot: &Slot) -> Option<f64> {
+        let reading = slot.result()?.measurement.readings.get(&self.metric.name)?;
+        reading.number(self.statistic, self.metric.unit).filter(|value| value.is_finite())
+    }
+
+    /// A value of this row with its unit.
+    pub fn show(&self, value: f64) -> String {
+        figures::value(value, self.metric.unit)
+    }
+
+    /// Which direction is an improvement, in words.
+    pub fn direction(&self) -> &'static str {
+        match self.metric.better {
+            Better::Higher => "higher is better",
+            Better::Lower => "lower is better",
+            Better::Neither => "describes, neither is better",
+        }
+    }
+}
+
+/// The rows of a run's tables, in the plan's order.
+pub fn rows(run: &Run) -> Vec<Row<'_>> {
+    let plan = &run.header.plan;
+    let trends = trends_that_matter(run);
+    let mut rows = Vec::new();
+    for metric in plan.metrics.iter().filter(|metric| has_readings(run, metric)) {
+        if metric.kind != Kind::Trend {
+            rows.push(Row { metric, statistic: None });
+        } else if trends.contains(&metric.name.as_str()) {
+            let statistics = statistics(plan, &metric.name);
+            rows.extend(statistics.into_iter().map(|statistic| Row { metric, statistic: Some(statistic) }));
+        }
+    }
+    rows
+}
+
+/// Both sides of all claims.
+pub fn terms(plan: &Plan) -> impl Iterator<Item = &Term> {
+    plan.claims.iter().flat_map(|claim| {
+        let right = match &claim.right {
+            Operand::Term { term, .. } => Some(term),
+            Operand::Value(_) | Operand::Cap { .. } => None,
+        };
+        std::iter::once(&claim.left).chain(right)
+    })
+}
+
+fn has_readings(run: &Run, metric: &MetricInfo) -> bool {
+    let holds = |result: &SlotResult| result.measurement.readings.contains_key(&metric.name);
+    run.slots.iter().filter_map(Slot::result).any(holds)
+}
+
+/// The trends that are long enough to matter, or that a claim names; the first of the plan always.
+fn trends_that_matter(run: &Run) -> Vec<&str> {
+    let plan = &run.header.plan;
+    let is_trend = |metric: &&MetricInfo| metric.kind == Kind::Trend && has_readings(run, metric);
+    let trends: Vec<&MetricInfo> = plan.metrics.iter().filter(is_trend).collect();
+    let samples = first_slots(run);
+    let size = |metric: &MetricInfo| {
+        let row = Row { metric, statistic: Some(Statistic::P95) };
+        let values: Vec<f64> = samples.iter().filter_map(|slot| row.value(slot)).collect();
+        median(&values).unwrap_or(0.0) / metric.unit.per_base()
+    };
+    let sizes: Vec<f64> = trends.iter().map(|metric| size(metric)).collect();
+    let longest = sizes.iter().copied().fold(0.0, f64::max);
+    let claimed = |metric: &MetricInfo| terms(plan).any(|term| term.metric == metric.name);
+    let matters = |at: usize| at == 0 || sizes[at] >= TREND_SHARE_MIN * longest || claimed(trends[at]);
+    (0..trends.len()).filter(|at| matters(*at)).map(|at| trends[at].name.as_str()).collect()
+}
+
+/// One slot with a result of each variant in each cell: enough to see how long a trend is.
+fn first_slots(run: &Run) -> Vec<&Slot> {
+    let mut seen = BTreeSet::new();
+    let with_result = run.slots.iter().filter(|slot| slot.result().is_some());
+    with_result.filter(|slot| seen.insert((slot.cell, slot.variant.as_str()))).collect()
+}
+
+/// The median, p95 and p99, and what claims name.
+fn statistics(plan: &Plan, metric: &str) -> Vec<Statistic> {
+    let usual = [Statistic::Med, Statistic::P95, Statistic::P99];
+    let of_metric = terms(plan).filter(|term| term.metric == metric);
+    let claimed: Vec<Statistic> = of_metric.filter_map(|term| term.statistic).collect();
+    let wanted = |statistic: &Statistic| usual.contains(statistic) || claimed.contains(statistic);
+    Statistic::ALL.into_iter().filter(wanted).collect()
+}

@@ -1,0 +1,349 @@
+//! The sentence on top: what changed, by how much, and whether it can be trusted.
+//!
+//! A reader who stops after it must not be misled, so it speaks of measured variants only, gives each change with its
+//! interval, and names every reason for doubt that the run recorded.
+
+use plumb_model::metric::CPU_SYSTEM;
+use plumb_model::{ClaimVerdict, Comparison, Ending, SlotOutcome, Statistic, VariantState, Verdict};
+
+use crate::figures;
+use crate::rows::Row;
+use crate::view::{Change, View};
+
+/// More variants than this are a table and not a sentence.
+const VARIANTS_MAX: usize = 3;
+
+/// A piece of the sentence on top.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Text(String),
+    /// The name of the variant with that index in the plan.
+    Variant(usize),
+}
+
+/// How far a reader may rely on the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Nothing speaks against it.
+    Sound,
+    /// Something is to be looked at.
+    Caution,
+    /// A number that the run is about must not be used.
+    Unsound,
+    /// There is no number.
+    Empty,
+}
+
+impl Trust {
+    /// The words before the reasons.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Sound => "Trusted",
+            Self::Caution => "With caution",
+            Self::Unsound => "Not all of it can be trusted",
+            Self::Empty => "No result",
+        }
+    }
+}
+
+/// The sentence on top: what changed, and whether to believe it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// Without a full stop.
+    pub pieces: Vec<Piece>,
+    pub trust: Trust,
+    /// Why, in one sentence without a full stop.
+    pub trust_reasons: String,
+}
+
+impl Headline {
+    pub fn of(view: &View<'_>) -> Self {
+        let (trust, trust_reasons) = trust(view);
+        Self { pieces: pieces(view), trust, trust_reasons }
+    }
+
+    /// What changed, as one sentence without a full stop.
+    pub fn sentence(&self, view: &View<'_>) -> String {
+        let texts = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text.as_str(),
+            Piece::Variant(variant) => view.name(*variant),
+        });
+        texts.collect()
+    }
+}
+
+fn pieces(view: &View<'_>) -> Vec<Piece> {
+    let text = |text: &str| Piece::Text(text.to_owned());
+    let found = findings(view);
+    let baseline = Piece::Variant(view.plan().baseline);
+    let Some(row) = view.main_row().filter(|_| !found.is_empty()) else {
+        return vec![text("No effect can be stated")];
+    };
+    let is_open =
+        |(_, comparisons): &(usize, Vec<&Comparison>)| comparisons.iter().all(|found| found.high.is_none());
+    let nothing_decided = found.iter().all(is_open);
+    let mut pieces = if nothing_decided {
+        vec![text(&format!("No effect on {} is decided yet: against ", row.key())), baseline, text(", ")]
+    } else {
+        vec![text("Against "), baseline, text(", ")]
+    };
+    let alone = found.len() == 1;
+    for (at, (variant, comparisons)) in found.iter().take(VARIANTS_MAX).enumerate() {
+        let phrase = match comparisons.as_slice() {
+            [only] if nothing_decided => so_far(only),
+            [only] if alone => phrases(view, *variant, only, row),
+            [only] => phrase(only, row),
+            several => range(several, row),
+        };
+        pieces.push(text(if at > 0 { "; " } else { "" }));
+        pieces.push(Piece::Variant(*variant));
+        pieces.push(Piece::Text(format!(" {phrase}")));
+    }
+    let further = found.len().saturating_sub(VARIANTS_MAX);
+    if further > 0 {
+        pieces.push(Piece::Text(format!("; {} below", figures::plural(further, "more variant"))));
+    }
+    pieces
+}
+
+/// The main metric's comparisons in all cells of every variant that may be used. Variants that claims speak of come first:
+/// they are what the experiment was made for.
+fn findings<'a>(view: &View<'a>) -> Vec<(usize, Vec<&'a Comparison>)> {
+    let Some(row) = view.main_row() else { return Vec::new() };
+    let claimed = |variant: &usize| {
+        view.plan().claims.iter().any(|claim| claim.variants().contains(&view.name(*variant)))
+    };
+    let (first, rest): (Vec<usize>, Vec<usize>) =
+        view.others().filter(|variant| !view.variants()[*variant].control).partition(claimed);
+    let usable = |cell: usize, variant: usize| {
+        view.is_measured(cell, variant) && view.is_measured(cell, view.plan().baseline)
+    };
+    let comparisons = |variant: usize| -> Vec<&'a Comparison> {
+        let cells = (0..view.plan().cells.len()).filter(|cell| usable(*cell, variant));
+        cells.filter_map(|cell| view.comparison(cell, variant, row)).collect()
+    };
+    let all = first.into_iter().chain(rest).map(|variant| (variant, comparisons(variant)));
+    all.filter(|(_, comparisons)| !comparisons.is_empty()).collect()
+}
+
+/// `has ×1.41 after 1 block`.
+fn so_far(comparison: &Comparison) -> String {
+    let blocks = figures::plural(comparison.blocks as usize, "block");
+    format!("has {} after {blocks}", figures::ratio(comparison.ratio, comparison.low, None))
+}
+
+/// What the only variant does to the main metric, to the tail of the latency, and to the system's CPU time: gain and cost.
+fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> String {
+    let mut parts = vec![phrase(main, row)];
+    let tail = view.main_trend().map(|metric| Row { metric, statistic: Some(Statistic::P95) });
+    let cpu = view.plan().metric(CPU_SYSTEM.name).map(|metric| Row { metric, statistic: None });
+    for other in [tail, cpu].into_iter().flatten().filter(|other| *other != row) {
+        parts.extend(view.comparison(main.cell, variant, other).map(|found| phrase(found, other)));
+    }
+    match parts.pop() {
+        Some(last) if !parts.is_empty() => format!("{} and {last}", parts.join(", ")),
+        Some(only) => only,
+        None => String::new(),
+    }
+}
+
+/// One comparison as the rest of a sentence that begins with the variant's name.
+fn phrase(comparison: &Comparison, row: Row<'_>) -> String {
+    let (key, ratio, low) = (row.key(), comparison.ratio, comparison.low);
+    let Some(high) = comparison.high else {
+        return format!("{} on {key}, not yet decided", so_far(comparison));
+    };
+    if Change::of(comparison, row.metric.better) == Change::Unclear {
+        return format!("shows no clear change of {key} ({})", figures::effect(ratio, low, Some(high)));
+    }
+    if ratio >= 2.0 {
+        let text = figures::effect(ratio, low, Some(high));
+        return format!("multiplies {key} by {}", text.trim_start_matches('×'));
+    }
+    let width = 100.0 * (high - low);
+    let decimals = usize::from(width < 10.0) + usize::from(width < 1.0);
+    let percent = |share: f64| format!("{:.decimals$}%", 100.0 * share);
+    if ratio < 0.5 {
+        return format!("cuts {key} to {} [{}, {}]", percent(ratio), percent(low), percent(high));
+    }
+    let (verb, size, from, to) = if ratio >= 1.0 {
+        ("raises", ratio - 1.0, low - 1.0, high - 1.0)
+    } else {
+        ("lowers", 1.0 - ratio, 1.0 - high, 1.0 - low)
+    };
+    format!("{verb} {key} by {} [{}, {}]", percent(size), percent(from), percent(to))
+}
+
+/// The comparisons of several cells as the rest of a sentence.
+fn range(comparisons: &[&Comparison], row: Row<'_>) -> String {
+    let ratios = comparisons.iter().map(|comparison| comparison.ratio);
+    let (low, high) = (ratios.clone().fold(f64::INFINITY, f64::min), ratios.fold(0.0, f64::max));
+    let count = |change: Change| {
+        comparisons.iter().filter(|comparison| Change::of(comparison, row.metric.better) == change).count()
+    };
+    let parts: Vec<String> =
+        [Change::Better, Change::Worse, Change::Different, Change::Unclear, Change::Open]
+            .into_iter()
+            .filter(|change| count(*change) > 0)
+            .map(|change| format!("{} in {}", change.word(), count(change)))
+            .collect();
+    format!(
+        "has {} to {} the {} over {} ({})",
+        figures::ratio(low, low, Some(high)),
+        figures::ratio(high, low, Some(high)),
+        row.key(),
+        figures::plural(comparisons.len(), "cell"),
+        parts.join(", ")
+    )
+}
+
+fn trust(view: &View<'_>) -> (Trust, String) {
+    let run = view.run;
+    if run.slots.iter().all(|slot| slot.result().is_none()) {
+        let what = if run.slots.is_empty() { "nothing was measured" } else { "every slot failed" };
+        return (Trust::Empty, what.to_owned());
+    }
+    let (mut grave, mut slight) = (Vec::new(), Vec::new());
+    let void = void_names(view);
+    if !void.is_empty() {
+        grave.push(format!("no proof or no data for {}", void.join(", ")));
+    }
+    let void_claims = view.judgement.claims.iter().filter(|claim| claim.verdict == Verdict::Void).count();
+    if void_claims > 0 {
+        grave.push(format!("{} void", figures::plural(void_claims, "claim")));
+    }
+    match run.ending {
+        Some(Ending::Complete) => {}
+        Some(Ending::Interrupted) => slight.push("the run was interrupted".to_owned()),
+        Some(Ending::Failed) => grave.push("the harness failed".to_owned()),
+        None => slight.push("the run has not ended".to_owned()),
+    }
+    let load_bound: u32 = view.judgement.variants.iter().map(|summary| summary.load_bound).sum();
+    if load_bound > 0 {
+        slight.push(format!("the load was the limit in {}", figures::plural(load_bound as usize, "slot")));
+    }
+    let failed = run.slots.iter().filter(|slot| matches!(slot.outcome, SlotOutcome::Failed { .. })).count();
+    if failed > 0 {
+        slight.push(format!("{} failed", figures::plural(failed, "slot")));
+    }
+    let main = view.main_row().map(|row| row.key());
+    let is_open = |found: &Comparison| found.high.is_none() && Some(&found.metric) == main.as_ref();
+    if view.judgement.comparisons.iter().any(is_open) {
+        slight.push("too few blocks for an interval".to_owned());
+    }
+    let warnings = view.judgement.warnings.len();
+    if warnings > 0 {
+        slight.push(figures::plural(warnings, "warning"));
+    }
+    let level = match (grave.is_empty(), slight.is_empty()) {
+        (false, _) => Trust::Unsound,
+        (true, false) => Trust::Caution,
+        (true, true) => Trust::Sound,
+    };
+    grave.append(&mut slight);
+    if grave.is_empty() {
+        let slots = figures::plural(run.slots.len(), "slot");
+        grave.push(format!("evidence held in all {slots}, none failed, the load was never the limit"));
+    }
+    (level, grave.join("; "))
+}
+
+fn void_names<'a>(view: &View<'a>) -> Vec<&'a str> {
+    let is_void = |variant: &usize| {
+        (0..view.plan().cells.len())
+            .any(|cell| matches!(view.state(cell, *variant), VariantState::Void { .. }))
+    };
+    (0..view.variants().len()).filter(is_void).map(|variant| view.name(variant)).collect()
+}
+
+/// How many claims of a run have a verdict.
+pub fn verdict_count(view: &View<'_>, verdict: Verdict) -> usize {
+    view.judgement.claims.iter().filter(|claim| claim.verdict == verdict).count()
+}
+
+/// The sign of a verdict.
+pub fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "✔",
+        Verdict::Refuted => "✘",
+        Verdict::Undecided => "?",
+        Verdict::Void => "∅",
+    }
+}
+
+/// A verdict with what is still needed: `undecided (about 9 more blocks)`.
+pub fn verdict_words(claim: &ClaimVerdict) -> String {
+    match (claim.verdict, claim.blocks_needed) {
+        (Verdict::Undecided, Some(blocks)) => {
+            format!("undecided (about {})", figures::plural(blocks as usize, "more block"))
+        }
+        (verdict, _) => verdict.word().to_owned(),
+    }
+}
+
+/// `6 blocks`, or for several cells how many each has.
+pub fn blocks_words(view: &View<'_>) -> String {
+    let counts: Vec<usize> = (0..view.plan().cells.len()).map(|cell| view.blocks(cell)).collect();
+    let (low, high) = (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
+    match counts.len() {
+        0 | 1 => figures::plural(high, "block"),
+        cells if low == high => format!("{cells} cells of {}", figures::plural(high, "block")),
+        cells => format!("{cells} cells of {low} to {}", figures::plural(high, "block")),
+    }
+}
+
+/// `60 slots`, and how many of them failed.
+pub fn slots_words(view: &View<'_>) -> String {
+    let failed = view.run.slots.iter().filter(|slot| slot.result().is_none()).count();
+    let all = figures::plural(view.run.slots.len(), "slot");
+    if failed == 0 { all } else { format!("{all} ({failed} failed)") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, Scenario};
+    use plumb_model::{Judgement, Run};
+
+    fn headline((run, judgement): (Run, Judgement)) -> String {
+        let view = View::new(&run, &judgement);
+        let headline = Headline::of(&view);
+        format!("{}.\n{}: {}.", headline.sentence(&view), headline.trust.words(), headline.trust_reasons)
+    }
+
+    #[test]
+    fn the_headline_says_what_changed_and_whether_to_trust_it() {
+        insta::assert_snapshot!(headline(Scenario::tls_offload().run()), @r"
+        Against software, threads raises http_reqs by 41% [34%, 49%]; haproxy shows no clear change of http_reqs (×0.99 [0.94, 1.05]); plain multiplies http_reqs by 7.18 [6.84, 7.54].
+        Not all of it can be trusted: no proof or no data for engine; 1 claim void.
+        ");
+        insta::assert_snapshot!(headline(fixture::one_block()), @r"
+        No effect on http_reqs is decided yet: against software, threads has ×1.46 after 1 block; haproxy has ×1.02 after 1 block; plain has ×7.22 after 1 block.
+        Not all of it can be trusted: no proof or no data for engine; 1 claim void; too few blocks for an interval.
+        ");
+        insta::assert_snapshot!(headline(fixture::interrupted_at_once()), @r"
+        No effect can be stated.
+        No result: nothing was measured.
+        ");
+        insta::assert_snapshot!(headline(fixture::troubled()), @r"
+        Against software, threads raises http_reqs by 41% [34%, 49%]; plain multiplies http_reqs by 7.18 [6.84, 7.54].
+        Not all of it can be trusted: no proof or no data for haproxy, engine; 4 claims void; the load was the limit in 12 slots; 12 slots failed; 1 warning.
+        ");
+        insta::assert_snapshot!(headline(fixture::crowded(3)), @r"
+        Against software, threads-8 has ×1.474 to ×1.544 the http_reqs over 8 cells (better in 8); rsa-4096 has ×2.261 to ×2.326 the http_reqs over 8 cells (better in 8); threads-1 has ×1.111 to ×1.162 the http_reqs over 8 cells (better in 3, no clear change in 5); 7 more variants below.
+        Trusted: evidence held in all 576 slots, none failed, the load was never the limit.
+        ");
+    }
+
+    #[test]
+    fn a_run_without_flaws_is_trusted() {
+        let mut scenario = Scenario::tls_offload();
+        scenario.behaviours.truncate(2);
+        scenario.claims.truncate(2);
+        scenario.skipped.clear();
+        insta::assert_snapshot!(headline(scenario.run()), @r"
+        Against software, threads raises http_reqs by 41% [35%, 46%], cuts http_req_duration.p95 to 49.9% [46.0%, 54.3%] and raises cpu_system by 7.8% [3.9%, 11.9%].
+        Trusted: evidence held in all 24 slots, none failed, the load was never the limit.
+        ");
+    }
+}

@@ -1,0 +1,561 @@
+//! The report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
+//! reader's eye is when the prompt comes back.
+
+use plumb_model::{ClaimVerdict, Comparison, Judgement, Run, VariantState, Verdict};
+
+use crate::costs::{Costs, SideCost};
+use crate::figures;
+use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
+use crate::rows::Row;
+use crate::scale::Scale;
+use crate::summary::{Headline, Trust, blocks_words, mark, slots_words, verdict_words};
+use crate::view::{Change, View};
+
+/// How a text may look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextStyle {
+    /// Whether the terminal shows ANSI colours.
+    pub colour: bool,
+    /// Columns of the terminal; at least 60 are used and at most 120.
+    pub width: usize,
+}
+
+impl Default for TextStyle {
+    fn default() -> Self {
+        Self { colour: false, width: 100 }
+    }
+}
+
+/// The longest name of a variant that is printed in full.
+const NAME_MAX: usize = 18;
+
+/// With more cells than this, effects are shown for the main metric and for what claims name.
+const CELLS_IN_FULL: usize = 2;
+
+/// The report of a run for a terminal, with a line feed at its end.
+#[must_use]
+pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
+    let view = View::new(run, judgement);
+    let mut page = Page {
+        view: &view,
+        paint: Paint { colour: style.colour },
+        width: style.width.clamp(60, 120),
+        lines: Vec::new(),
+    };
+    page.header();
+    for cell in 0..view.plan().cells.len() {
+        page.cell_title(cell);
+        page.medians(cell);
+        page.effects(cell);
+        page.costs(cell);
+    }
+    page.states();
+    page.evidence();
+    page.errors();
+    page.warnings();
+    page.claims();
+    page.headline();
+    page.lines.join("\n") + "\n"
+}
+
+struct Page<'a> {
+    view: &'a View<'a>,
+    paint: Paint,
+    width: usize,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn title(&mut self, text: &str) {
+        let text = self.paint.on(Tone::Title, text);
+        self.lines.extend([String::new(), text]);
+    }
+
+    /// A text over several lines, the first after `first`, the others indented as deep.
+    fn wrapped(&mut self, first: &str, tone: Option<Tone>, text: &str) {
+        let indent = first.chars().count();
+        for (at, line) in wrap(text, self.width - indent).into_iter().enumerate() {
+            let lead = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
+            let lead = tone.map_or(lead.clone(), |tone| self.paint.on(tone, &lead));
+            self.lines.push(lead + &line);
+        }
+    }
+
+    fn name(&self, variant: usize) -> String {
+        shorten(&clean(self.view.name(variant)), NAME_MAX)
+    }
+
+    fn header(&mut self) {
+        let (view, run) = (self.view, self.view.run);
+        for line in wrap(&view.plan().title, self.width) {
+            let line = self.paint.on(Tone::Title, &line);
+            self.lines.push(line);
+        }
+        let mut parts = vec![view.plan().name.clone(), blocks_words(view), slots_words(view)];
+        parts.extend(run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
+        parts.push(format!("seed {}", view.plan().seed));
+        let facts = run.header.host.iter().take(4).map(|(name, value)| format!("{name} {value}"));
+        parts.push(facts.collect::<Vec<String>>().join(", "));
+        parts.retain(|part| !part.is_empty());
+        self.wrapped("", None, &parts.join(" · "));
+    }
+
+    fn cell_title(&mut self, cell: usize) {
+        let label = self.view.plan().cells[cell].label();
+        if !label.is_empty() {
+            self.title(&clean(&format!("{label}  ({})", figures::plural(self.view.blocks(cell), "block"))));
+        }
+    }
+
+    /// A table of medians, a column per variant, in as many parts as the width demands.
+    fn medians(&mut self, cell: usize) {
+        let rows = self.view.rows();
+        let variants: Vec<usize> = (0..self.view.variants().len())
+            .filter(|variant| self.view.results(cell, *variant).next().is_some())
+            .collect();
+        if rows.is_empty() || variants.is_empty() {
+            return;
+        }
+        let keys: Vec<String> = rows.iter().map(Row::label).collect();
+        let label_width = widest(keys.iter().map(String::as_str)).max("median over slots".len());
+        let columns: Vec<Vec<String>> =
+            variants.iter().map(|variant| self.column(cell, *variant, rows)).collect();
+        let widths: Vec<usize> =
+            columns.iter().map(|column| widest(column.iter().map(String::as_str))).collect();
+        let mut first = 0;
+        while first < columns.len() {
+            let mut used = label_width + 2;
+            let mut end = first;
+            while end < columns.len() && (end == first || used + widths[end] + 2 <= self.width) {
+                used += widths[end] + 2;
+                end += 1;
+            }
+            self.table(&keys, label_width, &columns[first..end], &widths[first..end]);
+            first = end;
+        }
+    }
+
+    /// Name, state, and the median of each row.
+    fn column(&self, cell: usize, variant: usize, rows: &[Row<'_>]) -> Vec<String> {
+        let view = self.view;
+        let state = match view.state(cell, variant) {
+            VariantState::Void { .. } => "void".to_owned(),
+            _ if variant == view.plan().baseline => "baseline".to_owned(),
+            _ if view.variants()[variant].control => "control".to_owned(),
+            _ => match view.summary(cell, variant).filter(|summary| summary.load_bound > 0) {
+                Some(summary) => format!("load-bound {}/{}", summary.load_bound, summary.slots),
+                None => String::new(),
+            },
+        };
+        let cells = rows
+            .iter()
+            .map(|row| view.typical(cell, variant, *row).map_or("–".to_owned(), |value| row.show(value)));
+        [self.name(variant), state].into_iter().chain(cells).collect()
+    }
+
+    fn table(&mut self, keys: &[String], label_width: usize, columns: &[Vec<String>], widths: &[usize]) {
+        self.lines.push(String::new());
+        let labels = ["median over slots", ""].into_iter().chain(keys.iter().map(String::as_str));
+        for (at, label) in labels.enumerate() {
+            let cells: String = columns
+                .iter()
+                .zip(widths)
+                .map(|(column, width)| format!("  {}", right(&column[at], *width)))
+                .collect();
+            if at == 1 && cells.trim().is_empty() {
+                continue;
+            }
+            let line = format!("{}  {}", left(label, label_width), cells.trim_end()).trim_end().to_owned();
+            let tone = [Tone::Title, Tone::Quiet].get(at).copied();
+            let line = tone.map_or(line.clone(), |tone| self.paint.on(tone, &line));
+            self.lines.push(line);
+        }
+    }
+
+    fn effects(&mut self, cell: usize) {
+        let mut rows = self.view.main_effect_rows();
+        if self.view.plan().cells.len() > CELLS_IN_FULL {
+            let main = self.view.main_row();
+            rows.retain(|row| Some(*row) == main || self.view.is_claimed(*row));
+        }
+        let of_cell = |row: &Row<'_>| -> Vec<(usize, &Comparison)> {
+            let others = self.view.others();
+            others.filter_map(|variant| Some((variant, self.view.comparison(cell, variant, *row)?))).collect()
+        };
+        let found: Vec<(Row<'_>, Vec<(usize, &Comparison)>)> =
+            rows.iter().map(|row| (*row, of_cell(row))).filter(|(_, found)| !found.is_empty()).collect();
+        if found.is_empty() {
+            return;
+        }
+        let scale = Scale::of_ratios(
+            found.iter().flat_map(|(_, found)| found.iter().map(|(_, comparison)| *comparison)),
+        );
+        self.title(&format!(
+            "effect against {}, 95% anytime-valid interval",
+            clean(self.view.plan().baseline_name())
+        ));
+        for (row, comparisons) in found {
+            let heading = self.paint.on(Tone::Quiet, &format!("({})", row.direction()));
+            self.lines.push(format!("{} {heading}", row.key()));
+            for (variant, comparison) in comparisons {
+                let line = self.effect_line(cell, variant, row, comparison, &scale);
+                self.lines.push(line);
+            }
+        }
+        self.axis(&scale);
+    }
+
+    const EFFECT_LEAD: usize = 2 + NAME_MAX + 1 + 26 + 16;
+
+    fn effect_line(
+        &self,
+        cell: usize,
+        variant: usize,
+        row: Row<'_>,
+        found: &Comparison,
+        scale: &Scale,
+    ) -> String {
+        let change = Change::of(found, row.metric.better);
+        let (word, tone) = match change {
+            _ if !self.view.is_measured(cell, variant) => ("void", Tone::Quiet),
+            Change::Better => ("better", Tone::Good),
+            Change::Worse => ("worse", Tone::Bad),
+            other => (other.word(), Tone::Doubt),
+        };
+        let effect = figures::effect(found.ratio, found.low, found.high);
+        let picture = interval_picture(found, scale, self.width.saturating_sub(Self::EFFECT_LEAD));
+        format!(
+            "  {} {}{}{}",
+            left(&self.name(variant), NAME_MAX),
+            left(&effect, 26),
+            self.paint.on(tone, &left(word, 16)),
+            self.paint.on(tone, &picture)
+        )
+    }
+
+    /// What the pictures' ends and their line of no change are.
+    fn axis(&mut self, scale: &Scale) {
+        let width = self.width.saturating_sub(Self::EFFECT_LEAD);
+        if width < 20 {
+            return;
+        }
+        let mut line = vec![' '; width];
+        let labels = [
+            (0, figures::ratio(scale.low, scale.low, None)),
+            (width, figures::ratio(scale.high, scale.high, None)),
+        ];
+        for (at, label) in labels.into_iter().chain([(column(scale, 1.0, width) + 1, "×1".to_owned())]) {
+            let start = at.saturating_sub(label.chars().count()).min(width);
+            let end = (start + label.chars().count()).min(width);
+            if line[start.saturating_sub(1)..end].iter().all(|character| *character == ' ') {
+                label.chars().zip(&mut line[start..end]).for_each(|(from, to)| *to = from);
+            }
+        }
+        let line: String = line.into_iter().collect();
+        let text = format!("{}{}", " ".repeat(Self::EFFECT_LEAD), line.trim_end());
+        let text = self.paint.on(Tone::Quiet, &text);
+        self.lines.push(text);
+    }
+
+    fn costs(&mut self, cell: usize) {
+        let all: Vec<(usize, Costs)> = (0..self.view.variants().len())
+            .filter_map(|variant| Some((variant, Costs::of(self.view, cell, variant)?)))
+            .collect();
+        if all.is_empty() {
+            return;
+        }
+        self.title("CPU time per unit of work");
+        let heading = format!("{}{:>10}{:>10}{:>10}", left("", NAME_MAX + 10), "total", "user", "system");
+        let heading = self.paint.on(Tone::Quiet, &heading);
+        self.lines.push(heading);
+        for (variant, costs) in all {
+            let name = left(&self.name(variant), NAME_MAX + 2);
+            let parts = costs.system.components_us.iter();
+            let parts: Vec<String> = parts
+                .map(|(name, cost)| format!("{} {}", clean(name), figures::time_ns(cost * 1e3)))
+                .collect();
+            let busy = format!("busiest thread {}", figures::share_coarse(costs.busiest_thread));
+            self.cost_line(&name, "system", &costs.system, &parts.join(", "));
+            self.cost_line(&left("", NAME_MAX + 2), "load", &costs.load, &busy);
+        }
+    }
+
+    fn cost_line(&mut self, name: &str, side: &str, cost: &SideCost, remark: &str) {
+        let time = |microseconds: f64| right(&figures::time_ns(microseconds * 1e3), 10);
+        let numbers = format!("{}{}{}", time(cost.total_us()), time(cost.user_us), time(cost.system_us));
+        let lead = format!("{name}{}{numbers}  ", left(side, 8));
+        let room = self.width.saturating_sub(lead.chars().count());
+        let remark = self.paint.on(Tone::Quiet, &shorten(remark, room));
+        self.lines.push(format!("{lead}{remark}").trim_end().to_owned());
+    }
+
+    /// Variants without usable numbers, and why.
+    fn states(&mut self) {
+        let found = self.view.unusable();
+        if found.is_empty() {
+            return;
+        }
+        self.title("not used");
+        for (variant, word, reason, cells) in found {
+            let lead = format!("  {} {} ", left(&self.name(variant), NAME_MAX), left(word, 8));
+            self.wrapped(&lead, None, &format!("{reason}{cells}"));
+        }
+    }
+
+    fn evidence(&mut self) {
+        let found = self.view.evidence();
+        if found.is_empty() {
+            return;
+        }
+        self.title("evidence");
+        for (variant, evidence, cells) in found {
+            let (sign, tone) = if evidence.holds { ("✔", Tone::Good) } else { ("✘", Tone::Bad) };
+            let expected = if evidence.expected == evidence.observed {
+                String::new()
+            } else {
+                format!(" (expected {})", evidence.expected)
+            };
+            let text = format!(
+                "{}: {}: {}{expected}{cells}",
+                self.view.name(variant),
+                evidence.what,
+                evidence.observed
+            );
+            self.wrapped(&format!("  {sign} "), Some(tone), &text);
+        }
+    }
+
+    fn errors(&mut self) {
+        let found = self.view.errors();
+        if found.is_empty() {
+            return;
+        }
+        self.title("errors");
+        for (variant, kind, count) in found {
+            let text = format!("{}: {kind} {}", self.view.name(variant), figures::count(count as f64));
+            self.wrapped("  ! ", Some(Tone::Doubt), &text);
+        }
+    }
+
+    fn warnings(&mut self) {
+        if self.view.judgement.warnings.is_empty() {
+            return;
+        }
+        self.title("warnings");
+        for warning in &self.view.judgement.warnings {
+            self.wrapped("  ! ", Some(Tone::Doubt), warning);
+        }
+    }
+
+    fn claims(&mut self) {
+        let view = self.view;
+        if view.judgement.claims.is_empty() {
+            return;
+        }
+        self.title("claims");
+        for found in &view.judgement.claims {
+            self.claim(found);
+        }
+    }
+
+    fn claim(&mut self, found: &ClaimVerdict) {
+        let tone = match found.verdict {
+            Verdict::Holds => Tone::Good,
+            Verdict::Refuted => Tone::Bad,
+            Verdict::Undecided | Verdict::Void => Tone::Doubt,
+        };
+        let (text, cell) = self.view.claim_words(found);
+        let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };
+        self.wrapped(&format!("  {} ", mark(found.verdict)), Some(tone), &format!("{text}{cell}"));
+        self.wrapped("    ", None, &format!("{}: {}", verdict_words(found), found.reason));
+    }
+
+    fn headline(&mut self) {
+        let headline = Headline::of(self.view);
+        self.lines.push(String::new());
+        let sentence = headline.sentence(self.view);
+        for line in wrap(&format!("{sentence}."), self.width) {
+            let line = self.paint.on(Tone::Title, &line);
+            self.lines.push(line);
+        }
+        let tone = match headline.trust {
+            Trust::Sound => Tone::Good,
+            Trust::Caution => Tone::Doubt,
+            Trust::Unsound | Trust::Empty => Tone::Bad,
+        };
+        let words = format!("{}: {}.", headline.trust.words(), headline.trust_reasons);
+        for line in wrap(&words, self.width) {
+            let line = self.paint.on(tone, &line);
+            self.lines.push(line);
+        }
+    }
+}
+
+fn column(scale: &Scale, ratio: f64, width: usize) -> usize {
+    (scale.place(ratio) * (width.saturating_sub(1)) as f64).round() as usize
+}
+
+/// `┈┈┈┈│┈┈├━●━┤┈┈`: the interval, its middle, and the line of no change; arrows where it goes on beyond the picture.
+fn interval_picture(found: &Comparison, scale: &Scale, width: usize) -> String {
+    if width < 20 {
+        return String::new();
+    }
+    let mut cells = vec!['┈'; width];
+    let high = found.high.unwrap_or(f64::INFINITY);
+    let (from, to) = (column(scale, found.low, width), column(scale, high, width));
+    cells[from..=to].fill('━');
+    cells[column(scale, 1.0, width)] = if (found.low..=high).contains(&1.0) { '┿' } else { '│' };
+    cells[from] = if scale.holds(found.low) { '├' } else { '◀' };
+    cells[to] = if scale.holds(high) { '┤' } else { '▶' };
+    cells[column(scale, found.ratio, width)] = '●';
+    cells.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, Scenario};
+
+    fn plain((run, judgement): &(Run, Judgement), width: usize) -> String {
+        text(run, judgement, &TextStyle { colour: false, width })
+    }
+
+    #[test]
+    fn a_run_reads_from_its_numbers_to_its_verdicts() {
+        insta::assert_snapshot!("run", plain(&Scenario::tls_offload().run(), 100));
+    }
+
+    #[test]
+    fn one_block_decides_nothing_and_says_so() {
+        let mut scenario = Scenario::tls_offload();
+        scenario.behaviours.truncate(2);
+        scenario.claims.truncate(1);
+        scenario.blocks = 1;
+        insta::assert_snapshot!(plain(&scenario.run(), 100), @r"
+        Does offloading TLS handshakes help an ingress?
+        tls-offload · 1 block · 4 slots · took 23 s · seed 42 · cpu AMD EPYC 9R14, cpus 2, memory 8.2 GB,
+        kernel Linux 6.1.0-18-amd64
+
+        median over slots                software    threads
+                                         baseline
+        http_reqs                         1.34k/s    1.90k/s
+        http_req_duration.med             7.22 ms    4.13 ms
+        http_req_duration.p95             15.5 ms    7.45 ms
+        http_req_duration.p99             19.5 ms    9.00 ms
+        http_req_blocked.med              10.9 ms    6.54 ms
+        http_req_blocked.p95              22.7 ms    11.3 ms
+        http_req_blocked.p99              31.5 ms    14.5 ms
+        http_req_tls_handshaking.med      10.5 ms    6.14 ms
+        http_req_tls_handshaking.p95      21.3 ms    11.0 ms
+        http_req_tls_handshaking.p99      29.8 ms    13.9 ms
+        http_req_waiting.med              6.59 ms    3.82 ms
+        http_req_waiting.p95              14.2 ms    6.69 ms
+        http_req_waiting.p99              19.9 ms    8.61 ms
+        http_req_failed, all slots             0%         0%
+        checks, all slots                    100%       100%
+        data_sent                        158 kB/s   224 kB/s
+        data_received                   1.13 MB/s  1.60 MB/s
+        handshakes_full                     6,682      9,497
+        handshakes_resumed                      0          0
+        cpu_system                         609 µs     649 µs
+        cpu_load                          90.2 µs    90.3 µs
+
+        effect against software, 95% anytime-valid interval
+        http_reqs (higher is better)
+          threads            ×1.42 [0, ∞)              not yet decided ◀━━━━━━━━━━━━━━━━━━━━━━━┿━━━━━━━━━●━▶
+        http_req_duration.med (lower is better)
+          threads            ×0.572 [0, ∞)             not yet decided ◀━━━━━━━●━━━━━━━━━━━━━━━┿━━━━━━━━━━━▶
+        http_req_duration.p95 (lower is better)
+          threads            ×0.481 [0, ∞)             not yet decided ◀━━●━━━━━━━━━━━━━━━━━━━━┿━━━━━━━━━━━▶
+        http_req_duration.p99 (lower is better)
+          threads            ×0.462 [0, ∞)             not yet decided ◀━●━━━━━━━━━━━━━━━━━━━━━┿━━━━━━━━━━━▶
+        cpu_system (lower is better)
+          threads            ×1.07 [0, ∞)              not yet decided ◀━━━━━━━━━━━━━━━━━━━━━━━┿━●━━━━━━━━━▶
+                                                                       ×0.437                 ×1       ×1.50
+
+        CPU time per unit of work
+                                         total      user    system
+        software            system      624 µs    437 µs    187 µs  ingress 610 µs, origin 14.0 µs
+                            load       90.2 µs   62.6 µs   27.7 µs  busiest thread 44.0%
+        threads             system      666 µs    466 µs    200 µs  ingress 652 µs, origin 14.0 µs
+                            load       90.4 µs   62.6 µs   27.7 µs  busiest thread 44.1%
+
+        not used
+          qat                skipped  no device /dev/qat_adf_ctl on this host; it needs an Intel QuickAssist
+                                      card
+
+        evidence
+          ✔ software: full handshakes per request: 1.00
+          ✔ threads: private-key operations completed by the pool, per handshake: 1.00 (expected at least
+            0.99)
+          ✔ threads: full handshakes per request: 1.00
+
+        claims
+          ? threads.http_reqs >= 1.2 * software.http_reqs
+            undecided (about 9 more blocks): the ratio is 1.421, the interval reaches across 1.2
+
+        No effect on http_reqs is decided yet: against software, threads has ×1.42 after 1 block.
+        With caution: too few blocks for an interval.
+        ");
+    }
+
+    #[test]
+    fn an_interrupted_run_without_slots_still_reports() {
+        insta::assert_snapshot!(plain(&fixture::interrupted_at_once(), 80), @r"
+        Does offloading TLS handshakes help an ingress?
+        tls-offload · 0 blocks · 0 slots · took 0.200 s · seed 42 · cpu AMD EPYC 9R14,
+        cpus 2, memory 8.2 GB, kernel Linux 6.1.0-18-amd64
+
+        not used
+          software           pending  it has no slot yet
+          threads            pending  it has no slot yet
+          plain              pending  it has no slot yet
+          haproxy            pending  it has no slot yet
+          engine             pending  it has no slot yet
+          qat                skipped  no device /dev/qat_adf_ctl on this host; it needs
+                                      an Intel QuickAssist card
+
+        warnings
+          ! the run was interrupted before its first slot
+
+        claims
+          ∅ threads.http_reqs >= 1.2 * software.http_reqs
+            void: there is no proof that `software` was in effect
+          ∅ threads.http_req_duration.p95 < software.http_req_duration.p95
+            void: there is no proof that `software` was in effect
+          ∅ haproxy.http_reqs >= 1.1 * software.http_reqs
+            void: there is no proof that `software` was in effect
+          ∅ haproxy.http_reqs == software.http_reqs within 1%
+            void: there is no proof that `software` was in effect
+          ∅ engine.http_reqs >= 1.1 * software.http_reqs
+            void: there is no proof that `software` was in effect
+
+        No effect can be stated.
+        No result: nothing was measured.
+        ");
+    }
+
+    #[test]
+    fn lines_keep_the_width_whatever_is_in_them() {
+        for fixture in [fixture::crowded(3), fixture::troubled(), fixture::hostile(), fixture::one_block()] {
+            for width in [80, 100] {
+                let report = plain(&fixture, width);
+                let widest = report.lines().max_by_key(|line| line.chars().count()).unwrap();
+                assert!(widest.chars().count() <= width, "{width}: {widest}");
+                assert!(!report.contains('\u{1b}'));
+            }
+        }
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colour() {
+        let (run, judgement) = Scenario::tls_offload().run();
+        let coloured = text(&run, &judgement, &TextStyle { colour: true, width: 100 });
+        let mut bare = coloured.clone();
+        for code in ["0", "1", "2", "31", "32", "33"] {
+            bare = bare.replace(&format!("\u{1b}[{code}m"), "");
+        }
+        assert_ne!(bare, coloured);
+        assert_eq!(bare, text(&run, &judgement, &TextStyle { colour: false, width: 100 }));
+    }
+}
