@@ -7,10 +7,13 @@
 use super::rust_file::RustFile;
 use super::tokens;
 use super::violation::Violation;
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenTree};
 
 const DOOR: &str = "host";
+/// Libraries whose `process::Command` starts a process.
+const STARTERS: [&str; 2] = ["std", "tokio"];
 const KERNEL_DIRECTORIES: [&str; 2] = ["/proc", "/sys"];
+const OWN_DESCRIPTORS: &str = "/proc/self/fd/";
 
 pub fn check(file: &RustFile) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -23,7 +26,7 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
             return;
         }
         if names_command(tail) {
-            let what = "`process::Command` outside of crates/host; ask host to start it, so that it is accounted for";
+            let what = "`std::process::Command` outside of crates/host; use host's own, so that it is accounted for and ended with us";
             found.push(Violation::new(&file.path, line, what));
         }
         if let Some(path) = kernel_path(&tail[0]) {
@@ -35,23 +38,31 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
     found
 }
 
-/// `process::Command`, as a path or inside `use std::process::{…}`.
+/// `std::process::Command`, as a path or through `use std::{…}`. `host` has a `process::Command` of its own, which is
+/// the one to use.
 fn names_command(tail: &[TokenTree]) -> bool {
-    let [process, colon, colon_again, name, ..] = tail else { return false };
-    tokens::is_ident(process, "process")
-        && tokens::is_punct(colon, ':')
-        && tokens::is_punct(colon_again, ':')
-        && (tokens::is_ident(name, "Command")
-            || tokens::group(name, Delimiter::Brace).is_some_and(|group| mentions_command(&group.stream())))
+    STARTERS.iter().any(|library| tokens::is_ident(&tail[0], library))
+        && path_ends(&tail[1..], &["process", "Command"])
 }
 
-fn mentions_command(tokens: &TokenStream) -> bool {
-    let mut mentioned = false;
-    tokens::each_tail(tokens, &mut |tail| mentioned |= tokens::is_ident(&tail[0], "Command"));
-    mentioned
+/// Whether `tail` goes on with `::` and each of the names in turn, be it inside of braces.
+fn path_ends(tail: &[TokenTree], names: &[&str]) -> bool {
+    let Some((name, later_names)) = names.split_first() else { return true };
+    let [colon, colon_again, next, rest @ ..] = tail else { return false };
+    if !(tokens::is_punct(colon, ':') && tokens::is_punct(colon_again, ':')) {
+        return false;
+    }
+    if let Some(group) = tokens::group(next, Delimiter::Brace) {
+        let members: Vec<TokenTree> = group.stream().into_iter().collect();
+        return (0..members.len())
+            .any(|at| tokens::is_ident(&members[at], name) && path_ends(&members[at + 1..], later_names));
+    }
+    tokens::is_ident(next, name) && path_ends(rest, later_names)
 }
 
 /// The text of a string literal that is a path in one of the kernel's directories.
+///
+/// `/proc/self/fd/…` is a name for what is open already and nothing of the kernel's.
 fn kernel_path(tree: &TokenTree) -> Option<String> {
     let TokenTree::Literal(literal) = tree else { return None };
     let text = match syn::Lit::new(literal.clone()) {
@@ -60,6 +71,9 @@ fn kernel_path(tree: &TokenTree) -> Option<String> {
         syn::Lit::ByteStr(bytes) => String::from_utf8(bytes.value()).ok()?,
         _ => return None,
     };
+    if text.starts_with(OWN_DESCRIPTORS) {
+        return None;
+    }
     let is_kernels = KERNEL_DIRECTORIES.iter().any(|directory| {
         text.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     });
@@ -83,6 +97,19 @@ mod tests {
     }
 
     #[test]
+    fn every_way_to_name_it_counts() {
+        for text in [
+            "use std::{io, process::Command};",
+            "use std::{process::{Child, Command as Run}, io};",
+            "use ::std::process::Command;",
+            "use tokio::process::Command;",
+            "fn a() { b!(std::process::Command::new(\"c\")) }",
+        ] {
+            assert_eq!(lines(&check(&sample("crates/http/src/lib.rs", text))), [1], "{text}");
+        }
+    }
+
+    #[test]
     fn tests_play_the_outside_world() {
         assert_eq!(check(&sample("crates/cli/tests/run.rs", SAMPLE)), []);
         assert_eq!(
@@ -93,7 +120,8 @@ mod tests {
 
     #[test]
     fn other_commands_and_relative_paths_are_fine() {
-        let text = "use clap::Command;\nfn a() {\n    Command::new(\"b\");\n    c(\"proc/stat\", \"/procedure\");\n}\n";
+        let text = "use clap::Command;\nuse plumb_host::process::{Child, Command};\nuse std::{process::ExitCode, io::Command};\n\
+                    const A: &str = \"/proc/self/fd/{}\";\nfn a() {\n    Command::new(\"b\");\n    c(\"proc/stat\", \"/procedure\");\n}\n";
         assert_eq!(check(&sample("crates/cli/src/lib.rs", text)), []);
     }
 }
