@@ -33,22 +33,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plumb-store",
         ],
     ),
-    (
-        "plumb-cli",
-        &[
-            "plumb-model",
-            "plumb-stats",
-            "plumb-judge",
-            "plumb-pace",
-            "plumb-host",
-            "plumb-path",
-            "plumb-http",
-            "plumb-store",
-            "plumb-report",
-            "plumb-runner",
-        ],
-    ),
+    ("plumb-cli", LIBRARIES),
+    ("plumb-benches", LIBRARIES),
     ("xtask", &[]),
+];
+
+/// Every crate that is not a program: what programs may use.
+const LIBRARIES: &[&str] = &[
+    "plumb-model",
+    "plumb-stats",
+    "plumb-judge",
+    "plumb-pace",
+    "plumb-host",
+    "plumb-path",
+    "plumb-http",
+    "plumb-store",
+    "plumb-report",
+    "plumb-runner",
 ];
 
 /// Libraries that some crates must not link, neither themselves nor through others.
