@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::cpu::{Sides, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
+use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Ending, Event, Header, Plan, Run, Slot, VariantState};
 use plumb_store::RunDirectory;
@@ -83,6 +84,7 @@ impl Session<'_> {
     /// As [`Session::start`], and when the directory holds no run.
     pub fn resume(self, directory: &Path) -> Result<Run, RunError> {
         let (store, run) = RunDirectory::resume(directory)?;
+        remove_leftovers(directory)?;
         let sides = split_sides(&available_cpus()?);
         self.carry_on(run, store, &sides)
     }
@@ -123,6 +125,27 @@ impl Session<'_> {
         emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });
         Ok(Run { slots, ending: Some(ending), took_s: Some(took_s), ..run })
     }
+}
+
+/// Scratch directories begin with this, so that those of a killed run are known.
+const SCRATCH_PREFIX: &str = "scratch-";
+
+/// Agents have a working directory of their own in mind, so they get whole paths.
+fn whole_path(path: &Path) -> Result<PathBuf, RunError> {
+    path.canonicalize().map_err(|error| RunError::Harness(format!("find {}: {error}", path.display())))
+}
+
+/// Removes what a killed run left; the lock on the directory says that it is not in use.
+fn remove_leftovers(directory: &Path) -> Result<(), RunError> {
+    let failed =
+        |error: std::io::Error| RunError::Harness(format!("tidy up {}: {error}", directory.display()));
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_string_lossy().starts_with(SCRATCH_PREFIX) {
+            std::fs::remove_dir_all(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 fn announce(run: &Run, emit: &mut dyn FnMut(&Event)) {

@@ -106,7 +106,8 @@ impl FileError {
     pub fn plain(&self) -> String {
         let line = |mistake: &Mistake| {
             let Mistake { message, span, help, also } = mistake;
-            let also = also.as_deref().map(|(at, message)| format!("; {message} ({}:{})", at.line, at.column));
+            let also =
+                also.as_deref().map(|(at, message)| format!("; {message} ({}:{})", at.line, at.column));
             let help = help.as_ref().map(|help| format!("; {help}"));
             let more = [also, help].map(Option::unwrap_or_default).concat();
             format!("{}:{}:{}: {message}{more}", self.name, span.line, span.column)

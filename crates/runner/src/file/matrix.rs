@@ -86,6 +86,11 @@ fn axis<'n>(key: &'n Scalar, values: &'n Node, settings: &Node) -> Result<Axis<'
         let message = format!("`{}` has no values; a list such as [1, 20] is due", key.text);
         return Err(Mistake::new(key.span, message));
     }
+    if values.len() > MAX_CELLS {
+        let message =
+            format!("`{}` has {} values; at most {MAX_CELLS} cells can be run", key.text, values.len());
+        return Err(Mistake::new(key.span, message));
+    }
     let repeated = |at: &usize| values[..*at].iter().any(|earlier| earlier.same(&values[*at]));
     if let Some(at) = (0..values.len()).find(repeated) {
         let message = format!("`{}` has this value twice, and would make the same cells twice", key.text);

@@ -93,6 +93,15 @@ impl<'t> Places<'t> {
         self.characters.get(index).copied().unwrap_or(self.text.len())
     }
 
+    /// How many characters are before a byte offset. Counting them from the line's start would be quadratic in a
+    /// file of one line.
+    fn index(&self, offset: usize) -> usize {
+        match self.characters.as_slice() {
+            [] => offset,
+            offsets => offsets.partition_point(|start| *start < offset),
+        }
+    }
+
     /// The part of `from..to` that is on the line of `from`, without white space at its end.
     fn at(&self, from: usize, to: usize) -> Span {
         let line = self.lines.partition_point(|start| *start <= from);
@@ -103,7 +112,7 @@ impl<'t> Places<'t> {
             offset: from,
             length: first_line.trim_end().len(),
             line,
-            column: self.text[start..from].chars().count() + 1,
+            column: self.index(from) - self.index(start) + 1,
         }
     }
 

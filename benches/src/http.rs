@@ -1,0 +1,168 @@
+//! HTTP load: client CPU per request and requests/s against wrk, ab and k6, on the same nginx.
+
+use std::path::PathBuf;
+
+use plumb_host::cpu::{available_cpus, split_sides};
+use plumb_host::process::{Output, which};
+
+use crate::blocks::{Samples, interleave};
+use crate::results::{Row, write_section};
+use crate::tool::Tool;
+use crate::{Outcome, nginx, say};
+
+/// Blocks of every row.
+const BLOCKS: usize = 8;
+/// Seconds of every run.
+const SECONDS: u32 = 4;
+
+/// Runs both rows and writes their section of RESULTS.md.
+pub fn run() -> Outcome {
+    let cpus = available_cpus().map_err(|error| error.to_string())?;
+    let sides = split_sides(&cpus);
+    let server = nginx::start(&sides.system)?;
+    let plain = format!("http://127.0.0.1:{}/", server.plain_port);
+    let secure = format!("https://127.0.0.1:{}/", server.tls_port);
+    say(&format!("server on cpus {}, tools on cpus {}", sides.system, sides.load));
+    let mut rows = Vec::new();
+
+    let mut tools = vec![plumb("-c 50", &plain)?];
+    tools.extend(wrk(&plain));
+    let samples = interleave(&tools, BLOCKS, &sides.load, 1)?;
+    rows.extend(rows_of("keep-alive, plain HTTP, 50 connections", &tools, &samples, 0.75));
+
+    let flags = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
+    let mut tools = vec![plumb(flags, &secure)?];
+    tools.extend(ab(&secure));
+    tools.extend(k6(&secure));
+    let samples = interleave(&tools, BLOCKS, &sides.load, 2)?;
+    rows.extend(rows_of(
+        "full handshake per request, TLS 1.2, RSA-2048, 20 connections",
+        &tools,
+        &samples,
+        0.5,
+    ));
+    write_section("http", "HTTP load", &rows, &settings(&tools))
+}
+
+fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {
+    (1..tools.len())
+        .map(|peer| Row {
+            what: what.to_owned(),
+            peer: tools[peer].name.to_owned(),
+            ours_per_s: samples.median(0, |sample| sample.requests_per_s),
+            theirs_per_s: samples.median(peer, |sample| sample.requests_per_s),
+            ours_cpu_us: samples.median(0, |sample| sample.cpu_us_per_request),
+            theirs_cpu_us: samples.median(peer, |sample| sample.cpu_us_per_request),
+            ours_busy: samples.median(0, |sample| sample.busy),
+            theirs_busy: samples.median(peer, |sample| sample.busy),
+            cpu_ratio: samples.ratio(0, peer, |sample| sample.cpu_us_per_request),
+            rate_ratio: samples.ratio(0, peer, |sample| sample.requests_per_s),
+            target: (tools[peer].name != "k6").then_some(target),
+        })
+        .collect()
+}
+
+fn settings(tools: &[Tool]) -> Vec<String> {
+    let mut lines =
+        vec!["- wrk: `wrk -t1 -c50`, its one thread on the load's CPU, no script, no --latency".to_owned()];
+    lines.extend(tools.iter().map(|tool| {
+        let arguments: Vec<&str> =
+            tool.arguments.iter().map(String::as_str).filter(|argument| !argument.contains("://")).collect();
+        format!("- {}: `{}`", tool.name, arguments.join(" "))
+    }));
+    lines
+}
+
+fn plumb(flags: &str, url: &str) -> Result<Tool, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = own.with_file_name("plumb");
+    if !program.exists() {
+        return Err(format!("{} is not built; run `cargo build --release`", program.display()));
+    }
+    let duration = format!("{SECONDS}s");
+    let mut arguments = vec!["http", "--json", "--quiet", "-d", &duration];
+    arguments.extend(flags.split(' '));
+    arguments.push(url);
+    let arguments = arguments.into_iter().map(str::to_owned).collect();
+    Ok(Tool { name: "plumb", program, arguments, read: read_plumb })
+}
+
+fn read_plumb(output: &Output) -> Option<(f64, f64)> {
+    let object: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
+    let reqs = &object["metrics"]["http_reqs"];
+    let (count, value) = (reqs["count"].as_f64()?, reqs["value"].as_f64()?);
+    let resumed = object["observed"]["handshakes_resumed"].as_f64().unwrap_or(0.0);
+    (resumed == 0.0 && count > 0.0).then(|| (count, count / value))
+}
+
+fn wrk(url: &str) -> Option<Tool> {
+    let arguments = ["-t1", "-c50", &format!("-d{SECONDS}s"), url].map(str::to_owned).to_vec();
+    Some(Tool { name: "wrk", program: which("wrk")?, arguments, read: read_wrk })
+}
+
+/// `  1209331 requests in 4.00s, 989.10MB read`
+fn read_wrk(output: &Output) -> Option<(f64, f64)> {
+    let line = output.stdout.lines().find(|line| line.contains(" requests in "))?;
+    let (count, rest) = line.trim().split_once(" requests in ")?;
+    let seconds = rest.split(',').next()?;
+    Some((count.parse().ok()?, seconds.strip_suffix('s')?.parse().ok()?))
+}
+
+fn ab(url: &str) -> Option<Tool> {
+    let seconds = SECONDS.to_string();
+    let arguments = [
+        "-q",
+        "-d",
+        "-S",
+        "-c",
+        "20",
+        "-t",
+        &seconds,
+        "-n",
+        "100000000",
+        "-f",
+        "TLS1.2",
+        "-Z",
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        url,
+    ];
+    let arguments = arguments.map(str::to_owned).to_vec();
+    Some(Tool { name: "ab", program: which("ab")?, arguments, read: read_ab })
+}
+
+fn read_ab(output: &Output) -> Option<(f64, f64)> {
+    let value = |key: &str| -> Option<f64> {
+        let line = output.stdout.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    Some((value("Complete requests:")?, value("Time taken for tests:")?))
+}
+
+fn k6(url: &str) -> Option<Tool> {
+    let program = which("k6").or_else(|| {
+        let path = PathBuf::from(std::env::var_os("HOME")?).join("go/bin/k6");
+        path.exists().then_some(path)
+    })?;
+    let script = std::env::temp_dir().join("plumb-bench-k6.js");
+    let text = format!(
+        "import http from 'k6/http';\n\
+         export const options = {{ vus: 20, duration: '{SECONDS}s', noConnectionReuse: true, insecureSkipTLSVerify: true,\n\
+         discardResponseBodies: true, tlsVersion: {{ min: 'tls1.2', max: 'tls1.2' }},\n\
+         tlsCipherSuites: ['TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384'] }};\n\
+         export default function () {{ http.get('{url}'); }}\n"
+    );
+    std::fs::write(&script, text).ok()?;
+    let arguments = ["run", "--quiet", "--no-usage-report", "--summary-mode=compact"].map(str::to_owned);
+    let mut arguments = arguments.to_vec();
+    arguments.push(script.display().to_string());
+    Some(Tool { name: "k6", program, arguments, read: read_k6 })
+}
+
+/// `    http_reqs......................: 4000   999.1/s`
+fn read_k6(output: &Output) -> Option<(f64, f64)> {
+    let line = output.stdout.lines().find(|line| line.trim_start().starts_with("http_reqs"))?;
+    let mut values = line.split_once(':')?.1.split_whitespace();
+    let count: f64 = values.next()?.parse().ok()?;
+    let rate: f64 = values.next()?.strip_suffix("/s")?.parse().ok()?;
+    Some((count, count / rate))
+}

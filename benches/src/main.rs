@@ -1,0 +1,39 @@
+//! Side-by-side measurements against peers: `make bench`.
+//!
+//! Every row runs Plumbline and its peer on the same server, in random palindromic blocks, and prints ratios with
+//! their anytime-valid intervals from Plumbline's own statistics. Nothing here asserts: a figure that is not reached
+//! is printed as it is.
+
+mod blocks;
+mod harness;
+mod http;
+mod nginx;
+mod results;
+mod tool;
+
+use std::process::ExitCode;
+
+/// What a bench ends with.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("http") => http::run(),
+        Some("harness") => harness::run(),
+        _ => Err("say which: http or harness".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            say(&format!("error: {message}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints progress.
+#[expect(clippy::print_stderr, reason = "a bench talks to whoever runs it")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}

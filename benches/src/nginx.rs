@@ -1,0 +1,101 @@
+//! The server of the HTTP rows: nginx with one worker on one CPU, plain and with TLS.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use plumb_host::cpu::CpuSet;
+use plumb_host::process::{Child, Command, Signal, Stream, run_for_output, which};
+use plumb_host::scratch::Scratch;
+
+/// A server that runs until it is dropped.
+pub struct Nginx {
+    _child: Child,
+    _scratch: Scratch,
+    /// Port of the plain server.
+    pub plain_port: u16,
+    /// Port of the TLS server.
+    pub tls_port: u16,
+}
+
+fn free_port() -> Result<u16, String> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+}
+
+/// Starts nginx with a page of 612 bytes, as the nginx default page of the seeds' documents has.
+pub fn start(cpus: &CpuSet) -> Result<Nginx, String> {
+    let program = which("nginx").ok_or("nginx is not installed; on Debian: apt-get install nginx-light")?;
+    let scratch =
+        Scratch::create(&std::env::temp_dir(), "plumb-bench-").map_err(|error| error.to_string())?;
+    let root = scratch.path();
+    certificate(root)?;
+    fs::write(root.join("index.html"), "x".repeat(612)).map_err(|error| error.to_string())?;
+    let (plain_port, tls_port) = (free_port()?, free_port()?);
+    let configuration = format!(
+        "daemon off; master_process off; worker_processes 1; pid {root}/pid; error_log {root}/error.log warn;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{ access_log off; server_tokens off; keepalive_requests 1000000000; sendfile on; tcp_nodelay on;\n\
+         client_body_temp_path {root}/t1; proxy_temp_path {root}/t2; fastcgi_temp_path {root}/t3;\n\
+         uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5; root {root};\n\
+         server {{ listen 127.0.0.1:{plain_port} backlog=4096; }}\n\
+         server {{ listen 127.0.0.1:{tls_port} ssl backlog=4096; ssl_certificate {root}/cert.pem;\n\
+         ssl_certificate_key {root}/key.pem; ssl_protocols TLSv1.2 TLSv1.3; }} }}\n",
+        root = root.display()
+    );
+    let file = root.join("nginx.conf");
+    fs::write(&file, configuration).map_err(|error| error.to_string())?;
+    let log = fs::File::create(root.join("stderr")).map_err(|error| error.to_string())?;
+    let child = Command::new(program)
+        .args(["-c".into(), file.into_os_string()])
+        .stderr(Stream::File(log))
+        .pin(cpus.clone())
+        .dies_with_parent(Signal::TERM)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    wait_for(plain_port).map_err(|error| {
+        let words = fs::read_to_string(root.join("stderr")).unwrap_or_default();
+        format!("nginx does not answer: {error}; {words}")
+    })?;
+    Ok(Nginx { _child: child, _scratch: scratch, plain_port, tls_port })
+}
+
+fn wait_for(port: u16) -> Result<(), String> {
+    let mut last = String::new();
+    for _ in 0..200 {
+        match std::net::TcpStream::connect(("127.0.0.1", port)) {
+            Ok(_) => return Ok(()),
+            Err(error) => last = error.to_string(),
+        }
+        plumb_host::time::sleep(Duration::from_millis(25));
+    }
+    Err(last)
+}
+
+fn certificate(root: &Path) -> Result<(), String> {
+    let path = |name: &str| root.join(name).display().to_string();
+    let arguments = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "30",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-keyout",
+        &path("key.pem"),
+        "-out",
+        &path("cert.pem"),
+    ];
+    let output =
+        run_for_output("openssl", arguments, Duration::from_secs(30)).map_err(|error| error.to_string())?;
+    if output.exit.is_success() {
+        Ok(())
+    } else {
+        Err(format!("openssl made no certificate: {}", output.stderr))
+    }
+}

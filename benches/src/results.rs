@@ -1,0 +1,88 @@
+//! `benches/RESULTS.md`: one section a bench, written anew by each run, with the host that it ran on.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use plumb_host::cpu::{available_cpus, split_sides};
+use plumb_host::facts::HostFacts;
+use plumb_stats::Effect;
+
+/// One comparison with one peer.
+pub struct Row {
+    pub what: String,
+    pub peer: String,
+    pub ours_per_s: f64,
+    pub theirs_per_s: f64,
+    pub ours_cpu_us: f64,
+    pub theirs_cpu_us: f64,
+    pub ours_busy: f64,
+    pub theirs_busy: f64,
+    pub cpu_ratio: Option<Effect>,
+    pub rate_ratio: Option<Effect>,
+    pub target: Option<f64>,
+}
+
+const FILE: &str = "benches/RESULTS.md";
+
+/// Writes a section of rows.
+pub fn write_section(key: &str, title: &str, rows: &[Row], notes: &[String]) -> Result<(), String> {
+    let mut text = String::from(
+        "| load | peer | requests/s ours | theirs | ratio | client CPU/request ours | theirs | ratio | target | busy ours | theirs |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.0} | {:.0} | {} | {:.2} us | {:.2} us | {} | {} | {:.0}% | {:.0}% |",
+            row.what,
+            row.peer,
+            row.ours_per_s,
+            row.theirs_per_s,
+            interval(row.rate_ratio),
+            row.ours_cpu_us,
+            row.theirs_cpu_us,
+            interval(row.cpu_ratio),
+            row.target.map_or_else(|| "–".to_owned(), |target| format!("≤ {target}")),
+            row.ours_busy * 100.0,
+            row.theirs_busy * 100.0
+        );
+    }
+    let _ = writeln!(text, "\nSettings:\n\n{}", notes.join("\n"));
+    write_text(key, title, &text)
+}
+
+/// Writes a section of any text.
+pub fn write_text(key: &str, title: &str, body: &str) -> Result<(), String> {
+    let path = Path::new(FILE);
+    let old = std::fs::read_to_string(path).unwrap_or_else(|_| {
+        "# Results\n\nWritten by `make bench`. Ratios are ours over theirs with anytime-valid 95% intervals over random \
+         palindromic blocks.\n"
+            .to_owned()
+    });
+    let (begin, end) = (format!("<!-- {key} -->"), format!("<!-- end of {key} -->"));
+    let section = format!("{begin}\n## {title}\n\n{}\n{body}{end}\n", host()?);
+    let new = match (old.find(&begin), old.find(&end)) {
+        (Some(from), Some(to)) if from < to => {
+            format!("{}{}{}", &old[..from], section, old[to + end.len()..].trim_start_matches('\n'))
+        }
+        _ => format!("{old}\n{section}"),
+    };
+    std::fs::write(path, new).map_err(|error| format!("write {FILE}: {error}"))?;
+    crate::say(&section);
+    Ok(())
+}
+
+fn host() -> Result<String, String> {
+    let sides = split_sides(&available_cpus().map_err(|error| error.to_string())?);
+    let mut text = format!("{}, on this host:\n\n", plumb_host::time::wall_clock_rfc3339());
+    for (name, value) in plumb_runner::host_lines(&HostFacts::read(), &sides) {
+        let _ = writeln!(text, "- {name}: {value}");
+    }
+    Ok(text)
+}
+
+/// `0.62 [0.60, 0.64]`
+fn interval(effect: Option<Effect>) -> String {
+    effect.map_or_else(|| "–".to_owned(), |e| format!("{:.2} [{:.2}, {:.2}]", e.ratio, e.low, e.high))
+}

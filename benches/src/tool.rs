@@ -1,0 +1,88 @@
+//! One run of one load generator: its requests, and the CPU time of its whole process.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plumb_host::cpu::{CpuSet, process_cpu_time, tree_cpu_time};
+use plumb_host::process::{Command, Output, Stream};
+use plumb_host::time::monotonic_ns;
+
+/// What one run of a tool came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// Requests completed per second of the tool's own run time.
+    pub requests_per_s: f64,
+    /// CPU time of the tool's process, user and system, per request.
+    pub cpu_us_per_request: f64,
+    /// Share of the run for which the tool was on its CPU.
+    pub busy: f64,
+}
+
+/// A load generator with its best settings for a row.
+pub struct Tool {
+    /// What it is called in the table.
+    pub name: &'static str,
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Reads (requests, seconds) from its output.
+    pub read: fn(&Output) -> Option<(f64, f64)>,
+}
+
+impl Tool {
+    /// Runs it once, pinned to `cpus`.
+    pub fn run(&self, cpus: &CpuSet) -> Result<Sample, String> {
+        let own = std::process::id();
+        let children_ns = || -> Result<u64, String> {
+            let tree = tree_cpu_time(own).map_err(|error| error.to_string())?;
+            let alone = process_cpu_time(own).map_err(|error| error.to_string())?;
+            Ok(tree.total_ns().saturating_sub(alone.total_ns()))
+        };
+        let (before_ns, begun_ns) = (children_ns()?, monotonic_ns());
+        let output = self.output(cpus)?;
+        let (cpu_ns, wall_ns) = (children_ns()?.saturating_sub(before_ns), monotonic_ns() - begun_ns);
+        let (requests, seconds) = (self.read)(&output).ok_or_else(|| {
+            format!("{} printed nothing that could be read:\n{}\n{}", self.name, output.stdout, output.stderr)
+        })?;
+        Ok(Sample {
+            requests_per_s: requests / seconds,
+            cpu_us_per_request: as_f64(cpu_ns) / 1e3 / requests,
+            busy: as_f64(cpu_ns) / as_f64(wall_ns),
+        })
+    }
+
+    fn output(&self, cpus: &CpuSet) -> Result<Output, String> {
+        let spawn = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdout(Stream::Piped)
+            .stderr(Stream::Piped)
+            .pin(cpus.clone())
+            .own_group()
+            .spawn();
+        let mut child = spawn.map_err(|error| error.to_string())?;
+        let (out, err) = (child.take_stdout(), child.take_stderr());
+        let reader = std::thread::spawn(move || read_all(err));
+        let stdout = read_all(out);
+        let stderr = reader.join().unwrap_or_default();
+        match child.wait_timeout(Duration::from_secs(60)) {
+            Ok(Some(exit)) => Ok(Output { exit, stdout, stderr }),
+            Ok(None) => Err(format!("{} did not end", self.name)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn read_all(stream: Option<impl std::io::Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        // What cannot be read is missing from the text, and the caller says so.
+        let _ = stream.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of some seconds")]
+fn as_f64(value_ns: u64) -> f64 {
+    value_ns as f64
+}

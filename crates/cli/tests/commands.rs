@@ -1,0 +1,133 @@
+//! The commands that run nothing: check, list, schema, completions, version, report; and wrong uses of them.
+
+mod common;
+
+use common::{code, null_experiment, run, stderr, stdout, write};
+
+#[test]
+fn built_in_experiments_are_listed_and_valid() {
+    let output = run(&["list"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for name in ["tls-offload", "tls-cost", "ingress-compare", "null"] {
+        assert!(stdout(&output).contains(name), "{}", stdout(&output));
+        let check = run(&["check", name, "--seed", "1"]);
+        assert_eq!(code(&check), 0, "{name}: {}", stderr(&check));
+        assert!(stdout(&check).contains("(baseline)"), "{}", stdout(&check));
+    }
+}
+
+#[test]
+fn a_listed_experiment_can_be_shown_and_is_a_file_that_checks() {
+    let directory = tempfile::tempdir().unwrap();
+    let shown = run(&["list", "--show", "tls-cost"]);
+    let file = write(directory.path(), "own.yaml", stdout(&shown));
+    assert_eq!(code(&run(&["check", file.to_str().unwrap()])), 0);
+}
+
+#[test]
+fn an_unknown_name_gets_a_hint() {
+    let output = run(&["run", "tls-ofload"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("did you mean `tls-offload`?"), "{}", stderr(&output));
+    let output = run(&["runn", "tls-offload"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("run"), "{}", stderr(&output));
+}
+
+/// Every one ends with exit code 2 and one message that names file, line and column.
+#[test]
+fn malformed_files_are_refused_with_their_place() {
+    let valid = null_experiment("baseline: a\nvariants: { a: {}, b: {} }\nclaims: [b.throughput > a.throughput]");
+    let with = |from: &str, to: &str| valid.replacen(from, to, 1);
+    let mut garbage = vec![0_u8; 10 << 20];
+    garbage.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index * 2_654_435_761 >> 7) as u8);
+    let cases: Vec<(&str, Vec<u8>, &str)> = vec![
+        ("unknown key", with("baseline: a", "baseline: a\n  basline: b").into(), "basline"),
+        ("unknown setting", with("a: {}", "a: { system: { noize: 5% } }").into(), "did you mean `noise`?"),
+        ("wrong unit", with("a: {}", "a: { system: { latency: 5 MB } }").into(), "a duration such as"),
+        ("no unit", with("a: {}", "a: { system: { latency: 5 } }").into(), "has no unit"),
+        ("no such unit", with("a: {}", "a: { system: { latency: 5 sec } }").into(), "did you mean `s`?"),
+        ("claim on an unknown variant", with("[b.", "[c.").into(), "no variant is named `c`"),
+        ("claim on an unknown metric", with("[b.throughput", "[b.thruput").into(), "did you mean `throughput`?"),
+        ("claim on a bare trend", with("[b.throughput > a.throughput", "[b.latency > a.latency").into(), "statistic"),
+        ("claim without a relation", with(" > a.throughput", "").into(), "needs a relation"),
+        ("tab", with("  baseline", "\tbaseline").into(), "tab"),
+        ("duplicate key", with("baseline: a", "baseline: a\n  baseline: b").into(), "baseline"),
+        ("empty", Vec::new(), "empty"),
+        ("only a comment", b"# nothing\n".to_vec(), "empty"),
+        ("10 MB of garbage", garbage, "1 MiB"),
+        ("binary", (0..=255).cycle().take(4096).collect(), ""),
+        ("wrong version", with("v1alpha1", "v9").into(), "plumbline.dev/v1alpha1"),
+        ("wrong kind", with("kind: Experiment", "kind: Deployment").into(), "Experiment"),
+        ("unknown path", with("path: \"null\"", "path: htttp").into(), "did you mean `http`?"),
+        ("missing baseline", with("  baseline: a\n", "").into(), "baseline"),
+        ("baseline that is no variant", with("baseline: a", "baseline: z").into(), "z"),
+        ("list for a map", with("{ a: {}, b: {} }", "[a, b]").into(), ""),
+        ("unterminated quote", with("path: \"null\"", "path: \"null").into(), ""),
+        ("blocks below two", with("baseline: a", "baseline: a\n  blocks: { min: 1, max: 5 }").into(), "blocks"),
+        ("enum value", with("a: {}", "a: { system: { fail: sometimes } }").into(), "sometimes"),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    for (what, bytes, part) in cases {
+        let file = write(directory.path(), "bad.yaml", bytes);
+        let output = run(&["check", file.to_str().unwrap()]);
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{what}: {message}");
+        let after = message.split_once("bad.yaml:").unwrap_or_else(|| panic!("{what}: no place in {message}")).1;
+        let mut place = after.split(':');
+        let line: u32 = place.next().unwrap().parse().unwrap_or_else(|_| panic!("{what}: no line in {message}"));
+        let column: u32 = place.next().unwrap().parse().unwrap_or_else(|_| panic!("{what}: no column in {message}"));
+        assert!(line >= 1 && column >= 1, "{what}: {message}");
+        assert!(message.contains(part), "{what}: {message}");
+        assert!(!message.contains("panicked"), "{what}: {message}");
+        assert_eq!(stdout(&output), "", "{what}");
+    }
+}
+
+#[test]
+fn schemas_are_fresh() {
+    for (of, file) in [
+        ("experiment", "experiment.v1alpha1.schema.json"),
+        ("run", "plumbline.run.v1.schema.json"),
+        ("measurement", "plumbline.measurement.v1.schema.json"),
+    ] {
+        let printed = run(&["schema", of]);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/").to_owned() + file;
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            stdout(&printed).trim_end() == written.trim_end(),
+            "{file} is stale; write it anew with: plumb schema {of} > schemas/{file}"
+        );
+    }
+}
+
+#[test]
+fn completions_and_version_are_printed() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert!(stdout(&output).contains("plumb"), "{shell}");
+    }
+    assert!(stdout(&run(&["version"])).starts_with("plumb "));
+    assert_eq!(code(&run(&["--version"])), 0);
+    assert_eq!(code(&run(&[])), 2);
+}
+
+#[test]
+fn a_report_of_nothing_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run(&["report", directory.path().to_str().unwrap()]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("there is no run.json"), "{}", stderr(&output));
+    write(directory.path(), "run.json", "{");
+    assert_eq!(code(&run(&["report", directory.path().to_str().unwrap()])), 5);
+}
+
+#[test]
+fn the_host_is_described() {
+    let output = run(&["host", "--json"]);
+    assert_eq!(code(&output), 0);
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["format"], "plumbline.host/1");
+    assert!(json["facts"]["kernel"].is_string());
+    assert!(stdout(&run(&["host"])).contains("kernel"));
+}

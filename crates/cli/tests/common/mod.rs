@@ -1,0 +1,102 @@
+//! What the end-to-end tests share: running the built `plumb`, experiment files, and a look at who is left behind.
+
+#![expect(dead_code, reason = "every test program uses a part of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub fn plumb() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+    command
+}
+
+/// Runs it to its end.
+pub fn run(arguments: &[&str]) -> Output {
+    plumb().args(arguments).output().unwrap()
+}
+
+/// Its exit code, for a process that was not killed.
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("it was killed: {output:?}"))
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A null experiment with the given lines under `spec`.
+pub fn null_experiment(spec: &str) -> String {
+    let indented: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: \"null\"\n{indented}"
+    )
+}
+
+/// A null experiment whose slots take as long as they say.
+pub fn slow_experiment() -> String {
+    null_experiment(
+        "load: { duration: 100 ms, real_time: true }\nbaseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 3000 /s } }\n\
+         blocks: { min: 6, max: 6 }\nclaims: [b.throughput >= 2 * a.throughput]",
+    )
+}
+
+/// Writes a file into a directory.
+pub fn write(directory: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Waits until something is so; a hang is an error, a slow machine is not.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// How many slots are on disk.
+pub fn slots_on_disk(directory: &Path) -> usize {
+    fs::read_to_string(directory.join("slots.jsonl")).map_or(0, |text| text.lines().count())
+}
+
+/// Pids of living processes that have a file open below a directory: agents and what they started.
+pub fn processes_with_files_in(directory: &Path) -> Vec<u32> {
+    let directory = directory.canonicalize().unwrap();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|target| target.starts_with(&directory))
+    })
+    .filter(|pid| *pid != std::process::id())
+    .collect()
+}
+
+/// Waits for a child's end, and kills it if that takes a minute.
+pub fn wait(mut child: Child) -> Output {
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("it did not end within a minute");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Sends a signal to one process.
+pub fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
+    assert!(status.success(), "kill -{name} {pid}");
+}

@@ -1,0 +1,175 @@
+//! Exit codes and reports of runs whose truth is known, through the built program, on the null data path.
+
+mod common;
+
+use common::{code, null_experiment, run, stderr, stdout, write};
+use serde_json::Value;
+
+/// Runs a null experiment with these lines under `spec`; returns exit code, JSON and messages.
+fn judge(spec: &str) -> (i32, Value, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", null_experiment(spec));
+    let output_directory = directory.path().join("run");
+    let output = run(&[
+        "run",
+        file.to_str().unwrap(),
+        "--seed",
+        "11",
+        "--json",
+        "--output",
+        output_directory.to_str().unwrap(),
+    ]);
+    let text = stdout(&output);
+    let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text} {}", stderr(&output)));
+    (code(&output), json, stderr(&output))
+}
+
+const PAIR: &str = "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 1500 /s } }\n";
+
+#[test]
+fn every_claim_holds() {
+    let (code, json, _) = judge(&format!("{PAIR}claims: [b.throughput >= 1.2 * a.throughput]"));
+    assert_eq!(code, 0, "{json:#}");
+    assert_eq!(json["format"], "plumbline.run/1");
+    assert_eq!(json["claims"][0]["verdict"], "holds");
+    let comparisons = json["comparisons"].as_array().unwrap();
+    let throughput = comparisons.iter().find(|comparison| comparison["metric"] == "throughput").unwrap();
+    let ratio = throughput["ratio"].as_f64().unwrap();
+    assert!((1.4..1.6).contains(&ratio), "{throughput}");
+    assert!(throughput["low"].as_f64().unwrap() <= 1.5 && throughput["high"].as_f64().unwrap() >= 1.5, "{throughput}");
+}
+
+#[test]
+fn a_claim_is_refuted() {
+    let (code, json, _) = judge(&format!("{PAIR}claims: [b.throughput >= 2 * a.throughput]"));
+    assert_eq!((code, &json["claims"][0]["verdict"]), (1, &Value::from("refuted")));
+}
+
+#[test]
+fn a_claim_stays_undecided_and_says_what_it_needs() {
+    let (code, json, _) = judge(&format!("{PAIR}claims: [b.throughput >= 1.5 * a.throughput]\nblocks: {{ min: 6, max: 6 }}"));
+    assert_eq!((code, &json["claims"][0]["verdict"]), (3, &Value::from("undecided")), "{json:#}");
+}
+
+#[test]
+fn a_treatment_without_evidence_is_void() {
+    let (code, json, _) = judge(
+        "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 1500 /s, evidence: false } }\n\
+         claims: [b.throughput >= 1.2 * a.throughput, a.throughput > 1 /s]",
+    );
+    assert_eq!(code, 4);
+    assert_eq!(json["claims"][0]["verdict"], "void");
+    assert_eq!(json["claims"][1]["verdict"], "holds");
+    let variant = json["variants"].as_array().unwrap().iter().find(|variant| variant["name"] == "b").unwrap();
+    assert_eq!(variant["state"], "void");
+    assert!(variant["reason"].as_str().unwrap().contains("operations of the treatment"), "{variant}");
+}
+
+#[test]
+fn a_variant_that_cannot_be_built_is_skipped_with_the_reason() {
+    let (code, json, messages) = judge(
+        "baseline: a\nvariants:\n  a: {}\n  b: { system: { fail: infeasible } }\n  c: { system: { throughput: 9000 /s } }\n\
+         claims: [c.throughput > a.throughput, b.throughput > a.throughput]",
+    );
+    assert_eq!(code, 3);
+    assert_eq!(json["claims"][0]["verdict"], "holds");
+    assert!(messages.contains("skipped b: this host has no such device"), "{messages}");
+}
+
+#[test]
+fn a_run_without_a_usable_baseline_does_not_begin() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = null_experiment("system: { fail: infeasible }\nbaseline: a\nvariants: { a: {}, b: {} }");
+    let file = write(directory.path(), "test.yaml", text);
+    let output = run(&["run", file.to_str().unwrap(), "--output", directory.path().join("run").to_str().unwrap()]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("the baseline `a` cannot be built here"), "{}", stderr(&output));
+    assert!(!directory.path().join("run").exists());
+}
+
+#[test]
+fn a_side_that_fails_or_crashes_once_is_asked_again() {
+    for fail in ["measure-once", "crash-once"] {
+        let (code, json, messages) = judge(&format!(
+            "baseline: a\nvariants:\n  a: {{}}\n  b: {{ system: {{ throughput: 1500 /s, fail: {fail} }} }}\n\
+             claims: [b.throughput >= 1.2 * a.throughput]\nblocks: {{ min: 6, max: 6 }}"
+        ));
+        assert_eq!(code, 0, "{fail}: {messages}");
+        assert!(messages.contains("once more: b failed to"), "{fail}: {messages}");
+        let warnings = json["warnings"].to_string();
+        assert!(warnings.contains("measured at the second attempt"), "{fail}: {warnings}");
+    }
+}
+
+#[test]
+fn a_system_that_never_starts_is_void_with_its_reason() {
+    let (code, json, _) = judge(
+        "baseline: a\nvariants: { a: {}, b: { system: { fail: start } } }\nclaims: [b.throughput > a.throughput]",
+    );
+    assert_eq!(code, 4);
+    assert!(json["claims"][0]["reason"].as_str().unwrap().contains("start the synthetic system"), "{json:#}");
+}
+
+#[test]
+fn a_control_is_added_and_does_not_differ() {
+    let (code, json, _) = judge(&format!("{PAIR}control: true\nclaims: [b.throughput >= 1.2 * a.throughput]"));
+    assert_eq!(code, 0, "{json:#}");
+    let names: Vec<&str> =
+        json["variants"].as_array().unwrap().iter().map(|variant| variant["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "b", "control"]);
+}
+
+#[test]
+fn a_burst_above_a_cap_is_found() {
+    let spec = "load: { duration: 3 s }\nsystem: { noise: 0% }\nbaseline: a\nvariants: { a: {}, b: { system: { burst: 66% } } }\n\
+                claims: [b.throughput <= 1000 /s within 1%, a.throughput <= 1000 /s within 1%]";
+    let (code, json, _) = judge(spec);
+    assert_eq!(code, 1);
+    assert_eq!(json["claims"][0]["verdict"], "refuted");
+    assert_eq!(json["claims"][1]["verdict"], "holds");
+    assert!(json["claims"][1]["reason"].as_str().unwrap().contains("at most"), "{json:#}");
+}
+
+#[test]
+fn a_matrix_is_judged_cell_by_cell() {
+    let spec = format!("{PAIR}matrix: {{ system.latency: [1 ms, 2 ms] }}\nclaims: [b.throughput >= 1.2 * a.throughput]");
+    let (code, json, _) = judge(&spec);
+    assert_eq!(code, 0, "{json:#}");
+    assert_eq!(json["claims"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn every_form_of_the_report_comes_from_the_directory_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let output = run(&["run", "null", "--quick", "--seed", "3", "--output", path.to_str().unwrap()]);
+    assert!(stdout(&output).contains("faster.throughput >= 1.2 * before.throughput"), "{output:?}");
+    for (format, file, sign) in [
+        ("html", "report.html", "<!DOCTYPE html>"),
+        ("markdown", "report.md", "# "),
+        ("json", "report.json", "\"plumbline.run/1\""),
+        ("junit", "junit.xml", "<testsuite"),
+    ] {
+        let written = std::fs::read_to_string(path.join(file)).unwrap();
+        let again = run(&["report", path.to_str().unwrap(), "--format", format]);
+        assert_eq!(code(&again), 0);
+        assert_eq!(stdout(&again).trim_end(), written.trim_end(), "{format}");
+        assert!(written.contains(sign), "{format}");
+    }
+    let html = std::fs::read_to_string(path.join("report.html")).unwrap();
+    for foreign in ["src=\"http", "href=\"http", "url(http", "@import"] {
+        assert!(!html.contains(foreign), "the page would fetch something: {foreign}");
+    }
+}
+
+#[test]
+fn quick_and_only_narrow_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let arguments = ["run", "null", "--quick", "--only", "faster", "--seed", "3", "--json", "--output"];
+    let output = run(&[&arguments[..], &[path.to_str().unwrap()]].concat());
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let names: Vec<&str> =
+        json["variants"].as_array().unwrap().iter().map(|variant| variant["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"before") && names.contains(&"faster") && !names.contains(&"same"), "{names:?}");
+}

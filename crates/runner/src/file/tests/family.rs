@@ -1,0 +1,173 @@
+//! A data path that is only read: settings with every kind of type that a real one has.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Better, Bytes, Evidence, Kind, Measurement, Metric, Rate, Span, Unit};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TestSettings {
+    system: SystemSpec,
+    load: LoadSpec,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct SystemSpec {
+    ingress: IngressSpec,
+    origin: OriginSpec,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct IngressSpec {
+    kind: Kinds,
+    tls: Tls,
+    key: String,
+    offload: Offload,
+    url: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Kinds {
+    #[default]
+    Embedded,
+    Haproxy,
+    Nginx,
+    External,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+enum Tls {
+    #[serde(rename = "none")]
+    None,
+    #[serde(rename = "1.2")]
+    V12,
+    #[default]
+    #[serde(rename = "1.3")]
+    V13,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Offload {
+    #[default]
+    None,
+    Threads,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct OriginSpec {
+    kind: Kinds,
+    body: Bytes,
+}
+
+impl Default for OriginSpec {
+    fn default() -> Self {
+        Self { kind: Kinds::default(), body: Bytes(612) }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Reuse {
+    #[default]
+    KeepAlive,
+    None,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct LoadSpec {
+    connections: u32,
+    threads: u32,
+    reuse: Reuse,
+    duration: Span,
+    warmup: Span,
+    requests: Option<u64>,
+    rate: Option<Rate>,
+    insecure: bool,
+    share: f64,
+    headers: BTreeMap<String, String>,
+    checks: Vec<String>,
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            connections: 10,
+            threads: 1,
+            reuse: Reuse::default(),
+            duration: Span(5_000_000_000),
+            warmup: Span(250_000_000),
+            requests: None,
+            rate: None,
+            insecure: false,
+            share: 0.0,
+            headers: BTreeMap::new(),
+            checks: Vec::new(),
+        }
+    }
+}
+
+impl Settings for TestSettings {
+    fn check(&self) -> Result<(), Fault> {
+        let ingress = &self.system.ingress;
+        if ingress.kind == Kinds::External && ingress.url.is_none() {
+            return Err(Fault::new("system.ingress.url", "`kind: external` needs a `url`"));
+        }
+        if ingress.offload == Offload::Threads && ingress.kind != Kinds::Embedded {
+            return Err(Fault::new("system.ingress.offload", "`offload` goes with `kind: embedded` only"));
+        }
+        for (at, check) in self.load.checks.iter().enumerate() {
+            if !check.starts_with("status ") && !check.starts_with("duration ") {
+                let message = format!("`{check}` is no check; `status == 200` would be one");
+                return Err(Fault::new(format!("load.checks.{at}"), message));
+            }
+        }
+        Ok(())
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+    }
+
+    fn evidence(&self, _: &Snapshot, _: &Snapshot, _: &Measurement) -> Vec<Evidence> {
+        Vec::new()
+    }
+}
+
+pub struct TestFamily;
+
+const fn metric(name: &'static str, unit: Unit, kind: Kind) -> Metric {
+    Metric { name, unit, better: Better::Higher, kind, about: "" }
+}
+
+impl Family for TestFamily {
+    type Settings = TestSettings;
+
+    const NAME: &'static str = "http";
+
+    const METRICS: &'static [Metric] = &[
+        metric("http_reqs", Unit::PerSecond, Kind::Rate),
+        metric("http_req_duration", Unit::Milliseconds, Kind::Trend),
+        metric("http_req_failed", Unit::Share, Kind::Share),
+    ];
+
+    fn system(_: &TestSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
+        Err(PathError::new("this family is only read"))
+    }
+
+    fn load(_: &TestSettings, _: &serde_json::Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        Err(PathError::new("this family is only read"))
+    }
+}
