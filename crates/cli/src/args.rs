@@ -53,7 +53,7 @@ pub struct PlanArguments {
     /// Only the first cell, slots of about a second, at most six blocks.
     #[arg(long)]
     pub quick: bool,
-    /// At most this many blocks in every cell.
+    /// Exactly this many blocks in every cell, whatever the experiment says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub blocks: Option<u32>,
     /// Only this variant beside the baseline; may be given more than once.

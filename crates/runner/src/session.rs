@@ -92,10 +92,7 @@ impl Session<'_> {
     fn carry_on(self, mut run: Run, mut store: RunDirectory, sides: &Sides) -> Result<Run, RunError> {
         let Self { family, agent_program, emit, interrupted, .. } = self;
         let plan = &run.header.plan;
-        let scratch = plumb_host::scratch::Scratch::create(
-            &store.path().canonicalize().unwrap_or_default(),
-            "scratch-",
-        )?;
+        let scratch = Scratch::create(&whole_path(store.path())?, SCRATCH_PREFIX)?;
         announce(&run, emit);
         let launch = Launch {
             program: agent_program.0,
@@ -130,7 +127,7 @@ impl Session<'_> {
 /// Scratch directories begin with this, so that those of a killed run are known.
 const SCRATCH_PREFIX: &str = "scratch-";
 
-/// Agents have a working directory of their own in mind, so they get whole paths.
+/// A whole path, which stays right in agents whatever their working directory is.
 fn whole_path(path: &Path) -> Result<PathBuf, RunError> {
     path.canonicalize().map_err(|error| RunError::Harness(format!("find {}: {error}", path.display())))
 }
