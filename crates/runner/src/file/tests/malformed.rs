@@ -86,6 +86,10 @@ fn values_of_the_wrong_form() {
     assert_snapshot!(check(&with("tls: 1.2", "tls: 1.1")), @"x.yaml:9:37: `1.1` is not a value of this key; did you mean `1.2`?");
     assert_snapshot!(check(&with("connections: 20", "requests: many")), @"x.yaml:11:21: `many` stands here; a whole number from 0 is due");
     assert_snapshot!(check(&with("connections: 20", "threads: -1")), @"x.yaml:11:20: `-1` stands here; a whole number from 0 to 4294967295 is due");
+    assert_snapshot!(check(&with("connections: 20", "share: .nan")), @"x.yaml:11:18: `.nan` stands here; a number is due");
+    assert_snapshot!(check(&with("connections: 20", "share: nan")), @"x.yaml:11:18: a finite number is due here");
+    assert_snapshot!(check(&with("connections: 20", "headers: { a: [b] }")), @"x.yaml:11:25: a list stands here; a text is due");
+    assert_snapshot!(check(&with("connections: 20", "checks: [~]").replace(", checks: [\"status == 200\", \"duration < 200 ms\"]", "")), @"x.yaml:11:20: nothing stands here; a text is due");
     assert_snapshot!(check(&with("connections: 20", "connections: 20, insecure: yes")), @"x.yaml:11:38: `yes` stands here; `true` or `false` is due");
     assert_snapshot!(check(&with("connections: 20", "threads: [20]")), @"x.yaml:11:20: a list stands here; a whole number from 0 to 4294967295 is due");
     assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "[embedded]")), @"x.yaml:10:13: a list stands here; a mapping with keys of kind, body is due");
@@ -146,9 +150,9 @@ fn a_matrix_that_cannot_be_expanded() {
     assert_snapshot!(matrix("{ load.duration: [1 s, 2 s] }"), @"x.yaml:17:18: a window of 2 s here and one of 1 s for the baseline: all slots of a run must have the same; the first one (17:18)");
     let many: Vec<String> = (0..20).map(|value| value.to_string()).collect();
     let many = many.join(", ");
-    assert_snapshot!(matrix(&format!("{{ load.connections: [{many}], load.threads: [{many}] }}")), @"");
+    assert_snapshot!(matrix(&format!("{{ load.connections: [{many}], load.threads: [{many}] }}")), @"x.yaml:17:3: the matrix makes 400 cells; at most 256 can be run");
     let many: Vec<String> = (0..300).map(|value| value.to_string()).collect();
-    assert_snapshot!(matrix(&format!("{{ load.connections: [{}] }}", many.join(", "))), @"x.yaml:17:3: the matrix makes 300 cells; at most 256 can be run");
+    assert_snapshot!(matrix(&format!("{{ load.connections: [{}] }}", many.join(", "))), @"x.yaml:17:13: `load.connections` has 300 values; at most 256 cells can be run");
 }
 
 #[test]

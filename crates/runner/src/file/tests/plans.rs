@@ -72,6 +72,20 @@ fn null_puts_a_key_back_to_its_default() {
 }
 
 #[test]
+fn every_type_of_setting_is_read_from_its_text() {
+    let text =
+        with("connections: 20", "connections: '20', requests: 7, rate: 1000 /s, share: 0.5, insecure: true");
+    let plan = plan(&text.replace("reuse: none", "reuse: none, headers: { X-A: 1.20, X-B: 'null', X-C: ~ }"));
+    let load = &settings(&plan, 0, 0)["load"];
+    assert_eq!(load["connections"], 20);
+    assert_eq!(load["requests"], 7);
+    assert_eq!(load["rate"], "1000 /s");
+    assert_eq!(load["share"], 0.5);
+    assert_eq!(load["insecure"], true);
+    assert_eq!(load["headers"], serde_json::json!({ "X-A": "1.20", "X-B": "null" }));
+}
+
+#[test]
 fn a_baseline_that_changes_something_says_so_and_changes_no_other_variant() {
     let text = with("software: {}", "software: { system: { ingress: { key: rsa-4096 } } }");
     let plan = plan(&text.replace("threads: { system: { ingress: { offload: threads } } }", "threads:"));
