@@ -48,10 +48,9 @@ impl Shard {
 
 /// The sums over all threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::system) struct Totals {
+pub(super) struct Totals {
     pub handshakes_full: u64,
     pub handshakes_resumed: u64,
-    pub key_operations_inline: u64,
     pub key_operations_device: u64,
     pub requests: u64,
     pub upstream_connects: u64,
@@ -64,7 +63,6 @@ impl Totals {
         shards.into_iter().fold(Self::default(), |totals, shard| Self {
             handshakes_full: totals.handshakes_full + shard.handshakes_full.get(),
             handshakes_resumed: totals.handshakes_resumed + shard.handshakes_resumed.get(),
-            key_operations_inline: totals.key_operations_inline,
             key_operations_device: totals.key_operations_device + shard.key_operations_device.get(),
             requests: totals.requests + shard.requests.get(),
             upstream_connects: totals.upstream_connects + shard.upstream_connects.get(),

@@ -65,10 +65,8 @@ pub(super) fn response(response: &Response<'_>, hop: Hop, out: &mut Vec<u8>) {
     let without_chunks = hop.version == Version::Http10 && matches!(response.body, Body::Chunked(_));
     for field in response.fields() {
         let is_of_chunks = without_chunks && (field.is("transfer-encoding") || field.is("trailer"));
-        if !is_dropped(&field)
-            && !is_of_chunks
-            && !(response.names_fields && is_named(&field, response.fields()))
-        {
+        let is_named = response.names_fields && is_named(&field, response.fields());
+        if !(is_dropped(&field) || is_of_chunks || is_named) {
             line(out, field.line);
         }
     }

@@ -64,11 +64,6 @@ impl Transport {
         self.ending |= event.ending;
     }
 
-    /// Whether the handshake, if there is one, is over.
-    pub(super) fn is_established(&self) -> bool {
-        self.tls.as_ref().is_none_or(|tls| tls.is_established)
-    }
-
     /// Reads once, and adds what the client said to `inbox`. That can be nothing although bytes came: of a handshake,
     /// or a part of a record.
     pub(super) fn receive(&mut self, inbox: &mut Buffer, thread: &mut Thread) -> Result<Received, Broken> {

@@ -4,4 +4,5 @@ mod connection;
 mod reply;
 mod server;
 
+pub(super) use reply::text;
 pub(super) use server::OriginServer;

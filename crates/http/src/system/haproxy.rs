@@ -1,0 +1,164 @@
+//! HAProxy as the ingress.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use plumb_host::process::Signal;
+use plumb_path::{PathError, Place};
+
+use super::certificates::Certificates;
+use super::program::{Expected, Installable, Program, Recipe};
+use super::readiness::Proof;
+use crate::spec::{IngressSpec, TlsVersion};
+
+pub(super) const HAPROXY: Installable =
+    Installable { title: "HAProxy", command: "haproxy", package: "haproxy" };
+
+/// Relative to HAProxy's working directory: a whole path may be longer than a socket's address can be.
+const STATS_SOCKET: &str = "stats.sock";
+const STATS_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A running HAProxy.
+#[derive(Debug)]
+pub(super) struct Haproxy {
+    program: Program,
+}
+
+impl Haproxy {
+    /// Starts one in front of an origin on a port of 127.0.0.1.
+    pub(super) fn start(
+        spec: &IngressSpec,
+        origin_port: u16,
+        place: &Place,
+        expected: Expected<'_>,
+    ) -> Result<(Self, Proof), PathError> {
+        let recipe = Recipe {
+            program: HAPROXY,
+            directory: place.scratch.join("haproxy"),
+            // In the foreground, and without a master process.
+            arguments: &["-db", "-f", "haproxy.cfg"],
+            config_name: "haproxy.cfg",
+            config: &|port| config(spec, port, origin_port, expected.certificates),
+            death_signal: Signal::KILL,
+        };
+        let (program, proof) = Program::start(&recipe, expected)?;
+        Ok((Self { program }, proof))
+    }
+
+    pub(super) fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.program.port
+    }
+
+    /// What HAProxy counts itself.
+    pub(super) fn counters(&self) -> Result<BTreeMap<String, u64>, PathError> {
+        let answer = self.ask("show stat")?;
+        counters(&answer).ok_or_else(|| {
+            PathError::new("read HAProxy's statistics: there are no lines for frontend and backend")
+        })
+    }
+
+    /// What HAProxy says about itself.
+    pub(super) fn states(&self) -> Result<BTreeMap<String, String>, PathError> {
+        let answer = self.ask("show info")?;
+        let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let states = [("program", Some(self.program.version.as_str())), ("threads", value("Nbthread"))];
+        Ok(states
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect())
+    }
+
+    fn ask(&self, question: &str) -> Result<String, PathError> {
+        ask(self.program.directory(), question)
+            .map_err(|error| PathError::new(format!("ask HAProxy to {question}: {error}")))
+    }
+}
+
+fn ask(directory: &Path, question: &str) -> std::io::Result<String> {
+    let directory = File::open(directory)?;
+    // Through the open directory, for the same reason as above.
+    let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{STATS_SOCKET}", directory.as_raw_fd()))?;
+    stream.set_read_timeout(Some(STATS_PATIENCE))?;
+    stream.write_all(format!("{question}\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// From `show stat`: a header of names and a line for each frontend, server and backend (management guide, 9.1).
+fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
+    let mut lines = csv.lines();
+    let names: Vec<&str> = lines.next()?.trim_start_matches("# ").split(',').collect();
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    let row = |kind: &str| rows.iter().find(|row| row.get(1) == Some(&kind));
+    let (frontend, backend) = (row("FRONTEND")?, row("BACKEND")?);
+    let value = |row: &[&str], name: &str| {
+        let column = names.iter().position(|&other| other == name)?;
+        row.get(column)?.parse::<u64>().ok()
+    };
+    let counters = [
+        ("requests", value(frontend, "req_tot")),
+        ("upstream_connects", value(backend, "connect")),
+        ("handshakes_full", value(frontend, "ssl_sess")),
+        ("handshakes_resumed", value(frontend, "ssl_reused_sess")),
+    ];
+    Some(counters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+}
+
+fn config(spec: &IngressSpec, port: u16, origin_port: u16, certificates: Option<&Certificates>) -> String {
+    let threads = spec.threads;
+    let (tls, bind, protocol) = match certificates {
+        None => (String::new(), String::new(), "http"),
+        Some(certificates) => {
+            let bundle = certificates.bundle_file.display();
+            (tls(spec), format!(" ssl crt \"{bundle}\" alpn http/1.1"), "https")
+        }
+    };
+    format!(
+        "global
+    nbthread {threads}
+    stats socket unix@{STATS_SOCKET} mode 600 level operator
+{tls}
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 30s
+    timeout http-keep-alive 60s
+    option http-keep-alive
+    http-reuse always
+
+frontend ingress
+    bind 127.0.0.1:{port}{bind}
+    option forwardfor
+    http-request set-header X-Forwarded-Proto {protocol}
+    default_backend origin
+
+backend origin
+    server origin 127.0.0.1:{origin_port}
+"
+    )
+}
+
+fn tls(spec: &IngressSpec) -> String {
+    let version = if spec.tls == TlsVersion::V12 { "TLSv1.2" } else { "TLSv1.3" };
+    // The cache holds what clients without tickets resume from.
+    let (tickets, cache) =
+        if spec.tickets { ("", "") } else { (" no-tls-tickets", "    tune.ssl.cachesize 0\n") };
+    format!(
+        "    ssl-default-bind-options ssl-min-ver {version} ssl-max-ver {version}{tickets}
+    ssl-default-bind-ciphers ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL
+    ssl-default-bind-curves X25519:P-256:P-384
+    tune.ssl.default-dh-param 2048
+{cache}"
+    )
+}

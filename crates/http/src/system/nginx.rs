@@ -1,0 +1,238 @@
+//! nginx, as the ingress and as the origin.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use plumb_host::process::Signal;
+use plumb_path::{PathError, Place};
+
+use super::certificates::Certificates;
+use super::origin::text;
+use super::program::{Expected, Installable, Program, Recipe};
+use super::readiness::Proof;
+use crate::spec::{IngressSpec, TlsVersion};
+
+pub(super) const NGINX: Installable =
+    Installable { title: "nginx", command: "nginx", package: "nginx-light" };
+
+/// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
+const STATUS_SOCKET: &str = "status.sock";
+const STATUS_PATIENCE: Duration = Duration::from_secs(5);
+
+/// `-e`: what goes wrong before the configuration is read is not to go to the host's own log.
+const ARGUMENTS: [&str; 6] = ["-p", ".", "-e", "stderr", "-c", "nginx.conf"];
+
+/// A running nginx.
+#[derive(Debug)]
+pub(super) struct Nginx {
+    program: Program,
+    /// Requests for its status, which it counts like others.
+    status_requests: u64,
+}
+
+impl Nginx {
+    /// Starts one as the ingress in front of an origin on a port of 127.0.0.1.
+    pub(super) fn start_ingress(
+        spec: &IngressSpec,
+        origin_port: u16,
+        place: &Place,
+        expected: Expected<'_>,
+    ) -> Result<(Self, Proof), PathError> {
+        let config = |port| {
+            let server = ingress(spec, port, origin_port, expected.certificates);
+            frame(spec.threads, &server)
+        };
+        Self::start("nginx-ingress", spec.threads, &config, place, expected)
+    }
+
+    /// Starts one as the origin of a static file.
+    pub(super) fn start_origin(body_bytes: u64, place: &Place) -> Result<Self, PathError> {
+        let directory = place.scratch.join("nginx-origin").join("files");
+        let content = usize::try_from(body_bytes).map(text);
+        let write = |content| {
+            fs::create_dir_all(&directory).and_then(|()| fs::write(directory.join("body"), content))
+        };
+        content.map_err(std::io::Error::other).and_then(write).map_err(|error| {
+            PathError::new(format!("write the origin's body into {}: {error}", directory.display()))
+        })?;
+        let expected = Expected { certificates: None, body_bytes };
+        let config = |port| frame(1, &origin(port));
+        Self::start("nginx-origin", 1, &config, place, expected).map(|(nginx, _)| nginx)
+    }
+
+    fn start(
+        directory: &str,
+        workers: u32,
+        config: &dyn Fn(u16) -> String,
+        place: &Place,
+        expected: Expected<'_>,
+    ) -> Result<(Self, Proof), PathError> {
+        let recipe = Recipe {
+            program: NGINX,
+            directory: place.scratch.join(directory),
+            arguments: &ARGUMENTS,
+            config_name: "nginx.conf",
+            config,
+            // Workers do not end with a master that is killed, but with one that is asked to end.
+            death_signal: if has_master(workers) { Signal::TERM } else { Signal::KILL },
+        };
+        let (program, proof) = Program::start(&recipe, expected)?;
+        Ok((Self { program, status_requests: 0 }, proof))
+    }
+
+    pub(super) fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.program.port
+    }
+
+    /// What nginx counts itself: requests. It has no counter of handshakes or of connections to the origin.
+    pub(super) fn counters(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
+        let status =
+            self.status().map_err(|error| PathError::new(format!("ask nginx for its status: {error}")))?;
+        self.status_requests += 1;
+        let requests = requests(&status).ok_or_else(|| {
+            PathError::new(format!("read nginx's status: there are no requests in {status:?}"))
+        })?;
+        Ok(BTreeMap::from([("requests".to_owned(), requests.saturating_sub(self.status_requests))]))
+    }
+
+    pub(super) fn states(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([("program".to_owned(), self.program.version.clone())])
+    }
+
+    fn status(&self) -> std::io::Result<String> {
+        let directory = fs::File::open(self.program.directory())?;
+        let mut stream =
+            UnixStream::connect(format!("/proc/self/fd/{}/{STATUS_SOCKET}", directory.as_raw_fd()))?;
+        stream.set_read_timeout(Some(STATUS_PATIENCE))?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+/// The third number in the line after `server accepts handled requests` (`ngx_http_stub_status_module`).
+fn requests(status: &str) -> Option<u64> {
+    let (_, after) = status.split_once("server accepts handled requests")?;
+    after.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+/// One worker needs no master, and then there is one process only to be ended.
+fn has_master(workers: u32) -> bool {
+    workers > 1
+}
+
+/// What every configuration has, around its servers.
+fn frame(workers: u32, servers: &str) -> String {
+    let master = if has_master(workers) { "on" } else { "off" };
+    // Workers of a master that runs as root become `nobody` by default, who cannot read the scratch directory.
+    let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+    format!(
+        "daemon off;
+master_process {master};
+worker_processes {workers};
+{user}pid nginx.pid;
+error_log stderr error;
+
+events {{
+    worker_connections 8192;
+}}
+
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    tcp_nodelay on;
+    keepalive_timeout 60s;
+    keepalive_requests 1000000000;
+    client_max_body_size 0;
+    default_type text/plain;
+    client_body_temp_path temp-client;
+    proxy_temp_path temp-proxy;
+    fastcgi_temp_path temp-fastcgi;
+    uwsgi_temp_path temp-uwsgi;
+    scgi_temp_path temp-scgi;
+{servers}
+    server {{
+        listen unix:{STATUS_SOCKET};
+        location / {{
+            stub_status;
+        }}
+    }}
+}}
+"
+    )
+}
+
+fn origin(port: u16) -> String {
+    format!(
+        "
+    open_file_cache max=16 inactive=1d;
+    open_file_cache_valid 1d;
+
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        root files;
+        # A static file takes GET and HEAD only; the other methods get the same answer by this way.
+        error_page 405 =200 /body;
+        location / {{
+            rewrite ^ /body break;
+        }}
+    }}
+"
+    )
+}
+
+fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, certificates: Option<&Certificates>) -> String {
+    let (ssl, tls) =
+        certificates.map_or_else(Default::default, |certificates| (" ssl", tls(spec, certificates)));
+    format!(
+        "
+    upstream origin {{
+        server 127.0.0.1:{origin_port};
+        keepalive 256;
+        keepalive_requests 1000000000;
+    }}
+
+    server {{
+        listen 127.0.0.1:{port}{ssl} backlog=4096;
+{tls}
+        location / {{
+            proxy_pass http://origin;
+            proxy_http_version 1.1;
+            proxy_connect_timeout 5s;
+            proxy_read_timeout 30s;
+            proxy_set_header Connection \"\";
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-Proto $scheme;
+        }}
+    }}
+"
+    )
+}
+
+fn tls(spec: &IngressSpec, certificates: &Certificates) -> String {
+    let version = if spec.tls == TlsVersion::V12 { "TLSv1.2" } else { "TLSv1.3" };
+    // The cache holds what clients without tickets resume from.
+    let (tickets, cache) = if spec.tickets { ("on", "shared:sessions:16m") } else { ("off", "off") };
+    let (leaf, key) = (certificates.leaf_file.display(), certificates.key_file.display());
+    format!(
+        "        ssl_certificate \"{leaf}\";
+        ssl_certificate_key \"{key}\";
+        ssl_protocols {version};
+        ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL;
+        ssl_ecdh_curve X25519:prime256v1:secp384r1;
+        ssl_session_tickets {tickets};
+        ssl_session_cache {cache};
+"
+    )
+}

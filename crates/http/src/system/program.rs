@@ -1,0 +1,190 @@
+//! Servers that are programs of the host: found, started on a free port, proven, asked how they are, and ended.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::process::{Child, Command, Signal, Stream, run_for_output, which};
+use plumb_path::PathError;
+
+use super::certificates::Certificates;
+use super::readiness::{self, Proof};
+
+/// How often another port is tried when somebody else was faster.
+const ATTEMPTS: usize = 5;
+/// How long a program may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a program may take to say its version.
+const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+/// How much of a program's log goes into an error.
+const LAST_WORDS_BYTES: u64 = 1_000;
+
+/// A program that can be installed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Installable {
+    /// How it is called, by people and by the shell.
+    pub title: &'static str,
+    pub command: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+}
+
+impl Installable {
+    /// Where it is installed.
+    ///
+    /// # Errors
+    ///
+    /// What to do when it is not.
+    pub(super) fn find(self) -> Result<PathBuf, String> {
+        which(self.command).ok_or_else(|| {
+            format!("{} is not installed; on Debian: apt-get install {}", self.title, self.package)
+        })
+    }
+
+    /// The first line of what it says of its version.
+    pub(super) fn version(self, file: &Path) -> Result<String, PathError> {
+        let output = run_for_output(file, ["-v"], VERSION_PATIENCE)?;
+        let lines = output.stdout.lines().chain(output.stderr.lines());
+        Ok(lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
+    }
+}
+
+/// How to start a program once it is known on which port.
+pub(super) struct Recipe<'a> {
+    pub program: Installable,
+    /// A directory of its own: it is made, is the program's working directory, and is removed in the end.
+    pub directory: PathBuf,
+    pub arguments: &'a [&'a str],
+    pub config_name: &'a str,
+    /// The configuration, given the port to listen on.
+    pub config: &'a dyn Fn(u16) -> String,
+    /// What the parent's death is to send. A program without children is best killed.
+    pub death_signal: Signal,
+}
+
+/// What a program is to be proven by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected<'a> {
+    /// Where it terminates TLS.
+    pub certificates: Option<&'a Certificates>,
+    pub body_bytes: u64,
+}
+
+/// A running program. Dropping it kills it; [`Program::stop`] is kinder and cleans up.
+#[derive(Debug)]
+pub(super) struct Program {
+    title: &'static str,
+    child: Child,
+    directory: PathBuf,
+    pub port: u16,
+    /// What it says of its version.
+    pub version: String,
+}
+
+impl Program {
+    /// Starts a program on a free port of 127.0.0.1, and proves that it answers.
+    pub(super) fn start(recipe: &Recipe<'_>, expected: Expected<'_>) -> Result<(Self, Proof), PathError> {
+        let file = recipe.program.find().map_err(PathError::new)?;
+        let version = recipe.program.version(&file)?;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut program = Self::spawn(recipe, &file, &version)?;
+            match program.prove(expected) {
+                Ok(proof) => return Ok((program, proof)),
+                // The port was free when it was looked for; somebody else may have taken it since.
+                Err(_) if attempt < ATTEMPTS && program.log().contains("Address already in use") => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn spawn(recipe: &Recipe<'_>, file: &Path, version: &str) -> Result<Self, PathError> {
+        let directory = &recipe.directory;
+        let failed = |error: std::io::Error| {
+            PathError::new(format!("prepare {} in {}: {error}", recipe.program.title, directory.display()))
+        };
+        fs::create_dir_all(directory).map_err(failed)?;
+        let port = free_port().map_err(failed)?;
+        fs::write(directory.join(recipe.config_name), (recipe.config)(port)).map_err(failed)?;
+        let log = File::create(directory.join(LOG)).map_err(failed)?;
+        let child = Command::new(file)
+            .args(recipe.arguments)
+            .working_directory(directory)
+            .stdout(Stream::File(log.try_clone().map_err(failed)?))
+            .stderr(Stream::File(log))
+            .own_group()
+            .dies_with_parent(recipe.death_signal)
+            .spawn()?;
+        let (title, version) = (recipe.program.title, version.to_owned());
+        Ok(Self { title, child, directory: directory.clone(), port, version })
+    }
+
+    fn prove(&mut self, expected: Expected<'_>) -> Result<Proof, PathError> {
+        let (port, title) = (self.port, self.title);
+        let proof = readiness::prove(port, expected.certificates, expected.body_bytes, || self.check())?;
+        proof.map_err(|reason| {
+            PathError::new(format!("get an answer from {title}: {reason}{}", self.last_words()))
+        })
+    }
+
+    /// Whether it still runs.
+    pub(super) fn check(&mut self) -> Result<(), PathError> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(exit) => {
+                let words = self.last_words();
+                Err(PathError::new(format!("keep {} running: it {exit}{words}", self.title)))
+            }
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Ends it and removes its files.
+    pub(super) fn stop(&mut self) -> Result<(), PathError> {
+        self.child.terminate(GRACE)?;
+        fs::remove_dir_all(&self.directory)
+            .map_err(|error| PathError::new(format!("remove {}: {error}", self.directory.display())))
+    }
+
+    fn last_words(&self) -> String {
+        let log = self.log();
+        if log.trim().is_empty() { String::new() } else { format!("; its last words: {}", log.trim()) }
+    }
+
+    /// The end of what it has written, from a line's start.
+    fn log(&self) -> String {
+        let read = || {
+            let mut file = File::open(self.directory.join(LOG))?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok::<_, std::io::Error>((length > LAST_WORDS_BYTES, bytes))
+        };
+        // Without a log there are no last words.
+        let Ok((is_cut, bytes)) = read() else { return String::new() };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        match text.split_once('\n') {
+            Some((_, whole_lines)) if is_cut => whole_lines.to_owned(),
+            _ => text,
+        }
+    }
+}
+
+/// Where a program's standard output and standard error go.
+const LOG: &str = "log";
+
+/// A port of 127.0.0.1 that nobody listens on at the moment.
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

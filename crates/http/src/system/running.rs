@@ -1,0 +1,273 @@
+//! A system that was built here, of whatever parts.
+
+use std::collections::BTreeMap;
+
+use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
+use plumb_model::CpuCost;
+use plumb_path::{PathError, Place, Snapshot, System};
+
+use super::certificates::Certificates;
+use super::haproxy::Haproxy;
+use super::ingress::{EmbeddedIngress, Timeouts};
+use super::nginx::Nginx;
+use super::origin::OriginServer;
+use super::program::{Expected, Program};
+use super::readiness::{self, Proof};
+use crate::spec::{
+    IngressKind, IngressSpec, Offload, OriginKind, OriginSpec, SystemSpec, Target, TlsVersion,
+};
+
+/// The ingress and the origin, and how they are reached.
+#[derive(Debug)]
+pub(super) struct Running {
+    // Ended in this order: an origin that ends first makes errors of requests that are on their way.
+    ingress: Option<Ingress>,
+    origin: Option<Origin>,
+    target: Target,
+    states: BTreeMap<String, String>,
+    cpu_at_start: CpuTime,
+}
+
+#[derive(Debug)]
+enum Ingress {
+    Embedded(EmbeddedIngress),
+    Haproxy(Haproxy),
+    Nginx(Nginx),
+}
+
+#[derive(Debug)]
+enum Origin {
+    Embedded(OriginServer),
+    Nginx(Nginx),
+}
+
+impl Running {
+    pub(super) fn start(spec: &SystemSpec, place: &Place) -> Result<Self, PathError> {
+        let certificates = match spec.ingress.tls {
+            TlsVersion::None => None,
+            TlsVersion::V12 | TlsVersion::V13 => {
+                Some(Certificates::in_scratch(&place.scratch, spec.ingress.key)?)
+            }
+        };
+        let cpu_at_start = own_cpu()?;
+        let origin = Origin::start(&spec.origin, place)?;
+        let expected = Expected { certificates: certificates.as_ref(), body_bytes: spec.origin.body.0 };
+        let (ingress, proof) = Ingress::start(&spec.ingress, origin.port(), place, expected)?;
+        let scheme = if certificates.is_some() { "https" } else { "http" };
+        let target = Target {
+            url: format!("{scheme}://localhost:{}/", ingress.port()),
+            ca_pem: certificates.map(|certificates| certificates.ca_pem),
+        };
+        let states = states(&spec.ingress, proof);
+        Ok(Self { ingress: Some(ingress), origin: Some(origin), target, states, cpu_at_start })
+    }
+}
+
+/// CPU time of this process and of all programs that it started.
+fn own_cpu() -> Result<CpuTime, PathError> {
+    Ok(tree_cpu_time(std::process::id())?)
+}
+
+/// What was asked for, and what the proving request saw of it.
+fn states(spec: &IngressSpec, proof: Proof) -> BTreeMap<String, String> {
+    let offload = match spec.offload {
+        Offload::None => "none",
+        Offload::Threads => "threads",
+    };
+    let states = [
+        ("tls", Some(proof.tls)),
+        ("cipher", proof.cipher),
+        ("key", (spec.tls != TlsVersion::None).then(|| spec.key.name().to_owned())),
+        ("offload", Some(offload.to_owned())),
+    ];
+    states.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+impl System for Running {
+    fn target(&self) -> serde_json::Value {
+        serde_json::json!(self.target)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        let (Some(ingress), Some(origin)) = (&mut self.ingress, &mut self.origin) else {
+            return Err(PathError::new("take a snapshot of the system: it was stopped"));
+        };
+        ingress.check()?;
+        origin.check()?;
+        let mut components = ingress.cpu_ns()?;
+        components.insert("origin".to_owned(), origin.cpu_ns()?);
+        let cpu = own_cpu()?.saturating_sub(self.cpu_at_start);
+        let mut states = self.states.clone();
+        states.extend(ingress.states()?);
+        Ok(Snapshot {
+            cpu: CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, components },
+            counters: ingress.counters()?,
+            states,
+        })
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        let ingress = self.ingress.take().map_or(Ok(()), Ingress::stop);
+        let origin = self.origin.take().map_or(Ok(()), Origin::stop);
+        ingress.and(origin)
+    }
+}
+
+/// CPU time of this process's threads of a name, in ns.
+fn threads_cpu_ns(prefix: &str) -> Result<u64, PathError> {
+    Ok(thread_cpu_times(prefix)?.iter().map(|thread| thread.cpu_ns).sum())
+}
+
+fn program_cpu_ns(program: &Program) -> Result<u64, PathError> {
+    Ok(tree_cpu_time(program.pid())?.total_ns())
+}
+
+impl Ingress {
+    fn start(
+        spec: &IngressSpec,
+        origin_port: u16,
+        place: &Place,
+        expected: Expected<'_>,
+    ) -> Result<(Self, Proof), PathError> {
+        Ok(match spec.kind {
+            IngressKind::Embedded => {
+                let workers = spec.workers.map_or(place.cpus, |workers| workers as usize);
+                let timeouts = Timeouts::default();
+                let ingress =
+                    EmbeddedIngress::start(spec, origin_port, expected.certificates, workers, timeouts)?;
+                let proof = prove("the embedded ingress", ingress.port(), expected, || ingress.has_ended())?;
+                (Self::Embedded(ingress), proof)
+            }
+            IngressKind::Haproxy => {
+                let (ingress, proof) = Haproxy::start(spec, origin_port, place, expected)?;
+                (Self::Haproxy(ingress), proof)
+            }
+            IngressKind::Nginx => {
+                let (ingress, proof) = Nginx::start_ingress(spec, origin_port, place, expected)?;
+                (Self::Nginx(ingress), proof)
+            }
+            IngressKind::External => {
+                return Err(PathError::new("build an external system: it exists already"));
+            }
+        })
+    }
+
+    fn port(&self) -> u16 {
+        match self {
+            Self::Embedded(ingress) => ingress.port(),
+            Self::Haproxy(ingress) => ingress.port(),
+            Self::Nginx(ingress) => ingress.port(),
+        }
+    }
+
+    fn check(&mut self) -> Result<(), PathError> {
+        match self {
+            Self::Embedded(ingress) => check_embedded("ingress", ingress.has_ended()),
+            Self::Haproxy(ingress) => ingress.program().check(),
+            Self::Nginx(ingress) => ingress.program().check(),
+        }
+    }
+
+    fn cpu_ns(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
+        let (ingress_ns, worker_ns) = match self {
+            Self::Embedded(_) => (threads_cpu_ns("ingress-")?, threads_cpu_ns("worker-")?),
+            Self::Haproxy(ingress) => (program_cpu_ns(ingress.program())?, 0),
+            Self::Nginx(ingress) => (program_cpu_ns(ingress.program())?, 0),
+        };
+        Ok(BTreeMap::from([("ingress".to_owned(), ingress_ns), ("worker".to_owned(), worker_ns)]))
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
+        match self {
+            Self::Embedded(ingress) => Ok(ingress.counters()),
+            Self::Haproxy(ingress) => ingress.counters(),
+            Self::Nginx(ingress) => ingress.counters(),
+        }
+    }
+
+    fn states(&mut self) -> Result<BTreeMap<String, String>, PathError> {
+        match self {
+            Self::Embedded(ingress) => Ok(ingress.states()),
+            Self::Haproxy(ingress) => ingress.states(),
+            Self::Nginx(ingress) => Ok(ingress.states()),
+        }
+    }
+
+    fn stop(self) -> Result<(), PathError> {
+        match self {
+            Self::Embedded(ingress) => {
+                drop(ingress);
+                Ok(())
+            }
+            Self::Haproxy(mut ingress) => ingress.program().stop(),
+            Self::Nginx(mut ingress) => ingress.program().stop(),
+        }
+    }
+}
+
+impl Origin {
+    fn start(spec: &OriginSpec, place: &Place) -> Result<Self, PathError> {
+        let body_bytes = spec.body.0;
+        match spec.kind {
+            OriginKind::Embedded => {
+                let failed = |reason: String| PathError::new(format!("start the embedded origin: {reason}"));
+                let size = usize::try_from(body_bytes).map_err(|error| failed(error.to_string()))?;
+                let origin = OriginServer::start(size).map_err(|error| failed(error.to_string()))?;
+                let expected = Expected { certificates: None, body_bytes };
+                prove("the embedded origin", origin.port(), expected, || origin.has_ended())?;
+                Ok(Self::Embedded(origin))
+            }
+            OriginKind::Nginx => Ok(Self::Nginx(Nginx::start_origin(body_bytes, place)?)),
+        }
+    }
+
+    fn port(&self) -> u16 {
+        match self {
+            Self::Embedded(origin) => origin.port(),
+            Self::Nginx(origin) => origin.port(),
+        }
+    }
+
+    fn check(&mut self) -> Result<(), PathError> {
+        match self {
+            Self::Embedded(origin) => check_embedded("origin", origin.has_ended()),
+            Self::Nginx(origin) => origin.program().check(),
+        }
+    }
+
+    fn cpu_ns(&mut self) -> Result<u64, PathError> {
+        match self {
+            Self::Embedded(_) => threads_cpu_ns("origin-"),
+            Self::Nginx(origin) => program_cpu_ns(origin.program()),
+        }
+    }
+
+    fn stop(self) -> Result<(), PathError> {
+        match self {
+            Self::Embedded(origin) => {
+                drop(origin);
+                Ok(())
+            }
+            Self::Nginx(mut origin) => origin.program().stop(),
+        }
+    }
+}
+
+fn check_embedded(name: &str, has_ended: bool) -> Result<(), PathError> {
+    if has_ended {
+        Err(PathError::new(format!("keep the embedded {name} running: its thread has ended")))
+    } else {
+        Ok(())
+    }
+}
+
+fn prove(
+    title: &str,
+    port: u16,
+    expected: Expected<'_>,
+    has_ended: impl Fn() -> bool,
+) -> Result<Proof, PathError> {
+    let check = || check_embedded(title.trim_start_matches("the embedded "), has_ended());
+    readiness::prove(port, expected.certificates, expected.body_bytes, check)?
+        .map_err(|reason| PathError::new(format!("get an answer from {title}: {reason}")))
+}

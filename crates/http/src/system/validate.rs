@@ -1,0 +1,136 @@
+//! What can be said of a system's settings before it is built.
+
+use plumb_path::Fault;
+
+use super::external::host_and_port;
+use super::haproxy::HAPROXY;
+use super::nginx::NGINX;
+use crate::spec::{IngressKind, IngressSpec, Offload, OriginKind, SystemSpec, TlsVersion};
+
+/// HAProxy is built for so many (MAX_THREADS), and more than that is a slip of the pen anywhere.
+const THREADS_MAX: u32 = 64;
+/// The embedded origin keeps its body in memory.
+const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// Checks combinations of settings.
+///
+/// # Errors
+///
+/// The first fault, at the key it is about.
+pub fn validate(spec: &SystemSpec) -> Result<(), Fault> {
+    check_url(&spec.ingress)?;
+    check_threads(&spec.ingress)?;
+    check_offload(&spec.ingress)?;
+    if spec.origin.body.0 > BODY_BYTES_MAX {
+        return Err(Fault::new("system.origin.body", "a body has at most 1 GiB"));
+    }
+    Ok(())
+}
+
+/// Whether this host has what the system needs.
+///
+/// # Errors
+///
+/// One sentence that says what is missing and how to get it.
+pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
+    match spec.ingress.kind {
+        IngressKind::External => return Ok(()),
+        IngressKind::Embedded => {}
+        IngressKind::Haproxy => drop(HAPROXY.find()?),
+        IngressKind::Nginx => drop(NGINX.find()?),
+    }
+    match spec.origin.kind {
+        OriginKind::Embedded => Ok(()),
+        OriginKind::Nginx => NGINX.find().map(drop),
+    }
+}
+
+fn check_url(ingress: &IngressSpec) -> Result<(), Fault> {
+    let key = "system.ingress.url";
+    match (ingress.kind, &ingress.url) {
+        (IngressKind::External, None) => {
+            Err(Fault::new(key, "`kind: external` needs a `url`, such as `url: https://example.org/`"))
+        }
+        (IngressKind::External, Some(url)) => {
+            host_and_port(url).map(drop).map_err(|reason| Fault::new(key, reason))
+        }
+        (_, Some(_)) => {
+            Err(Fault::new(key, "only `kind: external` has a `url`; the others get one when they start"))
+        }
+        (_, None) => Ok(()),
+    }
+}
+
+fn check_threads(ingress: &IngressSpec) -> Result<(), Fault> {
+    if (1..=THREADS_MAX).contains(&ingress.threads) {
+        return Ok(());
+    }
+    Err(Fault::new("system.ingress.threads", format!("an ingress has 1 to {THREADS_MAX} threads")))
+}
+
+fn check_offload(ingress: &IngressSpec) -> Result<(), Fault> {
+    let offloads = ingress.offload != Offload::None;
+    if offloads && ingress.kind != IngressKind::Embedded {
+        return Err(Fault::new(
+            "system.ingress.offload",
+            "only `kind: embedded` can offload private-key operations",
+        ));
+    }
+    if offloads && ingress.tls == TlsVersion::None {
+        let message = "without TLS there are no private-key operations to offload; set `tls: \"1.2\"` or `tls: \"1.3\"`";
+        return Err(Fault::new("system.ingress.offload", message));
+    }
+    match ingress.workers {
+        Some(_) if ingress.offload != Offload::Threads => {
+            Err(Fault::new("system.ingress.workers", "only `offload: threads` has workers"))
+        }
+        Some(workers) if !(1..=THREADS_MAX).contains(&workers) => {
+            Err(Fault::new("system.ingress.workers", format!("there are 1 to {THREADS_MAX} workers")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Bytes;
+
+    use super::*;
+
+    fn fault(change: impl FnOnce(&mut SystemSpec)) -> String {
+        let mut spec = SystemSpec::default();
+        change(&mut spec);
+        validate(&spec)
+            .map_or_else(|fault| format!("{}: {}", fault.key, fault.message), |()| "none".to_owned())
+    }
+
+    #[test]
+    fn combinations_that_mean_nothing_are_faults() {
+        assert_eq!(fault(|_| ()), "none");
+        let faults = [
+            fault(|spec| spec.ingress.kind = IngressKind::External),
+            fault(|spec| spec.ingress.url = Some("http://localhost/".to_owned())),
+            fault(|spec| spec.ingress.threads = 0),
+            fault(|spec| spec.ingress.threads = 65),
+            fault(|spec| (spec.ingress.kind, spec.ingress.offload) = (IngressKind::Nginx, Offload::Threads)),
+            fault(|spec| (spec.ingress.tls, spec.ingress.offload) = (TlsVersion::None, Offload::Threads)),
+            fault(|spec| spec.ingress.workers = Some(2)),
+            fault(|spec| (spec.ingress.workers, spec.ingress.offload) = (Some(0), Offload::Threads)),
+            fault(|spec| spec.origin.body = Bytes(BODY_BYTES_MAX + 1)),
+        ];
+        insta::assert_snapshot!(faults.join("\n"));
+    }
+
+    #[test]
+    fn an_external_system_needs_a_url_that_is_one() {
+        let external = |url: &str| {
+            fault(|spec| {
+                (spec.ingress.kind, spec.ingress.url) = (IngressKind::External, Some(url.to_owned()))
+            })
+        };
+        assert_eq!(external("https://example.org:8443/path"), "none");
+        for url in ["", "example.org", "ftp://example.org/", "http://", "http://a:99999/"] {
+            assert!(external(url).starts_with("system.ingress.url: "), "{url:?}: {}", external(url));
+        }
+    }
+}
