@@ -78,12 +78,13 @@ pub(super) struct Spec {
     _load: Part,
     /// Settings of the host; none are known in this version.
     #[serde(rename = "host", default)]
+    #[schemars(extend("maxProperties" = 0))]
     _host: Part,
     /// The variant that all others are compared with.
     pub(super) baseline: String,
     /// The variants by name: what each changes in `system`, `load` and `host`.
     #[serde(rename = "variants")]
-    #[schemars(with = "BTreeMap<String, Option<VariantPart>>")]
+    #[schemars(extend("propertyNames" = { "pattern": "^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$" }))]
     _variants: BTreeMap<String, Option<VariantPart>>,
     /// Settings by dotted key, such as `load.connections`, with the values to run them at; every combination is a
     /// cell of its own.
@@ -112,6 +113,7 @@ struct VariantPart {
     _load: Part,
     /// What changes on the host; no settings are known in this version.
     #[serde(rename = "host", default)]
+    #[schemars(extend("maxProperties" = 0))]
     _host: Part,
 }
 

@@ -133,8 +133,11 @@ impl std::error::Error for FileError {}
 
 impl Diagnostic for FileError {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        let helps: Vec<&str> = self.mistakes.iter().filter_map(|mistake| mistake.help.as_deref()).collect();
-        (!helps.is_empty()).then(|| Box::new(helps.join("\n")) as Box<dyn fmt::Display>)
+        match self.mistakes.as_slice() {
+            [one] => one.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>),
+            // Of several, each label has its own.
+            _ => None,
+        }
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
@@ -144,7 +147,8 @@ impl Diagnostic for FileError {
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let several = self.mistakes.len() > 1;
         Some(Box::new(self.mistakes.iter().flat_map(move |mistake| {
-            let text = several.then(|| mistake.message.clone());
+            let help = mistake.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+            let text = several.then(|| format!("{}{help}", mistake.message));
             let main = LabeledSpan::new_primary_with_span(text, place(mistake.span));
             let also = mistake.also.as_deref().into_iter();
             let also = also.map(|(span, text)| LabeledSpan::new_with_span(Some(text.clone()), place(*span)));

@@ -235,6 +235,23 @@ fn a_report_shows_the_line() {
        ╰────
      help: this is so in the variant `threads`
     ");
+    let text = with("{ tls: none }", "{ kind: external }");
+    assert_snapshot!(report(&text.replace("plain.http_reqs", "plain.http_rqs")), @r"
+     × 2 mistakes in x.yaml
+       ╭─[x.yaml:14:24]
+    13 │   variants:
+    14 │     plain: { system: { ingress: { kind: external } } }
+       ·                        ───┬───
+       ·                           ╰── `kind: external` needs a `url`; this is so in the variant `plain`
+    15 │     software: {}
+       ╰────
+       ╭─[x.yaml:22:13]
+    21 │     - threads.http_req_duration.p95 < software.http_req_duration.p95
+    22 │     - plain.http_rqs > software.http_reqs
+       ·             ────┬───
+       ·                 ╰── no metric is named `http_rqs`; did you mean `http_reqs`?
+       ╰────
+    ");
     assert_snapshot!(report(&with("connections: 20", "conections: 20").replace("612 B", "612")), @r#"
      × 2 mistakes in x.yaml
        ╭─[x.yaml:10:37]
