@@ -63,8 +63,18 @@ impl Settings for HttpSettings {
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
         let mut evidence = vec![];
         evidence.extend(self.version_evidence(measurement));
-        evidence.extend(self.choice_evidence(measurement, "cipher", self.load.cipher.as_deref()));
-        evidence.extend(self.choice_evidence(measurement, "group", self.load.group.as_deref()));
+        evidence.extend(self.choice_evidence(
+            measurement,
+            "cipher",
+            self.load.cipher.as_deref(),
+            load::is_same_cipher,
+        ));
+        evidence.extend(self.choice_evidence(
+            measurement,
+            "group",
+            self.load.group.as_deref(),
+            load::is_same_group,
+        ));
         evidence.extend(self.handshake_evidence(measurement));
         evidence.extend(self.offload_evidence(before, after));
         evidence.extend(self.server_evidence(before, after, measurement));
@@ -105,15 +115,20 @@ impl HttpSettings {
         })
     }
 
-    fn choice_evidence(&self, measurement: &Measurement, property: &str, asked: Option<&str>) -> Option<Evidence> {
+    fn choice_evidence(
+        &self,
+        measurement: &Measurement,
+        property: &str,
+        asked: Option<&str>,
+        is_same: fn(&str, &str) -> bool,
+    ) -> Option<Evidence> {
         let asked = asked.filter(|_| self.is_tls())?;
         let values = measurement.observed.get(property)?;
-        let same = |value: &str| load::same_name(property, value, asked);
         Some(Evidence {
             what: format!("{property} negotiated"),
             expected: asked.to_owned(),
             observed: counts(measurement, property),
-            holds: values.keys().all(|value| same(value)),
+            holds: values.keys().all(|value| is_same(value, asked)),
         })
     }
 
@@ -156,17 +171,28 @@ impl HttpSettings {
         };
         Some(Evidence {
             what: "private-key operations".to_owned(),
-            expected: if offloaded { "all by the device, none in the event loop" } else { "none by a device" }.to_owned(),
+            expected: if offloaded {
+                "all by the device, none in the event loop"
+            } else {
+                "none by a device"
+            }
+            .to_owned(),
             observed: format!("{device} by the device, {inline} in the event loop, {full} full handshakes"),
             holds,
         })
     }
 
     /// The ingress' own count of requests: proof that the load went through the program that the variant names.
-    fn server_evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Option<Evidence> {
+    fn server_evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: &Measurement,
+    ) -> Option<Evidence> {
         let moved = after.moved(before, "requests")?;
         let difference = (as_f64(moved) - as_f64(measurement.work)).abs();
-        let slack = COUNT_TOLERANCE * as_f64(measurement.work) + 4.0 * f64::from(self.load.connections) + 20.0;
+        let slack =
+            COUNT_TOLERANCE * as_f64(measurement.work) + 4.0 * f64::from(self.load.connections) + 20.0;
         let program = match self.system.ingress.kind {
             IngressKind::Embedded => "the embedded ingress",
             IngressKind::Haproxy => "HAProxy",
@@ -218,9 +244,10 @@ mod tests {
     fn measurement(version: &str, full: u64, resumed: u64) -> Measurement {
         let mut measurement = Measurement { work: full + resumed, ..Measurement::default() };
         measurement.observed.insert("tls_version".to_owned(), [(version.to_owned(), full + resumed)].into());
-        measurement
-            .observed
-            .insert("handshakes".to_owned(), [("full".to_owned(), full), ("resumed".to_owned(), resumed)].into());
+        measurement.observed.insert(
+            "handshakes".to_owned(),
+            [("full".to_owned(), full), ("resumed".to_owned(), resumed)].into(),
+        );
         measurement
     }
 
@@ -231,8 +258,11 @@ mod tests {
 
     fn check(settings: &HttpSettings, measurement: &Measurement, after: &Snapshot, failing: &[&str]) {
         let evidence = settings.evidence(&Snapshot::default(), after, measurement);
-        let broken: Vec<&str> =
-            evidence.iter().filter(|evidence| !evidence.holds).map(|evidence| evidence.what.as_str()).collect();
+        let broken: Vec<&str> = evidence
+            .iter()
+            .filter(|evidence| !evidence.holds)
+            .map(|evidence| evidence.what.as_str())
+            .collect();
         assert_eq!(broken, failing, "{evidence:#?}");
     }
 

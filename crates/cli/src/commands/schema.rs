@@ -12,8 +12,8 @@ pub fn schema(arguments: &SchemaArguments) -> Outcome {
             serde_json::to_string_pretty(&schema)
                 .map_err(|error| Failure::harness(format!("put the schema into JSON: {error}")))?
         }
-        SchemaOf::Run => plumb_report::run_schema(),
-        SchemaOf::Measurement => plumb_report::measurement_schema(),
+        SchemaOf::Run => plumb_report::json_schema(),
+        SchemaOf::Measurement => plumb_report::measurement_json_schema(),
     };
     output::result(&text);
     Ok(HOLDS)

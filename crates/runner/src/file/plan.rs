@@ -20,7 +20,7 @@ const LONG_CLAIM: usize = 500;
 const MAX_SETTINGS_BYTES: usize = 16 << 20;
 
 /// No quick run takes more blocks than this, nor claims a verdict before the least.
-const QUICK_BLOCKS: Blocks = Blocks { min: 3, max: 6 };
+const QUICK_BLOCKS: Blocks = Blocks { min: 6, max: 6 };
 
 /// What the command line asks of a plan, beside the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
