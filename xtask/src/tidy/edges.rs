@@ -17,7 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-judge", &["plumb-model", "plumb-stats"]),
     ("plumb-host", &["plumb-model"]),
     ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace"]),
-    ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
+    ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path"]),
+    ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-crypto"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
     ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
     (
@@ -46,6 +47,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-pace",
     "plumb-host",
     "plumb-path",
+    "plumb-crypto",
     "plumb-http",
     "plumb-store",
     "plumb-report",

@@ -1,0 +1,247 @@
+//! What a device counts: the evidence that operations were done by it, and how well its passes were filled.
+//!
+//! The device's own thread writes, any thread reads. Each device has counters of its own, so that there is no locked
+//! instruction and no shared cache line on the way of an operation; a reader sums up what it wants.
+
+use std::collections::BTreeMap;
+use std::ops::Add;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::batcher::{Batch, Reason};
+use crate::device::Lane;
+use crate::error::LaneError;
+use crate::library::LANES;
+use crate::operation::Kind;
+
+/// The counters of one device.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Counters {
+    operations: [Counter; Kind::COUNT],
+    fill: [Counter; LANES],
+    failed: Counter,
+    faults_caught: Counter,
+    reasons: [Counter; Reason::COUNT],
+    waited: Counter,
+    wait_ns: Counter,
+    wait_ns_max: Counter,
+}
+
+/// A number that one thread writes.
+#[derive(Debug, Default)]
+struct Counter(AtomicU64);
+
+impl Counter {
+    fn add(&self, count: u64) {
+        self.set(self.get() + count);
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Counters {
+    /// A pass of the device is done.
+    pub(crate) fn ran(&self, kind: Kind, results: &[Lane]) {
+        let done = results.iter().filter(|result| result.is_ok()).count() as u64;
+        self.operations[kind.index()].add(done);
+        self.failed.add(results.len() as u64 - done);
+        let is_fault = |result: &&Lane| matches!(result, Err(LaneError::Faulty { .. }));
+        self.faults_caught.add(results.iter().filter(is_fault).count() as u64);
+        if let Some(fill) = results.len().checked_sub(1).and_then(|index| self.fill.get(index)) {
+            fill.add(1);
+        }
+    }
+
+    /// A batch was submitted at `now_ns`: why, and how long its operations waited for that. For the device's own
+    /// thread to call.
+    pub fn submitted<T>(&self, batch: &Batch<T>, now_ns: u64) {
+        self.reasons[batch.reason.index()].add(1);
+        for pushed_ns in &batch.pushed_ns {
+            let wait_ns = now_ns.saturating_sub(*pushed_ns);
+            self.waited.add(1);
+            self.wait_ns.add(wait_ns);
+            self.wait_ns_max.set(self.wait_ns_max.get().max(wait_ns));
+        }
+    }
+
+    /// The values at this moment.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals {
+            operations: self.operations.each_ref().map(Counter::get),
+            fill: self.fill.each_ref().map(Counter::get),
+            failed: self.failed.get(),
+            faults_caught: self.faults_caught.get(),
+            reasons: self.reasons.each_ref().map(Counter::get),
+            waited: self.waited.get(),
+            wait_ns: self.wait_ns.get(),
+            wait_ns_max: self.wait_ns_max.get(),
+        }
+    }
+}
+
+/// The values of one device's counters, or the sums over several.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Operations done, by [`Kind::index`].
+    pub operations: [u64; Kind::COUNT],
+    /// Passes of one operation, of two, and so on.
+    pub fill: [u64; LANES],
+    /// Operations without a result, for whatever reason.
+    pub failed: u64,
+    /// Results that did not fit the public key and were withheld; they are among `failed`.
+    pub faults_caught: u64,
+    /// Batches by why they were submitted, by [`Reason::index`].
+    pub reasons: [u64; Reason::COUNT],
+    /// Operations whose wait for their batch was taken.
+    pub waited: u64,
+    /// The sum of these waits in ns.
+    pub wait_ns: u64,
+    /// The longest of them in ns.
+    pub wait_ns_max: u64,
+}
+
+impl Totals {
+    /// Operations done of one kind.
+    #[must_use]
+    pub fn operations_of(&self, kind: Kind) -> u64 {
+        self.operations[kind.index()]
+    }
+
+    /// Operations done of all kinds.
+    #[must_use]
+    pub fn operations_done(&self) -> u64 {
+        self.operations.iter().sum()
+    }
+
+    /// Passes of the device.
+    #[must_use]
+    pub fn passes(&self) -> u64 {
+        self.fill.iter().sum()
+    }
+
+    /// What was done since an earlier moment. The longest wait is that of all the time.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        fn less<const N: usize>(now: [u64; N], earlier: [u64; N]) -> [u64; N] {
+            std::array::from_fn(|index| now[index].saturating_sub(earlier[index]))
+        }
+        Self {
+            operations: less(self.operations, earlier.operations),
+            fill: less(self.fill, earlier.fill),
+            failed: self.failed.saturating_sub(earlier.failed),
+            faults_caught: self.faults_caught.saturating_sub(earlier.faults_caught),
+            reasons: less(self.reasons, earlier.reasons),
+            waited: self.waited.saturating_sub(earlier.waited),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            wait_ns_max: self.wait_ns_max,
+        }
+    }
+
+    /// Every value by a name, as a snapshot of a system carries them: `device_rsa-2048`, `device_passes`,
+    /// `device_passes_of_8`, `device_batches_full`, `device_wait_ns`, and so on. All but none only grow, also
+    /// `device_wait_ns_max`.
+    #[must_use]
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        let kinds = Kind::ALL.map(|kind| (kind.name().to_owned(), self.operations_of(kind)));
+        let fill = (1..).zip(self.fill).map(|(lanes, passes)| (format!("passes_of_{lanes}"), passes));
+        let reasons =
+            Reason::ALL.map(|reason| (format!("batches_{}", reason.name()), self.reasons[reason.index()]));
+        let others = [
+            ("operations", self.operations_done()),
+            ("passes", self.passes()),
+            ("failed", self.failed),
+            ("faults_caught", self.faults_caught),
+            ("waited", self.waited),
+            ("wait_ns", self.wait_ns),
+            ("wait_ns_max", self.wait_ns_max),
+        ];
+        let others = others.map(|(name, value)| (name.to_owned(), value));
+        kinds
+            .into_iter()
+            .chain(fill)
+            .chain(reasons)
+            .chain(others)
+            .map(|(name, value)| (format!("device_{name}"), value))
+            .collect()
+    }
+}
+
+impl Add for Totals {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        fn sum<const N: usize>(left: [u64; N], right: [u64; N]) -> [u64; N] {
+            std::array::from_fn(|index| left[index] + right[index])
+        }
+        Self {
+            operations: sum(self.operations, other.operations),
+            fill: sum(self.fill, other.fill),
+            failed: self.failed + other.failed,
+            faults_caught: self.faults_caught + other.faults_caught,
+            reasons: sum(self.reasons, other.reasons),
+            waited: self.waited + other.waited,
+            wait_ns: self.wait_ns + other.wait_ns,
+            wait_ns_max: self.wait_ns_max.max(other.wait_ns_max),
+        }
+    }
+}
+
+impl std::iter::Sum for Totals {
+    fn sum<I: Iterator<Item = Self>>(totals: I) -> Self {
+        totals.fold(Self::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batcher::Batcher;
+    use crate::device::DeviceKind;
+    use crate::operation::Outcome;
+
+    fn lane(result: Result<(), LaneError>) -> Lane {
+        result.map(|()| Outcome::Signature(Vec::new()))
+    }
+
+    #[test]
+    fn a_pass_counts_what_it_did_and_what_it_withheld() {
+        let counters = Counters::default();
+        let faulty = LaneError::Faulty { what: "sign", device: DeviceKind::Multibuffer };
+        counters.ran(Kind::Rsa2048, &[lane(Ok(())), lane(Err(faulty)), lane(Err(LaneError::Peer))]);
+        counters.ran(Kind::P256Derive, &[lane(Ok(()))]);
+        let totals = counters.totals();
+        assert_eq!((totals.operations_of(Kind::Rsa2048), totals.operations_done()), (1, 2));
+        assert_eq!((totals.failed, totals.faults_caught), (2, 1));
+        assert_eq!((totals.fill[0], totals.fill[2], totals.passes()), (1, 1, 2));
+    }
+
+    #[test]
+    fn a_batch_counts_its_waits_and_why_it_was_submitted() {
+        let counters = Counters::default();
+        let mut batcher = Batcher::new(8, 1000);
+        assert!(batcher.push(Kind::Rsa2048, 1, (), 100).is_none());
+        assert!(batcher.push(Kind::Rsa2048, 2, (), 400).is_none());
+        counters.submitted(&batcher.due(1100).unwrap(), 1200);
+        let named = counters.totals().by_name();
+        let values = ["device_batches_bound", "device_waited", "device_wait_ns", "device_wait_ns_max"];
+        assert_eq!(values.map(|name| named[name]), [1, 2, 1900, 1100]);
+    }
+
+    #[test]
+    fn totals_add_and_subtract() {
+        let counters = Counters::default();
+        counters.ran(Kind::Rsa2048, &[lane(Ok(()))]);
+        let before = counters.totals();
+        counters.ran(Kind::Rsa2048, &[lane(Ok(())), lane(Ok(()))]);
+        let after = counters.totals();
+        assert_eq!(after.since(&before) + before, after);
+        assert_eq!([before, after.since(&before)].into_iter().sum::<Totals>().by_name(), after.by_name());
+    }
+}

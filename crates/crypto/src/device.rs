@@ -1,0 +1,201 @@
+//! Devices: what does private-key operations, one at a time or eight in one pass, behind one type.
+//!
+//! A device belongs to one thread; its counters can be read from any. It takes operations by value of their kind and
+//! gives each a result or a reason, so that one bad operation never costs the others theirs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use openssl::error::ErrorStack;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::aws_lc::AwsLc;
+use crate::counters::Counters;
+use crate::error::{CryptoError, LaneError, Unavailable};
+use crate::key::SigningKey;
+use crate::library::{LANES, Library};
+use crate::multibuffer::Multibuffer;
+use crate::openssl_device::OpenSsl;
+use crate::operation::{Operation, Outcome};
+
+/// The result of one operation of a batch.
+pub type Lane = Result<Outcome, LaneError>;
+
+/// Which device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// The OpenSSL that this program is linked with.
+    #[default]
+    SoftwareOpenssl,
+    /// AWS-LC, which rustls uses.
+    SoftwareAwsLc,
+    /// Intel's libcrypto_mb: eight operations in one pass of AVX-512 IFMA instructions.
+    Multibuffer,
+}
+
+impl DeviceKind {
+    /// All devices.
+    pub const ALL: [Self; 3] = [Self::SoftwareOpenssl, Self::SoftwareAwsLc, Self::Multibuffer];
+
+    /// The name, as in an experiment file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SoftwareOpenssl => "software-openssl",
+            Self::SoftwareAwsLc => "software-aws-lc",
+            Self::Multibuffer => "multibuffer",
+        }
+    }
+
+    /// How many operations it does in one pass.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self {
+            Self::SoftwareOpenssl | Self::SoftwareAwsLc => 1,
+            Self::Multibuffer => LANES,
+        }
+    }
+
+    /// Whether this machine has it.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, and what to install.
+    pub fn probe(self) -> Result<Presence, Unavailable> {
+        match self {
+            Self::SoftwareOpenssl => {
+                Ok(Presence { file: None, version: openssl::version::version().to_owned() })
+            }
+            Self::SoftwareAwsLc => Ok(Presence { file: None, version: "AWS-LC by aws-lc-rs".to_owned() }),
+            Self::Multibuffer => Library::load().map(|library| Presence::of(&library)),
+        }
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// What a device on this machine consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Presence {
+    /// The file, or the name by which the loader found it, of a library that is loaded at run time.
+    pub file: Option<String>,
+    /// The library's own words for its name and version.
+    pub version: String,
+}
+
+impl Presence {
+    fn of(library: &Library) -> Self {
+        Self { file: Some(library.path().display().to_string()), version: library.version() }
+    }
+}
+
+enum Engine {
+    AwsLc(AwsLc),
+    OpenSsl(OpenSsl),
+    Multibuffer(Box<Multibuffer>),
+}
+
+/// A device of one thread.
+pub struct Device {
+    kind: DeviceKind,
+    engine: Engine,
+    counters: Arc<Counters>,
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Device").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// Opens the device.
+    ///
+    /// # Errors
+    ///
+    /// When this machine does not have it.
+    pub fn open(kind: DeviceKind) -> Result<Self, CryptoError> {
+        let engine = match kind {
+            DeviceKind::SoftwareAwsLc => Engine::AwsLc(AwsLc::new()),
+            DeviceKind::SoftwareOpenssl => {
+                let cause = |error: ErrorStack| error.to_string();
+                let opened = OpenSsl::new().map_err(|error| CryptoError::OpenSsl {
+                    what: "find the curve P-256",
+                    cause: cause(error),
+                })?;
+                Engine::OpenSsl(opened)
+            }
+            DeviceKind::Multibuffer => Multibuffer::new()
+                .map(|multibuffer| Engine::Multibuffer(Box::new(multibuffer)))
+                .map_err(|cause| CryptoError::Unavailable { device: kind, cause })?,
+        };
+        Ok(Self { kind, engine, counters: Arc::default() })
+    }
+
+    /// Which device it is.
+    #[must_use]
+    pub fn kind(&self) -> DeviceKind {
+        self.kind
+    }
+
+    /// What it consists of.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        match &self.engine {
+            Engine::Multibuffer(multibuffer) => Presence::of(multibuffer.library()),
+            Engine::AwsLc(_) | Engine::OpenSsl(_) => {
+                self.kind.probe().unwrap_or(Presence { file: None, version: String::new() })
+            }
+        }
+    }
+
+    /// What it has done so far; to be read from any thread.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// A private key, prepared for this device or another of its kind.
+    ///
+    /// # Errors
+    ///
+    /// See [`SigningKey::from_der`].
+    pub fn signing_key(&self, der: &[u8]) -> Result<SigningKey, CryptoError> {
+        SigningKey::from_der(self.kind, der)
+    }
+
+    /// Does operations, and returns a result for each in the same order.
+    ///
+    /// Neighbours of one kind share a pass, up to the device's width; so a batch is best of one kind.
+    pub fn run(&mut self, operations: &[Operation]) -> Vec<Lane> {
+        let mut results = Vec::with_capacity(operations.len());
+        let width = self.kind.width();
+        for batch in operations.chunk_by(|a, b| a.kind() == b.kind()).flat_map(|run| run.chunks(width)) {
+            let kind = batch[0].kind();
+            let before = results.len();
+            match &mut self.engine {
+                Engine::AwsLc(device) => results.extend(batch.iter().map(|operation| device.run(operation))),
+                Engine::OpenSsl(device) => {
+                    results.extend(batch.iter().map(|operation| device.run(operation)))
+                }
+                Engine::Multibuffer(device) => results.extend(device.run(kind, batch)),
+            }
+            self.counters.ran(kind, &results[before..]);
+        }
+        results
+    }
+
+    #[cfg(test)]
+    pub(crate) fn multibuffer(&mut self) -> Option<&mut Multibuffer> {
+        match &mut self.engine {
+            Engine::Multibuffer(multibuffer) => Some(multibuffer),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Private keys for signatures, read once and prepared for one device.
+//!
+//! OpenSSL reads every form that there is and hands the parts on; what it held is wiped when it is freed.
+
+use std::fmt;
+
+use openssl::ec::EcKeyRef;
+use openssl::nid::Nid;
+use openssl::pkey::{Id, PKey, Private};
+
+use crate::device::DeviceKind;
+use crate::error::CryptoError;
+use crate::operation::Kind;
+use crate::{aws_lc, multibuffer, openssl_device};
+
+/// A private key, prepared for one device. It can be shared between threads.
+pub struct SigningKey {
+    kind: Kind,
+    form: Form,
+}
+
+/// A key as a device has it.
+pub(crate) enum Form {
+    AwsLc(aws_lc::Key),
+    OpenSsl(openssl_device::Key),
+    Multibuffer(multibuffer::Key),
+}
+
+impl SigningKey {
+    /// Reads an RSA key with 2048, 3072 or 4096 bits, or a P-256 key, from PKCS#8, PKCS#1 or SEC1 in DER.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no such key, or the device has no use for it.
+    pub fn from_der(device: DeviceKind, der: &[u8]) -> Result<Self, CryptoError> {
+        let refused = |reason: String| CryptoError::Key { device, reason };
+        let key = PKey::private_key_from_der(der)
+            .map_err(|_| refused("it is no private key in PKCS#8, PKCS#1 or SEC1".to_owned()))?;
+        let kind = kind_of(&key).map_err(refused)?;
+        let form = match device {
+            DeviceKind::SoftwareAwsLc => aws_lc::Key::new(kind, &key).map(Form::AwsLc),
+            DeviceKind::SoftwareOpenssl => Ok(Form::OpenSsl(openssl_device::Key::new(key))),
+            DeviceKind::Multibuffer => multibuffer::Key::new(kind, &key).map(Form::Multibuffer),
+        };
+        Ok(Self { kind, form: form.map_err(refused)? })
+    }
+
+    /// The kind of its signatures.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn form(&self) -> &Form {
+        &self.form
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SigningKey").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+fn kind_of(key: &PKey<Private>) -> Result<Kind, String> {
+    match key.id() {
+        Id::RSA => Kind::rsa(key.bits())
+            .ok_or_else(|| format!("it has {} bits; 2048, 3072 or 4096 are due", key.bits())),
+        Id::EC if key.ec_key().is_ok_and(|key| is_p256(&key)) => Ok(Kind::EcdsaP256),
+        Id::EC => Err("its curve is not P-256".to_owned()),
+        _ => Err("it is neither an RSA nor a P-256 key".to_owned()),
+    }
+}
+
+fn is_p256(key: &EcKeyRef<Private>) -> bool {
+    key.group().curve_name() == Some(Nid::X9_62_PRIME256V1)
+}
+
+#[cfg(test)]
+mod tests {
+    use openssl::ec::{EcGroup, EcKey};
+    use openssl::rsa::Rsa;
+
+    use super::*;
+
+    const SOFTWARE: [DeviceKind; 2] = [DeviceKind::SoftwareAwsLc, DeviceKind::SoftwareOpenssl];
+
+    #[test]
+    fn every_form_of_a_key_is_read() {
+        let rsa = Rsa::generate(2048).unwrap();
+        let ec = EcKey::generate(&EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap()).unwrap();
+        let pkcs8 = |key: PKey<Private>| key.private_key_to_pkcs8().unwrap();
+        let forms = [
+            (Kind::Rsa2048, rsa.private_key_to_der().unwrap()),
+            (Kind::Rsa2048, pkcs8(PKey::from_rsa(rsa).unwrap())),
+            (Kind::EcdsaP256, ec.private_key_to_der().unwrap()),
+            (Kind::EcdsaP256, pkcs8(PKey::from_ec_key(ec).unwrap())),
+        ];
+        // Reading a key for the multi-buffer device does not take the device.
+        for device in DeviceKind::ALL {
+            for (kind, der) in &forms {
+                assert_eq!(SigningKey::from_der(device, der).unwrap().kind(), *kind);
+            }
+        }
+    }
+
+    #[test]
+    fn other_keys_are_refused_in_words() {
+        let words = |device, der: &[u8]| SigningKey::from_der(device, der).unwrap_err().to_string();
+        let small = Rsa::generate(1024).unwrap().private_key_to_der().unwrap();
+        let p384 = EcKey::generate(&EcGroup::from_curve_name(Nid::SECP384R1).unwrap()).unwrap();
+        for device in SOFTWARE {
+            assert!(words(device, b"x").ends_with("it is no private key in PKCS#8, PKCS#1 or SEC1"));
+            assert!(words(device, &small).ends_with("it has 1024 bits; 2048, 3072 or 4096 are due"));
+            assert!(words(device, &p384.private_key_to_der().unwrap()).ends_with("its curve is not P-256"));
+        }
+        let exponent = openssl::bn::BigNum::from_u32(3).unwrap();
+        let rsa = Rsa::generate_with_e(2048, &exponent).unwrap().private_key_to_der().unwrap();
+        assert_eq!(
+            words(DeviceKind::Multibuffer, &rsa),
+            "prepare a private key for the multibuffer device: its public exponent is not 65537, the only one by which \
+             the device can check its results"
+        );
+    }
+}

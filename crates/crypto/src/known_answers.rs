@@ -1,0 +1,352 @@
+//! Every device's results against another library's, on random keys and messages; and results that are spoilt on
+//! their way out of a device.
+//!
+//! AWS-LC's are checked by OpenSSL, all others' by both where both can.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::sync::Arc;
+
+use openssl::ec::{EcGroup, EcKey};
+use openssl::hash::MessageDigest;
+use openssl::nid::Nid;
+use openssl::pkey::{PKey, Private};
+use openssl::rsa::{Padding, Rsa};
+use openssl::sign::{RsaPssSaltlen, Signer, Verifier};
+use proptest::prelude::*;
+
+use crate::multibuffer::Corruption;
+use crate::{
+    Device, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme, SigningKey,
+    Unavailable,
+};
+
+/// The device, or a line that says which test goes without.
+fn device(kind: DeviceKind, test: &str) -> Option<Device> {
+    match kind.probe() {
+        Ok(_) => Some(Device::open(kind).unwrap()),
+        Err(cause) => {
+            let cause = match cause {
+                Unavailable::NoIfma | Unavailable::NotApplicable { .. } => format!("hardware: {cause}"),
+                _ => cause.to_string(),
+            };
+            writeln!(std::io::stderr(), "test skipped: {test}: {cause}").unwrap();
+            None
+        }
+    }
+}
+
+fn devices(test: &str) -> Vec<Device> {
+    DeviceKind::ALL.into_iter().filter_map(|kind| device(kind, test)).collect()
+}
+
+fn rsa_key(bits: u32) -> PKey<Private> {
+    PKey::from_rsa(Rsa::generate(bits).unwrap()).unwrap()
+}
+
+fn p256_key() -> PKey<Private> {
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+    PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
+}
+
+fn prepared(device: &Device, key: &PKey<Private>) -> Arc<SigningKey> {
+    Arc::new(device.signing_key(&key.private_key_to_pkcs8().unwrap()).unwrap())
+}
+
+fn digest(hash: Hash) -> MessageDigest {
+    match hash {
+        Hash::Sha256 => MessageDigest::sha256(),
+        Hash::Sha384 => MessageDigest::sha384(),
+        Hash::Sha512 => MessageDigest::sha512(),
+    }
+}
+
+/// Equality with OpenSSL's signature where there is only one, and OpenSSL's verification where there are many.
+fn is_right(key: &PKey<Private>, scheme: Scheme, message: &[u8], signature: &[u8]) -> bool {
+    match scheme {
+        Scheme::RsaPkcs1(hash) => {
+            let expected = Signer::new(digest(hash), key).unwrap().sign_oneshot_to_vec(message).unwrap();
+            signature == expected
+        }
+        Scheme::RsaPss(hash) => {
+            let mut verifier = Verifier::new(digest(hash), key).unwrap();
+            verifier.set_rsa_padding(Padding::PKCS1_PSS).unwrap();
+            verifier.set_rsa_pss_saltlen(RsaPssSaltlen::DIGEST_LENGTH).unwrap();
+            verifier.verify_oneshot(signature, message).unwrap()
+        }
+        Scheme::EcdsaP256Sha256 => {
+            Verifier::new(MessageDigest::sha256(), key).unwrap().verify_oneshot(signature, message).unwrap()
+        }
+    }
+}
+
+const RSA_SCHEMES: [Scheme; 6] = [
+    Scheme::RsaPkcs1(Hash::Sha256),
+    Scheme::RsaPkcs1(Hash::Sha384),
+    Scheme::RsaPkcs1(Hash::Sha512),
+    Scheme::RsaPss(Hash::Sha256),
+    Scheme::RsaPss(Hash::Sha384),
+    Scheme::RsaPss(Hash::Sha512),
+];
+
+/// Signs `messages` in one call, the keys and schemes in turn, and has every signature checked.
+fn check_signatures(device: &mut Device, keys: &[PKey<Private>], schemes: &[Scheme], messages: &[Vec<u8>]) {
+    let ready: Vec<Arc<SigningKey>> = keys.iter().map(|key| prepared(device, key)).collect();
+    let sign = |(index, message): (usize, &Vec<u8>)| Operation::Sign {
+        key: Arc::clone(&ready[index % keys.len()]),
+        scheme: schemes[index % schemes.len()],
+        message: message.clone(),
+    };
+    let operations: Vec<Operation> = messages.iter().enumerate().map(sign).collect();
+    let results = device.run(&operations);
+    assert_eq!(results.len(), messages.len());
+    for (index, (result, message)) in results.into_iter().zip(messages).enumerate() {
+        let Ok(Outcome::Signature(signature)) = result else {
+            panic!("{} {index}: {result:?}", device.kind())
+        };
+        let (key, scheme) = (&keys[index % keys.len()], schemes[index % schemes.len()]);
+        assert!(is_right(key, scheme, message, &signature), "{} {scheme} {index}", device.kind());
+    }
+}
+
+fn messages(count: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..=count)
+}
+
+#[test]
+fn rsa_signatures_are_those_of_openssl() {
+    let devices = RefCell::new(devices("rsa_signatures_are_those_of_openssl"));
+    // The keys differ from lane to lane, so that a mix-up of lanes does not go unnoticed.
+    let keys = |bits, count| (0..count).map(|_| rsa_key(bits)).collect::<Vec<_>>();
+    for keys in [keys(2048, 5), keys(3072, 2), keys(4096, 2)] {
+        let config = ProptestConfig::with_cases(12);
+        proptest!(config, |(messages in messages(19))| {
+            for device in devices.borrow_mut().iter_mut() {
+                check_signatures(device, &keys, &RSA_SCHEMES, &messages);
+            }
+        });
+    }
+}
+
+#[test]
+fn ecdsa_signatures_hold_under_openssl() {
+    let devices = RefCell::new(devices("ecdsa_signatures_hold_under_openssl"));
+    proptest!(ProptestConfig::with_cases(60), |(messages in messages(19))| {
+        let keys = [p256_key(), p256_key(), p256_key()];
+        for device in devices.borrow_mut().iter_mut() {
+            check_signatures(device, &keys, &[Scheme::EcdsaP256Sha256], &messages);
+        }
+    });
+}
+
+#[test]
+fn no_two_ecdsa_signatures_share_a_nonce() {
+    let key = p256_key();
+    for mut device in devices("no_two_ecdsa_signatures_share_a_nonce") {
+        let ready = prepared(&device, &key);
+        let sign = |_| Operation::Sign {
+            key: Arc::clone(&ready),
+            scheme: Scheme::EcdsaP256Sha256,
+            message: b"the same".to_vec(),
+        };
+        let operations: Vec<Operation> = (0..64).map(sign).collect();
+        let first_half = |result| match result {
+            Ok(Outcome::Signature(der)) => openssl::ecdsa::EcdsaSig::from_der(&der).unwrap().r().to_vec(),
+            other => panic!("{other:?}"),
+        };
+        let mut halves: Vec<Vec<u8>> = device.run(&operations).into_iter().map(first_half).collect();
+        halves.sort_unstable();
+        halves.dedup();
+        assert_eq!(halves.len(), 64, "{}", device.kind());
+    }
+}
+
+fn generate(device: &mut Device, group: Group, count: usize) -> Vec<ExchangeKey> {
+    let operations: Vec<Operation> = (0..count).map(|_| Operation::Generate(group)).collect();
+    let key = |result| match result {
+        Ok(Outcome::Key(key)) => key,
+        other => panic!("{other:?}"),
+    };
+    device.run(&operations).into_iter().map(key).collect()
+}
+
+fn derive(device: &mut Device, keys: Vec<ExchangeKey>, peers: &[Vec<u8>]) -> Vec<Result<Vec<u8>, LaneError>> {
+    let with = |(key, peer): (ExchangeKey, &Vec<u8>)| Operation::Derive { key, peer: peer.clone() };
+    let operations: Vec<Operation> = keys.into_iter().zip(peers).map(with).collect();
+    let secret = |result| match result {
+        Ok(Outcome::Secret(secret)) => Ok(secret.to_vec()),
+        Err(error) => Err(error),
+        other => panic!("{other:?}"),
+    };
+    device.run(&operations).into_iter().map(secret).collect()
+}
+
+#[test]
+fn two_devices_derive_the_same_secret() {
+    let mut devices = devices("two_devices_derive_the_same_secret");
+    for group in [Group::X25519, Group::P256] {
+        for count in (1..=9).chain([64]) {
+            for one in 0..devices.len() {
+                for other in 0..devices.len() {
+                    let mine = generate(&mut devices[one], group, count);
+                    let theirs = generate(&mut devices[other], group, count);
+                    let publics = |keys: &[ExchangeKey]| {
+                        keys.iter().map(|key| key.public().to_vec()).collect::<Vec<_>>()
+                    };
+                    let (my_publics, their_publics) = (publics(&mine), publics(&theirs));
+                    let left: Vec<Vec<u8>> = derive(&mut devices[one], mine, &their_publics)
+                        .into_iter()
+                        .map(Result::unwrap)
+                        .collect();
+                    let right: Vec<Vec<u8>> = derive(&mut devices[other], theirs, &my_publics)
+                        .into_iter()
+                        .map(Result::unwrap)
+                        .collect();
+                    assert_eq!(left, right, "{} and {}", devices[one].kind(), devices[other].kind());
+                    assert!(left.iter().all(|secret| secret.len() == 32 && *secret != [0; 32]));
+                    assert!(left.windows(2).all(|pair| pair[0] != pair[1]));
+                }
+            }
+        }
+    }
+}
+
+/// A peer may send any 32 bytes as an X25519 key; the highest bit does not count (RFC 7748, section 5).
+#[test]
+fn devices_agree_on_x25519_keys_that_nobody_generated() {
+    let Some(device) = device(DeviceKind::Multibuffer, "devices_agree_on_x25519_keys_that_nobody_generated")
+    else {
+        return;
+    };
+    let device = RefCell::new(device);
+    proptest!(|(peers in prop::collection::vec(prop::array::uniform32(any::<u8>()), 1..9))| {
+        let device = &mut *device.borrow_mut();
+        let keys = generate(device, Group::X25519, peers.len());
+        let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer.to_vec()).collect();
+        let expected: Vec<Vec<u8>> = keys.iter().zip(&peers).map(|(key, peer)| openssls_secret(key, peer)).collect();
+        let secrets: Vec<Vec<u8>> = derive(device, keys, &peers).into_iter().map(Result::unwrap).collect();
+        prop_assert_eq!(secrets, expected);
+    });
+}
+
+/// The shared secret of a key of the multi-buffer device, by OpenSSL.
+fn openssls_secret(key: &ExchangeKey, peer: &[u8]) -> Vec<u8> {
+    use openssl::derive::Deriver;
+    use openssl::pkey::Id;
+    let crate::exchange::Secret::Multibuffer(secret) = key.secret() else { panic!("{key:?}") };
+    let secret = crate::words::to_little_endian(secret);
+    let own = PKey::private_key_from_raw_bytes(&secret, Id::X25519).unwrap();
+    let peer = PKey::public_key_from_raw_bytes(peer, Id::X25519).unwrap();
+    let mut deriver = Deriver::new(&own).unwrap();
+    deriver.set_peer(&peer).unwrap();
+    deriver.derive_to_vec().unwrap()
+}
+
+#[test]
+fn a_peers_bad_key_costs_no_other_lane_its_secret() {
+    let low_order = vec![0; 32];
+    let mut off_the_curve = vec![4; 65];
+    off_the_curve[1..].fill(0x11);
+    let mut beyond_the_prime = vec![0xff; 65];
+    beyond_the_prime[0] = 4;
+    let at_infinity = vec![0];
+    for (group, bad) in [
+        (Group::X25519, vec![low_order, vec![9; 31], Vec::new()]),
+        (Group::P256, vec![off_the_curve, beyond_the_prime, at_infinity, Vec::new(), vec![2; 33]]),
+    ] {
+        for mut device in devices("a_peers_bad_key_costs_no_other_lane_its_secret") {
+            let good = generate(&mut device, group, 1)[0].public().to_vec();
+            for bad in &bad {
+                let peers = [good.clone(), bad.clone(), good.clone()];
+                let keys = generate(&mut device, group, 3);
+                let secrets = derive(&mut device, keys, &peers);
+                assert!(secrets[0].is_ok() && secrets[2].is_ok(), "{}: {secrets:?}", device.kind());
+                assert_eq!(secrets[1], Err(LaneError::Peer), "{}: {bad:?}", device.kind());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_and_a_scheme_that_do_not_fit_cost_no_other_lane_its_signature() {
+    let key = rsa_key(2048);
+    for mut device in devices("a_key_and_a_scheme_that_do_not_fit_cost_no_other_lane_its_signature") {
+        let elsewhere = match device.kind() {
+            DeviceKind::SoftwareAwsLc => DeviceKind::SoftwareOpenssl,
+            _ => DeviceKind::SoftwareAwsLc,
+        };
+        let own = prepared(&device, &key);
+        let foreign = Arc::new(SigningKey::from_der(elsewhere, &key.private_key_to_der().unwrap()).unwrap());
+        let sign = |key: &Arc<SigningKey>, scheme| Operation::Sign {
+            key: Arc::clone(key),
+            scheme,
+            message: b"m".to_vec(),
+        };
+        let scheme = Scheme::RsaPkcs1(Hash::Sha256);
+        let results = device.run(&[
+            sign(&foreign, scheme),
+            sign(&own, scheme),
+            sign(&own, Scheme::EcdsaP256Sha256),
+            sign(&own, scheme),
+        ]);
+        for good in [1, 3] {
+            let Ok(Outcome::Signature(signature)) = &results[good] else { panic!("{results:?}") };
+            assert!(is_right(&key, scheme, b"m", signature));
+        }
+        assert!(matches!(results[0], Err(LaneError::ForeignKey { .. })), "{results:?}");
+        assert!(matches!(results[2], Err(LaneError::Scheme { .. })), "{results:?}");
+        assert_eq!(device.counters().totals().failed, 2);
+    }
+}
+
+#[test]
+fn a_spoilt_signature_never_leaves_the_device() {
+    let Some(device) = device(DeviceKind::Multibuffer, "a_spoilt_signature_never_leaves_the_device") else {
+        return;
+    };
+    let device = RefCell::new(device);
+    for key in [rsa_key(2048), rsa_key(3072), rsa_key(4096), p256_key()] {
+        let ready = prepared(&device.borrow(), &key);
+        let bytes = if ready.kind() == Kind::EcdsaP256 { 64 } else { key.size() };
+        let schemes =
+            if ready.kind() == Kind::EcdsaP256 { &[Scheme::EcdsaP256Sha256][..] } else { &RSA_SCHEMES };
+        let config = ProptestConfig::with_cases(24);
+        proptest!(config, |(lanes in 1_usize..9, lane: usize, byte in 0..bytes, bit in 0_u8..8, scheme: usize)| {
+            let device = &mut *device.borrow_mut();
+            let (lane, scheme) = (lane % lanes, schemes[scheme % schemes.len()]);
+            let sign = |_| Operation::Sign { key: Arc::clone(&ready), scheme, message: b"message".to_vec() };
+            let operations: Vec<Operation> = (0..lanes).map(sign).collect();
+            let before = device.counters().totals().faults_caught;
+            device.multibuffer().unwrap().corrupt(Some(Corruption { lane, byte, bit }));
+            let results = device.run(&operations);
+            device.multibuffer().unwrap().corrupt(None);
+            for (index, result) in results.iter().enumerate() {
+                match result {
+                    Ok(Outcome::Signature(signature)) => {
+                        prop_assert!(index != lane && is_right(&key, scheme, b"message", signature));
+                    }
+                    Err(LaneError::Faulty { .. }) => prop_assert_eq!(index, lane),
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+            prop_assert_eq!(device.counters().totals().faults_caught, before + 1);
+        });
+    }
+}
+
+#[test]
+fn a_device_counts_its_passes_by_their_fill() {
+    for mut device in devices("a_device_counts_its_passes_by_their_fill") {
+        let mut operations: Vec<Operation> = (0..11).map(|_| Operation::Generate(Group::X25519)).collect();
+        operations.extend((0..2).map(|_| Operation::Generate(Group::P256)));
+        assert!(device.run(&operations).iter().all(Result::is_ok));
+        let totals = device.counters().totals();
+        assert_eq!(totals.operations_of(Kind::X25519Generate), 11);
+        assert_eq!(totals.operations_of(Kind::P256Generate), 2);
+        let expected = match device.kind() {
+            DeviceKind::Multibuffer => [0, 1, 1, 0, 0, 0, 0, 1],
+            _ => [13, 0, 0, 0, 0, 0, 0, 0],
+        };
+        assert_eq!(totals.fill, expected, "{}", device.kind());
+    }
+}

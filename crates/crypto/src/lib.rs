@@ -1,0 +1,32 @@
+//! Devices that do private-key operations, and what they are worth.
+//!
+//! A [`Device`] signs, generates and derives: in software by OpenSSL or by AWS-LC, one operation at a time, or by
+//! Intel's libcrypto_mb, eight in one pass. A [`Batcher`] gathers operations for it in an event loop.
+//! Signatures that do not fit the public key never leave a device.
+
+mod aws_lc;
+mod batcher;
+mod counters;
+mod device;
+mod ecdsa;
+mod error;
+mod exchange;
+mod key;
+mod library;
+mod multibuffer;
+mod openssl_device;
+mod operation;
+mod padding;
+mod words;
+
+#[cfg(test)]
+mod known_answers;
+
+pub use batcher::{Batch, Batcher, Reason};
+pub use counters::{Counters, Totals};
+pub use device::{Device, DeviceKind, Lane, Presence};
+pub use error::{CryptoError, LaneError, Unavailable};
+pub use exchange::ExchangeKey;
+pub use key::SigningKey;
+pub use library::LANES;
+pub use operation::{Group, Hash, Kind, Operation, Outcome, Scheme, SharedSecret};

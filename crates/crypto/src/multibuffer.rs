@@ -1,0 +1,382 @@
+//! The device `multibuffer`: eight operations of one kind in one pass, by libcrypto_mb.
+//!
+//! The library does bare arithmetic. Padding, random numbers, the validity of what a peer sent, and the check of every
+//! signature against its public key are done here: a signature by a wrong exponentiation would give the key away
+//! (Boneh, DeMillo, Lipton, "On the importance of checking cryptographic protocols for faults"), so that none leaves
+//! unchecked.
+
+use aws_lc_rs::digest;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use openssl::bn::{BigNum, BigNumContext, BigNumRef};
+use openssl::pkey::{PKey, Private};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::device::{DeviceKind, Lane};
+use crate::ecdsa;
+use crate::error::{LaneError, Unavailable};
+use crate::exchange::{ExchangeKey, Secret};
+use crate::key::{Form, SigningKey};
+use crate::library::{Bytes32, LANES, LaneStatus, Library, RsaKey, Scratch};
+use crate::operation::{Group, Kind, Operation, Outcome, Scheme};
+use crate::padding;
+use crate::words::{
+    Block, P256_ORDER, P256_PRIME, Words4, from_big_endian, from_little_endian, is_less, is_zero,
+    reduce_once, to_big_endian, to_little_endian,
+};
+
+const DEVICE: DeviceKind = DeviceKind::Multibuffer;
+/// The only public exponent of which the library has the inverse operation.
+const PUBLIC_EXPONENT: u32 = 65537;
+
+/// A private key as the library has it.
+pub(crate) enum Key {
+    Rsa(Box<RsaKey>),
+    P256 { secret: Zeroizing<Words4>, public: [Words4; 2] },
+}
+
+impl Key {
+    pub(crate) fn new(kind: Kind, key: &PKey<Private>) -> Result<Self, String> {
+        match kind.rsa_bits() {
+            Some(bits) => rsa_key(bits, key).map(|key| Self::Rsa(Box::new(key))),
+            None => p256_key(key),
+        }
+    }
+}
+
+fn words<const N: usize>(number: &BigNumRef) -> Option<[u64; N]> {
+    from_big_endian(&Zeroizing::new(number.to_vec()))
+}
+
+fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, String> {
+    let key = key.rsa().map_err(|error| error.to_string())?;
+    if BigNum::from_u32(PUBLIC_EXPONENT).is_ok_and(|expected| *key.e() != *expected) {
+        return Err(format!(
+            "its public exponent is not {PUBLIC_EXPONENT}, the only one by which the device can check its results"
+        ));
+    }
+    let half = bits / 2;
+    let primes =
+        key.p().zip(key.q()).filter(|(p, q)| [p, q].iter().all(|prime| prime.num_bits() == half as i32));
+    let Some((p, q)) = primes else { return Err(format!("it has not two primes of {half} bits")) };
+    let parts = || {
+        Some(RsaKey {
+            p: words(p)?,
+            q: words(q)?,
+            dp: words(key.dmp1()?)?,
+            dq: words(key.dmq1()?)?,
+            iq: words(key.iqmp()?)?,
+            n: words(key.n())?,
+        })
+    };
+    parts().ok_or_else(|| "its parts for the Chinese remainder theorem are not all there".to_owned())
+}
+
+fn p256_key(key: &PKey<Private>) -> Result<Key, String> {
+    let coordinates = || {
+        let key = key.ec_key()?;
+        let mut context = BigNumContext::new()?;
+        let (mut x, mut y) = (BigNum::new()?, BigNum::new()?);
+        key.public_key().affine_coordinates(key.group(), &mut x, &mut y, &mut context)?;
+        Ok((key.private_key().to_owned()?, x, y))
+    };
+    let (secret, x, y) = coordinates().map_err(|error: openssl::error::ErrorStack| error.to_string())?;
+    let parts = || Some((words(&secret).map(Zeroizing::new)?, [words(&x)?, words(&y)?]));
+    let (secret, public) = parts().ok_or_else(|| "its numbers are longer than 256 bits".to_owned())?;
+    Ok(Key::P256 { secret, public })
+}
+
+/// The device with its memory.
+pub(crate) struct Multibuffer {
+    library: Library,
+    random: SystemRandom,
+    scratch: Scratch,
+    /// What is exponentiated, what comes out, and what comes of that by the public key.
+    blocks: Box<[[Block; LANES]; 3]>,
+    /// Has results changed before they are checked.
+    #[cfg(test)]
+    corruption: Option<Corruption>,
+}
+
+/// A bit that flips in the result of one lane.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Corruption {
+    pub(crate) lane: usize,
+    pub(crate) byte: usize,
+    pub(crate) bit: u8,
+}
+
+impl Multibuffer {
+    pub(crate) fn new() -> Result<Self, Unavailable> {
+        Ok(Self {
+            library: Library::load()?,
+            random: SystemRandom::new(),
+            scratch: Scratch::default(),
+            blocks: Box::new([[[0; 512]; LANES]; 3]),
+            #[cfg(test)]
+            corruption: None,
+        })
+    }
+
+    pub(crate) fn library(&self) -> &Library {
+        &self.library
+    }
+
+    #[cfg(test)]
+    pub(crate) fn corrupt(&mut self, corruption: Option<Corruption>) {
+        self.corruption = corruption;
+    }
+
+    /// Does up to eight operations of one kind.
+    pub(crate) fn run(&mut self, kind: Kind, batch: &[Operation]) -> Vec<Lane> {
+        match kind {
+            Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 => self.sign_rsa(kind, batch),
+            Kind::EcdsaP256 => self.sign_ecdsa(batch),
+            Kind::X25519Generate => self.generate_x25519(batch.len()),
+            Kind::X25519Derive => self.derive_x25519(batch),
+            Kind::P256Generate => self.generate_p256(batch.len()),
+            Kind::P256Derive => self.derive_p256(batch),
+        }
+    }
+
+    fn sign_rsa(&mut self, kind: Kind, batch: &[Operation]) -> Vec<Lane> {
+        let bits = kind.rsa_bits().unwrap_or(0);
+        let bytes = bits as usize / 8;
+        let [from, to, back] = &mut *self.blocks;
+        let (keys, places) = assign(batch, |lane, operation| {
+            let (key, scheme, message) = signature_of(operation)?;
+            let Key::Rsa(parts) = form(key)? else { return Err(wrong_scheme(scheme, key)) };
+            pad(&self.random, scheme, key, message, &mut from[lane][..bytes])?;
+            Ok(&**parts)
+        });
+        let lanes = keys.len();
+        let done = self.library.rsa_private(bits, &keys, &from[..lanes], &mut to[..lanes], &mut self.scratch);
+        #[cfg(test)]
+        if let Some(Corruption { lane, byte, bit }) = self.corruption {
+            to[lane][byte] ^= 1 << bit;
+        }
+        let checked =
+            self.library.rsa_public(bits, &keys, &to[..lanes], &mut back[..lanes], &mut self.scratch);
+        self.scratch.wipe();
+        finish(places, |lane| {
+            done.lane(lane).map_err(refused("sign"))?;
+            checked.lane(lane).map_err(refused("check a signature"))?;
+            if back[lane][..bytes] != from[lane][..bytes] {
+                to[lane].zeroize();
+                return Err(LaneError::Faulty { what: "sign", device: DEVICE });
+            }
+            Ok(Outcome::Signature(to[lane][..bytes].to_vec()))
+        })
+    }
+
+    fn sign_ecdsa(&mut self, batch: &[Operation]) -> Vec<Lane> {
+        let mut hashes = [[0; 32]; LANES];
+        let (keys, places) = assign(batch, |lane, operation| {
+            let (key, scheme, message) = signature_of(operation)?;
+            match form(key)? {
+                Key::P256 { secret, public } if scheme == Scheme::EcdsaP256Sha256 => {
+                    hashes[lane] = scalar_of_hash(message);
+                    Ok((&**secret, public))
+                }
+                _ => Err(wrong_scheme(scheme, key)),
+            }
+        });
+        let lanes = keys.len();
+        let (secrets, publics): (Vec<&Words4>, Vec<&[Words4; 2]>) = keys.into_iter().unzip();
+        let (mut r, mut s) = ([[0; 32]; LANES], [[0; 32]; LANES]);
+        let Some(nonces) = self.p256_secrets(lanes) else { return no_random(batch.len(), "sign") };
+        let hashes = &hashes[..lanes];
+        let done = self.library.ecdsa_sign(hashes, &nonces, &secrets, &mut r[..lanes], &mut s[..lanes]);
+        #[cfg(test)]
+        if let Some(Corruption { lane, byte, bit }) = self.corruption {
+            let half = if byte < 32 { &mut r } else { &mut s };
+            half[lane][byte % 32] ^= 1 << bit;
+        }
+        let checked = self.library.ecdsa_verify(&r[..lanes], &s[..lanes], hashes, &publics);
+        finish(places, |lane| {
+            done.lane(lane).map_err(refused("sign"))?;
+            checked.lane(lane).map_err(|_| LaneError::Faulty { what: "sign", device: DEVICE })?;
+            Ok(Outcome::Signature(ecdsa::der(&r[lane], &s[lane])))
+        })
+    }
+
+    fn generate_x25519(&self, count: usize) -> Vec<Lane> {
+        let Some(secrets) = self.x25519_secrets(count) else { return no_random(count, "generate a key") };
+        let mut publics = [[0; 4]; LANES];
+        let done = self.library.x25519_public(&secrets, &mut publics[..count]);
+        let lane = |lane: usize| {
+            done.lane(lane).map_err(refused("generate a key"))?;
+            let secret = Secret::Multibuffer(Zeroizing::new(secrets[lane]));
+            let public = to_little_endian(&publics[lane]).to_vec();
+            Ok(Outcome::Key(ExchangeKey::new(Group::X25519, public, secret)))
+        };
+        (0..count).map(lane).collect()
+    }
+
+    fn derive_x25519(&self, batch: &[Operation]) -> Vec<Lane> {
+        let mut peers = [[0; 4]; LANES];
+        let (secrets, places) = assign(batch, |lane, operation| {
+            let (secret, peer) = derivation_of(operation)?;
+            let peer: &Bytes32 = peer.try_into().map_err(|_| LaneError::Peer)?;
+            peers[lane] = from_little_endian(peer);
+            Ok(secret)
+        });
+        let lanes = secrets.len();
+        let mut shared = Zeroizing::new([[0; 4]; LANES]);
+        let done = self.library.x25519_derive(&secrets, &peers[..lanes], &mut shared[..lanes]);
+        finish(places, |lane| {
+            // The one thing that can be wrong here is a peer's point of low order.
+            done.lane(lane).map_err(|_| LaneError::Peer)?;
+            Ok(Outcome::Secret(Zeroizing::new(to_little_endian(&shared[lane]).to_vec())))
+        })
+    }
+
+    fn generate_p256(&self, count: usize) -> Vec<Lane> {
+        let Some(secrets) = self.p256_secrets(count) else { return no_random(count, "generate a key") };
+        let (mut x, mut y) = ([[0; 4]; LANES], [[0; 4]; LANES]);
+        let done = self.library.p256_public(&secrets, &mut x[..count], &mut y[..count]);
+        let lane = |lane: usize| {
+            done.lane(lane).map_err(refused("generate a key"))?;
+            let secret = Secret::Multibuffer(Zeroizing::new(secrets[lane]));
+            let public = [&[4], &to_big_endian(&x[lane])[..], &to_big_endian(&y[lane])].concat();
+            Ok(Outcome::Key(ExchangeKey::new(Group::P256, public, secret)))
+        };
+        (0..count).map(lane).collect()
+    }
+
+    fn derive_p256(&self, batch: &[Operation]) -> Vec<Lane> {
+        let (mut x, mut y) = ([[0; 4]; LANES], [[0; 4]; LANES]);
+        let (secrets, places) = assign(batch, |lane, operation| {
+            let (secret, peer) = derivation_of(operation)?;
+            (x[lane], y[lane]) = point(peer).ok_or(LaneError::Peer)?;
+            Ok(secret)
+        });
+        let lanes = secrets.len();
+        let mut shared = Zeroizing::new([[0; 32]; LANES]);
+        let done = self.library.p256_derive(&secrets, &x[..lanes], &y[..lanes], &mut shared[..lanes]);
+        finish(places, |lane| {
+            // The one thing that can be wrong here is a peer's point that is not on the curve.
+            done.lane(lane).map_err(|_| LaneError::Peer)?;
+            Ok(Outcome::Secret(Zeroizing::new(shared[lane].to_vec())))
+        })
+    }
+
+    /// Random numbers from 1 to the group's order less 1, without a bias (FIPS 186-5, appendix A.2.2).
+    fn p256_secrets(&self, count: usize) -> Option<Zeroizing<Vec<Words4>>> {
+        let mut secrets = self.x25519_secrets(count)?;
+        for secret in secrets.iter_mut() {
+            // One in four thousand million is out of range.
+            while is_zero(secret) || !is_less(secret, &P256_ORDER) {
+                *secret = *self.x25519_secrets(1)?.first()?;
+            }
+        }
+        Some(secrets)
+    }
+
+    /// Random numbers of 256 bits.
+    fn x25519_secrets(&self, count: usize) -> Option<Zeroizing<Vec<Words4>>> {
+        let mut bytes = Zeroizing::new([[0; 32]; LANES]);
+        self.random.fill(bytes[..count].as_flattened_mut()).ok()?;
+        Some(Zeroizing::new(bytes[..count].iter().map(from_little_endian).collect()))
+    }
+}
+
+/// Gives operations their lanes. An operation that cannot be done takes none, so that the lanes in use are the first.
+///
+/// Returns what was prepared for each lane, and the lane, or the failure, of each operation.
+fn assign<'b, T>(
+    batch: &'b [Operation],
+    mut prepare: impl FnMut(usize, &'b Operation) -> Result<T, LaneError>,
+) -> (Vec<T>, Vec<Result<usize, LaneError>>) {
+    let mut prepared = Vec::with_capacity(batch.len());
+    let place = |operation| {
+        let item = prepare(prepared.len(), operation)?;
+        prepared.push(item);
+        Ok(prepared.len() - 1)
+    };
+    let places = batch.iter().map(place).collect();
+    (prepared, places)
+}
+
+fn finish(places: Vec<Result<usize, LaneError>>, mut lane: impl FnMut(usize) -> Lane) -> Vec<Lane> {
+    places.into_iter().map(|place| place.and_then(&mut lane)).collect()
+}
+
+fn signature_of(operation: &Operation) -> Result<(&SigningKey, Scheme, &[u8]), LaneError> {
+    match operation {
+        Operation::Sign { key, scheme, message } => Ok((key, *scheme, message)),
+        _ => Err(other_kind()),
+    }
+}
+
+fn derivation_of(operation: &Operation) -> Result<(&Words4, &[u8]), LaneError> {
+    let Operation::Derive { key, peer } = operation else { return Err(other_kind()) };
+    let Secret::Multibuffer(secret) = key.secret() else {
+        return Err(LaneError::ForeignKey { device: DEVICE });
+    };
+    Ok((secret, peer))
+}
+
+fn other_kind() -> LaneError {
+    let reason = "the batch is of another kind".to_owned();
+    LaneError::Refused { what: "do an operation", device: DEVICE, reason }
+}
+
+fn form(key: &SigningKey) -> Result<&Key, LaneError> {
+    match key.form() {
+        Form::Multibuffer(form) => Ok(form),
+        _ => Err(LaneError::ForeignKey { device: DEVICE }),
+    }
+}
+
+fn wrong_scheme(scheme: Scheme, key: &SigningKey) -> LaneError {
+    LaneError::Scheme { scheme, key: key.kind().name() }
+}
+
+/// Fills `block`, which is as long as the modulus, with what is to be exponentiated.
+fn pad(
+    random: &SystemRandom,
+    scheme: Scheme,
+    key: &SigningKey,
+    message: &[u8],
+    block: &mut [u8],
+) -> Result<(), LaneError> {
+    match scheme {
+        Scheme::RsaPkcs1(hash) => padding::pkcs1(hash, message, block),
+        Scheme::RsaPss(hash) => {
+            let mut salt = [0; digest::MAX_OUTPUT_LEN];
+            let salt = &mut salt[..hash.algorithm().output_len()];
+            random.fill(salt).map_err(|_| no_random_in_lane("sign"))?;
+            padding::pss(hash, message, salt, block);
+        }
+        Scheme::EcdsaP256Sha256 => return Err(wrong_scheme(scheme, key)),
+    }
+    Ok(())
+}
+
+/// The hash of a message as a number modulo the group's order (FIPS 186-5, section 6.4.1), which the library wants.
+fn scalar_of_hash(message: &[u8]) -> Bytes32 {
+    let digest = digest::digest(&digest::SHA256, message);
+    let number = from_big_endian(digest.as_ref()).unwrap_or([0; 4]);
+    to_big_endian(&reduce_once(&number, &P256_ORDER))
+}
+
+/// The coordinates of an uncompressed point. Whether it is on the curve is for the library to find.
+fn point(bytes: &[u8]) -> Option<(Words4, Words4)> {
+    let (&[4], coordinates) = bytes.split_first_chunk()? else { return None };
+    let (x, y) = coordinates.split_at_checked(32).filter(|(_, y)| y.len() == 32)?;
+    let coordinate = |bytes| from_big_endian(bytes).filter(|words| is_less(words, &P256_PRIME));
+    Some((coordinate(x)?, coordinate(y)?))
+}
+
+fn refused(what: &'static str) -> impl Fn(LaneStatus) -> LaneError {
+    move |status| LaneError::Refused { what, device: DEVICE, reason: status.to_string() }
+}
+
+fn no_random_in_lane(what: &'static str) -> LaneError {
+    LaneError::Refused { what, device: DEVICE, reason: "there are no random numbers".to_owned() }
+}
+
+fn no_random(count: usize, what: &'static str) -> Vec<Lane> {
+    std::iter::repeat_with(|| Err(no_random_in_lane(what))).take(count).collect()
+}

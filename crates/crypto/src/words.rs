@@ -1,0 +1,160 @@
+//! Numbers as the multi-buffer library has them: little-endian 64-bit words; and the two moduli of P-256.
+
+use zeroize::Zeroize;
+
+/// A number of 256 bits.
+pub(crate) type Words4 = [u64; 4];
+/// Half an RSA modulus of up to 4096 bits.
+pub(crate) type Words32 = [u64; 32];
+/// An RSA modulus of up to 4096 bits.
+pub(crate) type Words64 = [u64; 64];
+/// A number of up to 4096 bits as big-endian text, in the first bytes.
+pub(crate) type Block = [u8; 512];
+
+/// The order of the group of P-256 (SEC 2, section 2.4.2).
+pub(crate) const P256_ORDER: Words4 =
+    [0xf3b9_cac2_fc63_2551, 0xbce6_faad_a717_9e84, 0xffff_ffff_ffff_ffff, 0xffff_ffff_0000_0000];
+
+/// The field's prime of P-256 (SEC 2, section 2.4.2).
+pub(crate) const P256_PRIME: Words4 =
+    [0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff, 0x0000_0000_0000_0000, 0xffff_ffff_0000_0001];
+
+/// The words of a big-endian number; `None` where it does not fit.
+pub(crate) fn from_big_endian<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+    let bytes = &bytes[first..];
+    if bytes.len() > N * 8 {
+        return None;
+    }
+    let mut words = [0; N];
+    for (word, chunk) in words.iter_mut().zip(bytes.rchunks(8)) {
+        *word = chunk.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    }
+    Some(words)
+}
+
+/// The big-endian text of a number of 256 bits.
+pub(crate) fn to_big_endian(words: &Words4) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes
+        .chunks_mut(8)
+        .zip(words.iter().rev())
+        .for_each(|(chunk, word)| chunk.copy_from_slice(&word.to_be_bytes()));
+    bytes
+}
+
+/// The words of 32 little-endian bytes.
+pub(crate) fn from_little_endian(bytes: &[u8; 32]) -> Words4 {
+    let mut words = [0; 4];
+    let mut chunk = [0; 8];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
+        chunk.copy_from_slice(bytes);
+        *word = u64::from_le_bytes(chunk);
+    }
+    chunk.zeroize();
+    words
+}
+
+/// The little-endian bytes of a number of 256 bits.
+pub(crate) fn to_little_endian(words: &Words4) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.chunks_mut(8).zip(words).for_each(|(chunk, word)| chunk.copy_from_slice(&word.to_le_bytes()));
+    bytes
+}
+
+/// Whether one number is less than another. It takes the same time whatever the numbers.
+pub(crate) fn is_less(left: &Words4, right: &Words4) -> bool {
+    difference(left, right).1
+}
+
+/// Whether a number is 0.
+pub(crate) fn is_zero(words: &Words4) -> bool {
+    words.iter().fold(0, |all, word| all | word) == 0
+}
+
+/// `number` modulo `modulus`, for a number that is less than twice the modulus.
+pub(crate) fn reduce_once(number: &Words4, modulus: &Words4) -> Words4 {
+    match difference(number, modulus) {
+        (_, true) => *number,
+        (less, false) => less,
+    }
+}
+
+/// `left - right` modulo 2^256, and whether it wrapped.
+fn difference(left: &Words4, right: &Words4) -> (Words4, bool) {
+    let mut result = [0; 4];
+    let mut borrow = false;
+    for ((result, left), right) in result.iter_mut().zip(left).zip(right) {
+        let (value, wrapped) = left.overflowing_sub(*right);
+        let (value, wrapped_again) = value.overflowing_sub(u64::from(borrow));
+        (*result, borrow) = (value, wrapped | wrapped_again);
+    }
+    (result, borrow)
+}
+
+#[cfg(test)]
+mod tests {
+    use openssl::bn::BigNum;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number(words: &Words4) -> BigNum {
+        BigNum::from_slice(&to_big_endian(words)).unwrap()
+    }
+
+    /// Numbers of all sizes, near the moduli too.
+    fn words() -> impl Strategy<Value = Words4> {
+        let near = |modulus: Words4| {
+            (0_u64..5, any::<bool>()).prop_map(move |(distance, above)| {
+                let mut words = modulus;
+                words[0] = if above { words[0].wrapping_add(distance) } else { words[0] - distance };
+                words
+            })
+        };
+        prop_oneof![
+            any::<Words4>(),
+            near(P256_ORDER),
+            near(P256_PRIME),
+            (0_u64..3).prop_map(|low| [low, 0, 0, 0])
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn arithmetic_equals_openssls(left in words(), right in words()) {
+            prop_assert_eq!(is_less(&left, &right), number(&left) < number(&right));
+            let reduced = number(&reduce_once(&left, &P256_ORDER));
+            let mut expected = BigNum::new().unwrap();
+            let mut context = openssl::bn::BigNumContext::new().unwrap();
+            expected.nnmod(&number(&left), &number(&P256_ORDER), &mut context).unwrap();
+            prop_assert!(reduced == expected);
+        }
+
+        #[test]
+        fn texts_are_read_back(words: Words4, zeros in 0_usize..3) {
+            let text = [vec![0; zeros], to_big_endian(&words).to_vec()].concat();
+            prop_assert_eq!(from_big_endian::<4>(&text), Some(words));
+            prop_assert_eq!(from_little_endian(&to_little_endian(&words)), words);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert_eq!(from_big_endian::<4>(&[1; 33]), None);
+        assert_eq!(from_big_endian::<4>(&[]), Some([0; 4]));
+        assert_eq!(from_big_endian::<4>(&[1, 2]), Some([0x0102, 0, 0, 0]));
+    }
+
+    #[test]
+    fn the_moduli_are_those_of_the_curve() {
+        use openssl::ec::EcGroup;
+        use openssl::nid::Nid;
+        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+        let mut context = openssl::bn::BigNumContext::new().unwrap();
+        let [mut p, mut a, mut b, mut order] = [(); 4].map(|()| BigNum::new().unwrap());
+        group.components_gfp(&mut p, &mut a, &mut b, &mut context).unwrap();
+        group.order(&mut order, &mut context).unwrap();
+        assert!(number(&P256_PRIME) == p && number(&P256_ORDER) == order);
+    }
+}
