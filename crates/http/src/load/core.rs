@@ -1,0 +1,180 @@
+//! What all connections of a thread share.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+use plumb_pace::{Backoff, Proportion};
+
+use super::checks::Checks;
+use super::epoll::{Epoll, Ready};
+use super::errors::Failure;
+use super::request::Request;
+use super::socket::{Received, Socket, Traffic};
+use super::tally::Tally;
+use super::transport::Security;
+use crate::spec::Reuse;
+
+/// Bytes read at a time.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Connections that wait for the server to close them, at most.
+const PARTING_MAX: usize = 4096;
+/// How long they wait at least.
+const PARTING_NS: u64 = 1_000_000_000;
+/// After a failure a connection of a closed loop pauses, so that a dead server costs neither side its CPU.
+pub const BACKOFF: Backoff = Backoff::new(1_000_000, 100_000_000);
+
+/// What never changes during a measurement.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where to connect to.
+    pub address: SocketAddr,
+    /// What to send.
+    pub request: Request,
+    /// What to look at in answers.
+    pub checks: Checks,
+    /// Whether connections are used again.
+    pub reuse: Reuse,
+    /// After this time a request has failed.
+    pub timeout_ns: u64,
+}
+
+/// What all connections of a thread share.
+pub struct Core {
+    /// The same for all threads.
+    pub plan: std::sync::Arc<Plan>,
+    /// Readiness.
+    pub epoll: Epoll,
+    /// How connections are secured.
+    pub security: Security,
+    /// Which of them resume a session.
+    pub resumption: Proportion,
+    /// Where reads go; nothing stays in it.
+    pub buffer: Box<[u8]>,
+    /// Counts and times.
+    pub tally: Tally,
+    /// Bytes on the wire.
+    pub traffic: Rc<Traffic>,
+    /// When which slot wants to be woken.
+    pub timers: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Connections that the server is about to close, by their token; first those that have waited longer.
+    parting: [HashMap<u64, Socket>; 2],
+    next_closing_ns: u64,
+    sources: Sources,
+}
+
+impl Core {
+    /// What a thread's connections share.
+    #[must_use]
+    pub fn new(
+        plan: std::sync::Arc<Plan>,
+        epoll: Epoll,
+        security: Security,
+        resumption: Proportion,
+        tally: Tally,
+    ) -> Self {
+        let sources = Sources { next: 0, is_spreading: false };
+        Self {
+            plan,
+            epoll,
+            security,
+            resumption,
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            tally,
+            traffic: Rc::default(),
+            timers: BinaryHeap::new(),
+            parting: Default::default(),
+            next_closing_ns: 0,
+            sources,
+        }
+    }
+
+    /// Begins a connection.
+    ///
+    /// # Errors
+    /// When the kernel refuses at once.
+    pub fn connect(&mut self) -> Result<Socket, Failure> {
+        let to = self.plan.address;
+        let connected = Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic));
+        match connected {
+            Err(Failure::NoLocalPort) if self.sources.spread(to) => {
+                Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
+            }
+            connected => connected,
+        }
+    }
+
+    /// Whether local ports ran out and connections come from several addresses since.
+    #[must_use]
+    pub fn is_spreading(&self) -> bool {
+        self.sources.is_spreading
+    }
+
+    /// Keeps a connection that the server said it would close until it has: whoever closes first keeps the port
+    /// for a minute, and a load that did so would run out of ports.
+    pub fn part(&mut self, token: u64, mut socket: Socket) {
+        let has_ended = socket.is_hangup() && drain(&mut socket, &mut self.buffer);
+        if !has_ended && self.parting[1].len() < PARTING_MAX {
+            self.parting[1].insert(token, socket);
+        }
+    }
+
+    /// Something happened on a connection of [`Core::part`].
+    pub fn on_parting(&mut self, ready: Ready) {
+        for parting in &mut self.parting {
+            if let Some(socket) = parting.get_mut(&ready.token) {
+                socket.became_readable(ready.is_hangup);
+                if drain(socket, &mut self.buffer) {
+                    parting.remove(&ready.token);
+                }
+            }
+        }
+    }
+
+    /// Closes connections that have waited for more than a second; to be called now and then.
+    pub fn close_overdue(&mut self, now_ns: u64) {
+        if now_ns >= self.next_closing_ns {
+            self.next_closing_ns = now_ns + PARTING_NS;
+            self.parting.swap(0, 1);
+            self.parting[1].clear();
+        }
+    }
+}
+
+/// Reads what is left; `true` at the end.
+fn drain(socket: &mut Socket, buffer: &mut [u8]) -> bool {
+    loop {
+        match socket.receive(buffer) {
+            Ok(Received::Bytes(_)) => {}
+            Ok(Received::Nothing) => return false,
+            Ok(Received::End | Received::Cut) | Err(_) => return true,
+        }
+    }
+}
+
+/// Local addresses to connect from.
+#[derive(Debug)]
+struct Sources {
+    next: u32,
+    is_spreading: bool,
+}
+
+impl Sources {
+    /// The next address, where one must be chosen.
+    fn next(&mut self) -> Option<Ipv4Addr> {
+        self.is_spreading.then(|| {
+            self.next = self.next.wrapping_add(1);
+            // 127.0.0.2 to 127.0.3.253: as many ports again for each.
+            let [_, _, third, fourth] = (self.next % 1016).to_be_bytes();
+            Ipv4Addr::new(127, 0, third, fourth.max(2))
+        })
+    }
+
+    /// Ports ran out: connects from many addresses from now on, if the way is one of loopback.
+    fn spread(&mut self, to: SocketAddr) -> bool {
+        let could_spread = matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback()) && !self.is_spreading;
+        self.is_spreading |= could_spread;
+        could_spread
+    }
+}

@@ -1,0 +1,134 @@
+//! Why a request fails, by kind: the text of a [`Failure`] is the key under which failures are counted.
+//!
+//! Kinds are few by construction. Nothing that a server can choose freely (a header, a reason phrase) becomes part
+//! of one, so that a broken server cannot grow the table of errors without bound.
+
+use rustix::io::Errno;
+
+use super::wire::ParseError;
+
+/// Why a request failed. The text is what people read and count by.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Nobody listens there.
+    #[error("connection refused")]
+    Refused,
+    /// The other side, or something between, broke the connection off.
+    #[error("connection reset")]
+    Reset,
+    /// No address and port of this host is left for one more connection.
+    #[error("no free local port")]
+    NoLocalPort,
+    /// No connection within the request's timeout.
+    #[error("connect timeout")]
+    ConnectTimeout,
+    /// A connection, but no handshake within the request's timeout.
+    #[error("tls timeout")]
+    TlsTimeout,
+    /// No complete answer within the request's timeout.
+    #[error("request timeout")]
+    RequestTimeout,
+    /// The connection ended before the answer did.
+    #[error("closed early")]
+    ClosedEarly,
+    /// Due in the window of an open loop, and not answered when the grace period after it ended.
+    #[error("unfinished")]
+    Unfinished,
+    /// The server refused with an alert, by its name in RFC 8446, appendix B.2.
+    #[error("tls alert: {0}")]
+    Alert(&'static str),
+    /// TLS failed on this side.
+    #[error("tls: {0}")]
+    Tls(String),
+    /// The answer is not HTTP/1.
+    #[error("http parse: {0}")]
+    Parse(#[from] ParseError),
+    /// The kernel refused otherwise, by the name of the error.
+    #[error("network: {0}")]
+    Network(String),
+}
+
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::CONNREFUSED => Self::Refused,
+            Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Self::Reset,
+            Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Self::NoLocalPort,
+            Errno::TIMEDOUT => Self::ConnectTimeout,
+            Errno::HOSTUNREACH => Self::Network("host unreachable".to_owned()),
+            Errno::NETUNREACH => Self::Network("network unreachable".to_owned()),
+            Errno::MFILE | Errno::NFILE => Self::Network("too many open files".to_owned()),
+            other => Self::Network(std::io::Error::from(other).to_string().to_lowercase()),
+        }
+    }
+}
+
+/// The name of a TLS alert by its number (RFC 8446, appendix B.2, with the older ones of RFC 5246).
+#[must_use]
+pub fn alert_name(number: u8) -> &'static str {
+    match number {
+        0 => "close_notify",
+        10 => "unexpected_message",
+        20 => "bad_record_mac",
+        21 => "decryption_failed",
+        22 => "record_overflow",
+        30 => "decompression_failure",
+        40 => "handshake_failure",
+        41 => "no_certificate",
+        42 => "bad_certificate",
+        43 => "unsupported_certificate",
+        44 => "certificate_revoked",
+        45 => "certificate_expired",
+        46 => "certificate_unknown",
+        47 => "illegal_parameter",
+        48 => "unknown_ca",
+        49 => "access_denied",
+        50 => "decode_error",
+        51 => "decrypt_error",
+        60 => "export_restriction",
+        70 => "protocol_version",
+        71 => "insufficient_security",
+        80 => "internal_error",
+        86 => "inappropriate_fallback",
+        90 => "user_canceled",
+        100 => "no_renegotiation",
+        109 => "missing_extension",
+        110 => "unsupported_extension",
+        112 => "unrecognized_name",
+        113 => "bad_certificate_status_response",
+        115 => "unknown_psk_identity",
+        116 => "certificate_required",
+        120 => "no_application_protocol",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_read_as_people_say_them() {
+        let kinds = [
+            Failure::from(Errno::CONNREFUSED),
+            Failure::from(Errno::PIPE),
+            Failure::from(Errno::ADDRNOTAVAIL),
+            Failure::from(Errno::HOSTUNREACH),
+            Failure::from(Errno::ACCESS),
+            Failure::Alert(alert_name(40)),
+            Failure::Tls("certificate not trusted".to_owned()),
+            Failure::from(ParseError::ChunkSize),
+        ];
+        let texts: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(texts.join("\n"), @r"
+        connection refused
+        connection reset
+        no free local port
+        network: host unreachable
+        network: permission denied (os error 13)
+        tls alert: handshake_failure
+        tls: certificate not trusted
+        http parse: a chunk's size is no hexadecimal number
+        ");
+    }
+}

@@ -1,0 +1,213 @@
+//! What the threads brought home as one measurement.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Histogram, LoadHealth, Measurement, Metric, Reading};
+use plumb_pace::Frame;
+
+use super::checks::Checks;
+use super::errors::Failure;
+use super::tally::{Tally, Times};
+use super::worker::Yield;
+use crate::metrics;
+
+/// Counts of one property by value.
+type Counts = BTreeMap<String, u64>;
+
+/// Puts the yields of all threads together. `work` are the answers completed within the window.
+#[must_use]
+pub fn measurement(yields: &[Yield], frame: Frame, is_open_loop: bool, checks: &Checks) -> Measurement {
+    let mut tally = Tally::new(frame, is_open_loop, checks.all().len());
+    for one in yields {
+        tally.merge(&one.tally);
+    }
+    let end_ns = yields.iter().map(|one| one.end_ns).max().unwrap_or(frame.close_ns);
+    let window_ns = end_ns.saturating_sub(frame.open_ns);
+    let cpu: Vec<(u64, u64)> = yields.iter().map(cpu_ns).collect();
+    let mut measurement = Measurement {
+        window_ns,
+        work: tally.completed,
+        readings: readings(&tally, is_open_loop),
+        windows: windows(yields, &tally, frame.whole_seconds(end_ns)),
+        observed: observed(&tally, checks),
+        errors: tally.errors.clone(),
+        health: health(yields, &tally),
+        cpu_user_ns: cpu.iter().map(|(user_ns, _)| user_ns).sum(),
+        cpu_system_ns: cpu.iter().map(|(_, system_ns)| system_ns).sum(),
+        warnings: warnings(yields, &tally),
+    };
+    for (metric, rate) in [
+        (metrics::HTTP_REQS, tally.completed),
+        (metrics::DATA_SENT, yields.iter().map(|one| grown(one, |reading| reading.sent_bytes)).sum()),
+        (metrics::DATA_RECEIVED, yields.iter().map(|one| grown(one, |reading| reading.received_bytes)).sum()),
+    ] {
+        let reading = Reading::Rate { value: per_second(rate, window_ns), count: rate };
+        measurement.readings.insert(metric.name.to_owned(), reading);
+    }
+    if tally.completed > 0 {
+        let cpu_us = (measurement.cpu_user_ns + measurement.cpu_system_ns) as f64 / 1e3;
+        let gauge = Reading::Gauge(cpu_us / tally.completed as f64);
+        measurement.readings.insert(plumb_model::metric::CPU_LOAD.name.to_owned(), gauge);
+    }
+    measurement
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
+fn per_second(count: u64, window_ns: u64) -> f64 {
+    if window_ns == 0 { 0.0 } else { count as f64 * 1e9 / window_ns as f64 }
+}
+
+fn cpu_ns(one: &Yield) -> (u64, u64) {
+    match (one.readings.first(), one.readings.last()) {
+        (Some(first), Some(last)) => last.cpu.since(first.cpu),
+        _ => (0, 0),
+    }
+}
+
+fn grown(one: &Yield, counter: impl Fn(&super::worker::Reading) -> u64) -> u64 {
+    match (one.readings.first(), one.readings.last()) {
+        (Some(first), Some(last)) => counter(last) - counter(first),
+        _ => 0,
+    }
+}
+
+fn readings(tally: &Tally, is_open_loop: bool) -> BTreeMap<String, Reading> {
+    let share = |yes, no| Reading::Share { yes, no };
+    let [passed, failed] =
+        tally.checks.iter().fold([0, 0], |sum, check| [sum[0] + check[0], sum[1] + check[1]]);
+    let mut readings: BTreeMap<String, Reading> = trends(&tally.times, is_open_loop)
+        .into_iter()
+        .map(|(metric, histogram)| (metric.name.to_owned(), Reading::Trend(histogram)))
+        .collect();
+    let others = [
+        (metrics::HTTP_REQ_FAILED, share(tally.failed, tally.succeeded)),
+        (metrics::CHECKS, share(passed, failed)),
+        (metrics::HANDSHAKES_FULL, Reading::Count(tally.handshakes_full)),
+        (metrics::HANDSHAKES_RESUMED, Reading::Count(tally.handshakes_resumed)),
+    ];
+    readings.extend(others.map(|(metric, reading)| (metric.name.to_owned(), reading)));
+    readings
+}
+
+/// The distributions, with the zeros that were only counted.
+fn trends(times: &Times, is_open_loop: bool) -> [(Metric, Histogram); 9] {
+    let sum = |parts: [&Histogram; 2]| {
+        let mut sum = parts[0].clone();
+        sum.merge(parts[1]);
+        sum
+    };
+    let with_zeros = |histogram: &Histogram, zeros: u64| {
+        let mut histogram = histogram.clone();
+        histogram.record_many(0, zeros);
+        histogram
+    };
+    let duration = sum([&times.duration, &times.duration_fresh]);
+    let iteration = sum([&times.duration, &times.iteration_fresh]);
+    let service = if is_open_loop { times.service.clone() } else { duration.clone() };
+    let unblocked = if is_open_loop { 0 } else { times.reused };
+    [
+        (metrics::HTTP_REQ_DURATION, duration),
+        (metrics::HTTP_REQ_SERVICE, service),
+        (metrics::ITERATION_DURATION, iteration),
+        (metrics::HTTP_REQ_BLOCKED, with_zeros(&times.blocked, unblocked)),
+        (metrics::HTTP_REQ_CONNECTING, with_zeros(&times.connecting, times.reused)),
+        (metrics::HTTP_REQ_TLS_HANDSHAKING, with_zeros(&times.tls, times.reused)),
+        (metrics::HTTP_REQ_SENDING, times.sending.clone()),
+        (metrics::HTTP_REQ_WAITING, times.waiting.clone()),
+        (metrics::HTTP_REQ_RECEIVING, with_zeros(&times.receiving, times.received_at_once)),
+    ]
+}
+
+/// Rates in each whole second of the window.
+#[expect(clippy::cast_precision_loss, reason = "counts of one second are far below 2^53")]
+fn windows(yields: &[Yield], tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
+    let completed = tally.completed_by_second.iter().take(seconds).map(|count| *count as f64).collect();
+    let bytes = |counter: fn(&super::worker::Reading) -> u64| -> Vec<f64> {
+        let grown = |second: usize| {
+            let pairs = yields
+                .iter()
+                .filter_map(|one| Some((one.readings.get(second)?, one.readings.get(second + 1)?)));
+            pairs.map(|(before, after)| (counter(after) - counter(before)) as f64).sum()
+        };
+        (0..seconds).map(grown).collect()
+    };
+    BTreeMap::from([
+        (metrics::HTTP_REQS.name.to_owned(), completed),
+        (metrics::DATA_SENT.name.to_owned(), bytes(|reading| reading.sent_bytes)),
+        (metrics::DATA_RECEIVED.name.to_owned(), bytes(|reading| reading.received_bytes)),
+    ])
+}
+
+fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
+    let mut observed: BTreeMap<String, Counts> = BTreeMap::new();
+    let mut see = |property: &str, value: &str, count: u64| {
+        if count > 0 {
+            *observed.entry(property.to_owned()).or_default().entry(value.to_owned()).or_default() += count;
+        }
+    };
+    for (negotiated, count) in &tally.negotiated {
+        see("tls_version", negotiated.version, *count);
+        see("cipher", negotiated.cipher, *count);
+        see("group", &negotiated.group, *count);
+        see("alpn", &negotiated.alpn, *count);
+    }
+    for (status, count) in (0_u16..).zip(tally.statuses.iter()) {
+        see("status", &status.to_string(), *count);
+    }
+    for (check, [passed, failed]) in checks.all().iter().zip(&tally.checks) {
+        see("checks passed", check.text(), *passed);
+        see("checks failed", check.text(), *failed);
+    }
+    see("handshakes", "full", tally.handshakes_full);
+    see("handshakes", "resumed", tally.handshakes_resumed);
+    see("connections", "opened", tally.connections_opened);
+    observed
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times of one window are far below 2^53 ns")]
+fn health(yields: &[Yield], tally: &Tally) -> LoadHealth {
+    let busy = |one: &Yield| {
+        let elapsed_ns = grown(one, |reading| reading.at_ns).max(1);
+        grown(one, |reading| reading.cpu.total_ns) as f64 / elapsed_ns as f64
+    };
+    LoadHealth {
+        busiest_thread: yields.iter().map(busy).fold(0.0, f64::max),
+        threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
+        lag_ns_max: tally.lag_ns_max,
+        late_share: if tally.scheduled == 0 { 0.0 } else { tally.late as f64 / tally.scheduled as f64 },
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed in milliseconds")]
+fn warnings(yields: &[Yield], tally: &Tally) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let count = |failure: &Failure| tally.errors.get(&failure.to_string()).copied().unwrap_or(0);
+    let stalled: u64 = yields.iter().map(|one| one.stalled).sum();
+    if stalled > 0 {
+        let longest_ms = yields.iter().map(|one| one.stalled_ns_max).max().unwrap_or(0) as f64 / 1e6;
+        let slowest_ms = tally.slowest_ns as f64 / 1e6;
+        warnings.push(format!(
+            "{stalled} requests were still without an answer when the window closed, after up to {longest_ms:.0} ms: \
+             longer than the slowest answer took ({slowest_ms:.0} ms), and in no distribution"
+        ));
+    }
+    let unfinished = count(&Failure::Unfinished);
+    if unfinished > 0 {
+        warnings.push(format!(
+            "{unfinished} requests that were due in the window had no answer when the time to wait for them ended; \
+             they stand in http_req_duration with the time that they had taken by then"
+        ));
+    }
+    if count(&Failure::NoLocalPort) > 0 {
+        warnings.push("local ports ran out: the load was the limit, and not the system".to_owned());
+    }
+    if yields.iter().any(|one| one.spread_addresses) {
+        warnings.push(
+            "the ports of one local address ran out; connections came from many in 127.0.0.0/8".to_owned(),
+        );
+    }
+    if tally.completed == 0 {
+        warnings.push("no request was answered within the window".to_owned());
+    }
+    warnings
+}

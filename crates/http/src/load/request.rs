@@ -1,0 +1,195 @@
+//! The request, as the bytes that every connection sends: written once, so that sending costs no formatting.
+
+use plumb_path::Fault;
+
+use super::url::{Url, origin_form};
+use crate::spec::{LoadSpec, Reuse};
+
+/// Headers that decide where a message ends, which is for this module to say.
+const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
+
+/// A request in wire form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Head and body.
+    pub bytes: Vec<u8>,
+    /// Where a sender stops until the server says `100 Continue`: after the head, where that was asked for.
+    pub hold_at: Option<usize>,
+    /// Whether the answer has no body.
+    pub is_head: bool,
+}
+
+impl Request {
+    /// Writes the request that a load asks for.
+    #[must_use]
+    pub fn new(spec: &LoadSpec, url: &Url) -> Self {
+        let is_given = |name: &str| spec.headers.keys().any(|given| given.eq_ignore_ascii_case(name));
+        let path = spec.path.as_deref().map_or_else(|| url.path.clone(), origin_form);
+        let mut head = format!("{} {path} HTTP/1.1\r\n", spec.method);
+        let mut header = |name: &str, value: &str| {
+            for part in [name, ": ", value, "\r\n"] {
+                head.push_str(part);
+            }
+        };
+        if !is_given("host") {
+            header("Host", spec.host.as_deref().unwrap_or(&url.authority));
+        }
+        if !is_given("user-agent") {
+            header("User-Agent", concat!("plumb/", env!("CARGO_PKG_VERSION")));
+        }
+        if spec.reuse == Reuse::None && !is_given("connection") {
+            header("Connection", "close");
+        }
+        for (name, value) in &spec.headers {
+            header(name, value);
+        }
+        let body = spec.body.as_deref().unwrap_or("");
+        // A method that usually has a body says that this one is empty (RFC 9110, section 8.6).
+        if spec.body.is_some() || matches!(spec.method.as_str(), "POST" | "PUT" | "PATCH") {
+            header("Content-Length", &body.len().to_string());
+        }
+        head.push_str("\r\n");
+        let awaits_continue = spec.headers.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case("expect") && value.trim().eq_ignore_ascii_case("100-continue")
+        });
+        let hold_at = (awaits_continue && !body.is_empty()).then_some(head.len());
+        head.push_str(body);
+        Self { bytes: head.into_bytes(), hold_at, is_head: spec.method == "HEAD" }
+    }
+}
+
+/// Checks that method, path and headers make one well-formed request.
+///
+/// # Errors
+/// The first fault.
+pub fn check(spec: &LoadSpec) -> Result<(), Fault> {
+    if spec.method.is_empty() || !spec.method.bytes().all(is_token) {
+        return Err(Fault::new("load.method", format!("`{}` is no method such as `GET`", spec.method)));
+    }
+    if spec.method == "CONNECT" {
+        return Err(Fault::new(
+            "load.method",
+            "`CONNECT` opens a tunnel; a load sends requests such as `GET`",
+        ));
+    }
+    if let Some(path) = &spec.path
+        && path.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
+    {
+        let message = format!(
+            "`{}` has a space or a control character; write it as %20 and the like",
+            path.escape_debug()
+        );
+        return Err(Fault::new("load.path", message));
+    }
+    if let Some(host) = &spec.host {
+        check_value("load.host", host)?;
+    }
+    spec.headers.iter().try_for_each(|(name, value)| check_header(name, value))
+}
+
+fn check_header(name: &str, value: &str) -> Result<(), Fault> {
+    let key = format!("load.headers.{name}");
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(Fault::new(key, format!("`{}` is no header name", name.escape_debug())));
+    }
+    if FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
+        return Err(Fault::new(key, "the length of the body says this; remove the header"));
+    }
+    check_value(&key, value)
+}
+
+fn check_value(key: &str, value: &str) -> Result<(), Fault> {
+    if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        return Err(Fault::new(key, "a header's value has no line breaks"));
+    }
+    Ok(())
+}
+
+/// A byte of a token (RFC 9110, section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(spec: &LoadSpec, url: &str) -> String {
+        let request = Request::new(spec, &Url::parse(url).unwrap());
+        String::from_utf8(request.bytes).unwrap().replace("\r\n", "\n")
+    }
+
+    #[test]
+    fn a_plain_request_is_short() {
+        insta::assert_snapshot!(text(&LoadSpec::default(), "http://127.0.0.1:8080/a?b"), @r"
+        GET /a?b HTTP/1.1
+        Host: 127.0.0.1:8080
+        User-Agent: plumb/0.1.0
+        ");
+    }
+
+    #[test]
+    fn a_request_says_all_that_was_asked_for() {
+        let spec = LoadSpec {
+            method: "POST".to_owned(),
+            path: Some("b".to_owned()),
+            host: Some("c".to_owned()),
+            reuse: Reuse::None,
+            headers: [("user-agent", "me"), ("expect", "100-Continue")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            body: Some("äh".to_owned()),
+            ..LoadSpec::default()
+        };
+        insta::assert_snapshot!(text(&spec, "https://a/x"), @r"
+        POST /b HTTP/1.1
+        Host: c
+        Connection: close
+        expect: 100-Continue
+        user-agent: me
+        Content-Length: 3
+
+        äh
+        ");
+        let request = Request::new(&spec, &Url::parse("https://a/x").unwrap());
+        assert_eq!(request.hold_at, Some(request.bytes.len() - 3));
+    }
+
+    #[test]
+    fn without_a_body_nothing_is_held_back() {
+        let headers = [("Expect".to_owned(), "100-continue".to_owned())].into();
+        let spec = LoadSpec { headers, method: "PUT".to_owned(), ..LoadSpec::default() };
+        let request = Request::new(&spec, &Url::parse("http://a").unwrap());
+        assert_eq!(request.hold_at, None);
+        assert!(request.bytes.ends_with(b"Content-Length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn what_would_break_a_request_is_refused() {
+        let header = |name: &str, value: &str| LoadSpec {
+            headers: [(name.to_owned(), value.to_owned())].into(),
+            ..LoadSpec::default()
+        };
+        let specs = [
+            LoadSpec { method: "GE T".to_owned(), ..LoadSpec::default() },
+            LoadSpec { method: "CONNECT".to_owned(), ..LoadSpec::default() },
+            LoadSpec { path: Some("/a b".to_owned()), ..LoadSpec::default() },
+            LoadSpec { host: Some("a\r\nb".to_owned()), ..LoadSpec::default() },
+            header("a b", "c"),
+            header("a", "b\nc"),
+            header("Content-length", "5"),
+        ];
+        let faults = specs.map(|spec| check(&spec).unwrap_err());
+        let texts: Vec<String> =
+            faults.iter().map(|fault| format!("{}: {}", fault.key, fault.message)).collect();
+        insta::assert_snapshot!(texts.join("\n"), @r"
+        load.method: `GE T` is no method such as `GET`
+        load.method: `CONNECT` opens a tunnel; a load sends requests such as `GET`
+        load.path: `/a b` has a space or a control character; write it as %20 and the like
+        load.host: a header's value has no line breaks
+        load.headers.a b: `a b` is no header name
+        load.headers.a: a header's value has no line breaks
+        load.headers.Content-length: the length of the body says this; remove the header
+        ");
+    }
+}

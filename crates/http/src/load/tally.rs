@@ -1,0 +1,313 @@
+//! What one thread counts and times in the window.
+//!
+//! In a closed loop an answer belongs to the window if it is complete within it. In an open loop times belong to
+//! the window in which a request was due, whenever it was answered, while the rate of requests stays one of answers
+//! completed within the window.
+//!
+//! A request on a connection that stands has waited for no connection. Such zeros, as well as an answer that
+//! arrived in one piece and so took no time to receive, are counted and put into the distributions at the end.
+
+use std::collections::BTreeMap;
+
+use plumb_model::Histogram;
+use plumb_pace::Frame;
+
+use super::errors::Failure;
+use super::transport::Negotiated;
+
+/// When the parts of one request and its answer happened, in ns on the monotonic clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Answer {
+    /// When the request was due; in a closed loop, when it began.
+    pub intended_ns: u64,
+    /// How long connecting took; 0 on a connection that stood.
+    pub connecting_ns: u64,
+    /// How long the TLS handshake took; 0 without one.
+    pub tls_ns: u64,
+    /// Whether the connection was made for this request.
+    pub is_fresh: bool,
+    /// The first byte of the request was about to be sent.
+    pub send_ns: u64,
+    /// The last byte of the request was sent.
+    pub sent_ns: u64,
+    /// The first byte of the answer had come.
+    pub first_ns: u64,
+    /// The answer was complete.
+    pub end_ns: u64,
+    /// The answer's status.
+    pub status: u16,
+}
+
+impl Answer {
+    fn service_ns(&self) -> u64 {
+        self.end_ns - self.send_ns
+    }
+}
+
+/// The counts and times of one thread.
+#[derive(Debug)]
+pub struct Tally {
+    frame: Frame,
+    is_open_loop: bool,
+    /// Answers that were complete within the window.
+    pub completed: u64,
+    /// The same by second of the window.
+    pub completed_by_second: Vec<u64>,
+    /// Requests whose answer is good, and those that failed.
+    pub succeeded: u64,
+    /// See `succeeded`.
+    pub failed: u64,
+    /// By status.
+    pub statuses: Box<[u64; 1000]>,
+    /// Passed and failed, by check.
+    pub checks: Vec<[u64; 2]>,
+    /// Failures by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// What was negotiated on connections in use, with their number.
+    pub negotiated: Vec<(Negotiated, u64)>,
+    /// Full handshakes that were complete within the window.
+    pub handshakes_full: u64,
+    /// Resumed handshakes that were complete within the window.
+    pub handshakes_resumed: u64,
+    /// Connections that stood within the window.
+    pub connections_opened: u64,
+    /// The longest time from the beginning of a request to its complete answer.
+    pub slowest_ns: u64,
+    /// How far a send lagged its schedule at most for the load's own reasons.
+    pub lag_ns_max: u64,
+    /// Sends that did so for longer than [`LATE_NS`].
+    pub late: u64,
+    /// Sends that had a schedule.
+    pub scheduled: u64,
+    /// Times.
+    pub times: Times,
+}
+
+/// A send is late when it left later than this after it was due although a connection was free: far more than a
+/// wake-up takes on a host that is not overloaded, and little beside the latencies that it would distort.
+pub const LATE_NS: u64 = 1_000_000;
+
+/// Distributions of times, as they are recorded.
+#[derive(Debug, Default)]
+pub struct Times {
+    /// Sending the request.
+    pub sending: Histogram,
+    /// From there to the first byte of the answer.
+    pub waiting: Histogram,
+    /// From there to its last byte, where that came in another read.
+    pub receiving: Histogram,
+    /// How many answers came in one read.
+    pub received_at_once: u64,
+    /// Closed loop: all of that, on connections that stood. Open loop: from when it was due, on all connections.
+    pub duration: Histogram,
+    /// Closed loop: the same on connections that were made for the request.
+    pub duration_fresh: Histogram,
+    /// Closed loop: the same with the time that making the connection took.
+    pub iteration_fresh: Histogram,
+    /// Open loop: sending, waiting and receiving.
+    pub service: Histogram,
+    /// Waiting for a connection, where that was necessary.
+    pub blocked: Histogram,
+    /// Connecting.
+    pub connecting: Histogram,
+    /// TLS handshakes.
+    pub tls: Histogram,
+    /// How many requests found a connection that stood.
+    pub reused: u64,
+}
+
+impl Tally {
+    /// Counts for `frame`, of a load with `checks` checks.
+    #[must_use]
+    pub fn new(frame: Frame, is_open_loop: bool, checks: usize) -> Self {
+        Self {
+            frame,
+            is_open_loop,
+            completed: 0,
+            completed_by_second: vec![0; frame.whole_seconds(u64::MAX) + 1],
+            succeeded: 0,
+            failed: 0,
+            statuses: Box::new([0; 1000]),
+            checks: vec![[0; 2]; checks],
+            errors: BTreeMap::new(),
+            negotiated: Vec::new(),
+            handshakes_full: 0,
+            handshakes_resumed: 0,
+            connections_opened: 0,
+            slowest_ns: 0,
+            lag_ns_max: 0,
+            late: 0,
+            scheduled: 0,
+            times: Times::default(),
+        }
+    }
+
+    /// Whether the times of a request that was due at one moment and ended at another belong to the window.
+    #[must_use]
+    pub fn counts(&self, intended_ns: u64, end_ns: u64) -> bool {
+        self.frame.measures(if self.is_open_loop { intended_ns } else { end_ns })
+    }
+
+    /// How long a request took in the sense of `http_req_duration`.
+    #[must_use]
+    pub fn duration_ns(&self, answer: &Answer) -> u64 {
+        if self.is_open_loop { answer.end_ns - answer.intended_ns } else { answer.service_ns() }
+    }
+
+    /// A request was answered. Returns whether its times belong to the window.
+    pub fn answered(&mut self, answer: &Answer) -> bool {
+        if let Some(second) = self.frame.second(answer.end_ns) {
+            self.completed += 1;
+            self.completed_by_second[second] += 1;
+        }
+        let counts = self.counts(answer.intended_ns, answer.end_ns);
+        if counts {
+            self.time(answer);
+            self.statuses[usize::from(answer.status % 1000)] += 1;
+            *(if answer.status < 400 { &mut self.succeeded } else { &mut self.failed }) += 1;
+        }
+        counts
+    }
+
+    fn time(&mut self, answer: &Answer) {
+        let duration_ns = self.duration_ns(answer);
+        let blocked_ns = answer.send_ns - answer.intended_ns;
+        let times = &mut self.times;
+        times.sending.record(answer.sent_ns - answer.send_ns);
+        times.waiting.record(answer.first_ns.saturating_sub(answer.sent_ns));
+        if answer.end_ns == answer.first_ns {
+            times.received_at_once += 1;
+        } else {
+            times.receiving.record(answer.end_ns - answer.first_ns);
+        }
+        if self.is_open_loop {
+            times.duration.record(duration_ns);
+            times.service.record(answer.service_ns());
+            times.blocked.record(blocked_ns);
+        } else if answer.is_fresh {
+            times.duration_fresh.record(duration_ns);
+            times.iteration_fresh.record(blocked_ns + duration_ns);
+            times.blocked.record(blocked_ns);
+        } else {
+            times.duration.record(duration_ns);
+        }
+        if answer.is_fresh {
+            times.connecting.record(answer.connecting_ns);
+            times.tls.record(answer.tls_ns);
+        } else {
+            times.reused += 1;
+        }
+        self.slowest_ns = self.slowest_ns.max(answer.end_ns - answer.intended_ns);
+    }
+
+    /// A check was made on an answer whose times belong to the window.
+    pub fn checked(&mut self, check: usize, passes: bool) {
+        self.checks[check][usize::from(!passes)] += 1;
+    }
+
+    /// A request failed. One that was given up counts with the time that it had taken by then, which is the least
+    /// that it can have taken; one that was refused took no time that would say anything.
+    pub fn failed(&mut self, failure: &Failure, intended_ns: u64, at_ns: u64) {
+        if !self.counts(intended_ns, at_ns) {
+            return;
+        }
+        self.failed += 1;
+        *self.errors.entry(failure.to_string()).or_default() += 1;
+        if matches!(failure, Failure::RequestTimeout | Failure::Unfinished) {
+            let elapsed_ns = at_ns.saturating_sub(intended_ns);
+            self.times.duration.record(elapsed_ns);
+            self.slowest_ns = self.slowest_ns.max(elapsed_ns);
+        }
+    }
+
+    /// A connection stands.
+    pub fn opened(&mut self, at_ns: u64) {
+        self.connections_opened += u64::from(self.frame.measures(at_ns));
+    }
+
+    /// A handshake is complete.
+    pub fn shook_hands(&mut self, negotiated: Negotiated, at_ns: u64) {
+        if self.frame.measures(at_ns) {
+            *(if negotiated.is_resumed {
+                &mut self.handshakes_resumed
+            } else {
+                &mut self.handshakes_full
+            }) += 1;
+            self.uses(negotiated);
+        }
+    }
+
+    /// A connection is in use in the window.
+    pub fn uses(&mut self, negotiated: Negotiated) {
+        match self.negotiated.iter_mut().find(|(known, _)| *known == negotiated) {
+            Some((_, count)) => *count += 1,
+            None => self.negotiated.push((negotiated, 1)),
+        }
+    }
+
+    /// A request that was due was begun, later than it could have been by `lag_ns`.
+    pub fn began(&mut self, intended_ns: u64, lag_ns: u64) {
+        if self.frame.measures(intended_ns) {
+            self.scheduled += 1;
+            self.late += u64::from(lag_ns > LATE_NS);
+            self.lag_ns_max = self.lag_ns_max.max(lag_ns);
+        }
+    }
+
+    /// Adds what another thread counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.completed += other.completed;
+        add_each(&mut self.completed_by_second, &other.completed_by_second);
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        add_each(self.statuses.as_mut_slice(), other.statuses.as_slice());
+        for (mine, others) in self.checks.iter_mut().zip(&other.checks) {
+            add_each(mine, others);
+        }
+        for (kind, count) in &other.errors {
+            *self.errors.entry(kind.clone()).or_default() += count;
+        }
+        for (negotiated, count) in &other.negotiated {
+            match self.negotiated.iter_mut().find(|(known, _)| known == negotiated) {
+                Some((_, mine)) => *mine += count,
+                None => self.negotiated.push((negotiated.clone(), *count)),
+            }
+        }
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
+        self.connections_opened += other.connections_opened;
+        self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
+        self.lag_ns_max = self.lag_ns_max.max(other.lag_ns_max);
+        self.late += other.late;
+        self.scheduled += other.scheduled;
+        self.times.merge(&other.times);
+    }
+}
+
+impl Times {
+    fn merge(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.sending, &other.sending),
+            (&mut self.waiting, &other.waiting),
+            (&mut self.receiving, &other.receiving),
+            (&mut self.duration, &other.duration),
+            (&mut self.duration_fresh, &other.duration_fresh),
+            (&mut self.iteration_fresh, &other.iteration_fresh),
+            (&mut self.service, &other.service),
+            (&mut self.blocked, &other.blocked),
+            (&mut self.connecting, &other.connecting),
+            (&mut self.tls, &other.tls),
+        ];
+        for (mine, others) in pairs {
+            mine.merge(others);
+        }
+        self.received_at_once += other.received_at_once;
+        self.reused += other.reused;
+    }
+}
+
+fn add_each(mine: &mut [u64], others: &[u64]) {
+    for (mine, other) in mine.iter_mut().zip(others) {
+        *mine += other;
+    }
+}

@@ -1,0 +1,289 @@
+//! TLS by rustls with the cryptography of AWS-LC.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, version,
+};
+
+use super::errors::{Failure, alert_name};
+use super::names;
+use super::sessions::Sessions;
+use super::socket::{Received, Socket};
+use super::tls::{Offer, Trust};
+use super::transport::Negotiated;
+use super::verify::Verifier;
+
+/// How a thread's connections are secured.
+#[derive(Debug)]
+pub struct Client {
+    /// For connections that make a full handshake: knows of no session, keeps none.
+    full: Arc<ClientConfig>,
+    /// For connections that resume a session if there is one.
+    resuming: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Client {
+    /// A client that offers what is asked for.
+    ///
+    /// # Errors
+    /// When a certificate or a key cannot be used, or the host trusts nobody.
+    pub fn new(offer: &Offer, connections: usize) -> Result<Self, String> {
+        let name = ServerName::try_from(offer.server_name.clone())
+            .map_err(|_| format!("use `{}` as a server's name: it is none", offer.server_name))?;
+        let mut full = config(offer)?;
+        let mut resuming = full.clone();
+        full.resumption = Resumption::disabled();
+        resuming.resumption = Resumption::store(Arc::new(Sessions::new(connections)));
+        Ok(Self { full: Arc::new(full), resuming: Arc::new(resuming), name })
+    }
+
+    /// A new session.
+    ///
+    /// # Errors
+    /// When the library cannot begin a handshake.
+    pub fn begin(&self, resumes: bool) -> Result<Box<Rustls>, Failure> {
+        let config = if resumes { &self.resuming } else { &self.full };
+        let connection = ClientConnection::new(Arc::clone(config), self.name.clone());
+        connection.map(|connection| Box::new(Rustls { connection })).map_err(|error| failure(&error))
+    }
+}
+
+fn config(offer: &Offer) -> Result<ClientConfig, String> {
+    let provider = Arc::new(provider(offer));
+    let versions: Vec<_> = [(offer.tls12, &version::TLS12), (offer.tls13, &version::TLS13)]
+        .into_iter()
+        .filter_map(|(is_offered, version)| is_offered.then_some(version))
+        .collect();
+    let algorithms = provider.signature_verification_algorithms;
+    let trust = match roots(&offer.trust)? {
+        Some(roots) => {
+            let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+            Some(builder.build().map_err(|error| format!("use the trusted certificates: {error}"))?)
+        }
+        None => None,
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)
+        .map_err(|error| format!("offer these TLS versions: {error}"))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Verifier::new(trust, algorithms)));
+    let mut config = match &offer.identity {
+        Some(pem) => {
+            let (chain, key) = identity(pem)?;
+            let config = builder.with_client_auth_cert(chain, key);
+            config.map_err(|error| format!("use the client certificate: {error}"))?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = offer.alpn.iter().map(|protocol| protocol.clone().into_bytes()).collect();
+    Ok(config)
+}
+
+/// Post-quantum groups are larger by a kilobyte and slower, and are offered only when asked for by name.
+fn provider(offer: &Offer) -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    if let Some(suite) = offer.cipher.as_ref().and_then(|cipher| cipher.rustls) {
+        provider.cipher_suites = vec![suite];
+    }
+    let asked: Option<&'static dyn SupportedKxGroup> = offer.group.and_then(|group| group.rustls);
+    provider.kx_groups = match asked {
+        Some(group) => vec![group],
+        None => {
+            vec![aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1, aws_lc_rs::kx_group::SECP384R1]
+        }
+    };
+    provider
+}
+
+fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
+    let mut roots = RootCertStore::empty();
+    match trust {
+        Trust::Anything => return Ok(None),
+        Trust::Authorities(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate =
+                    certificate.map_err(|error| format!("read the trusted certificate: {error}"))?;
+                roots.add(certificate).map_err(|error| format!("trust the certificate: {error}"))?;
+            }
+        }
+        Trust::Host => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    if roots.is_empty() {
+        return Err(
+            "find a trusted certificate; install `ca-certificates`, name one in `ca`, or set `insecure`"
+                .to_owned(),
+        );
+    }
+    Ok(Some(roots))
+}
+
+fn identity(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = chain.map_err(|error| format!("read the client certificate: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(pem)
+        .map_err(|error| format!("read the key of the client certificate: {error}"))?;
+    Ok((chain, key))
+}
+
+/// The session of one connection.
+#[derive(Debug)]
+pub struct Rustls {
+    connection: ClientConnection,
+}
+
+impl Rustls {
+    /// See [`super::transport::Transport::handshake`]. What the last flight of the handshake says is left to go
+    /// out together with the request, where it is this side's.
+    ///
+    /// # Errors
+    /// When either side refuses, or the connection breaks.
+    pub fn handshake(&mut self, socket: &mut Socket) -> Result<bool, Failure> {
+        while self.connection.is_handshaking() {
+            if !self.flush(socket)? {
+                return Ok(false);
+            }
+            match self.connection.read_tls(socket) {
+                Ok(0) => return Err(Failure::ClosedEarly),
+                Ok(_) => self.process(socket)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(io_failure(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lets the library interpret what was read. A refusal of it is told to the server before the failure.
+    fn process(&mut self, socket: &mut Socket) -> Result<(), Failure> {
+        match self.connection.process_new_packets() {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let _ = self.connection.write_tls(socket);
+                Err(failure(&error))
+            }
+        }
+    }
+
+    /// Sends what the library has to send; `false` where the kernel takes no more now.
+    fn flush(&mut self, socket: &mut Socket) -> Result<bool, Failure> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(io_failure(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was agreed on.
+    #[must_use]
+    pub fn negotiated(&self) -> Negotiated {
+        let connection = &self.connection;
+        Negotiated {
+            version: match connection.protocol_version() {
+                Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+                _ => "TLSv1.2",
+            },
+            cipher: connection.negotiated_cipher_suite().map_or("none", names::iana_name),
+            group: connection.negotiated_key_exchange_group().map_or_else(
+                || "none".to_owned(),
+                |group| names::reported_group(group.name().as_str().unwrap_or("unknown")),
+            ),
+            alpn: connection
+                .alpn_protocol()
+                .map_or_else(|| "none".to_owned(), |protocol| String::from_utf8_lossy(protocol).into_owned()),
+            is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
+
+    /// See [`super::transport::Transport::send`].
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn send(&mut self, socket: &mut Socket, bytes: &[u8], sent: &mut usize) -> Result<bool, Failure> {
+        loop {
+            // The library takes as much as its buffer has room for.
+            *sent += self.connection.writer().write(&bytes[*sent..]).map_err(|error| io_failure(&error))?;
+            if !self.flush(socket)? {
+                return Ok(false);
+            }
+            if *sent == bytes.len() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// See [`super::transport::Transport::receive`].
+    ///
+    /// # Errors
+    /// When the connection is broken, or what arrived is not what TLS prescribes.
+    pub fn receive(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Result<Received, Failure> {
+        loop {
+            match self.connection.reader().read(buffer) {
+                Ok(0) => return Ok(Received::End),
+                Ok(bytes) => return Ok(Received::Bytes(bytes)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Ok(Received::Cut),
+            }
+            match self.connection.read_tls(socket) {
+                Ok(_) => self.process(socket)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Nothing),
+                Err(error) => return Err(io_failure(&error)),
+            }
+        }
+    }
+
+    /// See [`super::transport::Transport::has_unsent`].
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    /// Sends a close-notify alert.
+    pub fn farewell(&mut self, socket: &mut Socket) {
+        self.connection.send_close_notify();
+        let _ = self.connection.write_tls(socket);
+    }
+}
+
+fn io_failure(error: &io::Error) -> Failure {
+    match rustix::io::Errno::from_io_error(error) {
+        Some(errno) => errno.into(),
+        None => Failure::Tls(error.to_string()),
+    }
+}
+
+fn failure(error: &rustls::Error) -> Failure {
+    use rustls::Error;
+    match error {
+        Error::AlertReceived(alert) => Failure::Alert(alert_name(u8::from(*alert))),
+        Error::InvalidCertificate(error) => Failure::Tls(certificate_fault(error).to_owned()),
+        Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
+            Failure::Tls("the server does not speak TLS".to_owned())
+        }
+        other => Failure::Tls(other.to_string()),
+    }
+}
+
+fn certificate_fault(error: &CertificateError) -> &'static str {
+    use CertificateError as Fault;
+    match error {
+        Fault::UnknownIssuer => "certificate not trusted",
+        Fault::Expired | Fault::ExpiredContext { .. } => "certificate expired",
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => "certificate not valid yet",
+        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => "certificate for another name",
+        Fault::Revoked => "certificate revoked",
+        Fault::BadSignature => "certificate with a wrong signature",
+        Fault::BadEncoding => "certificate that cannot be read",
+        _ => "certificate not valid",
+    }
+}

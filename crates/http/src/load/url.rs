@@ -1,0 +1,162 @@
+//! The URL of a request: scheme, host, port, path and query.
+//!
+//! Written here because so little is needed: no user names, no fragments sent, no relative references.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+/// A URL taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    /// Whether the scheme is `https`.
+    pub is_tls: bool,
+    /// Host name or address, without the brackets of an IPv6 address.
+    pub host: String,
+    /// The port, given or the scheme's own.
+    pub port: u16,
+    /// What stands in the Host header: the host, with the port unless it is the scheme's own.
+    pub authority: String,
+    /// Path and query, at least `/`.
+    pub path: String,
+}
+
+impl Url {
+    /// Takes a URL apart.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("`{text}` is no URL such as `http://127.0.0.1:8080/path`: {why}");
+        if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(wrong("it has a space or a control character"));
+        }
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        let (is_tls, default_port) = match scheme.to_ascii_lowercase().as_str() {
+            "http" => (false, 80),
+            "https" => (true, 443),
+            _ => return Err(wrong("its scheme is not http or https")),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(wrong("it has a user name; send an authorization header instead"));
+        }
+        let (host, port) = split_port(authority).map_err(wrong)?;
+        let port = port.unwrap_or(default_port);
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let authority = if port == default_port { host.to_owned() } else { format!("{host}:{port}") };
+        Ok(Self { is_tls, host: bare, port, authority, path: origin_form(path) })
+    }
+
+    /// The addresses that the host has.
+    ///
+    /// # Errors
+    /// When the name is unknown or has no address.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> =
+            found.map_err(|cause| format!("resolve `{}`: {cause}", self.host))?.collect();
+        if addresses.is_empty() {
+            Err(format!("resolve `{}`: it has no address", self.host))
+        } else {
+            Ok(addresses)
+        }
+    }
+}
+
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
+    let after_host = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let end = rest.find(']').ok_or("its `[` is not closed")?;
+            if !matches!(rest[..end].parse(), Ok(IpAddr::V6(_))) {
+                return Err("what stands in brackets is no IPv6 address");
+            }
+            end + 2
+        }
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at(after_host);
+    if host.is_empty() {
+        return Err("it has no host");
+    }
+    match port.strip_prefix(':') {
+        None if port.is_empty() => Ok((host, None)),
+        None => Err("something follows its `]`"),
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => Ok((host, Some(port))),
+            _ => Err("its port is not in 1 to 65535"),
+        },
+    }
+}
+
+/// The request target that a path and query make (RFC 9112, section 3.2.1).
+pub fn origin_form(path: &str) -> String {
+    let path = path.split('#').next().unwrap_or("");
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> (bool, String, u16, String, String) {
+        let url = Url::parse(text).unwrap();
+        (url.is_tls, url.host, url.port, url.authority, url.path)
+    }
+
+    fn expected(
+        is_tls: bool,
+        host: &str,
+        port: u16,
+        authority: &str,
+        path: &str,
+    ) -> (bool, String, u16, String, String) {
+        (is_tls, host.to_owned(), port, authority.to_owned(), path.to_owned())
+    }
+
+    #[test]
+    fn urls_are_taken_apart() {
+        assert_eq!(parts("http://a"), expected(false, "a", 80, "a", "/"));
+        assert_eq!(parts("HTTPS://a:443/b?c#d"), expected(true, "a", 443, "a", "/b?c"));
+        assert_eq!(parts("https://a.b:8443?q"), expected(true, "a.b", 8443, "a.b:8443", "/?q"));
+        assert_eq!(parts("http://[::1]:81/"), expected(false, "::1", 81, "[::1]:81", "/"));
+        assert_eq!(parts("http://[::1]"), expected(false, "::1", 80, "[::1]", "/"));
+    }
+
+    #[test]
+    fn what_is_no_url_says_why() {
+        let urls = [
+            "localhost:80",
+            "ftp://a",
+            "http://",
+            "http://:80/",
+            "http://a:0/",
+            "http://a:x",
+            "http://[::1",
+            "http://[a]/",
+            "http://[::1]x",
+            "http://u@a/",
+            "http://a/b c",
+        ];
+        let why = urls.map(|url| Url::parse(url).unwrap_err().split_once("path`: ").unwrap().1.to_owned());
+        insta::assert_snapshot!(why.join("\n"), @r"
+        it has no scheme
+        its scheme is not http or https
+        it has no host
+        it has no host
+        its port is not in 1 to 65535
+        its port is not in 1 to 65535
+        its `[` is not closed
+        what stands in brackets is no IPv6 address
+        something follows its `]`
+        it has a user name; send an authorization header instead
+        it has a space or a control character
+        ");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "(http://)?[\\[\\]:@/a0-9é?#]{0,12}") {
+            drop(Url::parse(&text));
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! One load thread: an event loop over its share of the connections.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plumb_host::time::{monotonic_ns, sleep};
+use plumb_pace::{Budget, Frame, Share};
+
+use super::connection::{Slot, Step};
+use super::core::Core;
+use super::cpu::ThreadCpu;
+use super::errors::Failure;
+use super::tally::Tally;
+
+/// How long an open loop waits at most for what is due in its window and not answered at its end.
+pub const GRACE_NS_MAX: u64 = 5_000_000_000;
+/// Timeouts are looked for this often at least and at most.
+const SWEEP_NS: std::ops::RangeInclusive<u64> = 1_000_000..=100_000_000;
+const NEVER: u64 = u64::MAX;
+
+/// When requests begin.
+#[derive(Debug)]
+pub enum Pacing {
+    /// As soon as the one before is answered.
+    Closed,
+    /// At intended times, whether earlier ones are answered or not.
+    Open {
+        /// The intended times of this thread, from the frame's start.
+        due: Share,
+        /// Free slots, those that have been free longest first.
+        free: VecDeque<usize>,
+    },
+}
+
+/// A moment at which counters are read: CPU time and bytes on the wire.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading {
+    /// When.
+    pub at_ns: u64,
+    /// The thread's CPU time.
+    pub cpu: ThreadCpu,
+    /// Bytes sent on all connections so far.
+    pub sent_bytes: u64,
+    /// Bytes received on all connections so far.
+    pub received_bytes: u64,
+}
+
+/// What a thread brings home.
+#[derive(Debug)]
+pub struct Yield {
+    /// Counts and times.
+    pub tally: Tally,
+    /// At the opening of the window, at each whole second of it, and at its end.
+    pub readings: Vec<Reading>,
+    /// When the window ended for this thread.
+    pub end_ns: u64,
+    /// Requests under way at the end that had lasted longer than the slowest answered one, and how long the oldest.
+    pub stalled: u64,
+    /// See `stalled`.
+    pub stalled_ns_max: u64,
+    /// Whether local ports ran out on one address.
+    pub spread_addresses: bool,
+}
+
+/// A load thread.
+pub struct Worker {
+    core: Core,
+    slots: Vec<Slot>,
+    pacing: Pacing,
+    frame: Frame,
+    budget: Option<Arc<Budget>>,
+    progress: Arc<AtomicU64>,
+    readings: Vec<Reading>,
+    /// When the clock has something to do next.
+    due_ns: u64,
+    sweep_ns: u64,
+    next_second_ns: u64,
+    /// No request begins any more: the budget is spent.
+    is_spent: bool,
+    end_ns: u64,
+}
+
+impl Worker {
+    /// A thread of `connections` connections.
+    #[must_use]
+    pub fn new(
+        core: Core,
+        connections: usize,
+        pacing: Pacing,
+        frame: Frame,
+        budget: Option<Arc<Budget>>,
+        progress: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            core,
+            slots: (0..connections).map(Slot::new).collect(),
+            pacing,
+            frame,
+            budget,
+            progress,
+            readings: Vec::new(),
+            due_ns: 0,
+            sweep_ns: 0,
+            next_second_ns: NEVER,
+            is_spent: false,
+            end_ns: 0,
+        }
+    }
+
+    /// Drives load from the frame's start to its end.
+    #[must_use]
+    pub fn run(mut self) -> Yield {
+        let lead_ns = self.frame.start_ns.saturating_sub(monotonic_ns());
+        sleep(std::time::Duration::from_nanos(lead_ns));
+        let now_ns = monotonic_ns();
+        self.on_time(now_ns);
+        self.begin_all(now_ns);
+        let mut now_ns = now_ns;
+        let spin: u32 = std::env::var("SPIN").ok().map_or(0, |x| x.parse().unwrap());
+        let nap: u64 = std::env::var("NAP").ok().map_or(0, |x| x.parse().unwrap());
+        while !self.is_over(now_ns) {
+            let timeout_ns = self.wake_ns().saturating_sub(now_ns);
+            let mut events = 0;
+            for _ in 0..spin {
+                events = self.core.epoll.wait(0);
+                if events > 0 {
+                    break;
+                }
+            }
+            if events == 0 {
+                if nap > 0 {
+                    let t = monotonic_ns() + nap;
+                    while monotonic_ns() < t {}
+                }
+                events = self.core.epoll.wait(timeout_ns);
+            }
+            for event in 0..events {
+                self.on_event(event);
+            }
+            now_ns = monotonic_ns();
+            if now_ns >= self.due_ns {
+                self.on_time(now_ns);
+            }
+            self.dispatch(now_ns);
+            self.progress.store(self.core.tally.completed, Ordering::Relaxed);
+        }
+        self.finish(now_ns)
+    }
+
+    /// A closed loop keeps every connection busy. An open loop makes its connections when they are needed first.
+    fn begin_all(&mut self, now_ns: u64) {
+        for index in 0..self.slots.len() {
+            self.drive(index, Step::Rested(now_ns));
+        }
+    }
+
+    fn wake_ns(&self) -> u64 {
+        match &self.pacing {
+            Pacing::Open { due, free } if !free.is_empty() => self.due_ns.min(self.arrival_ns(due)),
+            _ => self.due_ns,
+        }
+    }
+
+    /// When the next request is due; never, once the window is over.
+    fn arrival_ns(&self, due: &Share) -> u64 {
+        let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
+        if at_ns < self.frame.close_ns { at_ns } else { NEVER }
+    }
+
+    fn on_event(&mut self, event: usize) {
+        let ready = self.core.epoll.ready(event);
+        let index = Slot::index_of(ready.token);
+        if self.slots[index].token() == ready.token {
+            let step = self.slots[index].on_ready(&mut self.core, ready);
+            self.drive(index, step);
+        } else {
+            self.core.on_parting(ready);
+        }
+    }
+
+    /// Goes on with a slot until it waits for the kernel or has nothing to do.
+    fn drive(&mut self, index: usize, mut step: Step) {
+        loop {
+            let now_ns = match step {
+                Step::Pending => return,
+                Step::Answered(now_ns) | Step::Rested(now_ns) => now_ns,
+                Step::Failed(_) => {
+                    let now_ns = monotonic_ns();
+                    if matches!(self.pacing, Pacing::Closed) {
+                        self.slots[index].rest(&mut self.core, now_ns);
+                        self.due_ns = 0;
+                        return;
+                    }
+                    now_ns
+                }
+            };
+            let Some(intended_ns) = self.next_request(index, now_ns) else { return };
+            step = self.slots[index].begin(&mut self.core, now_ns, intended_ns);
+        }
+    }
+
+    /// When the request that a free slot is to begin now was due; `None` where there is none for it.
+    fn next_request(&mut self, index: usize, now_ns: u64) -> Option<u64> {
+        match &mut self.pacing {
+            Pacing::Closed => {
+                let may_begin = now_ns < self.frame.close_ns && self.take_from_budget(now_ns);
+                may_begin.then_some(now_ns)
+            }
+            Pacing::Open { due, free } => {
+                let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
+                if at_ns > now_ns || at_ns >= self.frame.close_ns {
+                    free.push_back(index);
+                    return None;
+                }
+                due.advance();
+                let could_ns = at_ns.max(self.slots[index].free_since_ns());
+                self.core.tally.began(at_ns, now_ns.saturating_sub(could_ns));
+                Some(at_ns)
+            }
+        }
+    }
+
+    fn take_from_budget(&mut self, now_ns: u64) -> bool {
+        match &self.budget {
+            Some(budget) if now_ns >= self.frame.open_ns => {
+                self.is_spent = self.is_spent || !budget.take();
+                !self.is_spent
+            }
+            _ => true,
+        }
+    }
+
+    /// Begins what is due on slots that are free.
+    fn dispatch(&mut self, now_ns: u64) {
+        while let Pacing::Open { due, free } = &mut self.pacing {
+            let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
+            if at_ns > now_ns || at_ns >= self.frame.close_ns {
+                return;
+            }
+            let Some(index) = free.pop_front() else { return };
+            self.drive(index, Step::Rested(now_ns));
+        }
+    }
+
+    /// Does what the clock asks for.
+    fn on_time(&mut self, now_ns: u64) {
+        if self.readings.is_empty() && now_ns >= self.frame.open_ns {
+            self.open(now_ns);
+        }
+        while now_ns >= self.next_second_ns && self.next_second_ns < self.frame.close_ns {
+            self.read(now_ns);
+            self.next_second_ns = self.frame.next_second_ns(self.next_second_ns);
+        }
+        if self.end_ns == 0 && now_ns >= self.frame.close_ns {
+            self.close(now_ns);
+        }
+        while let Some(&Reverse((due_ns, index))) = self.core.timers.peek()
+            && due_ns <= now_ns
+        {
+            self.core.timers.pop();
+            let step = self.slots[index].on_timer(&mut self.core, due_ns, now_ns);
+            self.drive(index, step);
+        }
+        if now_ns >= self.sweep_ns {
+            self.sweep(now_ns);
+        }
+        self.due_ns = self.next_due_ns(now_ns);
+    }
+
+    fn next_due_ns(&self, now_ns: u64) -> u64 {
+        let timer_ns = self.core.timers.peek().map_or(NEVER, |Reverse((due_ns, _))| *due_ns);
+        let opening_ns = if self.readings.is_empty() { self.frame.open_ns } else { NEVER };
+        let closing_ns = if self.end_ns == 0 { self.frame.close_ns } else { NEVER };
+        let drained_ns = self.frame.close_ns.saturating_add(self.grace_ns());
+        [timer_ns, opening_ns, closing_ns, drained_ns, self.next_second_ns, self.sweep_ns]
+            .into_iter()
+            .filter(|due_ns| *due_ns > now_ns)
+            .min()
+            .unwrap_or(NEVER)
+    }
+
+    fn read(&mut self, now_ns: u64) {
+        self.readings.push(Reading {
+            at_ns: now_ns,
+            cpu: ThreadCpu::now(),
+            sent_bytes: self.core.traffic.sent.get(),
+            received_bytes: self.core.traffic.received.get(),
+        });
+    }
+
+    fn open(&mut self, now_ns: u64) {
+        self.read(now_ns);
+        self.next_second_ns = self.frame.next_second_ns(self.frame.open_ns);
+        for index in 0..self.slots.len() {
+            if let Some(negotiated) = self.slots[index].negotiated() {
+                self.core.tally.uses(negotiated);
+            }
+            // What is under way belongs to the window, and so to its budget.
+            if self.slots[index].is_busy() && matches!(self.pacing, Pacing::Closed) {
+                let is_counted = self.take_from_budget(now_ns);
+                self.slots[index].count(is_counted);
+            }
+        }
+    }
+
+    fn close(&mut self, now_ns: u64) {
+        self.read(now_ns);
+        self.end_ns = now_ns.min(self.frame.close_ns);
+    }
+
+    /// Fails requests that have lasted too long, and closes what should have been closed.
+    fn sweep(&mut self, now_ns: u64) {
+        let timeout_ns = self.core.plan.timeout_ns;
+        self.sweep_ns = now_ns + (timeout_ns / 16).clamp(*SWEEP_NS.start(), *SWEEP_NS.end());
+        for index in 0..self.slots.len() {
+            if let Some(failure) = self.slots[index].overdue(now_ns, timeout_ns) {
+                let step = self.slots[index].fail(&mut self.core, failure);
+                self.drive(index, step);
+            }
+        }
+        self.core.close_overdue(now_ns);
+    }
+
+    fn grace_ns(&self) -> u64 {
+        self.core.plan.timeout_ns.min(GRACE_NS_MAX)
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        let is_closed = now_ns >= self.frame.close_ns;
+        match &self.pacing {
+            Pacing::Closed => {
+                is_closed
+                    || (self.is_spent && !self.slots.iter().any(|slot| slot.is_busy() && slot.is_counted()))
+            }
+            Pacing::Open { due, .. } => {
+                let is_drained = self.arrival_ns(due) == NEVER && !self.slots.iter().any(Slot::is_busy);
+                is_closed && (is_drained || now_ns >= self.frame.close_ns.saturating_add(self.grace_ns()))
+            }
+        }
+    }
+
+    fn finish(mut self, now_ns: u64) -> Yield {
+        if self.readings.is_empty() {
+            self.open(now_ns);
+        }
+        if self.end_ns == 0 {
+            self.close(now_ns);
+        }
+        let (mut stalled, mut stalled_ns_max) = (0, 0);
+        match &self.pacing {
+            Pacing::Open { .. } => self.give_up(now_ns),
+            Pacing::Closed => {
+                for slot in self.slots.iter().filter(|slot| slot.is_busy()) {
+                    let age_ns = self.end_ns.saturating_sub(slot.begun_ns());
+                    if age_ns > self.core.tally.slowest_ns {
+                        stalled += 1;
+                        stalled_ns_max = stalled_ns_max.max(age_ns);
+                    }
+                }
+            }
+        }
+        let spread_addresses = self.core.is_spreading();
+        Yield {
+            tally: self.core.tally,
+            readings: self.readings,
+            end_ns: self.end_ns,
+            stalled,
+            stalled_ns_max,
+            spread_addresses,
+        }
+    }
+
+    /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what
+    /// never was.
+    fn give_up(&mut self, now_ns: u64) {
+        for slot in self.slots.iter().filter(|slot| slot.is_busy()) {
+            self.core.tally.failed(&Failure::Unfinished, slot.intended_ns(), now_ns);
+        }
+        while let Pacing::Open { due, .. } = &mut self.pacing {
+            let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
+            if at_ns >= self.frame.close_ns {
+                return;
+            }
+            due.advance();
+            self.core.tally.failed(&Failure::Unfinished, at_ns, now_ns);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The metrics of the `http` data path, under the names that users of k6 know.
+
+use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
+use plumb_model::{Better, Kind, Metric, Unit};
+
+/// A distribution of times, of which less is better.
+const fn trend(name: &'static str, about: &'static str) -> Metric {
+    Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: Kind::Trend, about }
+}
+
+const fn count(name: &'static str, about: &'static str) -> Metric {
+    Metric { name, unit: Unit::Count, better: Better::Neither, kind: Kind::Count, about }
+}
+
+/// Answers per second.
+pub const HTTP_REQS: Metric = Metric {
+    name: "http_reqs",
+    unit: Unit::PerSecond,
+    better: Better::Higher,
+    kind: Kind::Rate,
+    about: "answers that were complete within the window, per second",
+};
+
+/// The time of a request.
+pub const HTTP_REQ_DURATION: Metric = trend(
+    "http_req_duration",
+    "sending, waiting and receiving; at a fixed rate, from when the request was due to the end of its answer",
+);
+
+/// The time of a request without the wait for its turn.
+pub const HTTP_REQ_SERVICE: Metric = trend(
+    "http_req_service",
+    "sending, waiting and receiving, also at a fixed rate, where it leaves out the wait for a free connection",
+);
+
+/// The wait for a connection.
+pub const HTTP_REQ_BLOCKED: Metric = trend(
+    "http_req_blocked",
+    "waiting for a connection, with connecting and the TLS handshake; 0 where one stood",
+);
+
+/// Connecting.
+pub const HTTP_REQ_CONNECTING: Metric =
+    trend("http_req_connecting", "making the TCP connection; 0 where one stood");
+
+/// The TLS handshake.
+pub const HTTP_REQ_TLS_HANDSHAKING: Metric =
+    trend("http_req_tls_handshaking", "the TLS handshake; 0 where a connection stood");
+
+/// Sending.
+pub const HTTP_REQ_SENDING: Metric = trend("http_req_sending", "handing the request to the kernel");
+
+/// Waiting.
+pub const HTTP_REQ_WAITING: Metric =
+    trend("http_req_waiting", "from the last byte of the request to the first byte of the answer");
+
+/// Receiving.
+pub const HTTP_REQ_RECEIVING: Metric =
+    trend("http_req_receiving", "from the first to the last byte of the answer; 0 where they came together");
+
+/// All of a request.
+pub const ITERATION_DURATION: Metric =
+    trend("iteration_duration", "a request with its wait for a connection and all that follows");
+
+/// Failed requests.
+pub const HTTP_REQ_FAILED: Metric = Metric {
+    name: "http_req_failed",
+    unit: Unit::Share,
+    better: Better::Lower,
+    kind: Kind::Share,
+    about: "requests with status 400 or above, or without an answer",
+};
+
+/// Passed checks.
+pub const CHECKS: Metric = Metric {
+    name: "checks",
+    unit: Unit::Share,
+    better: Better::Higher,
+    kind: Kind::Share,
+    about: "checks on answers that passed",
+};
+
+const fn data(name: &'static str, about: &'static str) -> Metric {
+    Metric { name, unit: Unit::BytesPerSecond, better: Better::Neither, kind: Kind::Rate, about }
+}
+
+/// Bytes sent.
+pub const DATA_SENT: Metric = data("data_sent", "bytes handed to sockets, TLS included, per second");
+
+/// Bytes received.
+pub const DATA_RECEIVED: Metric = data("data_received", "bytes taken from sockets, TLS included, per second");
+
+/// Full handshakes.
+pub const HANDSHAKES_FULL: Metric =
+    count("handshakes_full", "full TLS handshakes that were complete within the window");
+
+/// Resumed handshakes.
+pub const HANDSHAKES_RESUMED: Metric =
+    count("handshakes_resumed", "resumed TLS handshakes that were complete within the window");
+
+/// Every metric of an HTTP experiment.
+pub const METRICS: &[Metric] = &[
+    HTTP_REQS,
+    HTTP_REQ_DURATION,
+    HTTP_REQ_SERVICE,
+    HTTP_REQ_BLOCKED,
+    HTTP_REQ_CONNECTING,
+    HTTP_REQ_TLS_HANDSHAKING,
+    HTTP_REQ_SENDING,
+    HTTP_REQ_WAITING,
+    HTTP_REQ_RECEIVING,
+    ITERATION_DURATION,
+    HTTP_REQ_FAILED,
+    CHECKS,
+    DATA_SENT,
+    DATA_RECEIVED,
+    HANDSHAKES_FULL,
+    HANDSHAKES_RESUMED,
+    CPU_SYSTEM,
+    CPU_LOAD,
+];
