@@ -51,6 +51,12 @@ impl SigningKey {
         self.kind
     }
 
+    /// A key whose parts need not fit each other.
+    #[cfg(test)]
+    pub(crate) fn of_parts(kind: Kind, form: Form) -> Self {
+        Self { kind, form }
+    }
+
     pub(crate) fn form(&self) -> &Form {
         &self.form
     }

@@ -15,7 +15,8 @@ use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{RsaPssSaltlen, Signer, Verifier};
 use proptest::prelude::*;
 
-use crate::multibuffer::Corruption;
+use crate::key::Form;
+use crate::multibuffer::{self, Corruption};
 use crate::{
     Device, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme, SigningKey,
     Unavailable,
@@ -331,6 +332,25 @@ fn a_spoilt_signature_never_leaves_the_device() {
             }
             prop_assert_eq!(device.counters().totals().faults_caught, before + 1);
         });
+    }
+}
+
+/// A bit that flips in a key's own memory gives the key away by one signature (RSA), or bit by bit (ECDSA).
+#[test]
+fn a_signature_by_a_key_that_changed_in_memory_never_leaves_the_device() {
+    let test = "a_signature_by_a_key_that_changed_in_memory_never_leaves_the_device";
+    let Some(mut device) = device(DeviceKind::Multibuffer, test) else { return };
+    for (kind, key) in [(Kind::Rsa2048, rsa_key(2048)), (Kind::EcdsaP256, p256_key())] {
+        let sound = prepared(&device, &key);
+        let mut parts = multibuffer::Key::new(kind, &key).unwrap();
+        parts.spoil();
+        let spoilt = Arc::new(SigningKey::of_parts(kind, Form::Multibuffer(parts)));
+        let scheme = if kind == Kind::EcdsaP256 { Scheme::EcdsaP256Sha256 } else { RSA_SCHEMES[0] };
+        let sign =
+            |key: &Arc<SigningKey>| Operation::Sign { key: Arc::clone(key), scheme, message: vec![7; 9] };
+        let results = device.run(&[sign(&sound), sign(&spoilt), sign(&sound)]);
+        assert!(results[0].is_ok() && results[2].is_ok(), "{results:?}");
+        assert!(matches!(results[1], Err(LaneError::Faulty { .. })), "{results:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Device`] signs, generates and derives: in software by OpenSSL or by AWS-LC, one operation at a time, or by
 //! Intel's libcrypto_mb, eight in one pass. A [`Batcher`] gathers operations for it in an event loop.
-//! Signatures that do not fit the public key never leave a device.
+//! What libcrypto_mb signs is checked before it leaves the device.
 
 mod aws_lc;
 mod batcher;

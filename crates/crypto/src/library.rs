@@ -60,8 +60,6 @@ type RsaPrivate = unsafe extern "C" fn(
 ) -> u32;
 type RsaPublic = unsafe extern "C" fn(Read<u8>, Write<u8>, Read<u64>, c_int, Method, *mut u8) -> u32;
 type EcdsaSign = unsafe extern "C" fn(Write<u8>, Write<u8>, Read<u8>, Read<u64>, Read<u64>, *mut u8) -> u32;
-type EcdsaVerify =
-    unsafe extern "C" fn(Read<u8>, Read<u8>, Read<u8>, Read<u64>, Read<u64>, Read<u64>, *mut u8) -> u32;
 type EcPublic = unsafe extern "C" fn(Write<u64>, Write<u64>, Write<u64>, Read<u64>, *mut u8) -> u32;
 type EcDerive = unsafe extern "C" fn(Write<u8>, Read<u64>, Read<u64>, Read<u64>, Read<u64>, *mut u8) -> u32;
 type X25519Public = unsafe extern "C" fn(Write<u8>, Read<u8>) -> u32;
@@ -77,7 +75,6 @@ struct Functions {
     rsa_private: RsaPrivate,
     rsa_public: RsaPublic,
     ecdsa_sign: EcdsaSign,
-    ecdsa_verify: EcdsaVerify,
     ec_public: EcPublic,
     ec_derive: EcDerive,
     x25519_public: X25519Public,
@@ -265,40 +262,13 @@ impl Library {
         })
     }
 
-    /// Checks each signature against a hash and a public key.
-    pub(crate) fn ecdsa_verify(
-        &self,
-        r: &[Bytes32],
-        s: &[Bytes32],
-        hashes: &[Bytes32],
-        publics: &[&[Words4; 2]],
-    ) -> Status {
-        let lanes = hashes.len();
-        assert!(lanes <= LANES && publics.len() == lanes && r.len() == lanes && s.len() == lanes);
-        let (r, s) = (read(r, |r| r.as_ptr()), read(s, |s| s.as_ptr()));
-        let hashes = read(hashes, |hash| hash.as_ptr());
-        let (x, y) = (read(publics, |point| point[0].as_ptr()), read(publics, |point| point[1].as_ptr()));
-        // SAFETY: as above; no third coordinate means that the points are affine.
-        Status(unsafe {
-            (self.functions.ecdsa_verify)(
-                r.as_ptr(),
-                s.as_ptr(),
-                hashes.as_ptr(),
-                x.as_ptr(),
-                y.as_ptr(),
-                ptr::null(),
-                ptr::null_mut(),
-            )
-        })
-    }
-
     /// The affine P-256 point of each secret.
     pub(crate) fn p256_public(&self, secrets: &[Words4], x: &mut [Words4], y: &mut [Words4]) -> Status {
         let lanes = secrets.len();
         assert!(lanes <= LANES && x.len() == lanes && y.len() == lanes);
         let (x, y) = (write(x, |x| x.as_mut_ptr()), write(y, |y| y.as_mut_ptr()));
         let secrets = read(secrets, |secret| secret.as_ptr());
-        // SAFETY: as above.
+        // SAFETY: as above; no third coordinate means that the points are to be affine.
         Status(unsafe {
             (self.functions.ec_public)(x.as_ptr(), y.as_ptr(), ptr::null(), secrets.as_ptr(), ptr::null_mut())
         })
@@ -493,7 +463,6 @@ fn functions(handle: &Handle, path: &Path) -> Result<Functions, Unavailable> {
         rsa_private: function!("mbx_rsa_private_crt_mb8"),
         rsa_public: function!("mbx_rsa_public_mb8"),
         ecdsa_sign: function!("mbx_nistp256_ecdsa_sign_mb8"),
-        ecdsa_verify: function!("mbx_nistp256_ecdsa_verify_mb8"),
         ec_public: function!("mbx_nistp256_ecpublic_key_mb8"),
         ec_derive: function!("mbx_nistp256_ecdh_mb8"),
         x25519_public: function!("mbx_x25519_public_key_mb8"),

@@ -7,7 +7,7 @@
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-use openssl::bn::{BigNum, BigNumContext, BigNumRef};
+use openssl::bn::{BigNum, BigNumRef};
 use openssl::pkey::{PKey, Private};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -21,7 +21,7 @@ use crate::operation::{Group, Kind, Operation, Outcome, Scheme};
 use crate::padding;
 use crate::words::{
     Block, P256_ORDER, P256_PRIME, Words4, from_big_endian, from_little_endian, is_less, is_zero,
-    reduce_once, to_big_endian, to_little_endian,
+    modulo_order, order_product, order_sum, to_big_endian, to_little_endian,
 };
 
 const DEVICE: DeviceKind = DeviceKind::Multibuffer;
@@ -31,7 +31,14 @@ const PUBLIC_EXPONENT: u32 = 65537;
 /// A private key as the library has it.
 pub(crate) enum Key {
     Rsa(Box<RsaKey>),
-    P256 { secret: Zeroizing<Words4>, public: [Words4; 2] },
+    P256(P256Key),
+}
+
+/// A P-256 key. What checks a signature has a copy of the secret of its own, so that a bit that flips in the memory of
+/// one of the two is noticed.
+pub(crate) struct P256Key {
+    secret: Zeroizing<Words4>,
+    secret_of_check: Zeroizing<Words4>,
 }
 
 impl Key {
@@ -39,6 +46,15 @@ impl Key {
         match kind.rsa_bits() {
             Some(bits) => rsa_key(bits, key).map(|key| Self::Rsa(Box::new(key))),
             None => p256_key(key),
+        }
+    }
+
+    /// Flips a bit of what signs.
+    #[cfg(test)]
+    pub(crate) fn spoil(&mut self) {
+        match self {
+            Self::Rsa(key) => key.dp[3] ^= 1 << 40,
+            Self::P256(key) => key.secret[1] ^= 1 << 20,
         }
     }
 }
@@ -72,17 +88,11 @@ fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, String> {
 }
 
 fn p256_key(key: &PKey<Private>) -> Result<Key, String> {
-    let coordinates = || {
-        let key = key.ec_key()?;
-        let mut context = BigNumContext::new()?;
-        let (mut x, mut y) = (BigNum::new()?, BigNum::new()?);
-        key.public_key().affine_coordinates(key.group(), &mut x, &mut y, &mut context)?;
-        Ok((key.private_key().to_owned()?, x, y))
-    };
-    let (secret, x, y) = coordinates().map_err(|error: openssl::error::ErrorStack| error.to_string())?;
-    let parts = || Some((words(&secret).map(Zeroizing::new)?, [words(&x)?, words(&y)?]));
-    let (secret, public) = parts().ok_or_else(|| "its numbers are longer than 256 bits".to_owned())?;
-    Ok(Key::P256 { secret, public })
+    let key = key.ec_key().map_err(|error| error.to_string())?;
+    key.check_key().map_err(|_| "its private and its public part do not fit each other".to_owned())?;
+    let secret: Option<Words4> = words(key.private_key());
+    let secret = secret.map(Zeroizing::new).ok_or_else(|| "it is longer than 256 bits".to_owned())?;
+    Ok(Key::P256(P256Key { secret_of_check: secret.clone(), secret }))
 }
 
 /// The device with its memory.
@@ -174,28 +184,33 @@ impl Multibuffer {
         let (keys, places) = assign(batch, |lane, operation| {
             let (key, scheme, message) = signature_of(operation)?;
             match form(key)? {
-                Key::P256 { secret, public } if scheme == Scheme::EcdsaP256Sha256 => {
+                Key::P256(parts) if scheme == Scheme::EcdsaP256Sha256 => {
                     hashes[lane] = scalar_of_hash(message);
-                    Ok((&**secret, public))
+                    Ok(parts)
                 }
                 _ => Err(wrong_scheme(scheme, key)),
             }
         });
         let lanes = keys.len();
-        let (secrets, publics): (Vec<&Words4>, Vec<&[Words4; 2]>) = keys.into_iter().unzip();
+        let secrets: Vec<&Words4> = keys.iter().map(|key| &*key.secret).collect();
         let (mut r, mut s) = ([[0; 32]; LANES], [[0; 32]; LANES]);
         let Some(nonces) = self.p256_secrets(lanes) else { return no_random(batch.len(), "sign") };
-        let hashes = &hashes[..lanes];
-        let done = self.library.ecdsa_sign(hashes, &nonces, &secrets, &mut r[..lanes], &mut s[..lanes]);
+        let done =
+            self.library.ecdsa_sign(&hashes[..lanes], &nonces, &secrets, &mut r[..lanes], &mut s[..lanes]);
         #[cfg(test)]
         if let Some(Corruption { lane, byte, bit }) = self.corruption {
             let half = if byte < 32 { &mut r } else { &mut s };
             half[lane][byte % 32] ^= 1 << bit;
         }
-        let checked = self.library.ecdsa_verify(&r[..lanes], &s[..lanes], hashes, &publics);
+        let (mut x, mut y) = ([[0; 4]; LANES], [[0; 4]; LANES]);
+        let checked = self.library.p256_public(&nonces, &mut x[..lanes], &mut y[..lanes]);
         finish(places, |lane| {
             done.lane(lane).map_err(refused("sign"))?;
-            checked.lane(lane).map_err(|_| LaneError::Faulty { what: "sign", device: DEVICE })?;
+            checked.lane(lane).map_err(refused("check a signature"))?;
+            let (hash, secret) = (&hashes[lane], &keys[lane].secret_of_check);
+            if !is_ecdsa_signature(&r[lane], &s[lane], hash, secret, &nonces[lane], &x[lane]) {
+                return Err(LaneError::Faulty { what: "sign", device: DEVICE });
+            }
             Ok(Outcome::Signature(ecdsa::der(&r[lane], &s[lane])))
         })
     }
@@ -358,7 +373,27 @@ fn pad(
 fn scalar_of_hash(message: &[u8]) -> Bytes32 {
     let digest = digest::digest(&digest::SHA256, message);
     let number = from_big_endian(digest.as_ref()).unwrap_or([0; 4]);
-    to_big_endian(&reduce_once(&number, &P256_ORDER))
+    to_big_endian(&modulo_order(&number))
+}
+
+/// Whether r is the nonce's point's x, and s times the nonce is the hash plus r times the secret, all modulo the group's
+/// order: what makes a signature one (FIPS 186-5, section 6.4.1).
+///
+/// A verification by the public key alone would say the same at three times the cost of the signature; this one is
+/// done by who knows the nonce, in other code than the library's, and from a copy of the secret.
+fn is_ecdsa_signature(
+    r: &Bytes32,
+    s: &Bytes32,
+    hash: &Bytes32,
+    secret: &Words4,
+    nonce: &Words4,
+    x_of_nonce: &Words4,
+) -> bool {
+    let [r, s, hash] = [r, s, hash].map(|bytes| from_big_endian(bytes).unwrap_or([0; 4]));
+    let in_range = [&r, &s].into_iter().all(|half| !is_zero(half) && is_less(half, &P256_ORDER));
+    // All three products have the same factor of 1/2^256.
+    let expected = order_sum(&order_product(&hash, &[1, 0, 0, 0]), &order_product(&r, secret));
+    in_range && r == modulo_order(x_of_nonce) && order_product(&s, nonce) == expected
 }
 
 /// The coordinates of an uncompressed point. Whether it is on the curve is for the library to find.

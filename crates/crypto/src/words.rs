@@ -72,12 +72,59 @@ pub(crate) fn is_zero(words: &Words4) -> bool {
     words.iter().fold(0, |all, word| all | word) == 0
 }
 
-/// `number` modulo `modulus`, for a number that is less than twice the modulus.
-pub(crate) fn reduce_once(number: &Words4, modulus: &Words4) -> Words4 {
-    match difference(number, modulus) {
-        (_, true) => *number,
-        (less, false) => less,
+/// A number of 256 bits modulo the order of P-256's group, of which it is less than twice.
+pub(crate) fn modulo_order(number: &Words4) -> Words4 {
+    order_remainder(number, false)
+}
+
+/// The sum of two numbers modulo the order of P-256's group, for numbers below it.
+pub(crate) fn order_sum(left: &Words4, right: &Words4) -> Words4 {
+    let mut sum = [0; 4];
+    let mut carry = false;
+    for ((sum, left), right) in sum.iter_mut().zip(left).zip(right) {
+        let (value, wrapped) = left.overflowing_add(*right);
+        let (value, wrapped_again) = value.overflowing_add(u64::from(carry));
+        (*sum, carry) = (value, wrapped | wrapped_again);
     }
+    order_remainder(&sum, carry)
+}
+
+/// `left * right / 2^256` modulo the order of P-256's group, for numbers of which one is below it: a product by
+/// Montgomery's method, operand scanning (Koc, Acar, Kaliski, "Analyzing and comparing Montgomery multiplication
+/// algorithms", section 5). It takes the same time whatever the numbers.
+pub(crate) fn order_product(left: &Words4, right: &Words4) -> Words4 {
+    /// The order's lowest word times this is -1 modulo 2^64.
+    const NEGATIVE_INVERSE: u64 = 0xccd1_c8aa_ee00_bc4f;
+    let mut sum = [0_u64; 5];
+    for multiplier in right {
+        let overflow = add_product(&mut sum, left, *multiplier);
+        // A multiple of the order makes the lowest word 0, which is then dropped.
+        let multiple = sum[0].wrapping_mul(NEGATIVE_INVERSE);
+        let overflow = overflow + add_product(&mut sum, &P256_ORDER, multiple);
+        sum = [sum[1], sum[2], sum[3], sum[4], overflow];
+    }
+    let [low @ .., high] = sum;
+    order_remainder(&low, high != 0)
+}
+
+/// Adds `left * multiplier` to `sum`; returns what does not fit.
+fn add_product(sum: &mut [u64; 5], left: &Words4, multiplier: u64) -> u64 {
+    let mut carry = 0;
+    for (sum, left) in sum.iter_mut().zip(left) {
+        let value = u128::from(*left) * u128::from(multiplier) + u128::from(*sum) + carry;
+        *sum = value as u64;
+        carry = value >> 64;
+    }
+    let value = u128::from(sum[4]) + carry;
+    sum[4] = value as u64;
+    (value >> 64) as u64
+}
+
+/// A number of 257 bits, less than twice the order of P-256's group, modulo that.
+fn order_remainder(low: &Words4, high: bool) -> Words4 {
+    let (less, wrapped) = difference(low, &P256_ORDER);
+    let keep = u64::from(wrapped & !high).wrapping_neg();
+    std::array::from_fn(|index| low[index] & keep | less[index] & !keep)
 }
 
 /// `left - right` modulo 2^256, and whether it wrapped.
@@ -124,11 +171,24 @@ mod tests {
         #[test]
         fn arithmetic_equals_openssls(left in words(), right in words()) {
             prop_assert_eq!(is_less(&left, &right), number(&left) < number(&right));
-            let reduced = number(&reduce_once(&left, &P256_ORDER));
+            let order = number(&P256_ORDER);
             let mut expected = BigNum::new().unwrap();
             let mut context = openssl::bn::BigNumContext::new().unwrap();
-            expected.nnmod(&number(&left), &number(&P256_ORDER), &mut context).unwrap();
-            prop_assert!(reduced == expected);
+            expected.nnmod(&number(&left), &order, &mut context).unwrap();
+            prop_assert!(number(&modulo_order(&left)) == expected);
+
+            let right = modulo_order(&right);
+            expected.mod_add(&number(&modulo_order(&left)), &number(&right), &order, &mut context).unwrap();
+            prop_assert!(number(&order_sum(&modulo_order(&left), &right)) == expected);
+
+            // What 2^256 divides on one side multiplies on the other.
+            let product = number(&order_product(&left, &right));
+            let mut radix = BigNum::new().unwrap();
+            radix.lshift(&BigNum::from_u32(1).unwrap(), 256).unwrap();
+            let mut back = BigNum::new().unwrap();
+            back.mod_mul(&product, &radix, &order, &mut context).unwrap();
+            expected.mod_mul(&number(&left), &number(&right), &order, &mut context).unwrap();
+            prop_assert!(back == expected && product < order);
         }
 
         #[test]
