@@ -10,8 +10,10 @@ use plumb_model::{Percent, Rate, Span};
 /// Proves what one change does to an infrastructure data path.
 #[derive(Debug, Parser)]
 #[command(name = "plumb", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 every claim holds, 1 a claim is refuted, 2 usage or experiment error, 3 undecided,\n\
-    4 void or untrusted, 5 the harness or a tool it drives failed, 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0 every claim holds, 1 a claim is refuted, 2 usage or experiment error, 3 undecided,\n\
+    4 void or untrusted, 5 the harness or a tool it drives failed, 130 interrupted."
+)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

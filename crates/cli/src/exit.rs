@@ -1,6 +1,6 @@
 //! Exit codes, and failures that carry one.
 
-use plumb_model::{Judgement, Run, Verdict, VariantState};
+use plumb_model::{Judgement, Run, VariantState, Verdict};
 
 /// Every claim holds.
 pub const HOLDS: u8 = 0;

@@ -23,7 +23,8 @@ impl Progress {
     pub fn new(plan: &Plan, quiet: bool) -> Self {
         Self {
             quiet,
-            live: std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            live: std::io::stderr().is_terminal()
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
             title: plan.title.clone(),
             cells: plan.cells.iter().map(plumb_model::Cell::label).collect(),
             blocks_max: plan.blocks.max,
@@ -37,7 +38,9 @@ impl Progress {
             return;
         }
         match event {
-            Event::RunStarted { directory, seed, resumed_slots } => self.started(directory, *seed, *resumed_slots),
+            Event::RunStarted { directory, seed, resumed_slots } => {
+                self.started(directory, *seed, *resumed_slots)
+            }
             Event::VariantSkipped { variant, reason } => self.line(&format!("skipped {variant}: {reason}")),
             Event::SlotStarted { cell, block, position, of, variant, left_s } => {
                 self.slot(*cell, *block, (*position, *of), variant, *left_s);
@@ -82,12 +85,17 @@ impl Progress {
     }
 
     fn judged(&mut self, cell: usize, blocks: u32, verdicts: &[ClaimVerdict]) {
-        self.marks = verdicts.iter().filter(|verdict| verdict.cell == cell).map(|verdict| mark(verdict.verdict)).collect();
+        self.marks = verdicts
+            .iter()
+            .filter(|verdict| verdict.cell == cell)
+            .map(|verdict| mark(verdict.verdict))
+            .collect();
         if !self.live {
-            let counts = [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void].map(|wanted| {
-                let count = verdicts.iter().filter(|v| v.cell == cell && v.verdict == wanted).count();
-                (count > 0).then(|| format!("{count} {}", wanted.word()))
-            });
+            let counts =
+                [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void].map(|wanted| {
+                    let count = verdicts.iter().filter(|v| v.cell == cell && v.verdict == wanted).count();
+                    (count > 0).then(|| format!("{count} {}", wanted.word()))
+                });
             let counts: Vec<String> = counts.into_iter().flatten().collect();
             self.line(&format!(
                 "{}block {blocks} of at most {}: {}",

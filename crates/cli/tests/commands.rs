@@ -37,7 +37,8 @@ fn an_unknown_name_gets_a_hint() {
 /// Every one ends with exit code 2 and one message that names file, line and column.
 #[test]
 fn malformed_files_are_refused_with_their_place() {
-    let valid = null_experiment("baseline: a\nvariants: { a: {}, b: {} }\nclaims: [b.throughput > a.throughput]");
+    let valid =
+        null_experiment("baseline: a\nvariants: { a: {}, b: {} }\nclaims: [b.throughput > a.throughput]");
     let with = |from: &str, to: &str| valid.replacen(from, to, 1);
     let mut garbage = vec![0_u8; 10 << 20];
     garbage.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index * 2_654_435_761 >> 7) as u8);
@@ -48,8 +49,16 @@ fn malformed_files_are_refused_with_their_place() {
         ("no unit", with("a: {}", "a: { system: { latency: 5 } }").into(), "has no unit"),
         ("no such unit", with("a: {}", "a: { system: { latency: 5 sec } }").into(), "did you mean `s`?"),
         ("claim on an unknown variant", with("[b.", "[c.").into(), "no variant is named `c`"),
-        ("claim on an unknown metric", with("[b.throughput", "[b.thruput").into(), "did you mean `throughput`?"),
-        ("claim on a bare trend", with("[b.throughput > a.throughput", "[b.latency > a.latency").into(), "statistic"),
+        (
+            "claim on an unknown metric",
+            with("[b.throughput", "[b.thruput").into(),
+            "did you mean `throughput`?",
+        ),
+        (
+            "claim on a bare trend",
+            with("[b.throughput > a.throughput", "[b.latency > a.latency").into(),
+            "statistic",
+        ),
         ("claim without a relation", with(" > a.throughput", "").into(), "needs a relation"),
         ("tab", with("  baseline", "\tbaseline").into(), "tab"),
         ("duplicate key", with("baseline: a", "baseline: a\n  baseline: b").into(), "baseline"),
@@ -64,7 +73,11 @@ fn malformed_files_are_refused_with_their_place() {
         ("baseline that is no variant", with("baseline: a", "baseline: z").into(), "z"),
         ("list for a map", with("{ a: {}, b: {} }", "[a, b]").into(), ""),
         ("unterminated quote", with("path: \"null\"", "path: \"null").into(), ""),
-        ("blocks below two", with("baseline: a", "baseline: a\n  blocks: { min: 1, max: 5 }").into(), "blocks"),
+        (
+            "blocks below two",
+            with("baseline: a", "baseline: a\n  blocks: { min: 1, max: 5 }").into(),
+            "blocks",
+        ),
         ("enum value", with("a: {}", "a: { system: { fail: sometimes } }").into(), "sometimes"),
     ];
     let directory = tempfile::tempdir().unwrap();
@@ -73,10 +86,13 @@ fn malformed_files_are_refused_with_their_place() {
         let output = run(&["check", file.to_str().unwrap()]);
         let message = stderr(&output);
         assert_eq!(code(&output), 2, "{what}: {message}");
-        let after = message.split_once("bad.yaml:").unwrap_or_else(|| panic!("{what}: no place in {message}")).1;
+        let after =
+            message.split_once("bad.yaml:").unwrap_or_else(|| panic!("{what}: no place in {message}")).1;
         let mut place = after.split(':');
-        let line: u32 = place.next().unwrap().parse().unwrap_or_else(|_| panic!("{what}: no line in {message}"));
-        let column: u32 = place.next().unwrap().parse().unwrap_or_else(|_| panic!("{what}: no column in {message}"));
+        let line: u32 =
+            place.next().unwrap().parse().unwrap_or_else(|_| panic!("{what}: no line in {message}"));
+        let column: u32 =
+            place.next().unwrap().parse().unwrap_or_else(|_| panic!("{what}: no column in {message}"));
         assert!(line >= 1 && column >= 1, "{what}: {message}");
         assert!(message.contains(part), "{what}: {message}");
         assert!(!message.contains("panicked"), "{what}: {message}");

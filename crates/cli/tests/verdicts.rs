@@ -20,7 +20,8 @@ fn judge(spec: &str) -> (i32, Value, String) {
         output_directory.to_str().unwrap(),
     ]);
     let text = stdout(&output);
-    let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text} {}", stderr(&output)));
+    let json =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text} {}", stderr(&output)));
     (code(&output), json, stderr(&output))
 }
 
@@ -36,7 +37,10 @@ fn every_claim_holds() {
     let throughput = comparisons.iter().find(|comparison| comparison["metric"] == "throughput").unwrap();
     let ratio = throughput["ratio"].as_f64().unwrap();
     assert!((1.4..1.6).contains(&ratio), "{throughput}");
-    assert!(throughput["low"].as_f64().unwrap() <= 1.5 && throughput["high"].as_f64().unwrap() >= 1.5, "{throughput}");
+    assert!(
+        throughput["low"].as_f64().unwrap() <= 1.5 && throughput["high"].as_f64().unwrap() >= 1.5,
+        "{throughput}"
+    );
 }
 
 #[test]
@@ -47,7 +51,8 @@ fn a_claim_is_refuted() {
 
 #[test]
 fn a_claim_stays_undecided_and_says_what_it_needs() {
-    let (code, json, _) = judge(&format!("{PAIR}claims: [b.throughput >= 1.5 * a.throughput]\nblocks: {{ min: 6, max: 6 }}"));
+    let (code, json, _) =
+        judge(&format!("{PAIR}claims: [b.throughput >= 1.5 * a.throughput]\nblocks: {{ min: 6, max: 6 }}"));
     assert_eq!((code, &json["claims"][0]["verdict"]), (3, &Value::from("undecided")), "{json:#}");
 }
 
@@ -81,7 +86,8 @@ fn a_run_without_a_usable_baseline_does_not_begin() {
     let directory = tempfile::tempdir().unwrap();
     let text = null_experiment("system: { fail: infeasible }\nbaseline: a\nvariants: { a: {}, b: {} }");
     let file = write(directory.path(), "test.yaml", text);
-    let output = run(&["run", file.to_str().unwrap(), "--output", directory.path().join("run").to_str().unwrap()]);
+    let output =
+        run(&["run", file.to_str().unwrap(), "--output", directory.path().join("run").to_str().unwrap()]);
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("the baseline `a` cannot be built here"), "{}", stderr(&output));
     assert!(!directory.path().join("run").exists());
@@ -112,10 +118,15 @@ fn a_system_that_never_starts_is_void_with_its_reason() {
 
 #[test]
 fn a_control_is_added_and_does_not_differ() {
-    let (code, json, _) = judge(&format!("{PAIR}control: true\nclaims: [b.throughput >= 1.2 * a.throughput]"));
+    let (code, json, _) =
+        judge(&format!("{PAIR}control: true\nclaims: [b.throughput >= 1.2 * a.throughput]"));
     assert_eq!(code, 0, "{json:#}");
-    let names: Vec<&str> =
-        json["variants"].as_array().unwrap().iter().map(|variant| variant["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = json["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variant| variant["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["a", "b", "control"]);
 }
 
@@ -132,7 +143,9 @@ fn a_burst_above_a_cap_is_found() {
 
 #[test]
 fn a_matrix_is_judged_cell_by_cell() {
-    let spec = format!("{PAIR}matrix: {{ system.latency: [1 ms, 2 ms] }}\nclaims: [b.throughput >= 1.2 * a.throughput]");
+    let spec = format!(
+        "{PAIR}matrix: {{ system.latency: [1 ms, 2 ms] }}\nclaims: [b.throughput >= 1.2 * a.throughput]"
+    );
     let (code, json, _) = judge(&spec);
     assert_eq!(code, 0, "{json:#}");
     assert_eq!(json["claims"].as_array().unwrap().len(), 2);
@@ -169,7 +182,11 @@ fn quick_and_only_narrow_a_run() {
     let arguments = ["run", "null", "--quick", "--only", "faster", "--seed", "3", "--json", "--output"];
     let output = run(&[&arguments[..], &[path.to_str().unwrap()]].concat());
     let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let names: Vec<&str> =
-        json["variants"].as_array().unwrap().iter().map(|variant| variant["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = json["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variant| variant["name"].as_str().unwrap())
+        .collect();
     assert!(names.contains(&"before") && names.contains(&"faster") && !names.contains(&"same"), "{names:?}");
 }

@@ -23,7 +23,8 @@ pub fn host(arguments: &JsonArguments) -> Outcome {
     if !arguments.json {
         let lines = plumb_runner::host_lines(&facts, &sides);
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let lines: Vec<String> = lines.iter().map(|(name, value)| format!("{name:width$}  {value}")).collect();
+        let lines: Vec<String> =
+            lines.iter().map(|(name, value)| format!("{name:width$}  {value}")).collect();
         output::result(&lines.join("\n"));
     }
     let before = Snapshot::take().map_err(Failure::harness)?;
@@ -32,7 +33,8 @@ pub fn host(arguments: &JsonArguments) -> Outcome {
     let noise = Noise::between(&before, &after, CpuTime::default());
     let found = assessments(&facts, Some(&noise));
     if arguments.json {
-        let object = json!({ "format": "plumbline.host/1", "facts": facts, "noise": noise, "assessments": found });
+        let object =
+            json!({ "format": "plumbline.host/1", "facts": facts, "noise": noise, "assessments": found });
         let text = serde_json::to_string_pretty(&object)
             .map_err(|error| Failure::harness(format!("put the host into JSON: {error}")))?;
         output::result(&text);

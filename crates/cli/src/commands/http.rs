@@ -19,8 +19,9 @@ const LONGEST: Span = Span(24 * 3_600_000_000_000);
 pub fn http(arguments: &HttpArguments) -> Outcome {
     let spec = load_spec(arguments)?;
     plumb_host::limits::raise_open_files_limit();
-    plumb_http::load::validate(&spec)
-        .map_err(|fault| Failure::usage(format!("--{}: {}", fault.key.trim_start_matches("load."), fault.message)))?;
+    plumb_http::load::validate(&spec).map_err(|fault| {
+        Failure::usage(format!("--{}: {}", fault.key.trim_start_matches("load."), fault.message))
+    })?;
     let target = Target { url: arguments.url.clone(), ca_pem: None };
     if !arguments.quiet {
         output::message(&format!(

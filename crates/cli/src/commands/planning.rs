@@ -44,11 +44,7 @@ pub fn family_of(path: &str) -> Result<AnyFamily, Failure> {
 }
 
 fn laid_out(error: file::FileError) -> String {
-    if output::colour_on_stderr() {
-        format!("{:?}", miette::Report::new(error))
-    } else {
-        error.plain()
-    }
+    if output::colour_on_stderr() { format!("{:?}", miette::Report::new(error)) } else { error.plain() }
 }
 
 /// A seed that is short enough to be typed again.

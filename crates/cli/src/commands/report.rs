@@ -34,7 +34,11 @@ pub fn render(run: &Run, judgement: &Judgement, format: Format) -> String {
 }
 
 /// Writes every form but the terminal's beside the run's slots; returns where the page is.
-pub fn write_all(run: &Run, judgement: &Judgement, directory: &std::path::Path) -> Result<std::path::PathBuf, Failure> {
+pub fn write_all(
+    run: &Run,
+    judgement: &Judgement,
+    directory: &std::path::Path,
+) -> Result<std::path::PathBuf, Failure> {
     let files = [
         ("report.html", Format::Html),
         ("report.md", Format::Markdown),

@@ -79,9 +79,9 @@ fn session<'a>(
 
 fn failure(error: RunError) -> Failure {
     match error {
-        RunError::Store(error @ (StoreError::Exists { .. } | StoreError::NoRun { .. } | StoreError::Locked { .. })) => {
-            Failure::usage(format!("failed to {error}"))
-        }
+        RunError::Store(
+            error @ (StoreError::Exists { .. } | StoreError::NoRun { .. } | StoreError::Locked { .. }),
+        ) => Failure::usage(format!("failed to {error}")),
         other => Failure::harness(other),
     }
 }

@@ -84,15 +84,29 @@ pub fn processes_with_files_in(directory: &Path) -> Vec<u32> {
 
 /// Waits for a child's end, and kills it if that takes a minute.
 pub fn wait(mut child: Child) -> Output {
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let out = std::thread::spawn(move || read_all(out));
+    let err = std::thread::spawn(move || read_all(err));
     let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
         if begun.elapsed() > Duration::from_secs(60) {
             child.kill().unwrap();
             panic!("it did not end within a minute");
         }
         std::thread::sleep(Duration::from_millis(10));
+    };
+    Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+}
+
+fn read_all(stream: Option<impl std::io::Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        stream.read_to_end(&mut bytes).unwrap();
     }
-    child.wait_with_output().unwrap()
+    bytes
 }
 
 /// Sends a signal to one process.

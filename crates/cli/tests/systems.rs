@@ -1,0 +1,302 @@
+//! Real systems through the built program: the embedded ingress, HAProxy, nginx; and `plumb http` on its own.
+//!
+//! A test that needs a program which is not installed says so and is counted as skipped by name.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{
+    code, plumb, processes_with_files_in, run, signal, slots_on_disk, stderr, stdout, wait, wait_until, write,
+};
+use serde_json::Value;
+
+fn installed(program: &str) -> bool {
+    let found = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/sbin", "/bin"]
+        .iter()
+        .any(|directory| Path::new(directory).join(program).exists());
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+fn experiment(variants: &str, claims: &str) -> String {
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: http\n\
+         \x20 system: {{ ingress: {{ tls: \"1.2\", key: ecdsa-p256 }}, origin: {{ body: 612 B }} }}\n\
+         \x20 load: {{ connections: 4, reuse: none, duration: 200 ms, warmup: 50 ms, checks: [\"status == 200\", \"body length == 612 B\"] }}\n\
+         \x20 baseline: software\n  variants:\n    software: {{}}\n{variants}  blocks: {{ min: 2, max: 2 }}\n  claims: [{claims}]\n"
+    )
+}
+
+/// Runs an experiment, and returns its JSON once everything that it started is gone.
+fn run_experiment(text: &str) -> (i32, Value) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", text);
+    let path = directory.path().join("run");
+    let output =
+        run(&["run", file.to_str().unwrap(), "--seed", "2", "--json", "--output", path.to_str().unwrap()]);
+    let json = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    assert!(processes_with_files_in(directory.path()).is_empty(), "processes are left");
+    let left: Vec<_> = std::fs::read_dir(&path).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("scratch")), "{left:?}");
+    (code(&output), json)
+}
+
+/// All evidence of a variant holds, and it answered.
+fn check_variant(json: &Value, name: &str) {
+    let variants = json["variants"].as_array().unwrap();
+    let variant = variants.iter().find(|variant| variant["name"] == name).unwrap();
+    assert_eq!(variant["state"], "measured", "{name}: {}", variant["reason"]);
+    assert!(variant["metrics"]["http_reqs"]["median"].as_f64().unwrap() > 0.0, "{name}");
+    assert!((variant["metrics"]["checks"]["median"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{name}");
+    let evidence = variant["evidence"].as_array().unwrap();
+    assert!(evidence.len() >= 2, "{name}: {evidence:?}");
+    assert!(evidence.iter().all(|row| row["holds"] == true), "{name}: {evidence:#?}");
+}
+
+#[test]
+fn the_embedded_ingress_in_all_its_forms() {
+    let (code, json) = run_experiment(&experiment(
+        "    threads: { system: { ingress: { offload: threads } } }\n\
+         \x20   plain: { system: { ingress: { tls: none } } }\n\
+         \x20   tls13: { system: { ingress: { tls: \"1.3\" } } }\n\
+         \x20   rsa: { system: { ingress: { key: rsa-2048 } } }\n\
+         \x20   resumed: { load: { resumption: 100% } }\n\
+         \x20   keep-alive: { load: { reuse: keep-alive } }\n",
+        "software.checks >= 99%",
+    ));
+    assert_eq!(code, 0, "{json:#}");
+    for name in ["software", "threads", "plain", "tls13", "rsa", "resumed"] {
+        check_variant(&json, name);
+    }
+}
+
+#[test]
+fn haproxy_and_nginx_are_built_proven_and_removed() {
+    if !installed("haproxy") || !installed("nginx") {
+        return;
+    }
+    let (code, json) = run_experiment(&experiment(
+        "    haproxy: { system: { ingress: { kind: haproxy } } }\n\
+         \x20   nginx: { system: { ingress: { kind: nginx } } }\n\
+         \x20   nginx-origin: { system: { origin: { kind: nginx } } }\n\
+         \x20   haproxy-resumed: { system: { ingress: { kind: haproxy } }, load: { resumption: 100% } }\n\
+         \x20   nginx-resumed: { system: { ingress: { kind: nginx, tls: \"1.3\" } }, load: { resumption: 100% } }\n",
+        "haproxy.checks >= 99%",
+    ));
+    assert_eq!(code, 0, "{json:#}");
+    for name in ["haproxy", "nginx", "nginx-origin", "haproxy-resumed", "nginx-resumed"] {
+        check_variant(&json, name);
+    }
+}
+
+#[test]
+fn a_killed_runner_takes_haproxy_and_nginx_along() {
+    if !installed("haproxy") || !installed("nginx") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let text = experiment(
+        "    haproxy: { system: { ingress: { kind: haproxy } } }\n    nginx: { system: { ingress: { kind: nginx, threads: 2 } } }\n",
+        "",
+    )
+    .replace("max: 2", "max: 200")
+    .replace("min: 2", "min: 200");
+    let file = write(directory.path(), "test.yaml", text);
+    let path = directory.path().join("run");
+    let mut command = plumb();
+    command.args(["run", file.to_str().unwrap(), "--output", path.to_str().unwrap(), "--quiet"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("a block of six slots", || slots_on_disk(&path) >= 6);
+    assert!(processes_with_files_in(directory.path()).len() >= 6);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("everything to end", || processes_with_files_in(directory.path()).is_empty());
+}
+
+/// A server that answers every request with 200 and two bytes, and counts nothing.
+fn small_server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    port
+}
+
+fn answer(stream: TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut writer = stream;
+    loop {
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        if writer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn plumb_http_makes_the_requests_that_were_asked_for() {
+    let url = format!("http://127.0.0.1:{}/", small_server());
+    let output = run(&["http", &url, "-c", "4", "-n", "1000", "--json", "--check", "status == 200"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["format"], "plumbline.measurement/1");
+    assert_eq!(json["metrics"]["http_reqs"]["count"], 1000);
+    let output = run(&["http", &url, "-n", "100", "--check", "status == 201"]);
+    assert_eq!(code(&output), 1);
+    assert!(stdout(&output).contains("status == 201"), "{}", stdout(&output));
+}
+
+#[test]
+fn plumb_http_says_why_it_cannot_measure() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let output = run(&["http", &format!("http://127.0.0.1:{unused}/"), "-d", "300ms"]);
+    assert_eq!(code(&output), 5);
+    let all = stdout(&output) + &stderr(&output);
+    assert!(all.contains("refused"), "{all}");
+    for (arguments, part) in [
+        (vec!["http", "gopher://x/"], "http"),
+        (vec!["http", "http://127.0.0.1:1/", "--check", "status = 200"], "status"),
+        (vec!["http", "http://127.0.0.1:1/", "-d", "5"], "has no unit"),
+        (vec!["http", "http://127.0.0.1:1/", "--cipher", "ROT13"], "ROT13"),
+        (vec!["http", "http://127.0.0.1:1/", "-H", "novalue"], "no colon"),
+        (vec!["http", "http://no-such-host.invalid/", "-d", "300ms"], "no-such-host.invalid"),
+    ] {
+        let output = run(&arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+/// nginx with one worker that resumes tickets and logs whether it did.
+struct Nginx {
+    child: Child,
+    directory: tempfile::TempDir,
+    plain: u16,
+    tls: u16,
+}
+
+impl Nginx {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().display().to_string();
+        let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (plain, tls) = (port(), port());
+        let made = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+            .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
+            .args(["-keyout", &format!("{root}/key.pem"), "-out", &format!("{root}/cert.pem")])
+            .output()
+            .unwrap();
+        assert!(made.status.success());
+        let configuration = format!(
+            "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;\n\
+             events {{ worker_connections 1024; }}\n\
+             http {{ log_format r '$ssl_session_reused'; client_body_temp_path {root}/1; proxy_temp_path {root}/2;\n\
+             fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;\n\
+             server {{ listen 127.0.0.1:{plain}; access_log off; return 200 ok; }}\n\
+             server {{ listen 127.0.0.1:{tls} ssl; access_log {root}/reused.log r; ssl_certificate {root}/cert.pem;\n\
+             ssl_certificate_key {root}/key.pem; ssl_session_tickets on; return 200 ok; }} }}\n"
+        );
+        let file = write(directory.path(), "nginx.conf", configuration);
+        let nginx: PathBuf = ["/usr/sbin/nginx", "/usr/bin/nginx", "/sbin/nginx"]
+            .iter()
+            .map(PathBuf::from)
+            .find(|path| path.exists())
+            .unwrap();
+        let mut command = Command::new(nginx);
+        command
+            .args(["-c", file.to_str().unwrap()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        wait_until("nginx", || TcpStream::connect(("127.0.0.1", plain)).is_ok());
+        Self { child, directory, plain, tls }
+    }
+
+    /// (full, resumed) by its own log, of the lines from `skip` on.
+    fn logged(&self, skip: usize) -> (usize, usize) {
+        let log = std::fs::read_to_string(self.directory.path().join("reused.log")).unwrap_or_default();
+        let resumed = log.lines().skip(skip).filter(|line| *line == "r").count();
+        (log.lines().count() - skip - resumed, resumed)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn resumption_is_what_was_asked_and_the_server_agrees() {
+    if !installed("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let url = format!("https://localhost:{}/", nginx.tls);
+    for tls in ["1.2", "1.3"] {
+        for (share, least, most) in [("0%", 0.0, 0.0), ("50%", 0.45, 0.55), ("100%", 0.99, 1.0)] {
+            let before = nginx.logged(0).0 + nginx.logged(0).1;
+            let arguments =
+                ["http", &url, "-c", "4", "-n", "1000", "--reuse", "none", "--insecure", "--tls", tls];
+            let output = run(&[&arguments[..], &["--resumption", share, "--json"]].concat());
+            assert_eq!(code(&output), 0, "{}", stderr(&output));
+            let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+            let resumed = json["observed"]["handshakes_resumed"].as_f64().unwrap();
+            let full = json["observed"]["handshakes_full"].as_f64().unwrap();
+            let ours = resumed / (resumed + full);
+            assert!((least..=most).contains(&ours), "TLS {tls}, {share}: {full} full, {resumed} resumed");
+            wait_until("nginx to write its log", || {
+                let (full, resumed) = nginx.logged(before);
+                full + resumed >= 1000
+            });
+            let (_, theirs) = nginx.logged(before);
+            assert!(
+                (theirs as f64 - resumed).abs() <= 8.0,
+                "TLS {tls}, {share}: nginx counts {theirs}, we {resumed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stalled_server_shows_in_the_latency_by_intended_start() {
+    if !installed("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let url = format!("http://127.0.0.1:{}/", nginx.plain);
+    let mut command = plumb();
+    command.args(["http", &url, "-c", "10", "--rate", "500/s", "-d", "6s", "--json", "--quiet"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    signal(nginx.child.id(), "STOP");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    signal(nginx.child.id(), "CONT");
+    let output = wait(child);
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let p99 = json["metrics"]["http_req_duration"]["p99"].as_f64().unwrap();
+    assert!(
+        p99 > 1000.0,
+        "p99 by intended start is {p99} ms, although a third of the requests met a stall of up to 2 s"
+    );
+    let median_service = json["metrics"]["http_req_service"]["med"].as_f64().unwrap();
+    assert!(median_service < 1000.0, "{median_service}");
+}
