@@ -6,6 +6,7 @@
 
 mod costs;
 mod figures;
+mod html;
 mod json;
 mod junit;
 mod layout;
@@ -17,6 +18,7 @@ mod summary;
 mod text;
 mod view;
 
+pub use html::html;
 pub use json::{
     ClaimDocument, ComparisonDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,
     StatisticDocument, VariantDocument, json, json_schema,

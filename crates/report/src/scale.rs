@@ -56,6 +56,19 @@ impl Scale {
         Self { low: low / margin, high: high * margin, log: true }
     }
 
+    /// An axis of ratios that holds 1 and all of the ratios.
+    pub fn of_points(ratios: impl Iterator<Item = f64>) -> Self {
+        let usable = ratios.filter(|ratio| *ratio > 0.0 && ratio.is_finite());
+        let (low, high) = usable.fold((1.0_f64, 1.0_f64), |(low, high), x| (low.min(x), high.max(x)));
+        let margin = (high / low).powf(0.08).max(1.02);
+        Self { low: low / margin, high: high * margin, log: true }
+    }
+
+    /// A linear axis between two values.
+    pub fn even(low: f64, high: f64) -> Self {
+        Self { low, high, log: false }
+    }
+
     /// Where a value lies: 0 at the low end, 1 at the high end, held between the two.
     pub fn place(&self, value: f64) -> f64 {
         let share = if self.log {
@@ -74,7 +87,7 @@ impl Scale {
     /// Round values along the axis, at most so many.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         if self.log {
-            let decades = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]];
+            let decades = [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
             let found =
                 decades.into_iter().map(|steps| self.decades(steps)).find(|ticks| ticks.len() <= most);
             if let Some(ticks) = found.filter(|ticks| ticks.len() >= 3) {
@@ -136,6 +149,7 @@ mod tests {
             |ticks: Vec<f64>| ticks.iter().map(|tick| (tick * 1e6).round() / 1e6).collect::<Vec<f64>>();
         let ratios = Scale { low: 0.9, high: 9.0, log: true };
         assert_eq!(rounded(ratios.ticks(6)), [1.0, 2.0, 5.0]);
+        assert_eq!(rounded(ratios.ticks(8)), [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]);
         let narrow = Scale { low: 0.93, high: 1.12, log: true };
         assert_eq!(rounded(narrow.ticks(5)), [0.95, 1.0, 1.05, 1.1]);
         let values = Scale::of_values([1000.0, 1300.0].into_iter()).unwrap();

@@ -95,9 +95,10 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
             [only] => phrase(only, row),
             several => range(several, row),
         };
+        let bound = if load_bound(view, *variant) > 0 { " (load-bound)" } else { "" };
         pieces.push(text(if at > 0 { "; " } else { "" }));
         pieces.push(Piece::Variant(*variant));
-        pieces.push(Piece::Text(format!(" {phrase}")));
+        pieces.push(Piece::Text(format!(" {phrase}{bound}")));
     }
     let further = found.len().saturating_sub(VARIANTS_MAX);
     if further > 0 {
@@ -124,6 +125,12 @@ fn findings<'a>(view: &View<'a>) -> Vec<(usize, Vec<&'a Comparison>)> {
     };
     let all = first.into_iter().chain(rest).map(|variant| (variant, comparisons(variant)));
     all.filter(|(_, comparisons)| !comparisons.is_empty()).collect()
+}
+
+/// In how many slots of a variant the load was the limit.
+fn load_bound(view: &View<'_>, variant: usize) -> u32 {
+    let own = view.judgement.variants.iter().filter(|summary| summary.variant == variant);
+    own.map(|summary| summary.load_bound).sum()
 }
 
 /// `has ×1.41 after 1 block`.
@@ -326,7 +333,7 @@ mod tests {
         No result: nothing was measured.
         ");
         insta::assert_snapshot!(headline(fixture::troubled()), @r"
-        Against software, threads raises http_reqs by 41% [34%, 49%]; plain multiplies http_reqs by 7.18 [6.84, 7.54].
+        Against software, threads raises http_reqs by 41% [34%, 49%]; plain multiplies http_reqs by 7.18 [6.84, 7.54] (load-bound).
         Not all of it can be trusted: no proof or no data for haproxy, engine; 4 claims void; the load was the limit in 12 slots; 12 slots failed; 1 warning.
         ");
         insta::assert_snapshot!(headline(fixture::crowded(3)), @r"

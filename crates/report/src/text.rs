@@ -431,72 +431,7 @@ mod tests {
         scenario.behaviours.truncate(2);
         scenario.claims.truncate(1);
         scenario.blocks = 1;
-        insta::assert_snapshot!(plain(&scenario.run(), 100), @r"
-        Does offloading TLS handshakes help an ingress?
-        tls-offload · 1 block · 4 slots · took 23 s · seed 42 · cpu AMD EPYC 9R14, cpus 2, memory 8.2 GB,
-        kernel Linux 6.1.0-18-amd64
-
-        median over slots                software    threads
-                                         baseline
-        http_reqs                         1.34k/s    1.90k/s
-        http_req_duration.med             7.22 ms    4.13 ms
-        http_req_duration.p95             15.5 ms    7.45 ms
-        http_req_duration.p99             19.5 ms    9.00 ms
-        http_req_blocked.med              10.9 ms    6.54 ms
-        http_req_blocked.p95              22.7 ms    11.3 ms
-        http_req_blocked.p99              31.5 ms    14.5 ms
-        http_req_tls_handshaking.med      10.5 ms    6.14 ms
-        http_req_tls_handshaking.p95      21.3 ms    11.0 ms
-        http_req_tls_handshaking.p99      29.8 ms    13.9 ms
-        http_req_waiting.med              6.59 ms    3.82 ms
-        http_req_waiting.p95              14.2 ms    6.69 ms
-        http_req_waiting.p99              19.9 ms    8.61 ms
-        http_req_failed, all slots             0%         0%
-        checks, all slots                    100%       100%
-        data_sent                        158 kB/s   224 kB/s
-        data_received                   1.13 MB/s  1.60 MB/s
-        handshakes_full                     6,682      9,497
-        handshakes_resumed                      0          0
-        cpu_system                         609 µs     649 µs
-        cpu_load                          90.2 µs    90.3 µs
-
-        effect against software, 95% anytime-valid interval
-        http_reqs (higher is better)
-          threads            ×1.42 [0, ∞)              not yet decided ◀━━━━━━━━━━━━━━━━━━━━━━━┿━━━━━━━━━●━▶
-        http_req_duration.med (lower is better)
-          threads            ×0.572 [0, ∞)             not yet decided ◀━━━━━━━●━━━━━━━━━━━━━━━┿━━━━━━━━━━━▶
-        http_req_duration.p95 (lower is better)
-          threads            ×0.481 [0, ∞)             not yet decided ◀━━●━━━━━━━━━━━━━━━━━━━━┿━━━━━━━━━━━▶
-        http_req_duration.p99 (lower is better)
-          threads            ×0.462 [0, ∞)             not yet decided ◀━●━━━━━━━━━━━━━━━━━━━━━┿━━━━━━━━━━━▶
-        cpu_system (lower is better)
-          threads            ×1.07 [0, ∞)              not yet decided ◀━━━━━━━━━━━━━━━━━━━━━━━┿━●━━━━━━━━━▶
-                                                                       ×0.437                 ×1       ×1.50
-
-        CPU time per unit of work
-                                         total      user    system
-        software            system      624 µs    437 µs    187 µs  ingress 610 µs, origin 14.0 µs
-                            load       90.2 µs   62.6 µs   27.7 µs  busiest thread 44.0%
-        threads             system      666 µs    466 µs    200 µs  ingress 652 µs, origin 14.0 µs
-                            load       90.4 µs   62.6 µs   27.7 µs  busiest thread 44.1%
-
-        not used
-          qat                skipped  no device /dev/qat_adf_ctl on this host; it needs an Intel QuickAssist
-                                      card
-
-        evidence
-          ✔ software: full handshakes per request: 1.00
-          ✔ threads: private-key operations completed by the pool, per handshake: 1.00 (expected at least
-            0.99)
-          ✔ threads: full handshakes per request: 1.00
-
-        claims
-          ? threads.http_reqs >= 1.2 * software.http_reqs
-            undecided (about 9 more blocks): the ratio is 1.421, the interval reaches across 1.2
-
-        No effect on http_reqs is decided yet: against software, threads has ×1.42 after 1 block.
-        With caution: too few blocks for an interval.
-        ");
+        insta::assert_snapshot!("one_block", plain(&scenario.run(), 100));
     }
 
     #[test]

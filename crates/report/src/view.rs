@@ -287,6 +287,17 @@ impl<'a> View<'a> {
         (text, plan.cells.get(found.cell).map(Cell::label).unwrap_or_default())
     }
 
+    /// What tells a cell from the others: the values that differ, under the last part of their keys.
+    pub fn short_label(&self, cell: usize) -> String {
+        let cells = &self.plan().cells;
+        let differs =
+            |key: &String| cells.iter().any(|other| other.values.get(key) != cells[cell].values.get(key));
+        let values = cells[cell].values.iter().filter(|(key, _)| cells.len() == 1 || differs(key));
+        let last_part = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+        let parts: Vec<String> = values.map(|(key, value)| format!("{}={value}", last_part(key))).collect();
+        parts.join(", ")
+    }
+
     /// Variants whose numbers must not be used: which, the word for it, why, and in which cells if not in all.
     pub fn unusable(&self) -> Vec<(usize, &'static str, String, String)> {
         let mut found: Vec<(usize, &'static str, String, Vec<usize>)> = Vec::new();
@@ -432,6 +443,12 @@ mod tests {
         assert!(matches!(view.state(0, 5), VariantState::Skipped { .. }));
         assert!(view.rows().is_empty() && view.effect_rows().is_empty());
         assert_eq!(view.blocks(0), 0);
+    }
+
+    #[test]
+    fn a_short_label_tells_cells_apart() {
+        let (run, judgement) = fixture::crowded(1);
+        assert_eq!(View::new(&run, &judgement).short_label(2), "connections=5");
     }
 
     #[test]
