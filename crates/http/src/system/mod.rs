@@ -12,6 +12,8 @@ mod origin;
 mod program;
 mod readiness;
 mod running;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 use plumb_path::{PathError, Place, System};

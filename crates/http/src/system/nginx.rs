@@ -204,6 +204,7 @@ fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, certificates: Option
 
     server {{
         listen 127.0.0.1:{port}{ssl} backlog=4096;
+        server_name localhost;
 {tls}
         location / {{
             proxy_pass http://origin;
@@ -211,7 +212,7 @@ fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, certificates: Option
             proxy_connect_timeout 5s;
             proxy_read_timeout 30s;
             proxy_set_header Connection \"\";
-            proxy_set_header Host $http_host;
+            proxy_set_header Host $host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
             proxy_set_header X-Forwarded-Proto $scheme;
         }}

@@ -63,6 +63,18 @@ impl Running {
     }
 }
 
+#[cfg(test)]
+impl Running {
+    /// The ingress' process, where it is a program.
+    pub(super) fn ingress_pid(&mut self) -> Option<u32> {
+        match self.ingress.as_mut()? {
+            Ingress::Embedded(_) => None,
+            Ingress::Haproxy(ingress) => Some(ingress.program().pid()),
+            Ingress::Nginx(ingress) => Some(ingress.program().pid()),
+        }
+    }
+}
+
 /// CPU time of this process and of all programs that it started.
 fn own_cpu() -> Result<CpuTime, PathError> {
     Ok(tree_cpu_time(std::process::id())?)

@@ -118,7 +118,17 @@ mod tests {
             fault(|spec| (spec.ingress.workers, spec.ingress.offload) = (Some(0), Offload::Threads)),
             fault(|spec| spec.origin.body = Bytes(BODY_BYTES_MAX + 1)),
         ];
-        insta::assert_snapshot!(faults.join("\n"));
+        insta::assert_snapshot!(faults.join("\n"), @r#"
+        system.ingress.url: `kind: external` needs a `url`, such as `url: https://example.org/`
+        system.ingress.url: only `kind: external` has a `url`; the others get one when they start
+        system.ingress.threads: an ingress has 1 to 64 threads
+        system.ingress.threads: an ingress has 1 to 64 threads
+        system.ingress.offload: only `kind: embedded` can offload private-key operations
+        system.ingress.offload: without TLS there are no private-key operations to offload; set `tls: "1.2"` or `tls: "1.3"`
+        system.ingress.workers: only `offload: threads` has workers
+        system.ingress.workers: there are 1 to 64 workers
+        system.origin.body: a body has at most 1 GiB
+        "#);
     }
 
     #[test]

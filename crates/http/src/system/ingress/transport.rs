@@ -119,7 +119,12 @@ impl Transport {
     /// Takes bytes for the client, and says how many: less than all when the client is slow.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         match &mut self.tls {
-            Some(Tls { session: Session::Here(session), .. }) => {
+            Some(Tls { session: Session::Here(_), .. }) => {
+                // First makes room: a session that is full takes nothing, although the socket may have room by now.
+                if !self.flush()? {
+                    return Ok(0);
+                }
+                let Some(Tls { session: Session::Here(session), .. }) = &mut self.tls else { return Ok(0) };
                 let count = session.writer().write(bytes)?;
                 self.flush()?;
                 Ok(count)

@@ -1,0 +1,188 @@
+//! A blocking client that says what it is told to, and reads one answer after the other.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
+
+use crate::spec::Target;
+use crate::system::http1::{Body, Piece, Response};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a client believes, and the sessions that it remembers.
+#[derive(Clone)]
+pub(super) struct Trust(Option<Arc<ClientConfig>>);
+
+impl Trust {
+    pub(super) fn of(target: &Target) -> Self {
+        Self(target.ca_pem.as_deref().map(config))
+    }
+}
+
+fn config(ca_pem: &str) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+/// A connection to a system.
+pub(super) struct Client {
+    stream: Stream,
+    pending: Vec<u8>,
+}
+
+impl Client {
+    pub(super) fn connect(url: &str, trust: &Trust) -> Self {
+        let authority = url.split('/').nth(2).unwrap();
+        let port = authority.split(':').nth(1).unwrap().parse().unwrap();
+        Self::connect_to(port, trust)
+    }
+
+    pub(super) fn plain(port: u16) -> Self {
+        Self::connect_to(port, &Trust(None))
+    }
+
+    fn connect_to(port: u16, trust: &Trust) -> Self {
+        let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        tcp.set_nodelay(true).unwrap();
+        let stream = match &trust.0 {
+            None => Stream::Plain(tcp),
+            Some(config) => {
+                let name = ServerName::try_from("localhost").unwrap();
+                let connection = ClientConnection::new(Arc::clone(config), name).unwrap();
+                Stream::Tls(Box::new(StreamOwned::new(connection, tcp)))
+            }
+        };
+        Self { stream, pending: Vec::new() }
+    }
+
+    pub(super) fn tcp(&self) -> &TcpStream {
+        match &self.stream {
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => tls.get_ref(),
+        }
+    }
+
+    pub(super) fn handshake(&self) -> Option<HandshakeKind> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(tls) => tls.conn.handshake_kind(),
+        }
+    }
+
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(tls) => tls.conn.protocol_version(),
+        }
+    }
+
+    /// Sends the first bytes of a handshake, and waits for nothing.
+    pub(super) fn begin_handshake(mut self) {
+        if let Stream::Tls(tls) = &mut self.stream {
+            tls.conn.write_tls(&mut tls.sock).unwrap();
+        }
+    }
+
+    pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        match &mut self.stream {
+            Stream::Plain(tcp) => tcp.write_all(bytes.as_ref()).unwrap(),
+            Stream::Tls(tls) => {
+                tls.write_all(bytes.as_ref()).unwrap();
+                tls.flush().unwrap();
+            }
+        }
+    }
+
+    pub(super) fn get(&mut self, path: &str) -> Answer {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        self.answer()
+    }
+
+    /// The next answer to anything but HEAD.
+    pub(super) fn answer(&mut self) -> Answer {
+        self.answer_to(false).expect("the answer is cut off")
+    }
+
+    pub(super) fn answer_to_head(&mut self) -> Answer {
+        self.answer_to(true).expect("the answer is cut off")
+    }
+
+    /// The next answer; `None` when the connection ends within it.
+    pub(super) fn answer_to(&mut self, is_head: bool) -> Option<Answer> {
+        let (status, mut framing, head) = loop {
+            if let Some(response) = Response::parse(&self.pending, is_head).unwrap() {
+                let head = self.pending[..response.length].to_vec();
+                break (response.status, response.body, String::from_utf8(head).unwrap());
+            }
+            self.read_more()?;
+        };
+        self.pending.drain(..head.len());
+        let mut body = Vec::new();
+        while !framing.is_over() {
+            if self.pending.is_empty() && self.read_more().is_none() {
+                return (framing == Body::UntilClose).then_some(Answer { status, head, body });
+            }
+            let piece = framing.take(&self.pending).unwrap();
+            let (Piece::Content(count) | Piece::Framing(count)) = piece;
+            if matches!(piece, Piece::Content(_)) {
+                body.extend_from_slice(&self.pending[..count]);
+            }
+            self.pending.drain(..count);
+        }
+        Some(Answer { status, head, body })
+    }
+
+    /// Whether the other side has ended the connection and said nothing more.
+    pub(super) fn is_ended(&mut self) -> bool {
+        self.pending.is_empty() && self.read_more().is_none()
+    }
+
+    /// `None` at the end, also at one without a goodbye.
+    fn read_more(&mut self) -> Option<()> {
+        let mut chunk = [0; 16 * 1024];
+        let count = match &mut self.stream {
+            Stream::Plain(tcp) => tcp.read(&mut chunk),
+            Stream::Tls(tls) => tls.read(&mut chunk),
+        };
+        let count = match count {
+            Ok(count) => count,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                0
+            }
+            Err(error) => panic!("no answer came: {error}"),
+        };
+        self.pending.extend_from_slice(&chunk[..count]);
+        (count > 0).then_some(())
+    }
+}

@@ -1,0 +1,272 @@
+//! What every kind of ingress has to do alike.
+
+use std::sync::Barrier;
+
+use plumb_model::Bytes;
+use rustls::{HandshakeKind, ProtocolVersion};
+
+use super::*;
+use crate::spec::{Offload, OriginKind};
+use crate::system::origin::text;
+
+/// Starts each kind that the host has, and asks it something.
+fn with_each_kind(test: &str, tls: &[TlsVersion], ask: impl Fn(&mut Started)) {
+    for kind in PROGRAMS {
+        for &version in tls {
+            let spec = spec(kind, version);
+            if is_feasible(&format!("kinds::{test}"), &spec) {
+                ask(&mut Started::new(&spec));
+            }
+        }
+    }
+}
+
+const ALL: [TlsVersion; 3] = [TlsVersion::None, TlsVersion::V12, TlsVersion::V13];
+const ONE: [TlsVersion; 1] = [TlsVersion::V13];
+
+#[test]
+fn requests_of_every_form_are_answered() {
+    with_each_kind("requests_of_every_form_are_answered", &ALL, |started| {
+        let mut client = started.client();
+        let body = text(612);
+        let good = |answer: client::Answer| {
+            assert_eq!((answer.status, answer.body == body), (200, true), "{}", answer.head)
+        };
+        good(client.get("/"));
+        good(client.get("/some/path?query"));
+        client.send("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let head = client.answer_to_head();
+        assert_eq!(head.status, 200);
+        assert!(head.head.to_ascii_lowercase().contains("content-length: 612\r\n"), "{}", head.head);
+        client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
+        good(client.answer());
+        client.send("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        client.send("6;x=y\r\n world\r\n0\r\n\r\n");
+        good(client.answer());
+        // Two at once, the second of which ends the connection.
+        client.send(
+            "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        );
+        good(client.answer());
+        good(client.answer());
+        assert!(client.is_ended());
+        let mut old = started.client();
+        old.send("GET / HTTP/1.0\r\n\r\n");
+        good(old.answer());
+        assert!(old.is_ended());
+    });
+}
+
+#[test]
+fn the_version_is_the_one_that_was_asked_for() {
+    with_each_kind("the_version_is_the_one_that_was_asked_for", &ALL, |started| {
+        let mut client = started.client();
+        client.get("/");
+        let expected = match started.snapshot().states["tls"].as_str() {
+            "none" => None,
+            "1.2" => Some(ProtocolVersion::TLSv1_2),
+            "1.3" => Some(ProtocolVersion::TLSv1_3),
+            other => panic!("{other}"),
+        };
+        assert_eq!(client.version(), expected);
+        let is_tls = started.target.url.starts_with("https://localhost:");
+        assert_eq!((is_tls, started.target.ca_pem.is_some()), (expected.is_some(), expected.is_some()));
+    });
+}
+
+#[test]
+fn large_bodies_pass_whole_in_both_directions() {
+    for kind in PROGRAMS {
+        for tls in [TlsVersion::None, TlsVersion::V13] {
+            for origin in [OriginKind::Embedded, OriginKind::Nginx] {
+                let mut spec = spec(kind, tls);
+                (spec.origin.kind, spec.origin.body) = (origin, Bytes(5_000_000));
+                if !is_feasible("kinds::large_bodies_pass_whole_in_both_directions", &spec) {
+                    continue;
+                }
+                let started = Started::new(&spec);
+                let mut client = started.client();
+                let upload = text(3_000_000);
+                client
+                    .send(format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", upload.len()));
+                client.send(&upload);
+                let answer = client.answer();
+                assert_eq!((answer.status, answer.body.len()), (200, 5_000_000));
+                assert!(answer.body == text(5_000_000));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_clients_are_served_at_a_time() {
+    with_each_kind(
+        "a_hundred_clients_are_served_at_a_time",
+        &[TlsVersion::None, TlsVersion::V13],
+        |started| {
+            let requests = started.counter("requests");
+            let mut clients: Vec<Client> = (0..100).map(|_| started.client()).collect();
+            for round in 0..3 {
+                for client in &mut clients {
+                    client.send(format!("GET /{round} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+                }
+                for client in &mut clients {
+                    assert_eq!(client.answer().status, 200);
+                }
+            }
+            assert_eq!(started.counter("requests") - requests, 300);
+        },
+    );
+}
+
+#[test]
+fn sessions_are_resumed_where_there_are_tickets_and_only_there() {
+    for kind in PROGRAMS {
+        for tls in [TlsVersion::V12, TlsVersion::V13] {
+            for tickets in [true, false] {
+                let mut spec = spec(kind, tls);
+                spec.ingress.tickets = tickets;
+                if !is_feasible("kinds::sessions_are_resumed_where_there_are_tickets_and_only_there", &spec) {
+                    continue;
+                }
+                let mut started = Started::new(&spec);
+                let before = started.snapshot();
+                let trust = Trust::of(&started.target);
+                let handshakes: Vec<_> = (0..4)
+                    .map(|_| {
+                        let mut client = started.client_with(&trust);
+                        client.get("/");
+                        client.handshake().unwrap()
+                    })
+                    .collect();
+                let later = if tickets { HandshakeKind::Resumed } else { HandshakeKind::Full };
+                assert_eq!(
+                    handshakes,
+                    [HandshakeKind::Full, later, later, later],
+                    "{kind:?} {tls:?} {tickets}"
+                );
+                let after = started.snapshot();
+                let moved = |counter| after.moved(&before, counter);
+                if kind != IngressKind::Nginx {
+                    let expected = if tickets { (Some(1), Some(3)) } else { (Some(4), Some(0)) };
+                    assert_eq!(
+                        (moved("handshakes_full"), moved("handshakes_resumed")),
+                        expected,
+                        "{kind:?} {tls:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_key_is_used() {
+    for kind in PROGRAMS {
+        for key in [KeyKind::Rsa2048, KeyKind::EcdsaP256] {
+            for tls in [TlsVersion::V12, TlsVersion::V13] {
+                let mut spec = spec(kind, tls);
+                spec.ingress.key = key;
+                if is_feasible("kinds::every_kind_of_key_is_used", &spec) {
+                    let mut started = Started::new(&spec);
+                    assert_eq!(started.client().get("/").status, 200);
+                    assert_eq!(started.snapshot().states["key"], key.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_of_4096_bits_is_made_once_in_a_scratch_directory() {
+    let mut spec = spec(IngressKind::Embedded, TlsVersion::V12);
+    spec.ingress.key = KeyKind::Rsa4096;
+    let scratch = tempfile::tempdir().unwrap();
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
+    let key_file = scratch.path().join("certificates/rsa-4096/key.pem");
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let mut system = Running::start(&spec, &place).unwrap();
+        keys.push(std::fs::read_to_string(&key_file).unwrap());
+        system.stop().unwrap();
+    }
+    assert_eq!(keys[0], keys[1]);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&key_file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn several_threads_serve_and_their_cpu_time_is_told_apart() {
+    for kind in PROGRAMS {
+        let mut spec = spec(kind, TlsVersion::V12);
+        spec.ingress.threads = 2;
+        if !is_feasible("kinds::several_threads_serve_and_their_cpu_time_is_told_apart", &spec) {
+            continue;
+        }
+        let mut started = Started::new(&spec);
+        let before = started.snapshot();
+        for _ in 0..50 {
+            assert_eq!(started.client().get("/").status, 200);
+        }
+        let after = started.snapshot();
+        // Threads of other tests, which have the same names, come and go in this process.
+        for component in ["ingress", "origin"] {
+            assert!(after.cpu.components[component] > 0, "{kind:?} {component}");
+        }
+        assert!(after.cpu.total_ns() > before.cpu.total_ns());
+        if kind != IngressKind::Nginx {
+            assert_eq!(after.states["threads"], "2");
+        }
+        assert!(!after.states["program"].is_empty());
+    }
+}
+
+#[test]
+fn offloaded_handshakes_are_signed_by_the_workers_alone() {
+    for (tls, key) in [(TlsVersion::V12, KeyKind::Rsa2048), (TlsVersion::V13, KeyKind::EcdsaP256)] {
+        let mut spec = spec(IngressKind::Embedded, tls);
+        (spec.ingress.key, spec.ingress.offload, spec.ingress.workers) = (key, Offload::Threads, Some(2));
+        let mut started = Started::new(&spec);
+        let before = started.snapshot();
+        let start = Barrier::new(50);
+        std::thread::scope(|scope| {
+            for _ in 0..50 {
+                scope.spawn(|| {
+                    let mut client = started.client();
+                    start.wait();
+                    assert_eq!(client.get("/").status, 200);
+                    assert_eq!(client.get("/").status, 200);
+                });
+            }
+        });
+        let after = started.snapshot();
+        let moved = |counter| after.moved(&before, counter).unwrap();
+        assert_eq!((moved("key_operations_device"), moved("key_operations_inline")), (50, 0));
+        assert_eq!((moved("handshakes_full"), moved("requests")), (50, 100));
+        assert_eq!(after.states["workers"], "2");
+    }
+}
+
+#[test]
+fn without_offload_every_full_handshake_is_signed_in_the_loop() {
+    let mut started = Started::new(&spec(IngressKind::Embedded, TlsVersion::V13));
+    let before = started.snapshot();
+    for _ in 0..3 {
+        started.client().get("/");
+    }
+    let after = started.snapshot();
+    let moved = |counter| after.moved(&before, counter).unwrap();
+    assert_eq!((moved("key_operations_device"), moved("key_operations_inline")), (0, 3));
+}
+
+#[test]
+fn connections_to_the_origin_are_kept() {
+    with_each_kind("connections_to_the_origin_are_kept", &ONE, |started| {
+        for _ in 0..20 {
+            assert_eq!(started.client().get("/").status, 200);
+        }
+        if let Some(connects) = started.snapshot().counters.get("upstream_connects") {
+            assert_eq!(*connects, 1);
+        }
+    });
+}

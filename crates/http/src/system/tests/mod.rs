@@ -1,0 +1,67 @@
+//! Systems started for real, and asked by a client of their own.
+
+mod client;
+mod endings;
+mod kinds;
+mod origins;
+
+use std::io::Write as _;
+
+use plumb_path::{Place, Snapshot, System};
+use tempfile::TempDir;
+
+use super::feasible;
+use super::running::Running;
+use crate::spec::{IngressKind, KeyKind, SystemSpec, Target, TlsVersion};
+use client::{Client, Trust};
+
+const PROGRAMS: [IngressKind; 3] = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx];
+
+/// The settings of a system whose certificates take no time to make.
+fn spec(kind: IngressKind, tls: TlsVersion) -> SystemSpec {
+    let mut spec = SystemSpec::default();
+    (spec.ingress.kind, spec.ingress.tls, spec.ingress.key) = (kind, tls, KeyKind::EcdsaP256);
+    spec
+}
+
+/// Whether the host has what a system needs; the test says that it is skipped where it has not.
+fn is_feasible(test: &str, spec: &SystemSpec) -> bool {
+    let missing = feasible(spec).err();
+    if let Some(reason) = &missing {
+        writeln!(std::io::stderr(), "test skipped: system::tests::{test}: {reason}").unwrap();
+    }
+    missing.is_none()
+}
+
+/// A system in a scratch directory of its own.
+struct Started {
+    system: Running,
+    target: Target,
+    scratch: TempDir,
+}
+
+impl Started {
+    fn new(spec: &SystemSpec) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
+        let system = Running::start(spec, &place).unwrap();
+        let target = serde_json::from_value(system.target()).unwrap();
+        Self { system, target, scratch }
+    }
+
+    fn client(&self) -> Client {
+        self.client_with(&Trust::of(&self.target))
+    }
+
+    fn client_with(&self, trust: &Trust) -> Client {
+        Client::connect(&self.target.url, trust)
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        self.system.snapshot().unwrap()
+    }
+
+    fn counter(&mut self, name: &str) -> u64 {
+        self.snapshot().counters[name]
+    }
+}
