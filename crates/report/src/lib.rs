@@ -12,6 +12,7 @@ mod junit;
 mod layout;
 mod markdown;
 mod measurement;
+mod observed;
 mod rows;
 mod scale;
 mod summary;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::figures;
 use crate::json::{UNITS, pretty};
 use crate::layout::{Paint, Tone, clean, left, widest, wrap};
+use crate::observed;
 use crate::text::TextStyle;
 
 /// The name and version of the format.
@@ -216,15 +217,12 @@ impl Summary<'_> {
         format!("  {sign} {}: {value}", dotted(&clean(name), self.dots)).trim_end().to_owned()
     }
 
-    /// Checks by name, where the load counted them so.
     fn checks(&self) -> Vec<String> {
-        let checks =
-            self.measurement.observed.iter().filter_map(|(name, values)| Some((name, passes(values)?)));
-        let line = |(name, (passed, failed)): (&String, (u64, u64))| {
-            let (sign, tone) = self::passed(failed == 0);
-            self.line(sign, tone, name, &share_words(passed, failed, Better::Higher))
+        let line = |(name, good, bad): (&str, u64, u64)| {
+            let (sign, tone) = passed(bad == 0);
+            self.line(sign, tone, name, &share_words(good, bad, Better::Higher))
         };
-        checks.map(line).collect()
+        observed::checks(&self.measurement.observed).into_iter().map(line).collect()
     }
 
     fn metric(&self, metric: &MetricInfo) -> Option<String> {
@@ -247,23 +245,13 @@ impl Summary<'_> {
     }
 
     fn observed(&self) -> Vec<String> {
-        let properties = self.measurement.observed.iter().filter(|(_, values)| passes(values).is_none());
-        let line = |(name, values): (&String, &BTreeMap<String, u64>)| {
-            let all: u64 = values.values().sum();
-            let mut values: Vec<(&String, &u64)> = values.iter().collect();
-            values.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-            let words = |(value, count): (&String, &u64)| {
-                let share = figures::share(*count as f64 / all.max(1) as f64);
-                format!("{} {share} ({})", clean(value), figures::count(*count as f64))
-            };
-            self.line(
-                "",
-                Tone::Quiet,
-                name,
-                &values.into_iter().map(words).collect::<Vec<String>>().join(", "),
-            )
+        let line = |(name, values): (&str, &BTreeMap<String, u64>)| {
+            let values = observed::values(values);
+            let words: Vec<String> =
+                values.iter().map(|(value, often)| format!("{} ({often})", clean(value))).collect();
+            self.line("", Tone::Quiet, name, &words.join(", "))
         };
-        properties.map(line).collect()
+        observed::properties(&self.measurement.observed).map(line).collect()
     }
 
     fn errors(&self) -> Vec<String> {
@@ -323,13 +311,6 @@ fn passed(is_good: bool) -> (&'static str, Tone) {
     if is_good { ("✓", Tone::Good) } else { ("✗", Tone::Bad) }
 }
 
-/// The counts of a property that is a check: its only values are `passed` and `failed`.
-fn passes(values: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
-    let is_check = !values.is_empty() && values.keys().all(|value| value == "passed" || value == "failed");
-    let count = |value: &str| values.get(value).copied().unwrap_or(0);
-    is_check.then(|| (count("passed"), count("failed")))
-}
-
 /// A share of good things has both counts with their signs. A share of failures has none: "✓ 0" beside it would read as
 /// if nothing had gone well.
 fn share_words(yes: u64, no: u64, better: Better) -> String {
@@ -386,10 +367,9 @@ mod tests {
 
     fn sample() -> Measurement {
         let mut measurement = fixture::measurement(&mut Dice::new(3), &fixture::SOFTWARE, 5.0, 2000);
-        let counts =
-            |passed, failed| BTreeMap::from([("passed".to_owned(), passed), ("failed".to_owned(), failed)]);
-        measurement.observed.insert("status == 200".to_owned(), counts(6520, 0));
-        measurement.observed.insert("duration < 200 ms".to_owned(), counts(6519, 1));
+        let passed = [("status == 200".to_owned(), 6520), ("duration < 200 ms".to_owned(), 6519)];
+        measurement.observed.insert("checks passed".to_owned(), passed.into());
+        measurement.observed.insert("checks failed".to_owned(), [("duration < 200 ms".to_owned(), 1)].into());
         measurement.errors.insert("tls alert: handshake_failure".to_owned(), 2);
         measurement
             .warnings
@@ -421,10 +401,10 @@ mod tests {
           cpu_system.................: 632 µs
           cpu_load...................: 86.9 µs
 
-          http_version...............: HTTP/1.1 100% (6,436)
-          tls_cipher.................: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 100% (6,436)
-          tls_group..................: x25519 99.95% (6,433), secp256r1 0.05% (3)
-          tls_version................: TLSv1.2 100% (6,436)
+          cipher.....................: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 (6,436)
+          group......................: x25519 (6,433, 99.95%), secp256r1 (3, 0.05%)
+          status.....................: 200 (6,436)
+          tls_version................: TLSv1.2 (6,436)
 
         ✗ tls alert: handshake_failure: 2
 

@@ -1,12 +1,13 @@
 //! What is said in rows: claims, variants, medians, evidence, what was negotiated, errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use plumb_model::{ClaimVerdict, Operand, Relation, VariantState, Verdict};
 
 use super::chart::{name, percent, prose};
 use crate::figures;
+use crate::observed::{self, Observed, checks, properties};
 use crate::scale::Scale;
 use crate::summary::{mark, verdict_words};
 use crate::view::View;
@@ -192,59 +193,54 @@ pub fn evidence(view: &View<'_>) -> Markup {
     }
 }
 
-/// What was negotiated or seen, by property, a column per variant.
+/// What was negotiated or seen, by property, and what checks found, a column per variant.
 pub fn observed(view: &View<'_>) -> Markup {
-    let all: Vec<Properties<'_>> =
-        (0..view.variants().len()).map(|variant| properties(view, variant)).collect();
-    let mut names: Vec<&str> = all.iter().flat_map(|found| found.keys().copied()).collect();
-    names.sort_unstable();
-    names.dedup();
-    if names.is_empty() {
+    let all: Vec<(usize, Observed)> = (0..view.variants().len())
+        .map(|variant| (variant, of_variant(view, variant)))
+        .filter(|(_, found)| !found.is_empty())
+        .collect();
+    if all.is_empty() {
         return html! { p.quiet { "Nothing was recorded." } };
     }
-    let shown: Vec<usize> = (0..all.len()).filter(|variant| !all[*variant].is_empty()).collect();
+    let names: BTreeSet<&str> =
+        all.iter().flat_map(|(_, found)| properties(found)).map(|(name, _)| name).collect();
+    let checked: BTreeSet<&str> =
+        all.iter().flat_map(|(_, found)| checks(found)).map(|(text, ..)| text).collect();
     html! {
         div.scroll { table {
-            thead { tr { th { "Property" } @for variant in &shown { th { (name(view, *variant)) } } } }
-            tbody { @for property in names {
-                tr {
-                    th scope="row" { code { (property) } }
-                    @for variant in &shown { td { (values(all[*variant].get(property))) } }
+            thead { tr { th { "Property" } @for (variant, _) in &all { th { (name(view, *variant)) } } } }
+            tbody {
+                @for property in names {
+                    tr { th scope="row" { code { (property) } } @for (_, found) in &all { td { (seen(found.get(property))) } } }
                 }
-            } }
+                @for text in checked {
+                    tr { th scope="row" { "check " code { (text) } } @for (_, found) in &all { td { (check(found, text)) } } }
+                }
+            }
         } }
     }
 }
 
-type Properties<'a> = BTreeMap<&'a str, BTreeMap<&'a str, u64>>;
-
-fn properties<'a>(view: &View<'a>, variant: usize) -> Properties<'a> {
-    let mut found: Properties<'a> = BTreeMap::new();
+fn of_variant(view: &View<'_>, variant: usize) -> Observed {
+    let mut found = Observed::new();
     for cell in 0..view.plan().cells.len() {
-        for (property, values) in view.results(cell, variant).flat_map(|result| &result.measurement.observed)
-        {
-            let sums = found.entry(property).or_default();
-            for (value, count) in values {
-                let sum = sums.entry(value).or_default();
-                *sum = sum.saturating_add(*count);
-            }
-        }
+        view.results(cell, variant)
+            .for_each(|result| observed::add(&mut found, &result.measurement.observed));
     }
     found
 }
 
-fn values(found: Option<&BTreeMap<&str, u64>>) -> Markup {
-    let Some(found) = found else { return html! { span.quiet { "–" } } };
-    let all: u64 = found.values().sum();
-    let mut values: Vec<(&str, u64)> = found.iter().map(|(value, count)| (*value, *count)).collect();
-    values.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    html! {
-        @for (value, count) in values {
-            div title={ (figures::count(count as f64)) " times" } {
-                (value) " " span.quiet { (figures::share(count as f64 / all.max(1) as f64)) }
-            }
-        }
-    }
+fn seen(values: Option<&BTreeMap<String, u64>>) -> Markup {
+    let Some(values) = values else { return html! { span.quiet { "–" } } };
+    html! { @for (value, often) in observed::values(values) { div { (value) " " span.quiet { (often) } } } }
+}
+
+fn check(found: &Observed, text: &str) -> Markup {
+    let Some((_, passed, failed)) = checks(found).into_iter().find(|(known, ..)| *known == text) else {
+        return html! { span.quiet { "–" } };
+    };
+    let share = figures::share(passed as f64 / (passed + failed).max(1) as f64);
+    html! { span class=(if failed == 0 { "good" } else { "bad" }) { (share) } " " span.quiet { (figures::count(failed as f64)) " failed" } }
 }
 
 /// Failures by kind.
