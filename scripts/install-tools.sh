@@ -4,7 +4,8 @@
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
-#   systems  HAProxy and nginx: real systems that experiments put under test; what needs them is skipped without
+#   systems  what experiments put under test: HAProxy, nginx, and libcrypto_mb where the CPU can run it; a variant
+#            that needs one of them is skipped without it
 #   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip
 #   lint     git, rustfmt, clippy, cargo-deny
 #
@@ -34,6 +35,9 @@ as_root() {
     fi
 }
 
+# libcrypto_mb is built on these instructions and is of no use without them.
+cpu_has_ifma() { grep -qw avx512ifma /proc/cpuinfo 2>/dev/null; }
+
 missing=()
 
 # want PACKAGE PROBE...: notes the Debian package when the probe fails.
@@ -56,6 +60,7 @@ note_missing() {
         systems)
             want haproxy have haproxy
             want nginx have nginx
+            if cpu_has_ifma; then want python3-pip python3 -m pip --version; fi
             ;;
         tests)
             want apache2-utils have ab
@@ -161,6 +166,7 @@ main() {
     for group in "$@"; do
         case $group in
             build) install_rust ;;
+            systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
             lint) install_lint ;;
         esac
     done
