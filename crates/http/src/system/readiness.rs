@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::certificates::Certificates;
-use super::http1::Response;
+use super::http1::{Piece, Response};
 
 /// How long a system may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -109,55 +109,45 @@ fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Res
 fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(), String> {
     let request = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(|error| format!("send a request: {error}"))?;
-    let (mut bytes, mut chunk) = (Vec::new(), [0; 16 * 1024]);
-    let (mut body, head_bytes) = loop {
-        match Response::parse(&bytes, false).map_err(|malformed| format!("read an answer: {malformed}"))? {
-            Some(response) if response.status == 200 => break (response.body, response.length),
-            Some(response) => {
+    let mut bytes = Vec::new();
+    let mut body = loop {
+        if let Some(response) = Response::parse(&bytes, false).map_err(|malformed| malformed.to_string())? {
+            if response.status != 200 {
                 return Err(format!("the answer was {}", String::from_utf8_lossy(response.status_line)));
             }
-            None => {}
+            let (body, length) = (response.body, response.length);
+            bytes.drain(..length);
+            break body;
         }
-        let count = stream.read(&mut chunk).map_err(|error| format!("read an answer: {error}"))?;
-        if count == 0 {
+        if read_more(stream, &mut bytes)? == 0 {
             return Err("the connection ended before an answer came".to_owned());
         }
-        bytes.extend_from_slice(&chunk[..count]);
     };
-    let mut new = bytes.split_off(head_bytes);
     let mut content_bytes = 0;
-    loop {
-        let mut position = 0;
-        while position < new.len() && !body.is_over() {
-            position += match body.take(&new[position..]).map_err(|malformed| malformed.to_string())? {
-                super::http1::Piece::Content(count) => {
-                    content_bytes += count as u64;
-                    count
-                }
-                super::http1::Piece::Framing(count) => count,
-            };
-        }
-        let ended = !body.is_over() && {
-            let count = read_or_end(stream, &mut chunk)?;
-            new = chunk[..count].to_vec();
-            count == 0
-        };
-        if body.is_over() || ended {
+    while !body.is_over() {
+        if bytes.is_empty() && read_more(stream, &mut bytes)? == 0 {
             break;
         }
+        let piece = body.take(&bytes).map_err(|malformed| malformed.to_string())?;
+        let (Piece::Content(count) | Piece::Framing(count)) = piece;
+        content_bytes += if matches!(piece, Piece::Content(_)) { count as u64 } else { 0 };
+        bytes.drain(..count);
     }
-    if content_bytes == body_bytes {
-        Ok(())
-    } else {
-        Err(format!("the body has {content_bytes} bytes instead of {body_bytes}"))
+    if content_bytes != body_bytes {
+        return Err(format!("the body has {content_bytes} bytes instead of {body_bytes}"));
     }
+    Ok(())
 }
 
-/// A read at whose end the connection may simply be closed, also without a goodbye.
-fn read_or_end(stream: &mut impl Read, chunk: &mut [u8]) -> Result<usize, String> {
-    match stream.read(chunk) {
-        Ok(count) => Ok(count),
+/// Reads once; 0 bytes at the end of the connection, also at one without a goodbye.
+fn read_more(stream: &mut impl Read, bytes: &mut Vec<u8>) -> Result<usize, String> {
+    let mut chunk = [0; 16 * 1024];
+    match stream.read(&mut chunk) {
+        Ok(count) => {
+            bytes.extend_from_slice(&chunk[..count]);
+            Ok(count)
+        }
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-        Err(error) => Err(format!("read a body: {error}")),
+        Err(error) => Err(format!("read the answer: {error}")),
     }
 }

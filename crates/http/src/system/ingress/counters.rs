@@ -11,9 +11,6 @@ pub(super) struct Shard {
     pub(super) key_operations_device: Counter,
     pub(super) requests: Counter,
     pub(super) upstream_connects: Counter,
-    /// Private-key operations that the device has now, and has had at most.
-    in_flight: AtomicU64,
-    in_flight_max: AtomicU64,
 }
 
 /// A number that only its own thread raises.
@@ -31,18 +28,26 @@ impl Counter {
     }
 }
 
-impl Shard {
-    /// An operation went to the device.
+/// How many private-key operations the device has, of all threads together.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    now: AtomicU64,
+    max: AtomicU64,
+}
+
+impl InFlight {
     pub(super) fn submitted(&self) {
-        let in_flight = self.in_flight.load(Ordering::Relaxed) + 1;
-        self.in_flight.store(in_flight, Ordering::Relaxed);
-        self.in_flight_max.fetch_max(in_flight, Ordering::Relaxed);
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.max.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// The device has done an operation.
     pub(super) fn completed(&self) {
-        self.in_flight.store(self.in_flight.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
-        self.key_operations_device.count();
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The most that there were at a time.
+    pub(super) fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
     }
 }
 
@@ -54,8 +59,6 @@ pub(super) struct Totals {
     pub key_operations_device: u64,
     pub requests: u64,
     pub upstream_connects: u64,
-    /// The sum of the most operations that each thread had with the device at a time.
-    pub in_flight_max: u64,
 }
 
 impl Totals {
@@ -66,7 +69,6 @@ impl Totals {
             key_operations_device: totals.key_operations_device + shard.key_operations_device.get(),
             requests: totals.requests + shard.requests.get(),
             upstream_connects: totals.upstream_connects + shard.upstream_connects.get(),
-            in_flight_max: totals.in_flight_max + shard.in_flight_max.load(Ordering::Relaxed),
         })
     }
 }

@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 use super::Timeouts;
 use super::connection::{Connection, Fate};
 use super::coroutine::Stacks;
-use super::counters::Shard;
+use super::counters::{InFlight, Shard};
 use super::device::{Completions, Device, Operation, Reply, Signature};
 use super::upstream::{Leased, Upstreams};
 use crate::system::net::{BUFFER_BYTES, Event, Key, Listener, Poller, Pool, Signals, Slab};
@@ -29,6 +29,7 @@ pub(super) struct Parts {
     pub(super) signals: Arc<Signals>,
     pub(super) counters: Arc<Shard>,
     pub(super) device: Option<Arc<dyn Device>>,
+    pub(super) in_flight: Arc<InFlight>,
     pub(super) config: Option<Arc<ServerConfig>>,
     pub(super) origin_port: u16,
     pub(super) timeouts: Timeouts,
@@ -52,6 +53,7 @@ pub(super) struct Thread {
     pub(super) device: Option<Arc<dyn Device>>,
     pub(super) timeouts: Timeouts,
     pub(super) now_ns: u64,
+    in_flight: Arc<InFlight>,
     poller: Poller,
     completions: Arc<Completions>,
     /// The client whose turn it is.
@@ -62,7 +64,7 @@ impl Thread {
     /// Hands an operation of the present client's handshake to the device.
     pub(super) fn submit(&self, operation: Operation) {
         if let (Some(device), Some(current)) = (&self.device, self.current) {
-            self.counters.submitted();
+            self.in_flight.submitted();
             device.submit(operation, Reply::new(&self.completions, current));
         }
     }
@@ -102,6 +104,7 @@ impl EventLoop {
             device: parts.device,
             timeouts: parts.timeouts,
             now_ns: monotonic_ns(),
+            in_flight: parts.in_flight,
             poller: parts.poller,
             completions: Completions::new(Arc::clone(&parts.signals)),
             current: None,
@@ -180,7 +183,8 @@ impl EventLoop {
         let mut completed = std::mem::take(&mut self.completed);
         self.thread.completions.take(&mut completed);
         for (key, signature) in completed.drain(..) {
-            self.thread.counters.completed();
+            self.thread.in_flight.completed();
+            self.thread.counters.key_operations_device.count();
             self.with(key, |client, thread| client.on_signature(signature, thread));
         }
         self.completed = completed;

@@ -23,7 +23,7 @@ use rustls::ServerConfig;
 use super::certificates::Certificates;
 use super::net::{Listener, LoopThread, Poller, Signals};
 use crate::spec::{IngressSpec, Offload};
-use counters::{Shard, Totals};
+use counters::{InFlight, Shard, Totals};
 use device::Device;
 use event_loop::{EventLoop, Parts};
 use pool::WorkerPool;
@@ -59,6 +59,7 @@ pub(in crate::system) struct EmbeddedIngress {
     threads: Vec<LoopThread>,
     shards: Vec<Arc<Shard>>,
     inline_count: Arc<AtomicU64>,
+    in_flight: Arc<InFlight>,
     workers: usize,
 }
 
@@ -88,6 +89,7 @@ impl EmbeddedIngress {
             threads: Vec::new(),
             shards: Vec::new(),
             inline_count,
+            in_flight: Arc::default(),
             workers: if device.is_some() { workers } else { 0 },
         };
         let shared = Shared { listener, device, config, origin_port, timeouts };
@@ -106,6 +108,7 @@ impl EmbeddedIngress {
             signals: Arc::clone(&signals),
             counters: Arc::default(),
             device: shared.device.clone(),
+            in_flight: Arc::clone(&self.in_flight),
             config: shared.config.clone(),
             origin_port: shared.origin_port,
             timeouts: shared.timeouts,
@@ -145,7 +148,7 @@ impl EmbeddedIngress {
             ("program", format!("plumbline {}", env!("CARGO_PKG_VERSION"))),
             ("threads", self.threads.len().to_string()),
             ("workers", self.workers.to_string()),
-            ("key_operations_in_flight_max", self.totals().in_flight_max.to_string()),
+            ("key_operations_in_flight_max", self.in_flight.max().to_string()),
         ];
         states.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }

@@ -11,6 +11,9 @@ use plumb_host::time::sleep;
 
 use super::*;
 use crate::spec::{Offload, OriginKind};
+use crate::system::haproxy::HAPROXY;
+use crate::system::origin::OriginServer;
+use crate::system::program::{Expected, Program, Recipe};
 
 /// Waits until a process is no more, or is a zombie that only awaits a parent which reaps.
 fn ends(pid: u32) {
@@ -172,4 +175,38 @@ fn two_systems_in_one_process_do_not_share_ports() {
     let systems = specs.each_ref().map(Started::new);
     let urls: BTreeSet<_> = systems.iter().map(|started| started.target.url.clone()).collect();
     assert_eq!(urls.len(), 2);
+}
+
+#[test]
+fn a_program_whose_port_was_taken_gets_another() {
+    if !is_feasible(
+        "endings::a_program_whose_port_was_taken_gets_another",
+        &spec(IngressKind::Haproxy, TlsVersion::None),
+    ) {
+        return;
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = OriginServer::start(7).unwrap();
+    let attempts = std::cell::Cell::new(0);
+    let config = |free: u16| {
+        attempts.set(attempts.get() + 1);
+        let port = if attempts.get() == 1 { taken.local_addr().unwrap().port() } else { free };
+        format!(
+            "defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 5s\nlisten test\n \
+             bind 127.0.0.1:{port}\n server origin 127.0.0.1:{}\n",
+            origin.port()
+        )
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let recipe = Recipe {
+        program: HAPROXY,
+        directory: scratch.path().join("haproxy"),
+        arguments: &["-db", "-f", "haproxy.cfg"],
+        config_name: "haproxy.cfg",
+        config: &config,
+        death_signal: Signal::KILL,
+    };
+    let (mut program, _) = Program::start(&recipe, Expected { certificates: None, body_bytes: 7 }).unwrap();
+    assert_eq!(attempts.get(), 2);
+    program.stop().unwrap();
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Barrier;
 
+use openssl::ssl::{SslConnector, SslMethod};
+use openssl::x509::X509;
 use plumb_model::Bytes;
 use rustls::{HandshakeKind, ProtocolVersion};
 
@@ -244,6 +246,8 @@ fn offloaded_handshakes_are_signed_by_the_workers_alone() {
         assert_eq!((moved("key_operations_device"), moved("key_operations_inline")), (50, 0));
         assert_eq!((moved("handshakes_full"), moved("requests")), (50, 100));
         assert_eq!(after.states["workers"], "2");
+        let in_flight_max: u64 = after.states["key_operations_in_flight_max"].parse().unwrap();
+        assert!((1..=50).contains(&in_flight_max), "{in_flight_max}");
     }
 }
 
@@ -269,4 +273,22 @@ fn connections_to_the_origin_are_kept() {
             assert_eq!(*connects, 1);
         }
     });
+}
+
+#[test]
+fn programs_speak_the_ciphers_that_rustls_does_not_have() {
+    for kind in [IngressKind::Haproxy, IngressKind::Nginx] {
+        let spec = spec(kind, TlsVersion::V12);
+        if !is_feasible("kinds::programs_speak_the_ciphers_that_rustls_does_not_have", &spec) {
+            continue;
+        }
+        let started = Started::new(&spec);
+        let mut connector = SslConnector::builder(SslMethod::tls_client()).unwrap();
+        let authority = X509::from_pem(started.target.ca_pem.as_deref().unwrap().as_bytes()).unwrap();
+        connector.cert_store_mut().add_cert(authority).unwrap();
+        connector.set_cipher_list("ECDHE-ECDSA-AES128-SHA256").unwrap();
+        let tcp = started.client().tcp().peer_addr().and_then(std::net::TcpStream::connect).unwrap();
+        let stream = connector.build().connect("localhost", tcp).unwrap();
+        assert_eq!(stream.ssl().current_cipher().unwrap().name(), "ECDHE-ECDSA-AES128-SHA256");
+    }
 }
