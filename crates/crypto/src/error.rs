@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use crate::device::DeviceKind;
+use crate::measure::{Algorithm, SpeedError};
 use crate::operation::Scheme;
 
 /// Why a device cannot be had on this machine: what is missing and, where something can be installed, what.
@@ -65,6 +66,23 @@ pub enum CryptoError {
         /// What is wrong with the key.
         reason: String,
     },
+    /// A device does not do an algorithm.
+    #[error("do {algorithm} on the {device} device: it does RSA, ECDSA, X25519 and P-256 only")]
+    NotDone {
+        /// The device.
+        device: DeviceKind,
+        /// The algorithm.
+        algorithm: Algorithm,
+    },
+    /// An operation failed that all others need.
+    #[error(transparent)]
+    Operation {
+        /// Why.
+        cause: LaneError,
+    },
+    /// `openssl speed` did not measure.
+    #[error(transparent)]
+    Speed(#[from] SpeedError),
     /// OpenSSL failed at what it does for every device.
     #[error("{what} with OpenSSL: {cause}")]
     OpenSsl {

@@ -4,9 +4,12 @@
 
 use std::fmt;
 
-use openssl::ec::EcKeyRef;
+use openssl::ec::{EcGroup, EcKey, EcKeyRef};
+use openssl::error::ErrorStack;
 use openssl::nid::Nid;
 use openssl::pkey::{Id, PKey, Private};
+use openssl::rsa::Rsa;
+use zeroize::Zeroizing;
 
 use crate::device::DeviceKind;
 use crate::error::CryptoError;
@@ -62,6 +65,28 @@ impl SigningKey {
     }
 }
 
+/// A fresh private key for signatures of a kind, in PKCS#8; on P-256 for all that is not RSA.
+///
+/// # Errors
+///
+/// When OpenSSL cannot generate it.
+pub fn generate_key(kind: Kind) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
+    let generate = || {
+        let key = match kind.rsa_bits() {
+            Some(bits) => PKey::from_rsa(Rsa::generate(bits)?)?,
+            None => {
+                let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
+                PKey::from_ec_key(EcKey::generate(&group)?)?
+            }
+        };
+        key.private_key_to_pkcs8().map(Zeroizing::new)
+    };
+    generate().map_err(|error: ErrorStack| CryptoError::OpenSsl {
+        what: "generate a private key",
+        cause: error.to_string(),
+    })
+}
+
 impl fmt::Debug for SigningKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("SigningKey").field("kind", &self.kind).finish_non_exhaustive()
@@ -84,9 +109,6 @@ fn is_p256(key: &EcKeyRef<Private>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use openssl::ec::{EcGroup, EcKey};
-    use openssl::rsa::Rsa;
-
     use super::*;
 
     const SOFTWARE: [DeviceKind; 2] = [DeviceKind::SoftwareAwsLc, DeviceKind::SoftwareOpenssl];

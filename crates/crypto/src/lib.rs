@@ -3,6 +3,8 @@
 //! A [`Device`] signs, generates and derives: in software by OpenSSL or by AWS-LC, one operation at a time, or by
 //! Intel's libcrypto_mb, eight in one pass. A [`Batcher`] gathers operations for it in an event loop.
 //! What libcrypto_mb signs is checked before it leaves the device.
+//!
+//! [`measure`] says what each is worth, for the command `plumb crypto` and for the data path [`Crypto`].
 
 mod aws_lc;
 mod batcher;
@@ -13,10 +15,16 @@ mod error;
 mod exchange;
 mod key;
 mod library;
+mod load;
+pub mod measure;
+pub mod metrics;
 mod multibuffer;
 mod openssl_device;
 mod operation;
 mod padding;
+mod settings;
+mod spec;
+mod system;
 mod words;
 
 #[cfg(test)]
@@ -27,6 +35,8 @@ pub use counters::{Counters, Totals};
 pub use device::{Device, DeviceKind, Lane, Presence};
 pub use error::{CryptoError, LaneError, Unavailable};
 pub use exchange::ExchangeKey;
-pub use key::SigningKey;
+pub use key::{SigningKey, generate_key};
 pub use library::LANES;
 pub use operation::{Group, Hash, Kind, Operation, Outcome, Scheme, SharedSecret};
+pub use settings::Crypto;
+pub use spec::{CryptoSettings, LoadSpec, SystemSpec};

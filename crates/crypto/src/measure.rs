@@ -1,0 +1,154 @@
+//! What devices are worth: operations per second, time and CPU time per operation, of one thread.
+//!
+//! Private-key operations run in a closed loop: so many are in flight, a batcher forms passes of them, and each that is
+//! done is followed by the next. AEAD and hashes run one after another over blocks. The clock is the elapsed time, not
+//! the user time that `openssl speed` takes unless it is told otherwise.
+
+mod algorithm;
+mod bulk;
+mod closed_loop;
+mod openssl_speed;
+mod sweep;
+mod tally;
+
+use std::sync::Arc;
+
+use plumb_host::time::monotonic_ns;
+use plumb_model::{Bytes, Measurement};
+use plumb_path::{Mark, Window};
+use serde::{Deserialize, Serialize};
+
+pub use algorithm::Algorithm;
+pub use openssl_speed::{Speed, SpeedError, openssl_speed, read_speed};
+pub use sweep::{Keys, Point, Row, Source, Sweep};
+
+use self::bulk::Bulk;
+use self::closed_loop::ClosedLoop;
+use self::tally::Tally;
+use crate::counters::Counters;
+use crate::device::{Device, DeviceKind};
+use crate::error::CryptoError;
+
+/// What to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Which operation.
+    pub algorithm: Algorithm,
+    /// Private-key operations in one pass, at most; never more than the device's width.
+    pub batch: u32,
+    /// Private-key operations at a time, waiting or in a pass.
+    pub in_flight: u32,
+    /// The size of the blocks of AEAD and hashes.
+    pub block: Bytes,
+}
+
+/// A device with work for it, ready to be measured.
+#[derive(Debug)]
+pub struct Bench {
+    device: DeviceKind,
+    library: String,
+    work: Work,
+    worker: Worker,
+}
+
+#[derive(Debug)]
+enum Worker {
+    PrivateKey(Box<ClosedLoop>),
+    Bulk(Bulk),
+}
+
+impl Worker {
+    /// Does one pass of private-key operations, or one burst of blocks.
+    fn step(&mut self, tally: &mut Tally) {
+        match self {
+            Self::PrivateKey(worker) => worker.step(tally),
+            Self::Bulk(worker) => worker.step(tally),
+        }
+    }
+
+    fn counters(&self) -> Option<&Arc<Counters>> {
+        match self {
+            Self::PrivateKey(worker) => Some(worker.counters()),
+            Self::Bulk(_) => None,
+        }
+    }
+}
+
+impl Bench {
+    /// Opens the device and prepares the work. Signatures take a private key in DER, see
+    /// [`generate_key`](crate::generate_key).
+    ///
+    /// # Errors
+    ///
+    /// When the device is not there, does not do the algorithm, or cannot use the key.
+    pub fn new(device: DeviceKind, work: Work, key: Option<&[u8]>) -> Result<Self, CryptoError> {
+        if !work.algorithm.is_done_by(device) {
+            return Err(CryptoError::NotDone { device, algorithm: work.algorithm });
+        }
+        let library = device.probe().map_err(|cause| CryptoError::Unavailable { device, cause })?.version;
+        let worker = match work.algorithm.exchange() {
+            _ if work.algorithm.is_bulk() => Worker::Bulk(Bulk::new(device, work)?),
+            Some(group) => {
+                Worker::PrivateKey(Box::new(ClosedLoop::exchanging(Device::open(device)?, group, work)?))
+            }
+            None => {
+                let open = Device::open(device)?;
+                let key = open.signing_key(key.unwrap_or_default())?;
+                if work.algorithm.signature() != Some(key.kind()) {
+                    let reason = format!("it is for {}, and {} is asked", key.kind().name(), work.algorithm);
+                    return Err(CryptoError::Key { device, reason });
+                }
+                Worker::PrivateKey(Box::new(ClosedLoop::signing(open, key, work)))
+            }
+        };
+        Ok(Self { device, library, work, worker })
+    }
+
+    /// Warms up, and measures one window. It ends with the pass in which its time runs out.
+    pub fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Measurement {
+        let started_ns = monotonic_ns();
+        let mut warmup = Tally::new(started_ns);
+        while monotonic_ns().saturating_sub(started_ns) < window.warmup_ns {
+            self.worker.step(&mut warmup);
+        }
+        mark(Mark::Opened);
+        let before = self.worker.counters().map(|counters| counters.totals());
+        let mut tally = Tally::new(monotonic_ns());
+        while tally.elapsed_ns(monotonic_ns()) < window.window_ns {
+            self.worker.step(&mut tally);
+            if let Some((work, elapsed_ns)) = tally.second_passed() {
+                mark(Mark::Progress { work, elapsed_ns });
+            }
+        }
+        let mut measurement = tally.close(monotonic_ns());
+        let after = self.worker.counters().map(|counters| counters.totals());
+        mark(Mark::Closed);
+        self.observe(&mut measurement, before.zip(after));
+        measurement
+    }
+
+    /// Writes down which device it was, and what it counted itself.
+    fn observe(&self, measurement: &mut Measurement, totals: Option<(crate::Totals, crate::Totals)>) {
+        let work = measurement.work;
+        let mut observe = |property: &str, value: &str, count: u64| {
+            if count > 0 {
+                let values = measurement.observed.entry(property.to_owned()).or_default();
+                values.insert(value.to_owned(), count);
+            }
+        };
+        observe("device", self.device.name(), work);
+        observe("library", &self.library, work);
+        let Some((before, after)) = totals else {
+            observe("operations", self.work.algorithm.name(), work);
+            return;
+        };
+        let done = after.since(&before);
+        for kind in crate::Kind::ALL {
+            observe("operations", kind.name(), done.operations_of(kind));
+        }
+        for (lanes, passes) in (1..).zip(done.fill) {
+            observe("passes", &format!("{lanes}"), passes);
+        }
+        observe("faults", "caught", done.faults_caught);
+    }
+}

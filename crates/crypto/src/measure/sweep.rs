@@ -1,0 +1,248 @@
+//! All that one command is to measure: devices by algorithms by batch sizes, numbers in flight and block sizes.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Bytes, Measurement, Reading, Span};
+use plumb_path::{Mark, Window};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::{Algorithm, Bench, SpeedError, Work, openssl_speed};
+use crate::device::DeviceKind;
+use crate::error::CryptoError;
+use crate::key::generate_key;
+use crate::metrics;
+use crate::operation::Kind;
+
+/// What to measure, as lists whose combinations are meant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// The devices.
+    pub devices: Vec<DeviceKind>,
+    /// Whether `openssl speed` is a source too.
+    pub openssl_speed: bool,
+    /// The algorithms.
+    pub algorithms: Vec<Algorithm>,
+    /// Private-key operations in one pass.
+    pub batches: Vec<u32>,
+    /// Private-key operations at a time.
+    pub in_flight: Vec<u32>,
+    /// Sizes of blocks for AEAD and hashes.
+    pub blocks: Vec<Bytes>,
+}
+
+/// Who measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A device here.
+    Device(DeviceKind),
+    /// The program `openssl`.
+    OpensslSpeed,
+}
+
+impl Source {
+    /// The name in a table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Device(device) => device.name(),
+            Self::OpensslSpeed => "openssl-speed",
+        }
+    }
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Who measures.
+    pub source: Source,
+    /// What.
+    pub work: Work,
+}
+
+/// A point with what was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was measured, and by whom.
+    pub point: Point,
+    /// `ops`, and of devices here `op_latency` and `cpu_load`.
+    pub measurement: Measurement,
+}
+
+impl Sweep {
+    /// Every point, algorithm by algorithm. What makes no difference to a point is not varied: batches and numbers in
+    /// flight for blocks and for `openssl speed`, batches beyond what the device or the number in flight can fill, blocks
+    /// for private keys.
+    #[must_use]
+    pub fn points(&self) -> Vec<Point> {
+        let devices = self.devices.iter().copied().map(Source::Device);
+        let sources: Vec<Source> =
+            devices.chain(self.openssl_speed.then_some(Source::OpensslSpeed)).collect();
+        let mut points: Vec<Point> = Vec::new();
+        for &algorithm in &self.algorithms {
+            for &source in &sources {
+                points.extend(self.works(algorithm, source).into_iter().map(|work| Point { source, work }));
+            }
+        }
+        points
+    }
+
+    fn works(&self, algorithm: Algorithm, source: Source) -> Vec<Work> {
+        let width = match source {
+            Source::Device(device) if !algorithm.is_done_by(device) => return Vec::new(),
+            Source::Device(device) if !algorithm.is_bulk() => device.width() as u32,
+            _ => 1,
+        };
+        let mut works: Vec<Work> = Vec::new();
+        for &batch in &self.batches {
+            for &in_flight in &self.in_flight {
+                for &block in &self.blocks {
+                    let work = Work {
+                        algorithm,
+                        batch: batch.min(width),
+                        in_flight: if algorithm.is_bulk() || source == Source::OpensslSpeed {
+                            1
+                        } else {
+                            in_flight
+                        },
+                        block: if algorithm.is_bulk() { block } else { Bytes(0) },
+                    };
+                    if !works.contains(&work) {
+                        works.push(work);
+                    }
+                }
+            }
+        }
+        works
+    }
+}
+
+/// Private keys for signatures, generated when one is first asked for.
+#[derive(Debug, Default)]
+pub struct Keys {
+    by_kind: BTreeMap<Kind, Zeroizing<Vec<u8>>>,
+}
+
+impl Keys {
+    fn of(&mut self, kind: Kind) -> Result<&[u8], CryptoError> {
+        match self.by_kind.entry(kind) {
+            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::btree_map::Entry::Vacant(entry) => Ok(entry.insert(generate_key(kind)?)),
+        }
+    }
+}
+
+impl Point {
+    /// Measures it. `openssl speed` takes whole seconds, at least one, and has no warm-up.
+    ///
+    /// # Errors
+    ///
+    /// When the device or the program is not there, or fails.
+    pub fn measure(
+        self,
+        keys: &mut Keys,
+        warmup: Span,
+        window: Span,
+        mark: &mut dyn FnMut(Mark),
+    ) -> Result<Row, CryptoError> {
+        let measurement = match self.source {
+            Source::Device(device) => {
+                let key = self.work.algorithm.signature().map(|kind| keys.of(kind)).transpose()?;
+                let window =
+                    Window { warmup_ns: warmup.0, window_ns: window.0, seed: 0, index: 0, attempt: 0 };
+                Bench::new(device, self.work, key)?.measure(window, mark)
+            }
+            Source::OpensslSpeed => speed_measurement(self.work, window)?,
+        };
+        Ok(Row { point: self, measurement })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the count of one window is far below 2^53")]
+fn speed_measurement(work: Work, window: Span) -> Result<Measurement, SpeedError> {
+    let seconds = window.0.div_ceil(1_000_000_000).max(1);
+    let (speed, version) = openssl_speed(work.algorithm, work.block, seconds)?;
+    let count = speed.count.unwrap_or(0);
+    let elapsed_ns = if count > 0 { count as f64 / speed.ops_per_s * 1e9 } else { seconds as f64 * 1e9 };
+    Ok(Measurement {
+        window_ns: elapsed_ns.round() as u64,
+        work: count,
+        readings: [(metrics::OPS.name.to_owned(), Reading::Rate { value: speed.ops_per_s, count })].into(),
+        observed: [("library".to_owned(), [(version, count)].into())].into(),
+        ..Measurement::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_makes_a_difference_is_varied() {
+        let sweep = Sweep {
+            devices: vec![DeviceKind::SoftwareOpenssl, DeviceKind::Multibuffer],
+            openssl_speed: true,
+            algorithms: vec![Algorithm::Rsa2048, Algorithm::Aes128Gcm],
+            batches: vec![1, 8],
+            in_flight: vec![1, 20],
+            blocks: vec![Bytes(64), Bytes(1024)],
+        };
+        let words: Vec<String> = sweep
+            .points()
+            .iter()
+            .map(|Point { source, work }| {
+                let Work { algorithm, batch, in_flight, block } = work;
+                format!("{} {algorithm} {batch} {in_flight} {block}", source.name())
+            })
+            .collect();
+        insta::assert_snapshot!(words.join("\n"), @"
+        software-openssl rsa-2048 1 1 0 B
+        software-openssl rsa-2048 1 20 0 B
+        multibuffer rsa-2048 1 1 0 B
+        multibuffer rsa-2048 1 20 0 B
+        multibuffer rsa-2048 8 20 0 B
+        openssl-speed rsa-2048 1 1 0 B
+        software-openssl aes-128-gcm 1 1 64 B
+        software-openssl aes-128-gcm 1 1 1 KiB
+        openssl-speed aes-128-gcm 1 1 64 B
+        openssl-speed aes-128-gcm 1 1 1 KiB
+        ");
+    }
+
+    #[test]
+    fn every_device_here_measures_every_algorithm_that_it_does() {
+        let devices: Vec<DeviceKind> =
+            DeviceKind::ALL.into_iter().filter(|kind| kind.probe().is_ok()).collect();
+        let sweep = Sweep {
+            devices,
+            openssl_speed: false,
+            algorithms: Algorithm::ALL.to_vec(),
+            batches: vec![3],
+            in_flight: vec![5],
+            blocks: vec![Bytes(100)],
+        };
+        let mut keys = Keys::default();
+        let (mut opened, mut closed) = (0, 0);
+        let mut mark = |mark| match mark {
+            Mark::Opened => opened += 1,
+            Mark::Closed => closed += 1,
+            Mark::Progress { .. } => {}
+        };
+        let points = sweep.points();
+        for point in &points {
+            let row = point.measure(&mut keys, Span(0), Span(20_000_000), &mut mark).unwrap();
+            let measurement = &row.measurement;
+            let Source::Device(device) = point.source else { panic!("{point:?}") };
+            assert!(measurement.work > 0 && measurement.errors.is_empty(), "{row:?}");
+            assert_eq!(measurement.observed_count("device", device.name()), measurement.work);
+            for metric in metrics::METRICS {
+                assert!(measurement.readings.contains_key(metric.name), "{}", metric.name);
+            }
+            // The device's own count: each unit of work, give or take what was begun before and was not done yet.
+            let counted: u64 = measurement.observed["operations"].values().sum();
+            assert!(counted.abs_diff(measurement.work * point.work.algorithm.operations()) <= 5, "{row:?}");
+        }
+        assert_eq!((opened, closed), (points.len(), points.len()));
+    }
+}

@@ -1,0 +1,152 @@
+//! What happened in one window, and what of it becomes a measurement.
+
+use std::collections::BTreeMap;
+
+use plumb_host::cpu::current_thread_cpu_ns;
+use plumb_model::{Histogram, LoadHealth, Measurement, Reading};
+
+use crate::metrics;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Counts of one window of one thread.
+#[derive(Debug)]
+pub(super) struct Tally {
+    opened_ns: u64,
+    cpu_opened_ns: u64,
+    work: u64,
+    latency: Histogram,
+    device_ns: u64,
+    errors: BTreeMap<String, u64>,
+    /// Work by the second in which it was done.
+    seconds: Vec<u64>,
+    seconds_told: u64,
+    last_ns: u64,
+}
+
+impl Tally {
+    pub(super) fn new(opened_ns: u64) -> Self {
+        Self {
+            opened_ns,
+            cpu_opened_ns: current_thread_cpu_ns(),
+            work: 0,
+            latency: Histogram::new(),
+            device_ns: 0,
+            errors: BTreeMap::new(),
+            seconds: Vec::new(),
+            seconds_told: 0,
+            last_ns: opened_ns,
+        }
+    }
+
+    pub(super) fn elapsed_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.opened_ns)
+    }
+
+    /// The device was at work between two moments.
+    pub(super) fn device_worked(&mut self, from_ns: u64, to_ns: u64) {
+        self.device_ns += to_ns.saturating_sub(from_ns);
+    }
+
+    /// `count` units of work were done at `now_ns`, each in `latency_ns`.
+    pub(super) fn completed(&mut self, now_ns: u64, latency_ns: u64, count: u64) {
+        self.work += count;
+        self.latency.record_many(latency_ns, count);
+        let second = (self.elapsed_ns(now_ns) / SECOND_NS) as usize;
+        if self.seconds.len() <= second {
+            self.seconds.resize(second + 1, 0);
+        }
+        self.seconds[second] += count;
+        self.last_ns = now_ns;
+    }
+
+    /// An operation had no result.
+    pub(super) fn failed(&mut self, why: &impl ToString) {
+        *self.errors.entry(why.to_string()).or_default() += 1;
+    }
+
+    /// Work and time so far, once after each full second.
+    pub(super) fn second_passed(&mut self) -> Option<(u64, u64)> {
+        let elapsed_ns = self.elapsed_ns(self.last_ns);
+        let seconds = elapsed_ns / SECOND_NS;
+        if seconds <= self.seconds_told {
+            return None;
+        }
+        self.seconds_told = seconds;
+        Some((self.work, elapsed_ns))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
+    pub(super) fn close(self, now_ns: u64) -> Measurement {
+        let cpu_ns = current_thread_cpu_ns().saturating_sub(self.cpu_opened_ns);
+        let window_ns = self.elapsed_ns(now_ns);
+        let per_second = self.work as f64 / (window_ns as f64 / 1e9);
+        let cpu_us = cpu_ns as f64 / 1e3 / self.work as f64;
+        let whole_seconds = (window_ns / SECOND_NS) as usize;
+        let windows = (0..whole_seconds).map(|second| self.seconds.get(second).copied().unwrap_or(0) as f64);
+        let mut readings = BTreeMap::new();
+        if self.work > 0 {
+            readings
+                .insert(metrics::OPS.name.to_owned(), Reading::Rate { value: per_second, count: self.work });
+            readings.insert(metrics::OP_LATENCY.name.to_owned(), Reading::Trend(self.latency));
+            readings.insert(metrics::CPU_LOAD.name.to_owned(), Reading::Gauge(cpu_us));
+        }
+        Measurement {
+            window_ns,
+            work: self.work,
+            readings,
+            windows: [(metrics::OPS.name.to_owned(), windows.collect())].into(),
+            errors: self.errors,
+            health: LoadHealth {
+                // The device works in this very thread, so that the thread is always busy. What must not be the limit is
+                // what it does beside.
+                busiest_thread: 1.0 - (self.device_ns as f64 / window_ns as f64).min(1.0),
+                threads: 1,
+                ..LoadHealth::default()
+            },
+            // The thread's clock does not say how much of it was in the kernel; operations make no system calls but
+            // for random numbers.
+            cpu_user_ns: cpu_ns,
+            ..Measurement::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::{Statistic, Unit};
+
+    use super::*;
+
+    #[test]
+    fn a_window_becomes_rates_times_and_seconds() {
+        let mut tally = Tally::new(1_000);
+        assert_eq!(tally.second_passed(), None);
+        tally.completed(500_001_000, 2_000_000, 3);
+        tally.completed(1_500_001_000, 4_000_000, 1);
+        assert_eq!(tally.second_passed(), Some((4, 1_500_000_000)));
+        assert_eq!(tally.second_passed(), None);
+        tally.failed(&"why");
+        tally.device_worked(1_000, 1_600_001_000);
+        let measurement = tally.close(2_000_001_000);
+        assert_eq!((measurement.work, measurement.window_ns), (4, 2_000_000_000));
+        assert_eq!(measurement.readings["ops"].number(None, Unit::PerSecond), Some(2.0));
+        let median =
+            measurement.readings["op_latency"].number(Some(Statistic::Med), Unit::Milliseconds).unwrap();
+        assert!((median - 2.0).abs() < 0.01, "{median}");
+        assert_eq!(measurement.windows["ops"], [3.0, 1.0]);
+        assert!(
+            (measurement.health.busiest_thread - 0.2).abs() < 1e-9 && !measurement.health.is_load_bound()
+        );
+        assert_eq!(measurement.errors["why"], 1);
+        let cpu_us = measurement.readings["cpu_load"].number(None, Unit::Microseconds).unwrap();
+        assert!((cpu_us * 4e3 - measurement.cpu_user_ns as f64).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_window_without_work_claims_nothing() {
+        let measurement = Tally::new(0).close(1_000_000_000);
+        assert!(measurement.readings.is_empty());
+        assert_eq!(measurement.windows["ops"], [0.0]);
+    }
+}

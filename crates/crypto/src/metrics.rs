@@ -1,0 +1,31 @@
+//! The metrics of the `crypto` data path.
+
+use plumb_model::{Better, Kind, Metric, Unit};
+
+/// Operations per second.
+pub const OPS: Metric = Metric {
+    name: "ops",
+    unit: Unit::PerSecond,
+    better: Better::Higher,
+    kind: Kind::Rate,
+    about: "operations done per second of elapsed time by one thread; an exchange is a fresh key and a derivation",
+};
+
+/// The time of an operation.
+pub const OP_LATENCY: Metric = Metric {
+    name: "op_latency",
+    unit: Unit::Milliseconds,
+    better: Better::Lower,
+    kind: Kind::Trend,
+    about: "from when an operation is begun to its result, with the wait for others in flight; of blocks, the mean of a \
+            burst",
+};
+
+/// CPU time per operation. There is no `cpu_system` here.
+pub const CPU_LOAD: Metric = Metric {
+    about: "CPU time per operation; the operation itself is done in the load's process, there is no other system",
+    ..plumb_model::metric::CPU_LOAD
+};
+
+/// All of them.
+pub const METRICS: &[Metric] = &[OPS, OP_LATENCY, CPU_LOAD];

@@ -1,0 +1,64 @@
+//! The `system` and `load` of a `crypto` experiment as types.
+
+use plumb_model::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::DeviceKind;
+use crate::measure::Algorithm;
+
+/// What a `crypto` experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CryptoSettings {
+    /// What does the operations.
+    pub system: SystemSpec,
+    /// Which operations, and how many at a time.
+    pub load: LoadSpec,
+}
+
+/// What does the operations.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// The device.
+    pub device: DeviceKind,
+}
+
+/// Which operations, and how many at a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Private-key operations in one pass, from 1 to 8. A device without lanes does one at a time whatever this says.
+    pub batch: u32,
+    /// Private-key operations at a time, waiting or in a pass. AEAD and hashes run one after another.
+    pub in_flight: u32,
+    /// The size of the blocks of AEAD and hashes.
+    pub block: Bytes,
+    /// The measured window.
+    pub duration: Span,
+    /// What comes before the window and is not measured.
+    pub warmup: Span,
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::default(),
+            batch: 8,
+            in_flight: 8,
+            block: Bytes(16_384),
+            duration: Span(2_000_000_000),
+            warmup: Span(250_000_000),
+        }
+    }
+}
+
+/// What the system tells the load.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Target {
+    /// The private key in PKCS#8, as base64; generated for the run and worth nothing after it.
+    pub(crate) key: Option<String>,
+}
