@@ -98,16 +98,11 @@ impl Sweep {
         for &batch in &self.batches {
             for &in_flight in &self.in_flight {
                 for &block in &self.blocks {
-                    let work = Work {
-                        algorithm,
-                        batch: batch.min(width),
-                        in_flight: if algorithm.is_bulk() || source == Source::OpensslSpeed {
-                            1
-                        } else {
-                            in_flight
-                        },
-                        block: if algorithm.is_bulk() { block } else { Bytes(0) },
-                    };
+                    let alone = algorithm.is_bulk() || source == Source::OpensslSpeed;
+                    let in_flight = if alone { 1 } else { in_flight };
+                    let batch = batch.min(width).min(in_flight);
+                    let block = if algorithm.is_bulk() { block } else { Bytes(0) };
+                    let work = Work { algorithm, batch, in_flight, block };
                     if !works.contains(&work) {
                         works.push(work);
                     }
