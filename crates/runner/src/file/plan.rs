@@ -78,7 +78,11 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         path: spec.path,
         baseline: 0,
         variants: kept.iter().map(|&at| settled.variants[at].clone()).collect(),
-        window_ns: settled.window_ns,
+        window_ns: if options.quick {
+            quick_window_ns(settled.window_ns, kept.len(), blocks)
+        } else {
+            settled.window_ns
+        },
         warmup_ns: settled.warmup_ns,
         cells: settled.cells(&kept, options.quick),
         blocks,
@@ -86,6 +90,15 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         metrics,
         seed: options.seed,
     })
+}
+
+/// How long all windows of a quick run may be together, so that it ends within 90 s with what lies between them.
+const QUICK_WINDOWS_NS: u64 = 66_000_000_000;
+
+/// The window of a quick run: shorter where there are many variants.
+fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks) -> u64 {
+    let slots = 2 * variants as u64 * u64::from(blocks.max);
+    window_ns.min(QUICK_WINDOWS_NS / slots.max(1))
 }
 
 /// The family's metrics and those that every data path has.
