@@ -32,7 +32,7 @@ deny:
 	@cargo deny --all-features check bans licenses sources
 
 clippy:
-	@cargo clippy --workspace --all-targets -- -D warnings
+	@cargo clippy --workspace --all-targets --keep-going -- -D warnings
 
 bench: bench-http ## Measure against the peers, every data path
 
