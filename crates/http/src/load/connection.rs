@@ -42,8 +42,8 @@ pub enum Step {
     Pending,
     /// The request was answered at that time; the slot is idle.
     Answered(u64),
-    /// The request failed; the slot is vacant.
-    Failed(Failure),
+    /// The request failed, and is counted as such; the slot is vacant.
+    Failed,
     /// The slot has rested after a failure, and is free.
     Rested(u64),
 }
@@ -170,19 +170,19 @@ impl Slot {
     }
 
     fn settle(&mut self, step: Result<Step, Failure>, core: &mut Core) -> Step {
-        step.unwrap_or_else(|failure| self.fail(core, failure))
+        step.unwrap_or_else(|failure| self.fail(core, &failure))
     }
 
     /// Gives the request up.
-    pub fn fail(&mut self, core: &mut Core, failure: Failure) -> Step {
+    pub fn fail(&mut self, core: &mut Core, failure: &Failure) -> Step {
         let now_ns = monotonic_ns();
         self.link = None;
         self.phase = Phase::Idle;
         self.free_since_ns = now_ns;
         if self.is_counted {
-            core.tally.failed(&failure, self.answer.intended_ns, now_ns);
+            core.tally.failed(failure, self.answer.intended_ns, now_ns);
         }
-        Step::Failed(failure)
+        Step::Failed
     }
 
     /// The failure that a request under way has by its timeout, if it has lasted that long.

@@ -5,9 +5,9 @@
 
 use openssl::ssl::{Ssl, SslContext, SslMethod};
 use plumb_model::name::suggestion;
+use rustls::SupportedCipherSuite;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
-use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
 /// A cipher suite that was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,12 +77,6 @@ const RUSTLS_SUITES: [(&str, &str, SupportedCipherSuite); 9] = {
 #[must_use]
 pub fn iana_name(suite: SupportedCipherSuite) -> &'static str {
     RUSTLS_SUITES.iter().find(|(_, _, known)| *known == suite).map_or("unknown", |(iana, ..)| iana)
-}
-
-/// The protocol version of a suite of rustls.
-#[must_use]
-pub fn version_of(suite: SupportedCipherSuite) -> &'static SupportedProtocolVersion {
-    if suite.tls13().is_some() { &version::TLS13 } else { &version::TLS12 }
 }
 
 /// The cipher suite of that name.

@@ -97,12 +97,6 @@ impl Socket {
         self.is_hangup
     }
 
-    /// Whether it is known that nothing is left to read.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.is_drained
-    }
-
     /// Whether the other side ended its stream and everything before that was read.
     #[must_use]
     pub fn is_finished(&self) -> bool {

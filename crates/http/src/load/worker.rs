@@ -11,6 +11,7 @@ use plumb_pace::{Budget, Frame, Share};
 use super::connection::{Slot, Step};
 use super::core::Core;
 use super::cpu::ThreadCpu;
+use super::epoll::ALARM;
 use super::errors::Failure;
 use super::tally::Tally;
 
@@ -75,6 +76,8 @@ pub struct Worker {
     readings: Vec<Reading>,
     /// When the clock has something to do next.
     due_ns: u64,
+    /// When the alarm goes off.
+    alarm_ns: u64,
     sweep_ns: u64,
     next_second_ns: u64,
     /// No request begins any more: the budget is spent.
@@ -102,6 +105,7 @@ impl Worker {
             progress,
             readings: Vec::new(),
             due_ns: 0,
+            alarm_ns: 0,
             sweep_ns: 0,
             next_second_ns: NEVER,
             is_spent: false,
@@ -118,24 +122,9 @@ impl Worker {
         self.on_time(now_ns);
         self.begin_all(now_ns);
         let mut now_ns = now_ns;
-        let spin: u32 = std::env::var("SPIN").ok().map_or(0, |x| x.parse().unwrap());
-        let nap: u64 = std::env::var("NAP").ok().map_or(0, |x| x.parse().unwrap());
         while !self.is_over(now_ns) {
-            let timeout_ns = self.wake_ns().saturating_sub(now_ns);
-            let mut events = 0;
-            for _ in 0..spin {
-                events = self.core.epoll.wait(0);
-                if events > 0 {
-                    break;
-                }
-            }
-            if events == 0 {
-                if nap > 0 {
-                    let t = monotonic_ns() + nap;
-                    while monotonic_ns() < t {}
-                }
-                events = self.core.epoll.wait(timeout_ns);
-            }
+            self.set_alarm();
+            let events = self.core.epoll.wait();
             for event in 0..events {
                 self.on_event(event);
             }
@@ -169,8 +158,19 @@ impl Worker {
         if at_ns < self.frame.close_ns { at_ns } else { NEVER }
     }
 
+    /// Makes the next wait end when the clock has something to do.
+    fn set_alarm(&mut self) {
+        let wake_ns = self.wake_ns();
+        if self.alarm_ns != wake_ns && self.core.epoll.set_alarm(wake_ns).is_ok() {
+            self.alarm_ns = wake_ns;
+        }
+    }
+
     fn on_event(&mut self, event: usize) {
         let ready = self.core.epoll.ready(event);
+        if ready.token == ALARM {
+            return;
+        }
         let index = Slot::index_of(ready.token);
         if self.slots[index].token() == ready.token {
             let step = self.slots[index].on_ready(&mut self.core, ready);
@@ -186,7 +186,7 @@ impl Worker {
             let now_ns = match step {
                 Step::Pending => return,
                 Step::Answered(now_ns) | Step::Rested(now_ns) => now_ns,
-                Step::Failed(_) => {
+                Step::Failed => {
                     let now_ns = monotonic_ns();
                     if matches!(self.pacing, Pacing::Closed) {
                         self.slots[index].rest(&mut self.core, now_ns);
@@ -316,7 +316,7 @@ impl Worker {
         self.sweep_ns = now_ns + (timeout_ns / 16).clamp(*SWEEP_NS.start(), *SWEEP_NS.end());
         for index in 0..self.slots.len() {
             if let Some(failure) = self.slots[index].overdue(now_ns, timeout_ns) {
-                let step = self.slots[index].fail(&mut self.core, failure);
+                let step = self.slots[index].fail(&mut self.core, &failure);
                 self.drive(index, step);
             }
         }
