@@ -12,7 +12,7 @@ use crate::view::View;
 pub struct SideCost {
     pub user_us: f64,
     pub system_us: f64,
-    /// User and system time by component.
+    /// User and system time by component, the largest first; those that took none are left out.
     pub components_us: Vec<(String, f64)>,
 }
 
@@ -64,6 +64,9 @@ fn side<'a>(costs: impl Iterator<Item = &'a CpuCost>, work: u64) -> SideCost {
         }
     }
     let per_work_us = |time_ns: u64| time_ns as f64 / work as f64 / 1e3;
+    let mut components: Vec<(&str, u64)> =
+        components.into_iter().filter(|(_, time_ns)| *time_ns > 0).collect();
+    components.sort_by_key(|(_, time_ns)| std::cmp::Reverse(*time_ns));
     SideCost {
         user_us: per_work_us(user_ns),
         system_us: per_work_us(system_ns),

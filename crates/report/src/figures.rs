@@ -27,9 +27,9 @@ const DECIMAL: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")
 const BYTES: [(f64, &str); 5] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
 const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
-/// A length of time given in ns: `276 µs`, `4.17 ms`, `1.50 s`.
+/// A length of time given in ns: `276 µs`, `4.17 ms`, `1.50 s`. None at all has no unit.
 pub fn time_ns(nanoseconds: f64) -> String {
-    scaled(nanoseconds, &TIMES, " ")
+    if nanoseconds == 0.0 { "0".to_owned() } else { scaled(nanoseconds, &TIMES, " ") }
 }
 
 /// A value in the largest of the `steps` that leaves at least 1 before the point.
@@ -146,15 +146,18 @@ pub fn ratio(ratio: f64, low: f64, high: Option<f64>) -> String {
     format!("×{ratio:.decimals$}")
 }
 
-/// Two significant digits of the interval's width; three of the ratio itself where there is no interval.
+/// Two significant digits of the interval's width and of its lower bound, as far as that does not give the ratio itself
+/// more digits than it deserves; three of the ratio where there is no interval.
 fn ratio_decimals(ratio: f64, low: f64, high: Option<f64>) -> usize {
     let width = high.map(|high| high - low).filter(|width| width.is_finite() && *width > 0.0);
-    let of_ratio = 2 - ratio.abs().max(1e-9).log10().floor() as i32;
+    let for_digits = |value: f64, digits: i32| digits - 1 - value.abs().max(1e-9).log10().floor() as i32;
+    let of_ratio = for_digits(ratio, 3);
     let decimals = match width {
-        Some(width) => (1 - width.log10().floor() as i32).min(of_ratio + 2),
+        Some(width) => for_digits(width, 2).min(of_ratio + 2).max(for_digits(low, 2).min(of_ratio)),
         None => of_ratio,
     };
-    decimals.clamp(if ratio >= 20.0 { 0 } else { 2 }, 6) as usize
+    let least = if ratio < 10.0 { 2 } else { i32::from(ratio < 100.0) };
+    decimals.clamp(least, 6) as usize
 }
 
 /// A length of time in seconds as people say it: `42 s`, `3 min 12 s`, `1 h 04 min`.
@@ -195,7 +198,7 @@ mod tests {
             (1500.0, Unit::Milliseconds, "1.50 s"),
             (83.26, Unit::Microseconds, "83.3 µs"),
             (2.0, Unit::Seconds, "2.00 s"),
-            (0.0, Unit::Milliseconds, "0 ns"),
+            (0.0, Unit::Milliseconds, "0"),
             (422e6, Unit::Bytes, "422 MB"),
             (612.0, Unit::Bytes, "612 B"),
             (21_000_000.0, Unit::BytesPerSecond, "21.0 MB/s"),
@@ -243,8 +246,9 @@ mod tests {
     fn a_ratio_has_the_decimals_that_its_interval_deserves() {
         assert_eq!(effect(1.4213, 1.35, Some(1.4987)), "×1.42 [1.35, 1.50]");
         assert_eq!(effect(1.0012, 1.0003, Some(1.0021)), "×1.0012 [1.0003, 1.0021]");
-        assert_eq!(effect(12.34, 9.1, Some(16.2)), "×12.34 [9.10, 16.20]");
+        assert_eq!(effect(12.34, 9.1, Some(16.2)), "×12.3 [9.1, 16.2]");
         assert_eq!(effect(123.4, 91.0, Some(162.0)), "×123 [91, 162]");
+        assert_eq!(effect(0.177, 0.0434, Some(0.703)), "×0.177 [0.043, 0.703]");
         assert_eq!(effect(1.42, 0.0, None), "×1.42 [0, ∞)");
         assert_eq!(effect(0.0212, 0.0207, Some(0.0218)), "×0.0212 [0.0207, 0.0218]");
         assert_eq!(ratio(1.4213, 1.35, Some(1.4987)), "×1.42");

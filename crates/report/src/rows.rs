@@ -101,8 +101,19 @@ fn trends_that_matter(run: &Run) -> Vec<&str> {
     let sizes: Vec<f64> = trends.iter().map(|metric| size(metric)).collect();
     let longest = sizes.iter().copied().fold(0.0, f64::max);
     let claimed = |metric: &MetricInfo| terms(plan).any(|term| term.metric == metric.name);
-    let matters = |at: usize| at == 0 || sizes[at] >= TREND_SHARE_MIN * longest || claimed(trends[at]);
+    // In a closed loop, for one, the service time is the duration.
+    let repeats = |at: usize| trends[..at].iter().any(|before| are_the_same(&samples, before, trends[at]));
+    let is_long = |at: usize| sizes[at] >= TREND_SHARE_MIN * longest && !repeats(at);
+    let matters = |at: usize| at == 0 || is_long(at) || claimed(trends[at]);
     (0..trends.len()).filter(|at| matters(*at)).map(|at| trends[at].name.as_str()).collect()
+}
+
+/// Whether two trends have the same readings in all of the slots.
+fn are_the_same(slots: &[&Slot], one: &MetricInfo, other: &MetricInfo) -> bool {
+    let reading = |slot: &Slot, metric: &MetricInfo| {
+        slot.result().and_then(|result| result.measurement.readings.get(&metric.name)).cloned()
+    };
+    slots.iter().all(|slot| reading(slot, one) == reading(slot, other))
 }
 
 /// One slot with a result of each variant in each cell: enough to see how long a trend is.

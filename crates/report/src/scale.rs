@@ -86,20 +86,29 @@ impl Scale {
 
     /// Round values along the axis, at most so many.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
-        if self.log {
-            let decades = [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
-            let found =
-                decades.into_iter().map(|steps| self.decades(steps)).find(|ticks| ticks.len() <= most);
-            if let Some(ticks) = found.filter(|ticks| ticks.len() >= 3) {
-                return ticks;
+        if !self.log {
+            return self.even_steps(most);
+        }
+        let decades = [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0], &[1.0, 3.0]];
+        let dense = decades.into_iter().map(|steps| self.decades(steps, 1)).find(|ticks| ticks.len() <= most);
+        match dense {
+            Some(ticks) if ticks.len() >= 3 => ticks,
+            // So narrow that even steps lie evenly enough.
+            Some(_) => self.even_steps(most),
+            // So wide that only powers of ten fit, or every second of them, and so on.
+            None => {
+                let sparse =
+                    (1..).map(|stride| self.decades(&[1.0], stride)).find(|ticks| ticks.len() <= most.max(2));
+                sparse.unwrap_or_default()
             }
         }
-        self.even_steps(most)
     }
 
-    fn decades(&self, steps: &[f64]) -> Vec<f64> {
+    /// Each of the `steps` in every `stride`-th decade.
+    fn decades(&self, steps: &[f64], stride: usize) -> Vec<f64> {
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
-        let all = (first..=last).flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)));
+        let powers = (first..=last).step_by(stride);
+        let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)));
         all.filter(|tick| self.holds(*tick)).collect()
     }
 
@@ -152,6 +161,8 @@ mod tests {
         assert_eq!(rounded(ratios.ticks(8)), [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]);
         let narrow = Scale { low: 0.93, high: 1.12, log: true };
         assert_eq!(rounded(narrow.ticks(5)), [0.95, 1.0, 1.05, 1.1]);
+        let wide = Scale { low: 1.0, high: 2e8, log: true };
+        assert_eq!(rounded(wide.ticks(5)), [1.0, 100.0, 1e4, 1e6, 1e8]);
         let values = Scale::of_values([1000.0, 1300.0].into_iter()).unwrap();
         assert_eq!(rounded(values.ticks(4)), [1000.0, 1100.0, 1200.0, 1300.0]);
         assert_eq!(Scale::of_values([f64::NAN].into_iter()), None);
@@ -168,7 +179,7 @@ mod tests {
             prop_assert!((0.0..=1.0).contains(&px) && px <= py);
             prop_assert!(values.iter().all(|value| scale.holds(*value)));
             let ticks = scale.ticks(6);
-            prop_assert!(ticks.len() <= 12 && ticks.iter().all(|tick| scale.holds(*tick)));
+            prop_assert!(ticks.len() <= 8 && ticks.iter().all(|tick| scale.holds(*tick)));
         }
     }
 }

@@ -142,7 +142,8 @@ fn so_far(comparison: &Comparison) -> String {
 /// What the only variant does to the main metric, to the tail of the latency, and to the system's CPU time: gain and cost.
 fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> String {
     let mut parts = vec![phrase(main, row)];
-    let tail = view.main_trend().map(|metric| Row { metric, statistic: Some(Statistic::P95) });
+    let trends = view.drawn_trends();
+    let tail = trends.first().map(|metric| Row { metric, statistic: Some(Statistic::P95) });
     let cpu = view.plan().metric(CPU_SYSTEM.name).map(|metric| Row { metric, statistic: None });
     for other in [tail, cpu].into_iter().flatten().filter(|other| *other != row) {
         parts.extend(view.comparison(main.cell, variant, other).map(|found| phrase(found, other)));
@@ -278,10 +279,10 @@ pub fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A verdict with what is still needed: `undecided (about 9 more blocks)`.
+/// A verdict with what is still needed: `undecided (about 9 more blocks)`, unless the reason says it already.
 pub fn verdict_words(claim: &ClaimVerdict) -> String {
     match (claim.verdict, claim.blocks_needed) {
-        (Verdict::Undecided, Some(blocks)) => {
+        (Verdict::Undecided, Some(blocks)) if !claim.reason.contains("more block") => {
             format!("undecided (about {})", figures::plural(blocks as usize, "more block"))
         }
         (verdict, _) => verdict.word().to_owned(),

@@ -1,7 +1,7 @@
 //! The report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
 //! reader's eye is when the prompt comes back.
 
-use plumb_model::{ClaimVerdict, Comparison, Judgement, Run, VariantState, Verdict};
+use plumb_model::{ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantState, Verdict};
 
 use crate::costs::{Costs, SideCost};
 use crate::figures;
@@ -284,9 +284,15 @@ impl Page<'_> {
         let time = |microseconds: f64| right(&figures::time_ns(microseconds * 1e3), 10);
         let numbers = format!("{}{}{}", time(cost.total_us()), time(cost.user_us), time(cost.system_us));
         let lead = format!("{name}{}{numbers}  ", left(side, 8));
-        let room = self.width.saturating_sub(lead.chars().count());
-        let remark = self.paint.on(Tone::Quiet, &shorten(remark, room));
-        self.lines.push(format!("{lead}{remark}").trim_end().to_owned());
+        let width = lead.chars().count();
+        let mut remarks = wrap(remark, self.width.saturating_sub(width)).into_iter();
+        let first = remarks.next().unwrap_or_default();
+        let first = self.paint.on(Tone::Quiet, &first);
+        self.lines.push(format!("{lead}{first}").trim_end().to_owned());
+        for remark in remarks {
+            let remark = self.paint.on(Tone::Quiet, &remark);
+            self.lines.push(format!("{}{remark}", " ".repeat(width)));
+        }
     }
 
     /// Variants without usable numbers, and why.
@@ -302,26 +308,29 @@ impl Page<'_> {
         }
     }
 
+    /// What holds in a line per variant, what does not with what was expected.
     fn evidence(&mut self) {
         let found = self.view.evidence();
         if found.is_empty() {
             return;
         }
         self.title("evidence");
-        for (variant, evidence, cells) in found {
-            let (sign, tone) = if evidence.holds { ("✔", Tone::Good) } else { ("✘", Tone::Bad) };
-            let expected = if evidence.expected == evidence.observed {
-                String::new()
-            } else {
-                format!(" (expected {})", evidence.expected)
+        for variant in 0..self.view.variants().len() {
+            let own = || found.iter().filter(|(of, ..)| *of == variant);
+            for (_, evidence, cells) in own().filter(|(_, evidence, _)| !evidence.holds) {
+                let Evidence { what, expected, observed, .. } = evidence;
+                let text =
+                    format!("{}: {what}: {observed} (expected {expected}){cells}", self.view.name(variant));
+                self.wrapped("  ✘ ", Some(Tone::Bad), &text);
+            }
+            let words = |(_, evidence, cells): &(usize, &Evidence, String)| {
+                format!("{}: {}{cells}", evidence.what, evidence.observed)
             };
-            let text = format!(
-                "{}: {}: {}{expected}{cells}",
-                self.view.name(variant),
-                evidence.what,
-                evidence.observed
-            );
-            self.wrapped(&format!("  {sign} "), Some(tone), &text);
+            let holding: Vec<String> = own().filter(|(_, evidence, _)| evidence.holds).map(words).collect();
+            if !holding.is_empty() {
+                let text = format!("{}: {}", self.view.name(variant), holding.join(" · "));
+                self.wrapped("  ✔ ", Some(Tone::Good), &text);
+            }
         }
     }
 

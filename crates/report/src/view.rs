@@ -233,11 +233,13 @@ impl<'a> View<'a> {
         &self.rows
     }
 
-    /// The rows in which an effect is worth showing: those with a better side and a comparison.
+    /// The rows in which an effect is worth showing: those with a better side, and a comparison that is not exactly 1.
     pub fn effect_rows(&self) -> Vec<Row<'a>> {
+        let is_exactly_one =
+            |found: &Comparison| (found.ratio, found.low, found.high) == (1.0, 1.0, Some(1.0));
         let compared = |row: &Row<'_>| {
             let key = row.key();
-            self.judgement.comparisons.iter().any(|comparison| comparison.metric == key)
+            self.judgement.comparisons.iter().any(|found| found.metric == key && !is_exactly_one(found))
         };
         let mut rows = self.rows.clone();
         rows.retain(|row| row.metric.better != Better::Neither && compared(row));
@@ -270,14 +272,15 @@ impl<'a> View<'a> {
         claimed.or_else(|| rate.copied()).or_else(|| rows.first().copied())
     }
 
-    /// The trend whose distribution is drawn: the one that the first claim on a trend names, else the first.
-    pub fn main_trend(&self) -> Option<&'a MetricInfo> {
-        let plan = self.plan();
-        let is_trend = |metric: &&MetricInfo| {
-            metric.kind == Kind::Trend && self.rows.iter().any(|row| row.metric == *metric)
-        };
-        let claimed = terms(self.plan()).filter_map(|term| plan.metric(&term.metric)).find(is_trend);
-        claimed.or_else(|| plan.metrics.iter().find(is_trend))
+    /// The trends whose distributions are drawn: the first of the plan, and those that claims name.
+    pub fn drawn_trends(&self) -> Vec<&'a MetricInfo> {
+        let claimed = |metric: &MetricInfo| terms(self.plan()).any(|term| term.metric == metric.name);
+        let mut trends: Vec<&'a MetricInfo> =
+            self.rows.iter().map(|row| row.metric).filter(|metric| metric.kind == Kind::Trend).collect();
+        trends.dedup();
+        let mut is_first = true;
+        trends.retain(|metric| std::mem::take(&mut is_first) || claimed(metric));
+        trends
     }
 
     /// The text of a claim and the label of the cell in which it was judged.
@@ -417,6 +420,18 @@ mod tests {
             ]
         );
         assert_eq!(view.main_row().map(|row| row.key()).as_deref(), Some("http_reqs"));
+    }
+
+    #[test]
+    fn a_trend_that_repeats_another_gets_no_row() {
+        let (mut run, judgement) = Scenario::tls_offload().run();
+        for slot in &mut run.slots {
+            let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome else { continue };
+            let duration = result.measurement.readings["http_req_duration"].clone();
+            result.measurement.readings.insert("http_req_waiting".to_owned(), duration);
+        }
+        let found = keys(View::new(&run, &judgement).rows());
+        assert!(!found.contains(&"http_req_waiting.p95".to_owned()), "{found:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::chart::{Look, below, end_labels, legend, level, path, percent, pixels};
+use super::chart::{Look, centred, end_labels, legend, level, path, percent, pixels};
 use crate::figures;
 use crate::rows::Row;
 use crate::scale::Scale;
@@ -48,7 +48,7 @@ fn plot(view: &View<'_>, row: Row<'_>, found: &[(usize, Vec<(u32, f64)>)]) -> Ma
         svg height=(HEIGHT) role="img" aria-label={ "ratio of " (row.key()) " in each block, a line per variant" } {
             @for tick in scale.ticks(6) { (level(y(tick), &figures::ratio_tick(tick))) }
             line.plumb x1="0" x2="100%" y1=(pixels(y(1.0))) y2=(pixels(y(1.0))) {}
-            @for block in (0..=last).step_by(every) { (below(x(block), HEIGHT + 18.0, &format!("{}", block + 1))) }
+            @for block in (0..=last).step_by(every) { (centred(x(block), HEIGHT + 18.0, &format!("{}", block + 1))) }
             @for (variant, ratios) in found {
                 @let look = Look::of(view, *variant);
                 @let points: Vec<(f64, f64)> = ratios.iter().map(|(block, ratio)| (x(*block), y(*ratio))).collect();

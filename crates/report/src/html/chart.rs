@@ -119,7 +119,12 @@ pub fn level(y: f64, label: &str) -> Markup {
     }
 }
 
-/// A label below a figure. At its ends it is held inside.
+/// A label below a figure that has room on both sides.
+pub fn centred(share: f64, y: f64, label: &str) -> Markup {
+    html! { text x=(percent(share)) y=(pixels(y)) text-anchor="middle" { (label) } }
+}
+
+/// A label below a figure that has none: at the ends it is held inside.
 pub fn below(share: f64, y: f64, label: &str) -> Markup {
     let anchor = match share {
         share if share < 0.03 => "start",

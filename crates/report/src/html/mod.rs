@@ -189,7 +189,10 @@ fn cell(view: &View<'_>, cell: usize) -> Markup {
             h2 { @if label.is_empty() { "Effects" } @else { (label) } }
             @if measured {
                 (forest::forest(view, cell))
-                div class=(if view.variants().len() > PAIR_MAX { "" } else { "pair" }) { (percentiles::percentiles(view, cell)) (cpu::cpu(view, cell)) }
+                div class=(if view.variants().len() > PAIR_MAX { "" } else { "pair" }) {
+                    div { @for metric in view.drawn_trends() { (percentiles::percentiles(view, cell, metric)) } }
+                    (cpu::cpu(view, cell))
+                }
                 (timeline::timeline(view, cell))
                 (blocks::blocks(view, cell))
                 (tables::medians(view, cell))

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use plumb_model::{Histogram, MetricInfo, Unit};
 
-use super::chart::{Look, below, end_labels, legend, level, path, percent, upright};
+use super::chart::{Look, centred, end_labels, legend, level, path, percent, upright};
 use crate::figures;
 use crate::scale::Scale;
 use crate::view::View;
@@ -16,12 +16,13 @@ const STEPS: usize = 64;
 const PERCENTILES: [(f64, &str); 6] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
 
-/// The distributions of the main trend in one cell, or nothing where no slot has one.
-pub fn percentiles(view: &View<'_>, cell: usize) -> Markup {
-    let Some(metric) = view.main_trend() else { return html! {} };
-    let found: Vec<(usize, Histogram)> = (0..view.variants().len())
-        .filter_map(|variant| Some((variant, view.merged(cell, variant, &metric.name)?)))
-        .collect();
+/// The distributions of one trend in one cell, or nothing where no slot has one. A variant that has only zeros, as the
+/// handshakes of plain HTTP have, has no place on a logarithmic axis.
+pub fn percentiles(view: &View<'_>, cell: usize, metric: &MetricInfo) -> Markup {
+    let merged =
+        |variant| view.merged(cell, variant, &metric.name).filter(|merged| merged.quantile_ns(1.0) > 0.0);
+    let found: Vec<(usize, Histogram)> =
+        (0..view.variants().len()).filter_map(|variant| Some((variant, merged(variant)?))).collect();
     if found.is_empty() {
         return html! {};
     }
@@ -84,11 +85,14 @@ fn plot(view: &View<'_>, metric: &MetricInfo, found: &[(usize, Histogram)]) -> M
     let most = found.iter().map(|(_, histogram)| histogram.count()).max().unwrap_or(1);
     let last = (most as f64).log10().clamp(1.0, 5.0);
     let lines: Vec<Line> = found.iter().map(|(variant, histogram)| line(*variant, histogram, last)).collect();
-    let values = lines.iter().flat_map(|line| line.points.iter().map(|(_, value)| value.max(1.0)));
+    let values = lines
+        .iter()
+        .flat_map(|line| line.points.iter().map(|(_, value)| *value))
+        .filter(|value| *value > 0.0);
     let (low, high) = values.fold((f64::INFINITY, 1.0_f64), |(low, high), x| (low.min(x), high.max(x)));
     let scale = Scale::of_times(low.min(high), high);
     let x = |place: f64| (place - nines(0.5)) / (last - nines(0.5));
-    let y = |value_ns: f64| HEIGHT * (1.0 - scale.place(value_ns.max(1.0)));
+    let y = |value_ns: f64| HEIGHT * (1.0 - scale.place(value_ns));
     let place = |points: &[(f64, f64)]| {
         points.iter().map(|(at, value)| (x(*at), y(*value))).collect::<Vec<(f64, f64)>>()
     };
@@ -100,7 +104,7 @@ fn plot(view: &View<'_>, metric: &MetricInfo, found: &[(usize, Histogram)]) -> M
             @for tick in scale.ticks(8) { (level(y(tick), &figures::tick(tick / 1e6, Unit::Milliseconds))) }
             @for (share, label) in labelled {
                 (upright("grid", x(nines(*share)), HEIGHT))
-                (below(x(nines(*share)), HEIGHT + 18.0, label))
+                (centred(x(nines(*share)), HEIGHT + 18.0, label))
             }
             line.frame x1="0" x2="100%" y1=(HEIGHT) y2=(HEIGHT) {}
             @for line in &lines {

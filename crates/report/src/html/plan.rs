@@ -1,7 +1,7 @@
 //! How the run was done: the order of its slots, its settings, its host, and the file that makes it again.
 
 use maud::{Markup, html};
-use plumb_model::Slot;
+use plumb_model::{Blocks, Slot};
 
 use super::chart::Look;
 use crate::figures;
@@ -13,9 +13,13 @@ pub fn plan(view: &View<'_>) -> Markup {
     let header = &view.run.header;
     let window = figures::time_ns(plan.window_ns as f64);
     let warmup = figures::time_ns(plan.warmup_ns as f64);
+    let blocks = match plan.blocks {
+        Blocks { min, max } if min == max => figures::plural(max as usize, "block"),
+        Blocks { min, max } => format!("{min} to {max} blocks"),
+    };
     html! {
         p {
-            "Data path " code { (plan.path) } "; " (plan.blocks.min) " to " (plan.blocks.max) " blocks a cell; a window of " (window)
+            "Data path " code { (plan.path) } "; " (blocks) " a cell; a window of " (window)
             " after " (warmup) " of warm-up; the system on CPUs " (header.system_cpus) ", the load on CPUs " (header.load_cpus)
             "; orders drawn with seed " code { (plan.seed) } "."
         }

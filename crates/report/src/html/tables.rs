@@ -211,10 +211,10 @@ pub fn observed(view: &View<'_>) -> Markup {
             thead { tr { th { "Property" } @for (variant, _) in &all { th { (name(view, *variant)) } } } }
             tbody {
                 @for property in names {
-                    tr { th scope="row" { code { (property) } } @for (_, found) in &all { td { (seen(found.get(property))) } } }
+                    tr { th scope="row" { code { (property) } } @for (_, found) in &all { td.seen { (seen(found.get(property))) } } }
                 }
                 @for text in checked {
-                    tr { th scope="row" { "check " code { (text) } } @for (_, found) in &all { td { (check(found, text)) } } }
+                    tr { th scope="row" { "check " code { (text) } } @for (_, found) in &all { td.seen { (check(found, text)) } } }
                 }
             }
         } }

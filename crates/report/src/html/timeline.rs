@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use plumb_model::{Noise, Slot, SlotOutcome};
 
-use super::chart::{Look, below, end_labels, legend, level, percent, pixels, upright};
+use super::chart::{Look, centred, end_labels, legend, level, percent, pixels, upright};
 use crate::figures;
 use crate::rows::Row;
 use crate::scale::Scale;
@@ -202,7 +202,7 @@ fn noise(slots: &[&Slot], time: &Time) -> Markup {
             }
             @for (share, label) in time.ticks() {
                 (upright("grid", share, height))
-                (below(share, height + 18.0, &label))
+                (centred(share, height + 18.0, &label))
             }
         }
     }
