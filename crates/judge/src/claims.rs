@@ -158,17 +158,17 @@ fn judge_ratio(
         return Finding::new(Verdict::Void, "the values cannot be judged on a log scale");
     };
     let verdict = model_verdict(question.judge(&interval));
-    let enough = effects.len() >= table.plan.blocks.min as usize;
+    let enough = effects.len() >= table.plan.blocks.before_verdict() as usize;
     let mut finding = Finding::new(if enough { verdict } else { Verdict::Undecided }, "");
     finding.bounds = Some((effect.ratio, effect.low, effect.high));
     finding.blocks_needed = blocks_needed(table, effects, &question, alpha);
-    finding.reason = ratio_reason(&finding, effects.len(), complete, table.plan.blocks.min);
+    finding.reason = ratio_reason(&finding, effects.len(), complete, table.plan.blocks.before_verdict());
     finding
 }
 
 fn blocks_needed(table: &Table<'_>, effects: &[f64], question: &stats::Claim, alpha: f64) -> Option<u32> {
     let more = stats::blocks_needed(effects, question, alpha)?;
-    let to_min = (table.plan.blocks.min as usize).saturating_sub(effects.len());
+    let to_min = (table.plan.blocks.before_verdict() as usize).saturating_sub(effects.len());
     u32::try_from(more.max(to_min)).ok()
 }
 
@@ -248,7 +248,7 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
     if slots == 0 {
         return Finding::new(Verdict::Void, format!("no slot has a value of {term}"));
     }
-    if table.complete_blocks(cell) < table.plan.blocks.min {
+    if table.complete_blocks(cell) < table.plan.blocks.before_verdict() {
         return Finding::new(Verdict::Undecided, format!("true in all {slots} slots so far"));
     }
     Finding::new(Verdict::Holds, format!("true in each of {slots} slots"))
@@ -278,7 +278,7 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
             ),
         ),
         (stats::Verdict::Holds, Some(highest), Some(share))
-            if table.complete_blocks(cell) >= table.plan.blocks.min =>
+            if table.complete_blocks(cell) >= table.plan.blocks.before_verdict() =>
         {
             Finding::new(
                 Verdict::Holds,
@@ -297,7 +297,7 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
             format!(
                 "no window of {} is above the cap; no verdict before {} blocks",
                 windows.len(),
-                table.plan.blocks.min
+                table.plan.blocks.before_verdict()
             ),
         ),
         (_, None, _) => Finding::new(Verdict::Undecided, "no slot has a whole one-second window"),

@@ -27,10 +27,10 @@ pub(crate) fn collect(
     warnings.extend(about_correlation(table, comparisons));
     warnings.extend(about_noise(table.slots));
     warnings.extend(about_retries(table.slots));
-    if table.plan.blocks.min < 6 && !table.slots.is_empty() {
+    if table.plan.blocks.before_verdict() < 6 && !table.slots.is_empty() {
         warnings.push(format!(
             "verdicts were allowed from {} blocks on; below 6 a disturbance in step with the blocks can pass for an effect",
-            table.plan.blocks.min
+            table.plan.blocks.before_verdict()
         ));
     }
     for result in table.slots.iter().filter_map(Slot::result) {
@@ -68,7 +68,7 @@ pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
                 (metric, metric),
                 (*statistic, *statistic),
             );
-            if effects.len() < table.plan.blocks.min as usize {
+            if effects.len() < table.plan.blocks.before_verdict() as usize {
                 continue;
             }
             let differs =

@@ -19,6 +19,14 @@ pub struct Blocks {
     pub max: u32,
 }
 
+impl Blocks {
+    /// From so many blocks on a verdict is drawn: six, or fewer where the experiment itself runs fewer.
+    #[must_use]
+    pub fn before_verdict(self) -> u32 {
+        self.min.min(6)
+    }
+}
+
 impl Default for Blocks {
     fn default() -> Self {
         Self { min: 6, max: 20 }

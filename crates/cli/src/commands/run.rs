@@ -25,9 +25,9 @@ pub fn run(arguments: &RunArguments) -> Outcome {
         None => start(arguments, &interrupts)?,
     };
     let judgement = judge(&run.header.plan, &run.slots);
-    let page = write_all(&run, &judgement, &directory)?;
     let format = if arguments.json { Format::Json } else { Format::Text };
     output::result(&render(&run, &judgement, format));
+    let page = write_all(&run, &judgement, &directory)?;
     if !arguments.quiet {
         output::message(&format!("report: {}", page.display()));
         if run.ending == Some(plumb_model::Ending::Interrupted) {
