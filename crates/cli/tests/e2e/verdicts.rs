@@ -1,8 +1,6 @@
 //! Exit codes and reports of runs whose truth is known, through the built program, on the null data path.
 
-mod common;
-
-use common::{code, null_experiment, run, stderr, stdout, write};
+use crate::common::{code, null_experiment, run, stderr, stdout, write};
 use serde_json::Value;
 
 /// Runs a null experiment with these lines under `spec`; returns exit code, JSON and messages.

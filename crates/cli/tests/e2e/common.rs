@@ -1,7 +1,5 @@
 //! What the end-to-end tests share: running the built `plumb`, experiment files, and a look at who is left behind.
 
-#![expect(dead_code, reason = "every test program uses a part of it")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

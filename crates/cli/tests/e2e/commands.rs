@@ -1,8 +1,6 @@
 //! The commands that run nothing: check, list, schema, completions, version, report; and wrong uses of them.
 
-mod common;
-
-use common::{code, null_experiment, run, stderr, stdout, write};
+use crate::common::{code, null_experiment, run, stderr, stdout, write};
 
 #[test]
 fn built_in_experiments_are_listed_and_valid() {
@@ -41,7 +39,7 @@ fn malformed_files_are_refused_with_their_place() {
         null_experiment("baseline: a\nvariants: { a: {}, b: {} }\nclaims: [b.throughput > a.throughput]");
     let with = |from: &str, to: &str| valid.replacen(from, to, 1);
     let mut garbage = vec![0_u8; 10 << 20];
-    garbage.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index * 2_654_435_761 >> 7) as u8);
+    garbage.iter_mut().enumerate().for_each(|(index, byte)| *byte = ((index * 2_654_435_761) >> 7) as u8);
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
         ("unknown key", with("baseline: a", "baseline: a\n  basline: b").into(), "basline"),
         ("unknown setting", with("a: {}", "a: { system: { noize: 5% } }").into(), "did you mean `noise`?"),

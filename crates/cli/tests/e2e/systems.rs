@@ -2,14 +2,12 @@
 //!
 //! A test that needs a program which is not installed says so and is counted as skipped by name.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{
+use crate::common::{
     code, plumb, processes_with_files_in, run, signal, slots_on_disk, stderr, stdout, wait, wait_until, write,
 };
 use serde_json::Value;

@@ -1,11 +1,9 @@
 //! Runs that do not end as they should: interrupted, killed, robbed of a side. Nothing is lost, nothing is left behind.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use common::{
+use crate::common::{
     code, plumb, processes_with_files_in, run, signal, slots_on_disk, slow_experiment, stderr, stdout, wait,
     wait_until, write,
 };
@@ -29,7 +27,7 @@ fn ctrl_c_ends_with_a_partial_report_and_the_run_can_go_on() {
     assert!(stderr(&output).contains("continue with: plumb run --resume"), "{}", stderr(&output));
     assert!(stdout(&output).contains("undecided"), "{}", stdout(&output));
     assert!(path.join("report.html").exists());
-    assert_eq!(processes_with_files_in(directory.path()), []);
+    assert!(processes_with_files_in(directory.path()).is_empty());
     let before = slots_on_disk(&path);
     assert!(before < 24);
     let output = run(&["run", "--resume", path.to_str().unwrap()]);

@@ -1,0 +1,15 @@
+//! End to end, through the built `plumb`: on the null data path where speed matters, on real systems where truth does.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "tests start programs, wait for them, say what they skip, and stop at the first surprise"
+)]
+
+mod commands;
+mod common;
+mod endings;
+mod systems;
+mod verdicts;
