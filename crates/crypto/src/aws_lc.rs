@@ -1,6 +1,8 @@
 //! The device `software-aws-lc`: AWS-LC, which is also what rustls signs with. One operation at a time.
 
 use aws_lc_rs::agreement::{self, Algorithm, UnparsedPublicKey};
+use aws_lc_rs::encoding::{AsBigEndian, Curve25519SeedBin, EcPrivateKeyBin};
+use aws_lc_rs::error::KeyRejected;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeyPair as RsaKeyPair;
 use aws_lc_rs::signature::{self, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, RsaEncoding};
@@ -12,6 +14,7 @@ use crate::error::LaneError;
 use crate::exchange::{ExchangeKey, Secret};
 use crate::key::{Form, SigningKey};
 use crate::operation::{Group, Hash, Kind, Operation, Outcome, Scheme};
+use crate::words::{Words4, from_big_endian, from_little_endian, to_big_endian, to_little_endian};
 
 const DEVICE: DeviceKind = DeviceKind::SoftwareAwsLc;
 
@@ -24,7 +27,7 @@ pub(crate) enum Key {
 impl Key {
     pub(crate) fn new(kind: Kind, key: &PKey<Private>) -> Result<Self, String> {
         let der = key.private_key_to_pkcs8().map(Zeroizing::new).map_err(|error| error.to_string())?;
-        let refused = |error: aws_lc_rs::error::KeyRejected| format!("AWS-LC refuses it: {error}");
+        let refused = |error: KeyRejected| format!("AWS-LC refuses it: {error}");
         match kind {
             Kind::EcdsaP256 => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der)
                 .map(Self::Ecdsa)
@@ -56,7 +59,9 @@ impl AwsLc {
     }
 
     fn sign(&self, key: &SigningKey, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, LaneError> {
-        let Form::AwsLc(form) = key.form() else { return Err(LaneError::ForeignKey { device: DEVICE }) };
+        let (Form::AwsLc(form) | Form::Multibuffer { software: form, .. }) = key.form() else {
+            return Err(LaneError::ForeignKey { device: DEVICE });
+        };
         let failed = |_| refused("sign");
         match (form, encoding(scheme)) {
             (Key::Rsa(pair), Some(encoding)) => {
@@ -99,7 +104,15 @@ fn generate(group: Group) -> Result<ExchangeKey, LaneError> {
 }
 
 fn derive(key: &ExchangeKey, peer: &[u8]) -> Lane {
-    let Secret::AwsLc(secret) = key.secret() else { return Err(LaneError::ForeignKey { device: DEVICE }) };
+    let of_lanes;
+    let secret = match key.secret() {
+        Secret::AwsLc(secret) => secret,
+        Secret::Multibuffer(words) => {
+            of_lanes = secret_of(key.group(), words).map_err(|_| refused("read a secret"))?;
+            &of_lanes
+        }
+        Secret::OpenSsl(_) => return Err(LaneError::ForeignKey { device: DEVICE }),
+    };
     if !key.group().has_form(peer) {
         return Err(LaneError::Peer);
     }
@@ -107,6 +120,31 @@ fn derive(key: &ExchangeKey, peer: &[u8]) -> Lane {
     agreement::agree(secret, peer, LaneError::Peer, |shared| {
         Ok(Outcome::Secret(Zeroizing::new(shared.to_vec())))
     })
+}
+
+/// A secret of the multi-buffer device, to go on with in software.
+fn secret_of(group: Group, words: &Words4) -> Result<agreement::PrivateKey, KeyRejected> {
+    let bytes = Zeroizing::new(match group {
+        Group::X25519 => to_little_endian(words),
+        Group::P256 => to_big_endian(words),
+    });
+    agreement::PrivateKey::from_private_key(algorithm(group), &*bytes)
+}
+
+/// A secret that was generated in software, for the lanes of the multi-buffer device.
+pub(crate) fn words_of(group: Group, secret: &agreement::PrivateKey) -> Option<Zeroizing<Words4>> {
+    let words = match group {
+        Group::X25519 => {
+            let seed: Curve25519SeedBin<'_> = secret.as_be_bytes().ok()?;
+            // Its bytes are those of RFC 7748, which has the lowest first.
+            from_little_endian(seed.as_ref().try_into().ok()?)
+        }
+        Group::P256 => {
+            let number: EcPrivateKeyBin<'_> = secret.as_be_bytes().ok()?;
+            from_big_endian(number.as_ref())?
+        }
+    };
+    Some(Zeroizing::new(words))
 }
 
 fn refused(what: &'static str) -> LaneError {

@@ -18,6 +18,7 @@ use crate::operation::Kind;
 #[repr(align(128))]
 pub struct Counters {
     operations: [Counter; Kind::COUNT],
+    in_software: [Counter; Kind::COUNT],
     fill: [Counter; LANES],
     failed: Counter,
     faults_caught: Counter,
@@ -48,14 +49,24 @@ impl Counter {
 impl Counters {
     /// A pass of the device is done.
     pub(crate) fn ran(&self, kind: Kind, results: &[Lane]) {
-        let done = results.iter().filter(|result| result.is_ok()).count() as u64;
-        self.operations[kind.index()].add(done);
-        self.failed.add(results.len() as u64 - done);
+        self.operations[kind.index()].add(self.succeeded(results));
         let is_fault = |result: &&Lane| matches!(result, Err(LaneError::Faulty { .. }));
         self.faults_caught.add(results.iter().filter(is_fault).count() as u64);
         if let Some(fill) = results.len().checked_sub(1).and_then(|index| self.fill.get(index)) {
             fill.add(1);
         }
+    }
+
+    /// Operations were done in software, as they were too few to be worth a pass.
+    pub(crate) fn ran_in_software(&self, kind: Kind, results: &[Lane]) {
+        self.in_software[kind.index()].add(self.succeeded(results));
+    }
+
+    /// How many have a result; the others are counted as failed.
+    fn succeeded(&self, results: &[Lane]) -> u64 {
+        let done = results.iter().filter(|result| result.is_ok()).count() as u64;
+        self.failed.add(results.len() as u64 - done);
+        done
     }
 
     /// A batch was submitted at `now_ns`: why, and how long its operations waited for that. For the device's own
@@ -75,6 +86,7 @@ impl Counters {
     pub fn totals(&self) -> Totals {
         Totals {
             operations: self.operations.each_ref().map(Counter::get),
+            in_software: self.in_software.each_ref().map(Counter::get),
             fill: self.fill.each_ref().map(Counter::get),
             failed: self.failed.get(),
             faults_caught: self.faults_caught.get(),
@@ -89,8 +101,11 @@ impl Counters {
 /// The values of one device's counters, or the sums over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Operations done, by [`Kind::index`].
+    /// Operations done by the device, by [`Kind::index`].
     pub operations: [u64; Kind::COUNT],
+    /// Operations done in software because they were too few to be worth a pass, by [`Kind::index`]. They are not among
+    /// `operations`.
+    pub in_software: [u64; Kind::COUNT],
     /// Passes of one operation, of two, and so on.
     pub fill: [u64; LANES],
     /// Operations without a result, for whatever reason.
@@ -108,16 +123,22 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Operations done of one kind.
+    /// Operations of one kind done by the device.
     #[must_use]
     pub fn operations_of(&self, kind: Kind) -> u64 {
         self.operations[kind.index()]
     }
 
-    /// Operations done of all kinds.
+    /// Operations of all kinds done by the device.
     #[must_use]
     pub fn operations_done(&self) -> u64 {
         self.operations.iter().sum()
+    }
+
+    /// Operations of one kind done in software, as they were too few to be worth a pass.
+    #[must_use]
+    pub fn in_software_of(&self, kind: Kind) -> u64 {
+        self.in_software[kind.index()]
     }
 
     /// Passes of the device.
@@ -134,6 +155,7 @@ impl Totals {
         }
         Self {
             operations: less(self.operations, earlier.operations),
+            in_software: less(self.in_software, earlier.in_software),
             fill: less(self.fill, earlier.fill),
             failed: self.failed.saturating_sub(earlier.failed),
             faults_caught: self.faults_caught.saturating_sub(earlier.faults_caught),
@@ -144,17 +166,19 @@ impl Totals {
         }
     }
 
-    /// Every value by a name, as a snapshot of a system carries them: `device_rsa-2048`, `device_passes`,
-    /// `device_passes_of_8`, `device_batches_full`, `device_wait_ns`, and so on. All but none only grow, also
-    /// `device_wait_ns_max`.
+    /// Every value by a name, as a snapshot of a system carries them: `device_rsa-2048`, `device_in_software_rsa-2048`,
+    /// `device_passes`, `device_passes_of_8`, `device_batches_full`, `device_wait_ns`, and so on. They only grow.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         let kinds = Kind::ALL.map(|kind| (kind.name().to_owned(), self.operations_of(kind)));
+        let in_software =
+            Kind::ALL.map(|kind| (format!("in_software_{}", kind.name()), self.in_software_of(kind)));
         let fill = (1..).zip(self.fill).map(|(lanes, passes)| (format!("passes_of_{lanes}"), passes));
         let reasons =
             Reason::ALL.map(|reason| (format!("batches_{}", reason.name()), self.reasons[reason.index()]));
         let others = [
             ("operations", self.operations_done()),
+            ("in_software", self.in_software.iter().sum()),
             ("passes", self.passes()),
             ("failed", self.failed),
             ("faults_caught", self.faults_caught),
@@ -165,6 +189,7 @@ impl Totals {
         let others = others.map(|(name, value)| (name.to_owned(), value));
         kinds
             .into_iter()
+            .chain(in_software)
             .chain(fill)
             .chain(reasons)
             .chain(others)
@@ -182,6 +207,7 @@ impl Add for Totals {
         }
         Self {
             operations: sum(self.operations, other.operations),
+            in_software: sum(self.in_software, other.in_software),
             fill: sum(self.fill, other.fill),
             failed: self.failed + other.failed,
             faults_caught: self.faults_caught + other.faults_caught,
@@ -216,8 +242,10 @@ mod tests {
         let faulty = LaneError::Faulty { what: "sign", device: DeviceKind::Multibuffer };
         counters.ran(Kind::Rsa2048, &[lane(Ok(())), lane(Err(faulty)), lane(Err(LaneError::Peer))]);
         counters.ran(Kind::P256Derive, &[lane(Ok(()))]);
+        counters.ran_in_software(Kind::Rsa2048, &[lane(Ok(())), lane(Ok(()))]);
         let totals = counters.totals();
         assert_eq!((totals.operations_of(Kind::Rsa2048), totals.operations_done()), (1, 2));
+        assert_eq!(totals.in_software_of(Kind::Rsa2048), 2);
         assert_eq!((totals.failed, totals.faults_caught), (2, 1));
         assert_eq!((totals.fill[0], totals.fill[2], totals.passes()), (1, 1, 2));
     }

@@ -26,7 +26,11 @@ pub struct SigningKey {
 pub(crate) enum Form {
     AwsLc(aws_lc::Key),
     OpenSsl(openssl_device::Key),
-    Multibuffer(multibuffer::Key),
+    /// The lanes' own form, and one for what is not worth a pass.
+    Multibuffer {
+        lanes: multibuffer::Key,
+        software: aws_lc::Key,
+    },
 }
 
 impl SigningKey {
@@ -43,7 +47,8 @@ impl SigningKey {
         let form = match device {
             DeviceKind::SoftwareAwsLc => aws_lc::Key::new(kind, &key).map(Form::AwsLc),
             DeviceKind::SoftwareOpenssl => Ok(Form::OpenSsl(openssl_device::Key::new(key))),
-            DeviceKind::Multibuffer => multibuffer::Key::new(kind, &key).map(Form::Multibuffer),
+            DeviceKind::Multibuffer => multibuffer::Key::new(kind, &key)
+                .and_then(|lanes| Ok(Form::Multibuffer { lanes, software: aws_lc::Key::new(kind, &key)? })),
         };
         Ok(Self { kind, form: form.map_err(refused)? })
     }

@@ -15,11 +15,12 @@ use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{RsaPssSaltlen, Signer, Verifier};
 use proptest::prelude::*;
 
+use crate::aws_lc;
 use crate::key::Form;
 use crate::multibuffer::{self, Corruption};
 use crate::{
-    Device, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme, SigningKey,
-    Unavailable,
+    BreakEven, Device, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme,
+    SigningKey, Unavailable,
 };
 
 /// The device, or a line that says which test goes without.
@@ -344,13 +345,73 @@ fn a_signature_by_a_key_that_changed_in_memory_never_leaves_the_device() {
         let sound = prepared(&device, &key);
         let mut parts = multibuffer::Key::new(kind, &key).unwrap();
         parts.spoil();
-        let spoilt = Arc::new(SigningKey::of_parts(kind, Form::Multibuffer(parts)));
+        let software = aws_lc::Key::new(kind, &key).unwrap();
+        let spoilt = Arc::new(SigningKey::of_parts(kind, Form::Multibuffer { lanes: parts, software }));
         let scheme = if kind == Kind::EcdsaP256 { Scheme::EcdsaP256Sha256 } else { RSA_SCHEMES[0] };
         let sign =
             |key: &Arc<SigningKey>| Operation::Sign { key: Arc::clone(key), scheme, message: vec![7; 9] };
         let results = device.run(&[sign(&sound), sign(&spoilt), sign(&sound)]);
         assert!(results[0].is_ok() && results[2].is_ok(), "{results:?}");
         assert!(matches!(results[1], Err(LaneError::Faulty { .. })), "{results:?}");
+    }
+}
+
+/// An exchange may begin in a full pass and end alone, or the other way about.
+#[test]
+fn an_exchange_goes_on_in_software_and_comes_back_to_the_lanes() {
+    let test = "an_exchange_goes_on_in_software_and_comes_back_to_the_lanes";
+    let Some(mut device) = device(DeviceKind::Multibuffer, test) else { return };
+    let mut other = Device::open(DeviceKind::SoftwareOpenssl).unwrap();
+    let nothing_is_worth_a_pass =
+        Kind::ALL.into_iter().fold(BreakEven::default(), |all, kind| all.with(kind, 8));
+    for group in [Group::X25519, Group::P256] {
+        for (first, second) in
+            [(BreakEven::default(), nothing_is_worth_a_pass), (nothing_is_worth_a_pass, BreakEven::default())]
+        {
+            let before = device.counters().totals();
+            device.set_break_even(first);
+            let mine = generate(&mut device, group, 5);
+            let theirs = generate(&mut other, group, 5);
+            let publics =
+                |keys: &[ExchangeKey]| keys.iter().map(|key| key.public().to_vec()).collect::<Vec<_>>();
+            let (my_publics, their_publics) = (publics(&mine), publics(&theirs));
+            device.set_break_even(second);
+            let left = derive(&mut device, mine, &their_publics);
+            assert!(left.iter().all(Result::is_ok));
+            assert_eq!(left, derive(&mut other, theirs, &my_publics));
+            let done = device.counters().totals().since(&before);
+            assert_eq!(
+                (done.operations_done(), done.in_software.iter().sum::<u64>(), done.passes()),
+                (5, 5, 1)
+            );
+        }
+    }
+}
+
+#[test]
+fn too_few_signatures_are_made_in_software_and_are_right() {
+    let Some(mut device) =
+        device(DeviceKind::Multibuffer, "too_few_signatures_are_made_in_software_and_are_right")
+    else {
+        return;
+    };
+    for key in [rsa_key(2048), p256_key()] {
+        let ready = prepared(&device, &key);
+        let kind = ready.kind();
+        device.set_break_even(device.find_break_even(Some(&ready)).with(kind, 4));
+        let before = device.counters().totals();
+        let schemes = if kind == Kind::EcdsaP256 { &[Scheme::EcdsaP256Sha256] } else { &RSA_SCHEMES[..1] };
+        for count in [3, 4, 11] {
+            check_signatures(
+                &mut device,
+                std::slice::from_ref(&key),
+                schemes,
+                &vec![b"message".to_vec(); count],
+            );
+        }
+        let done = device.counters().totals().since(&before);
+        // Eleven are a full pass and three.
+        assert_eq!((done.operations_of(kind), done.in_software_of(kind)), (4 + 8, 3 + 3));
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod aws_lc;
 mod batcher;
+mod break_even;
 mod counters;
 mod device;
 mod ecdsa;
@@ -31,6 +32,7 @@ mod words;
 mod known_answers;
 
 pub use batcher::{Batch, Batcher, Reason};
+pub use break_even::BreakEven;
 pub use counters::{Counters, Totals};
 pub use device::{Device, DeviceKind, Lane, Presence};
 pub use error::{CryptoError, LaneError, Unavailable};

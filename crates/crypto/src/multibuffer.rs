@@ -11,6 +11,7 @@ use openssl::bn::{BigNum, BigNumRef};
 use openssl::pkey::{PKey, Private};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::aws_lc;
 use crate::device::{DeviceKind, Lane};
 use crate::ecdsa;
 use crate::error::{LaneError, Unavailable};
@@ -238,7 +239,7 @@ impl Multibuffer {
         });
         let lanes = secrets.len();
         let mut shared = Zeroizing::new([[0; 4]; LANES]);
-        let done = self.library.x25519_derive(&secrets, &peers[..lanes], &mut shared[..lanes]);
+        let done = self.library.x25519_derive(&by_reference(&secrets), &peers[..lanes], &mut shared[..lanes]);
         finish(places, |lane| {
             // The one thing that can be wrong here is a peer's point of low order.
             done.lane(lane).map_err(|_| LaneError::Peer)?;
@@ -268,7 +269,8 @@ impl Multibuffer {
         });
         let lanes = secrets.len();
         let mut shared = Zeroizing::new([[0; 32]; LANES]);
-        let done = self.library.p256_derive(&secrets, &x[..lanes], &y[..lanes], &mut shared[..lanes]);
+        let done =
+            self.library.p256_derive(&by_reference(&secrets), &x[..lanes], &y[..lanes], &mut shared[..lanes]);
         finish(places, |lane| {
             // The one thing that can be wrong here is a peer's point that is not on the curve.
             done.lane(lane).map_err(|_| LaneError::Peer)?;
@@ -324,12 +326,18 @@ fn signature_of(operation: &Operation) -> Result<(&SigningKey, Scheme, &[u8]), L
     }
 }
 
-fn derivation_of(operation: &Operation) -> Result<(&Words4, &[u8]), LaneError> {
+fn derivation_of(operation: &Operation) -> Result<(Zeroizing<Words4>, &[u8]), LaneError> {
     let Operation::Derive { key, peer } = operation else { return Err(other_kind()) };
-    let Secret::Multibuffer(secret) = key.secret() else {
-        return Err(LaneError::ForeignKey { device: DEVICE });
+    let secret = match key.secret() {
+        Secret::Multibuffer(secret) => Some(secret.clone()),
+        Secret::AwsLc(secret) => aws_lc::words_of(key.group(), secret),
+        Secret::OpenSsl(_) => None,
     };
-    Ok((secret, peer))
+    Ok((secret.ok_or(LaneError::ForeignKey { device: DEVICE })?, peer))
+}
+
+fn by_reference(secrets: &[Zeroizing<Words4>]) -> Vec<&Words4> {
+    secrets.iter().map(|secret| &**secret).collect()
 }
 
 fn other_kind() -> LaneError {
@@ -339,7 +347,7 @@ fn other_kind() -> LaneError {
 
 fn form(key: &SigningKey) -> Result<&Key, LaneError> {
     match key.form() {
-        Form::Multibuffer(form) => Ok(form),
+        Form::Multibuffer { lanes, .. } => Ok(lanes),
         _ => Err(LaneError::ForeignKey { device: DEVICE }),
     }
 }
@@ -391,9 +399,11 @@ fn is_ecdsa_signature(
 ) -> bool {
     let [r, s, hash] = [r, s, hash].map(|bytes| from_big_endian(bytes).unwrap_or([0; 4]));
     let in_range = [&r, &s].into_iter().all(|half| !is_zero(half) && is_less(half, &P256_ORDER));
-    // All three products have the same factor of 1/2^256.
-    let expected = order_sum(&order_product(&hash, &[1, 0, 0, 0]), &order_product(&r, secret));
-    in_range && r == modulo_order(x_of_nonce) && order_product(&s, nonce) == expected
+    // All three products have the same factor of 1/2^256. Who has one of them has the secret, so that they are wiped.
+    let of_secret = Zeroizing::new(order_product(&r, secret));
+    let expected = Zeroizing::new(order_sum(&order_product(&hash, &[1, 0, 0, 0]), &of_secret));
+    let found = Zeroizing::new(order_product(&s, nonce));
+    in_range && r == modulo_order(x_of_nonce) && found == expected
 }
 
 /// The coordinates of an uncompressed point. Whether it is on the curve is for the library to find.

@@ -59,15 +59,16 @@ impl ClosedLoop {
 
     fn new(device: Device, work: Work, peer: Vec<u8>, first: impl Fn() -> Operation) -> Self {
         let width = device.kind().width().min(work.batch as usize);
+        let in_flight = work.in_flight.max(1);
         let now_ns = monotonic_ns();
         let mut this = Self {
             device,
             batcher: Batcher::new(width, Batcher::<Operation>::BOUND_NS),
             ready: VecDeque::new(),
-            begun_ns: vec![now_ns; work.in_flight as usize],
+            begun_ns: vec![now_ns; in_flight as usize],
             peer,
         };
-        (0..u64::from(work.in_flight)).for_each(|token| this.push(token, first(), now_ns));
+        (0..u64::from(in_flight)).for_each(|token| this.push(token, first(), now_ns));
         this
     }
 
