@@ -4,7 +4,7 @@ use plumb_model::{Evidence, Measurement};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
-use crate::spec::{HttpSettings, IngressKind, Offload, Reuse, Target, TlsVersion};
+use crate::spec::{HttpSettings, IngressKind, Offload, OffloadMode, Reuse, Target, TlsVersion};
 use crate::{load, metrics, system};
 
 /// The family `http`.
@@ -77,6 +77,7 @@ impl Settings for HttpSettings {
         ));
         evidence.extend(self.handshake_evidence(measurement));
         evidence.extend(self.offload_evidence(before, after));
+        evidence.extend(self.batch_evidence(before, after));
         evidence.extend(self.server_evidence(before, after, measurement));
         evidence
     }
@@ -84,6 +85,9 @@ impl Settings for HttpSettings {
 
 /// How far the server's own count of requests may be from the load's: the two are read at slightly different moments.
 const COUNT_TOLERANCE: f64 = 0.05;
+
+/// How many connections can fill a batch of the multi-buffer device.
+const BATCH_CONNECTIONS: u32 = 8;
 
 impl HttpSettings {
     fn is_tls(&self) -> bool {
@@ -164,21 +168,69 @@ impl HttpSettings {
         let moved = |counter: &str| after.moved(before, counter).unwrap_or(0);
         let (inline, device) = (moved("key_operations_inline"), moved("key_operations_device"));
         let full = moved("handshakes_full");
-        let offloaded = self.system.ingress.offload != Offload::None;
+        let declined = moved("key_operations_declined");
         let holds = match self.system.ingress.offload {
             Offload::None => device == 0,
             Offload::Threads => inline == 0 && device > 0 || full == 0,
+            Offload::Multibuffer => inline == 0 && self.has_used_batches(device, declined) || full == 0,
         };
         Some(Evidence {
             what: "private-key operations".to_owned(),
-            expected: if offloaded {
-                "all by the device, none in the event loop"
-            } else {
-                "none by a device"
+            expected: match self.system.ingress.offload {
+                Offload::None => "none by a device",
+                Offload::Threads => "all by the device, none in the event loop",
+                Offload::Multibuffer => "by the device, in software only where a pass would not have paid",
             }
             .to_owned(),
-            observed: format!("{device} by the device, {inline} in the event loop, {full} full handshakes"),
+            observed: match self.system.ingress.offload {
+                Offload::None | Offload::Threads => {
+                    format!("{device} by the device, {inline} in the event loop, {full} full handshakes")
+                }
+                Offload::Multibuffer => format!(
+                    "{device} by the device, {declined} in software because too few came together for a pass to pay, \
+                     {inline} past the device, {full} full handshakes"
+                ),
+            },
             holds,
+        })
+    }
+
+    /// Whether all private-key operations of the multi-buffer ingress went the way that its settings ask for.
+    fn has_used_batches(&self, device: u64, declined: u64) -> bool {
+        match self.system.ingress.offload_mode.unwrap_or_default() {
+            OffloadMode::Sync => device > 0 && declined == 0,
+            // With few connections it can be that a pass never paid, which is what the mode is for.
+            OffloadMode::Async if self.fills_batches() => device > 0,
+            OffloadMode::Async => device + declined > 0,
+        }
+    }
+
+    /// Whether there are enough connections for a batch.
+    fn fills_batches(&self) -> bool {
+        self.load.connections >= BATCH_CONNECTIONS
+    }
+
+    /// How well the passes of the multi-buffer device were filled.
+    fn batch_evidence(&self, before: &Snapshot, after: &Snapshot) -> Option<Evidence> {
+        if self.system.ingress.offload != Offload::Multibuffer || !self.is_tls() {
+            return None;
+        }
+        let moved = |counter: &str| after.moved(before, counter).unwrap_or(0);
+        let (operations, passes) = (moved("device_operations"), moved("device_passes"));
+        let mean = as_f64(operations) / as_f64(passes);
+        let (expected, holds) = match self.system.ingress.offload_mode.unwrap_or_default() {
+            OffloadMode::Sync => ("1", operations == passes),
+            OffloadMode::Async if self.fills_batches() => ("more than 1", operations > passes),
+            OffloadMode::Async => ("at least 1", operations >= passes),
+        };
+        Some(Evidence {
+            what: "operations per batch".to_owned(),
+            expected: expected.to_owned(),
+            observed: match passes {
+                0 => "no batch".to_owned(),
+                _ => format!("{mean:.2} ({operations} operations in {passes} batches)"),
+            },
+            holds: holds || moved("handshakes_full") == 0,
         })
     }
 
@@ -293,6 +345,38 @@ mod tests {
             &elsewhere,
             &["requests that the embedded ingress counted"],
         );
+    }
+
+    #[test]
+    fn batches_are_what_the_mode_asks_for() {
+        let with = |mode, connections| {
+            settings(|settings| {
+                let ingress = &mut settings.system.ingress;
+                (ingress.offload, ingress.offload_mode) = (Offload::Multibuffer, Some(mode));
+                settings.load.connections = connections;
+            })
+        };
+        let after = |device, declined, operations, passes| {
+            snapshot(&[
+                ("handshakes_full", 100),
+                ("requests", 100),
+                ("key_operations_device", device),
+                ("key_operations_declined", declined),
+                ("device_operations", operations),
+                ("device_passes", passes),
+            ])
+        };
+        let full = measurement("TLSv1.3", 100, 0);
+        let (many, few) = (with(OffloadMode::Async, 100), with(OffloadMode::Async, 1));
+        let sync = with(OffloadMode::Sync, 100);
+        check(&many, &full, &after(96, 4, 280, 40), &[]);
+        check(&few, &full, &after(0, 100, 0, 0), &[]);
+        check(&sync, &full, &after(100, 0, 300, 300), &[]);
+        check(&many, &full, &after(0, 100, 0, 0), &["private-key operations", "operations per batch"]);
+        check(&many, &full, &after(100, 0, 300, 300), &["operations per batch"]);
+        check(&sync, &full, &after(96, 4, 280, 40), &["private-key operations", "operations per batch"]);
+        let inline = snapshot(&[("handshakes_full", 100), ("requests", 100), ("key_operations_inline", 100)]);
+        check(&many, &full, &inline, &["private-key operations", "operations per batch"]);
     }
 
     #[test]

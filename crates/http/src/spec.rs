@@ -85,6 +85,19 @@ pub enum Offload {
     None,
     /// On a pool of worker threads, while the event loop goes on.
     Threads,
+    /// In the event loop, eight in one pass of AVX-512 IFMA instructions (libcrypto_mb); key exchanges too.
+    Multibuffer,
+}
+
+/// How operations reach the device of `offload: multibuffer`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OffloadMode {
+    /// Handshakes are set aside until their operations have come together in a batch.
+    #[default]
+    Async,
+    /// One operation at a time, with the event loop waiting for each.
+    Sync,
 }
 
 /// The ingress.
@@ -99,6 +112,10 @@ pub struct IngressSpec {
     pub key: KeyKind,
     /// Where private-key operations run (embedded only).
     pub offload: Offload,
+    /// How operations reach the device of `offload: multibuffer`; `async` if absent.
+    pub offload_mode: Option<OffloadMode>,
+    /// How long an operation of `offload: multibuffer` waits for others at most; 200 us if absent.
+    pub batch_wait: Option<Span>,
     /// Event-loop threads.
     pub threads: u32,
     /// Worker threads of `offload: threads`; as many as the system's CPUs if absent.
@@ -116,6 +133,8 @@ impl Default for IngressSpec {
             tls: TlsVersion::default(),
             key: KeyKind::default(),
             offload: Offload::default(),
+            offload_mode: None,
+            batch_wait: None,
             threads: 1,
             workers: None,
             tickets: true,

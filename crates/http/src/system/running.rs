@@ -85,6 +85,7 @@ fn states(spec: &IngressSpec, proof: Proof) -> BTreeMap<String, String> {
     let offload = match spec.offload {
         Offload::None => "none",
         Offload::Threads => "threads",
+        Offload::Multibuffer => "multibuffer",
     };
     let states = [
         ("tls", Some(proof.tls)),

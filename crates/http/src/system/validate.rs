@@ -1,16 +1,19 @@
 //! What can be said of a system's settings before it is built.
 
+use plumb_crypto::DeviceKind;
 use plumb_path::Fault;
 
 use super::external::host_and_port;
 use super::haproxy::HAPROXY;
 use super::nginx::NGINX;
-use crate::spec::{IngressKind, IngressSpec, Offload, OriginKind, SystemSpec, TlsVersion};
+use crate::spec::{IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, SystemSpec, TlsVersion};
 
 /// HAProxy is built for so many (MAX_THREADS), and more than that is a slip of the pen anywhere.
 const THREADS_MAX: u32 = 64;
 /// The embedded origin keeps its body in memory.
 const BODY_BYTES_MAX: u64 = 1 << 30;
+/// The longest that an operation may wait for others: more than that is a slip of the pen.
+const BATCH_WAIT_NS_MAX: u64 = 1_000_000_000;
 
 /// Checks combinations of settings.
 ///
@@ -21,6 +24,7 @@ pub fn validate(spec: &SystemSpec) -> Result<(), Fault> {
     check_url(&spec.ingress)?;
     check_threads(&spec.ingress)?;
     check_offload(&spec.ingress)?;
+    check_batches(&spec.ingress)?;
     if spec.origin.body.0 > BODY_BYTES_MAX {
         return Err(Fault::new("system.origin.body", "a body has at most 1 GiB"));
     }
@@ -35,6 +39,9 @@ pub fn validate(spec: &SystemSpec) -> Result<(), Fault> {
 pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
     match spec.ingress.kind {
         IngressKind::External => return Ok(()),
+        IngressKind::Embedded if spec.ingress.offload == Offload::Multibuffer => {
+            DeviceKind::Multibuffer.probe().map_err(|missing| missing.to_string())?;
+        }
         IngressKind::Embedded => {}
         IngressKind::Haproxy => drop(HAPROXY.find()?),
         IngressKind::Nginx => drop(NGINX.find()?),
@@ -91,9 +98,29 @@ fn check_offload(ingress: &IngressSpec) -> Result<(), Fault> {
     }
 }
 
+fn check_batches(ingress: &IngressSpec) -> Result<(), Fault> {
+    let (mode, wait) = (ingress.offload_mode, ingress.batch_wait);
+    if mode.is_some() && ingress.offload != Offload::Multibuffer {
+        return Err(Fault::new("system.ingress.offload_mode", "only `offload: multibuffer` has a mode"));
+    }
+    let key = "system.ingress.batch_wait";
+    match wait {
+        Some(_) if ingress.offload != Offload::Multibuffer => {
+            Err(Fault::new(key, "only `offload: multibuffer` gathers batches"))
+        }
+        Some(_) if mode == Some(OffloadMode::Sync) => {
+            Err(Fault::new(key, "`offload_mode: sync` does one operation at a time and waits for no others"))
+        }
+        Some(wait) if wait.0 > BATCH_WAIT_NS_MAX => {
+            Err(Fault::new(key, "an operation waits for at most 1 s"))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use plumb_model::Bytes;
+    use plumb_model::{Bytes, Span};
 
     use super::*;
 
@@ -102,6 +129,12 @@ mod tests {
         change(&mut spec);
         validate(&spec)
             .map_or_else(|fault| format!("{}: {}", fault.key, fault.message), |()| "none".to_owned())
+    }
+
+    fn multibuffer(spec: &mut SystemSpec, mode: Option<OffloadMode>, wait_ns: u64) {
+        let ingress = &mut spec.ingress;
+        ingress.offload = Offload::Multibuffer;
+        (ingress.offload_mode, ingress.batch_wait) = (mode, Some(Span(wait_ns)));
     }
 
     #[test]
@@ -117,6 +150,15 @@ mod tests {
             fault(|spec| spec.ingress.workers = Some(2)),
             fault(|spec| (spec.ingress.workers, spec.ingress.offload) = (Some(0), Offload::Threads)),
             fault(|spec| spec.origin.body = Bytes(BODY_BYTES_MAX + 1)),
+            fault(|spec| {
+                (spec.ingress.kind, spec.ingress.offload) = (IngressKind::Haproxy, Offload::Multibuffer)
+            }),
+            fault(|spec| (spec.ingress.tls, spec.ingress.offload) = (TlsVersion::None, Offload::Multibuffer)),
+            fault(|spec| spec.ingress.offload_mode = Some(OffloadMode::Async)),
+            fault(|spec| spec.ingress.batch_wait = Some(Span(200_000))),
+            fault(|spec| multibuffer(spec, Some(OffloadMode::Sync), 200_000)),
+            fault(|spec| multibuffer(spec, None, BATCH_WAIT_NS_MAX + 1)),
+            fault(|spec| multibuffer(spec, Some(OffloadMode::Async), 0)),
         ];
         insta::assert_snapshot!(faults.join("\n"), @r#"
         system.ingress.url: `kind: external` needs a `url`, such as `url: https://example.org/`
@@ -128,6 +170,13 @@ mod tests {
         system.ingress.workers: only `offload: threads` has workers
         system.ingress.workers: there are 1 to 64 workers
         system.origin.body: a body has at most 1 GiB
+        system.ingress.offload: only `kind: embedded` can offload private-key operations
+        system.ingress.offload: without TLS there are no private-key operations to offload; set `tls: "1.2"` or `tls: "1.3"`
+        system.ingress.offload_mode: only `offload: multibuffer` has a mode
+        system.ingress.batch_wait: only `offload: multibuffer` gathers batches
+        system.ingress.batch_wait: `offload_mode: sync` does one operation at a time and waits for no others
+        system.ingress.batch_wait: an operation waits for at most 1 s
+        none
         "#);
     }
 

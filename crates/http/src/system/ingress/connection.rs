@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-use super::device::Signature;
+use super::device::Answer;
 use super::event_loop::Thread;
 use super::exchange::{Exchange, Failure};
 use super::rewrite::Origin;
@@ -83,9 +83,9 @@ impl Connection {
         self.go_on(thread)
     }
 
-    /// The signature that the handshake waited for has come.
-    pub(super) fn on_signature(&mut self, signature: Signature, thread: &mut Thread) -> Fate {
-        match self.transport.resume(signature, &mut self.inbox, thread) {
+    /// The answer that the handshake waited for has come.
+    pub(super) fn on_answer(&mut self, answer: Answer, thread: &mut Thread) -> Fate {
+        match self.transport.resume(answer, &mut self.inbox, thread) {
             Ok(()) => self.go_on(thread),
             Err(Broken) => Fate::Ends,
         }

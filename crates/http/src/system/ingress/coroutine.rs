@@ -1,7 +1,7 @@
-//! Handshakes that give way while a device signs for them.
+//! Handshakes that give way while a device signs for them, or exchanges keys.
 //!
-//! rustls signs by a synchronous call from deep within a handshake. So the handshake runs on a stack of its own: at
-//! that call it is set aside with all that it was about, and it goes on from there when the signature has come. The
+//! rustls does that by synchronous calls from deep within a handshake. So the handshake runs on a stack of its own: at
+//! such a call it is set aside with all that it was about, and it goes on from there when the result has come. The
 //! event loop never waits.
 
 use std::cell::Cell;
@@ -12,15 +12,15 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rustls::{IoState, ServerConnection};
 
-use super::device::{Operation, Signature};
+use super::device::{Answer, Operation};
 
 /// Enough for a handshake in a debug build several times over. Only what is touched takes memory.
 const STACK_BYTES: usize = 256 * 1024;
 /// How many stacks are kept for later.
 const STACKS_MAX: usize = 256;
 
-/// What goes into a coroutine: nothing at first, then the signature that it waits for.
-type Input = Option<Signature>;
+/// What goes into a coroutine: nothing at first, then the answer that it waits for.
+type Input = Option<Answer>;
 type Processed = (Box<ServerConnection>, Result<IoState, rustls::Error>);
 
 thread_local! {
@@ -47,7 +47,7 @@ impl Stacks {
     }
 }
 
-/// A handshake that waits for a signature.
+/// A handshake that waits for an answer.
 pub(super) struct Suspended {
     coroutine: Coroutine<Input, Operation, Processed, DefaultStack>,
 }
@@ -83,9 +83,9 @@ pub(super) fn process(mut connection: Box<ServerConnection>, stacks: &mut Stacks
 }
 
 impl Suspended {
-    /// Goes on with the result of the operation.
-    pub(super) fn resume(self, signature: Signature, stacks: &mut Stacks) -> Progress {
-        self.go_on(Some(signature), stacks)
+    /// Goes on with what became of the operation.
+    pub(super) fn resume(self, answer: Answer, stacks: &mut Stacks) -> Progress {
+        self.go_on(Some(answer), stacks)
     }
 
     fn go_on(mut self, input: Input, stacks: &mut Stacks) -> Progress {
@@ -99,14 +99,14 @@ impl Suspended {
     }
 }
 
-/// Has the event loop do an operation, and comes back with its result; gives the operation back where there is no
-/// coroutine to set aside.
-pub(super) fn give_way(operation: Operation) -> Result<Signature, Operation> {
-    let Some(yielder) = RUNNING.take() else { return Err(operation) };
+/// Has the event loop do an operation, and comes back with what became of it; `None` where there is no coroutine to
+/// set aside.
+pub(super) fn give_way(operation: Operation) -> Option<Answer> {
+    let yielder = RUNNING.take()?;
     // SAFETY: the pointer was put there by the coroutine that this thread is in, which borrows the yielder for as long
     // as it runs, and which takes the pointer away when it ends. It was taken above before the coroutine is left, so
     // that no other coroutine and no code outside of one ever finds it.
-    let signature = unsafe { yielder.as_ref() }.suspend(operation);
+    let answer = unsafe { yielder.as_ref() }.suspend(operation);
     RUNNING.set(Some(yielder));
-    Ok(signature.unwrap_or_else(|| Err(rustls::Error::General("no signature came".to_owned()))))
+    Some(answer.unwrap_or_else(|| Answer::Done(Err(rustls::Error::General("no answer came".to_owned())))))
 }

@@ -9,6 +9,8 @@ pub(super) struct Shard {
     pub(super) handshakes_full: Counter,
     pub(super) handshakes_resumed: Counter,
     pub(super) key_operations_device: Counter,
+    /// Those that the device declined, since a pass would not have paid.
+    pub(super) key_operations_declined: Counter,
     pub(super) requests: Counter,
     pub(super) upstream_connects: Counter,
 }
@@ -57,6 +59,7 @@ pub(super) struct Totals {
     pub handshakes_full: u64,
     pub handshakes_resumed: u64,
     pub key_operations_device: u64,
+    pub key_operations_declined: u64,
     pub requests: u64,
     pub upstream_connects: u64,
 }
@@ -67,6 +70,7 @@ impl Totals {
             handshakes_full: totals.handshakes_full + shard.handshakes_full.get(),
             handshakes_resumed: totals.handshakes_resumed + shard.handshakes_resumed.get(),
             key_operations_device: totals.key_operations_device + shard.key_operations_device.get(),
+            key_operations_declined: totals.key_operations_declined + shard.key_operations_declined.get(),
             requests: totals.requests + shard.requests.get(),
             upstream_connects: totals.upstream_connects + shard.upstream_connects.get(),
         })

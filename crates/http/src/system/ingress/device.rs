@@ -1,28 +1,48 @@
-//! The seam between a handshake and what does its private-key operation.
+//! The seam between a handshake and what does its private-key operations.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use plumb_crypto::Outcome;
 use rustls::sign::Signer;
 
+use super::batches::Batches;
+use super::pool::WorkerPool;
 use crate::system::net::{Key, Signals};
 
-/// A signature, or why there is none.
-pub(super) type Signature = Result<Vec<u8>, rustls::Error>;
-
-/// One private-key operation of a handshake.
+/// One operation of a handshake, in the form of what is to do it.
 #[derive(Debug)]
-pub(super) struct Operation {
+pub(super) enum Operation {
+    /// For a worker thread.
+    Software(Signing),
+    /// For libcrypto_mb.
+    Multibuffer(plumb_crypto::Operation),
+}
+
+/// A signature to be made by rustls' own means.
+#[derive(Debug)]
+pub(super) struct Signing {
     /// Key and scheme.
     pub(super) signer: Arc<dyn Signer>,
     /// What is to be signed, not hashed.
     pub(super) message: Vec<u8>,
 }
 
-/// Something that does private-key operations while the event loops go on.
-pub(super) trait Device: fmt::Debug + Send + Sync {
-    /// Takes an operation; the result comes through `reply`, from any thread, at any time.
-    fn submit(&self, operation: Operation, reply: Reply);
+/// What a handshake gets for its operation.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The result, or why there is none.
+    Done(Result<Outcome, rustls::Error>),
+    /// The device would take longer than the handshake itself, which is to do it now.
+    Declined,
+}
+
+/// What does operations while the handshakes that need them are set aside.
+#[derive(Debug)]
+pub(super) enum Device {
+    /// Threads, which all event loops share.
+    Workers(Arc<WorkerPool>),
+    /// Passes of eight operations in the event loop's own thread.
+    Batches(Box<Batches>),
 }
 
 /// Where a result goes: to one connection of one event loop.
@@ -37,15 +57,15 @@ impl Reply {
         Self { completions: Arc::clone(completions), connection }
     }
 
-    pub(super) fn give(self, signature: Signature) {
-        self.completions.push(self.connection, signature);
+    pub(super) fn give(self, answer: Answer) {
+        self.completions.push(self.connection, answer);
     }
 }
 
 /// Results for one event loop that it has not taken yet.
 #[derive(Debug)]
 pub(super) struct Completions {
-    waiting: Mutex<Vec<(Key, Signature)>>,
+    waiting: Mutex<Vec<(Key, Answer)>>,
     signals: Arc<Signals>,
 }
 
@@ -54,9 +74,9 @@ impl Completions {
         Arc::new(Self { waiting: Mutex::default(), signals })
     }
 
-    fn push(&self, connection: Key, signature: Signature) {
+    fn push(&self, connection: Key, answer: Answer) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push((connection, signature));
+        waiting.push((connection, answer));
         // Who finds the queue empty wakes the loop; what is added before the loop looks comes along.
         if waiting.len() == 1 {
             drop(waiting);
@@ -65,7 +85,7 @@ impl Completions {
     }
 
     /// Moves all results into `taken`, which has to be empty.
-    pub(super) fn take(&self, taken: &mut Vec<(Key, Signature)>) {
+    pub(super) fn take(&self, taken: &mut Vec<(Key, Answer)>) {
         std::mem::swap(taken, &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -4,14 +4,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plumb_crypto::Batch;
 use plumb_host::time::monotonic_ns;
 use rustls::ServerConfig;
 
 use super::Timeouts;
+use super::batches::{Batches, is_signature};
 use super::connection::{Connection, Fate};
 use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
-use super::device::{Completions, Device, Operation, Reply, Signature};
+use super::device::{Answer, Completions, Device, Operation, Reply};
 use super::upstream::{Leased, Upstreams};
 use crate::system::net::{BUFFER_BYTES, Event, Key, Listener, Poller, Pool, Signals, Slab};
 
@@ -28,7 +30,7 @@ pub(super) struct Parts {
     pub(super) accepts_max: usize,
     pub(super) signals: Arc<Signals>,
     pub(super) counters: Arc<Shard>,
-    pub(super) device: Option<Arc<dyn Device>>,
+    pub(super) device: Option<Device>,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) config: Option<Arc<ServerConfig>>,
     pub(super) origin_port: u16,
@@ -50,7 +52,7 @@ pub(super) struct Thread {
     pub(super) stacks: Stacks,
     pub(super) scratch: Vec<u8>,
     pub(super) counters: Arc<Shard>,
-    pub(super) device: Option<Arc<dyn Device>>,
+    pub(super) device: Option<Device>,
     pub(super) timeouts: Timeouts,
     pub(super) now_ns: u64,
     in_flight: Arc<InFlight>,
@@ -62,10 +64,28 @@ pub(super) struct Thread {
 
 impl Thread {
     /// Hands an operation of the present client's handshake to the device.
-    pub(super) fn submit(&self, operation: Operation) {
-        if let (Some(device), Some(current)) = (&self.device, self.current) {
-            self.in_flight.submitted();
-            device.submit(operation, Reply::new(&self.completions, current));
+    pub(super) fn submit(&mut self, operation: Operation) {
+        let Some(current) = self.current else { return };
+        match (&mut self.device, operation) {
+            (Some(Device::Workers(pool)), Operation::Software(signing)) => {
+                self.in_flight.submitted();
+                pool.submit(signing, Reply::new(&self.completions, current));
+            }
+            (Some(Device::Batches(batches)), Operation::Multibuffer(operation)) => {
+                if is_signature(operation.kind()) {
+                    self.in_flight.submitted();
+                }
+                batches.push(current, operation, self.now_ns);
+            }
+            // A form that the device does not take, which the handshake can do without it.
+            _ => Reply::new(&self.completions, current).give(Answer::Declined),
+        }
+    }
+
+    fn batches(&mut self) -> Option<&mut Batches> {
+        match &mut self.device {
+            Some(Device::Batches(batches)) => Some(batches),
+            _ => None,
         }
     }
 
@@ -90,7 +110,7 @@ pub(super) struct EventLoop {
     accepts_max: usize,
     config: Option<Arc<ServerConfig>>,
     signals: Arc<Signals>,
-    completed: Vec<(Key, Signature)>,
+    completed: Vec<(Key, Answer)>,
 }
 
 impl EventLoop {
@@ -125,13 +145,19 @@ impl EventLoop {
         let sweep_ns = self.thread.timeouts.sweep_ns();
         let mut swept_ns = self.thread.now_ns;
         while !self.signals.is_stopped() {
-            if self.thread.poller.wait(Duration::from_nanos(sweep_ns), &mut events).is_err() {
+            // Where something waits for company, the loop looks for events and does not wait for them.
+            let is_waited_for = self.thread.batches().is_some_and(|batches| !batches.is_empty());
+            let timeout = Duration::from_nanos(if is_waited_for { 0 } else { sweep_ns });
+            if self.thread.poller.wait(timeout, &mut events).is_err() {
                 break;
             }
             self.thread.now_ns = monotonic_ns();
+            let is_idle = events.is_empty();
             for event in events.drain(..) {
                 self.on_event(event);
+                self.run_batches(Batches::full);
             }
+            self.run_waiting(is_idle);
             if self.thread.now_ns - swept_ns >= sweep_ns {
                 swept_ns = self.thread.now_ns;
                 self.sweep();
@@ -139,6 +165,42 @@ impl EventLoop {
         }
         for key in self.clients.keys_where(|_| true) {
             self.close(key);
+        }
+    }
+
+    /// Runs batches that have waited for too long and, when nothing else is to be done, the one that waited longest.
+    fn run_waiting(&mut self, is_idle: bool) {
+        // What handshakes ask for as they go on is to meet the next events first.
+        let now_ns = self.thread.now_ns;
+        self.run_batches(|batches| batches.due(now_ns));
+        if is_idle && let Some(batch) = self.thread.batches().and_then(Batches::idle) {
+            self.run_batch(batch);
+        }
+        self.run_batches(Batches::full);
+    }
+
+    fn run_batches(&mut self, next: impl Fn(&mut Batches) -> Option<Batch<plumb_crypto::Operation>>) {
+        while let Some(batch) = self.thread.batches().and_then(&next) {
+            self.run_batch(batch);
+        }
+    }
+
+    fn run_batch(&mut self, batch: Batch<plumb_crypto::Operation>) {
+        let Some(batches) = self.thread.batches() else { return };
+        let finished = batches.run(batch, monotonic_ns());
+        self.thread.now_ns = monotonic_ns();
+        for (key, answer) in finished.answers {
+            if is_signature(finished.kind) {
+                self.thread.in_flight.completed();
+                let counters = &self.thread.counters;
+                let counter = if finished.by_device {
+                    &counters.key_operations_device
+                } else {
+                    &counters.key_operations_declined
+                };
+                counter.count();
+            }
+            self.with(key, |client, thread| client.on_answer(answer, thread));
         }
     }
 
@@ -182,10 +244,10 @@ impl EventLoop {
         self.signals.waker().reset();
         let mut completed = std::mem::take(&mut self.completed);
         self.thread.completions.take(&mut completed);
-        for (key, signature) in completed.drain(..) {
+        for (key, answer) in completed.drain(..) {
             self.thread.in_flight.completed();
             self.thread.counters.key_operations_device.count();
-            self.with(key, |client, thread| client.on_signature(signature, thread));
+            self.with(key, |client, thread| client.on_answer(answer, thread));
         }
         self.completed = completed;
     }

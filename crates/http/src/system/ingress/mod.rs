@@ -1,11 +1,14 @@
 //! The embedded ingress: a TLS-terminating reverse proxy of event-loop threads.
 
+mod batches;
+mod calibration;
 mod connection;
 mod coroutine;
 mod counters;
 mod device;
 mod event_loop;
 mod exchange;
+mod exchange_groups;
 mod pool;
 mod rewrite;
 mod tls;
@@ -17,12 +20,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plumb_crypto::{Batcher, Counters, Kind};
 use plumb_path::PathError;
 use rustls::ServerConfig;
 
 use super::certificates::Certificates;
 use super::net::{Listener, LoopThread, Poller, Signals};
-use crate::spec::{IngressSpec, Offload};
+use crate::spec::{IngressSpec, Offload, OffloadMode};
+use batches::{Batches, Gathering};
 use counters::{InFlight, Shard, Totals};
 use device::Device;
 use event_loop::{EventLoop, Parts};
@@ -61,6 +66,15 @@ pub(in crate::system) struct EmbeddedIngress {
     inline_count: Arc<AtomicU64>,
     in_flight: Arc<InFlight>,
     workers: usize,
+    multibuffer: Option<Multibuffer>,
+}
+
+/// What is known of the devices of `offload: multibuffer`.
+#[derive(Debug)]
+struct Multibuffer {
+    gathering: Gathering,
+    counters: Vec<Arc<Counters>>,
+    version: String,
 }
 
 impl EmbeddedIngress {
@@ -74,15 +88,25 @@ impl EmbeddedIngress {
         timeouts: Timeouts,
     ) -> Result<Self, PathError> {
         let inline_count = Arc::default();
+        let failed = |error: io::Error| PathError::new(format!("start the embedded ingress: {error}"));
+        let (offloading, prepared) = match (spec.offload, certificates) {
+            (Offload::Threads, _) => {
+                (Offloading::Workers(Arc::new(WorkerPool::start(workers).map_err(failed)?)), None)
+            }
+            (Offload::Multibuffer, Some(certificates)) => {
+                let (gathering, prepared) = gathering(spec, certificates).map_err(|reason| {
+                    PathError::new(format!("prepare the embedded ingress for multibuffer: {reason}"))
+                })?;
+                (Offloading::Batches(gathering), Some(prepared))
+            }
+            (Offload::None | Offload::Multibuffer, _) => (Offloading::None, None),
+        };
         let config = certificates
-            .map(|certificates| tls::server_config(spec.tls, spec.tickets, certificates, &inline_count))
+            .map(|certificates| {
+                tls::server_config(spec.tls, spec.tickets, certificates, &inline_count, prepared)
+            })
             .transpose()
             .map_err(|error| PathError::new(format!("configure TLS of the embedded ingress: {error}")))?;
-        let failed = |error: io::Error| PathError::new(format!("start the embedded ingress: {error}"));
-        let device: Option<Arc<dyn Device>> = match spec.offload {
-            Offload::None => None,
-            Offload::Threads => Some(Arc::new(WorkerPool::start(workers).map_err(failed)?)),
-        };
         let listener = Listener::on_loopback().map_err(failed)?;
         let mut ingress = Self {
             port: listener.port(),
@@ -90,16 +114,42 @@ impl EmbeddedIngress {
             shards: Vec::new(),
             inline_count,
             in_flight: Arc::default(),
-            workers: if device.is_some() { workers } else { 0 },
+            workers: if matches!(offloading, Offloading::Workers(_)) { workers } else { 0 },
+            multibuffer: None,
         };
-        let shared = Shared { listener, device, config, origin_port, timeouts };
+        let shared = Shared { listener, offloading, config, origin_port, timeouts };
         for index in 0..spec.threads {
-            ingress.add_thread(index, &shared, spec.threads).map_err(failed)?;
+            let device = ingress.device(&shared.offloading)?;
+            ingress.add_thread(index, &shared, device, spec.threads).map_err(failed)?;
         }
         Ok(ingress)
     }
 
-    fn add_thread(&mut self, index: u32, shared: &Shared, threads: u32) -> io::Result<()> {
+    /// A device for one more thread.
+    fn device(&mut self, offloading: &Offloading) -> Result<Option<Device>, PathError> {
+        Ok(match offloading {
+            Offloading::None => None,
+            Offloading::Workers(pool) => Some(Device::Workers(Arc::clone(pool))),
+            Offloading::Batches(gathering) => {
+                let batches = Batches::open(*gathering).map_err(|error| PathError::new(error.to_string()))?;
+                let multibuffer = self.multibuffer.get_or_insert_with(|| Multibuffer {
+                    gathering: *gathering,
+                    counters: Vec::new(),
+                    version: batches.version(),
+                });
+                multibuffer.counters.push(Arc::clone(batches.counters()));
+                Some(Device::Batches(Box::new(batches)))
+            }
+        })
+    }
+
+    fn add_thread(
+        &mut self,
+        index: u32,
+        shared: &Shared,
+        device: Option<Device>,
+        threads: u32,
+    ) -> io::Result<()> {
         let signals = Signals::new()?;
         let mut parts = Parts {
             poller: Poller::new()?,
@@ -107,7 +157,7 @@ impl EmbeddedIngress {
             accepts_max: if threads == 1 { usize::MAX } else { 1 },
             signals: Arc::clone(&signals),
             counters: Arc::default(),
-            device: shared.device.clone(),
+            device,
             in_flight: Arc::clone(&self.in_flight),
             config: shared.config.clone(),
             origin_port: shared.origin_port,
@@ -131,15 +181,18 @@ impl EmbeddedIngress {
     /// What it counted, by the names of the system's snapshot.
     pub(in crate::system) fn counters(&self) -> BTreeMap<String, u64> {
         let totals = self.totals();
+        let device = self.multibuffer.as_ref().map(Multibuffer::counters);
         let counters = [
             ("handshakes_full", totals.handshakes_full),
             ("handshakes_resumed", totals.handshakes_resumed),
             ("key_operations_inline", self.inline_count.load(Ordering::Relaxed)),
             ("key_operations_device", totals.key_operations_device),
+            ("key_operations_declined", totals.key_operations_declined),
             ("requests", totals.requests),
             ("upstream_connects", totals.upstream_connects),
         ];
-        counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+        let counters = counters.into_iter().map(|(name, count)| (name.to_owned(), count));
+        counters.chain(device.into_iter().flatten()).collect()
     }
 
     /// What can be said of it in words.
@@ -150,7 +203,9 @@ impl EmbeddedIngress {
             ("workers", self.workers.to_string()),
             ("key_operations_in_flight_max", self.in_flight.max().to_string()),
         ];
-        states.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let device = self.multibuffer.as_ref().map(Multibuffer::states);
+        let states = states.into_iter().chain(device.into_iter().flatten());
+        states.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     fn totals(&self) -> Totals {
@@ -158,10 +213,47 @@ impl EmbeddedIngress {
     }
 }
 
+impl Multibuffer {
+    /// The sums over all devices.
+    fn counters(&self) -> BTreeMap<String, u64> {
+        self.counters.iter().map(|counters| counters.totals()).sum::<plumb_crypto::Totals>().by_name()
+    }
+
+    fn states(&self) -> [(&'static str, String); 2] {
+        let pays_from = Kind::ALL.into_iter().filter_map(|kind| {
+            let count = self.gathering.pays_from[kind.index()];
+            (count > 1).then(|| format!("{} from {count}", kind.name()))
+        });
+        let pays_from = pays_from.collect::<Vec<_>>().join(", ");
+        [("device", self.version.clone()), ("device_pass_pays", pays_from)]
+    }
+}
+
+/// How operations are to come together, and the key in the device's form.
+fn gathering(spec: &IngressSpec, certificates: &Certificates) -> Result<(Gathering, tls::Prepared), String> {
+    let pair = tls::pair(certificates)?;
+    let gathering = match spec.offload_mode.unwrap_or_default() {
+        OffloadMode::Sync => Gathering::one_at_a_time(),
+        OffloadMode::Async => {
+            let bound_ns = spec.batch_wait.map_or(Batcher::<()>::BOUND_NS, |wait| wait.0);
+            let pays_from = calibration::pays_from(&pair).map_err(|error| error.to_string())?;
+            Gathering::in_batches(bound_ns, pays_from)
+        }
+    };
+    Ok((gathering, pair.key))
+}
+
+/// What does private-key operations for all threads, or how each thread does them.
+enum Offloading {
+    None,
+    Workers(Arc<WorkerPool>),
+    Batches(Gathering),
+}
+
 /// What all threads get.
 struct Shared {
     listener: Listener,
-    device: Option<Arc<dyn Device>>,
+    offloading: Offloading,
     config: Option<Arc<ServerConfig>>,
     origin_port: u16,
     timeouts: Timeouts,

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::device::{Device, Operation, Reply};
+use plumb_crypto::Outcome;
+
+use super::device::{Answer, Reply, Signing};
 
 /// A pool of worker threads. Dropping it ends them; what they have not begun is dropped.
 #[derive(Debug)]
@@ -22,7 +24,7 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    operations: VecDeque<(Operation, Reply)>,
+    operations: VecDeque<(Signing, Reply)>,
     is_stopped: bool,
 }
 
@@ -36,11 +38,10 @@ impl WorkerPool {
         }
         Ok(pool)
     }
-}
 
-impl Device for WorkerPool {
-    fn submit(&self, operation: Operation, reply: Reply) {
-        self.queue.lock().operations.push_back((operation, reply));
+    /// Takes an operation; the result comes through `reply`.
+    pub(super) fn submit(&self, signing: Signing, reply: Reply) {
+        self.queue.lock().operations.push_back((signing, reply));
         self.queue.changed.notify_one();
     }
 }
@@ -62,13 +63,13 @@ impl Queue {
     }
 
     fn work(&self) {
-        while let Some((operation, reply)) = self.next() {
-            reply.give(operation.signer.sign(&operation.message));
+        while let Some((signing, reply)) = self.next() {
+            reply.give(Answer::Done(signing.signer.sign(&signing.message).map(Outcome::Signature)));
         }
     }
 
     /// Waits for an operation; `None` when the pool ends.
-    fn next(&self) -> Option<(Operation, Reply)> {
+    fn next(&self) -> Option<(Signing, Reply)> {
         let waits = |state: &mut State| state.operations.is_empty() && !state.is_stopped;
         let mut state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
         if state.is_stopped { None } else { state.operations.pop_front() }

@@ -3,18 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plumb_crypto::{DeviceKind, Hash, Outcome, Scheme};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
 use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
 
+use super::calibration::Pair;
 use super::coroutine;
-use super::device::Operation;
+use super::device::{Answer, Operation, Signing};
+use super::exchange_groups;
 use crate::spec::TlsVersion;
 use crate::system::certificates::Certificates;
 
-/// What the ingress offers. Operations of the key that are not done elsewhere are counted.
+/// The key as the multi-buffer device has it.
+pub(super) type Prepared = Arc<plumb_crypto::SigningKey>;
+
+/// What the ingress offers. Operations of the key that are not done elsewhere are counted. With a `prepared` key,
+/// signatures and key exchanges are in the form of the multi-buffer device.
 ///
 /// # Errors
 ///
@@ -24,10 +31,11 @@ pub(super) fn server_config(
     tickets: bool,
     certificates: &Certificates,
     inline_count: &Arc<AtomicU64>,
+    prepared: Option<Prepared>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
-    let provider = Arc::new(provider());
+    let provider = Arc::new(provider(prepared.is_some()));
     let key = provider.key_provider.load_private_key(certificates.key.clone_key())?;
-    let key = Arc::new(OffloadableKey { key, inline_count: Arc::clone(inline_count) });
+    let key = Arc::new(OffloadableKey { key, prepared, inline_count: Arc::clone(inline_count) });
     let certified = CertifiedKey::new(vec![certificates.leaf.clone()], key);
     certified.keys_match()?;
     let versions = match version {
@@ -48,23 +56,60 @@ pub(super) fn server_config(
     Ok(Arc::new(config))
 }
 
+/// The key once prepared for the multi-buffer device and once for software, to compare them.
+///
+/// # Errors
+///
+/// When one of the two does not take the key.
+pub(super) fn pair(certificates: &Certificates) -> Result<Pair, String> {
+    let key = plumb_crypto::SigningKey::from_der(DeviceKind::Multibuffer, certificates.key.secret_der())
+        .map_err(|error| error.to_string())?;
+    let software = aws_lc_rs::default_provider()
+        .key_provider
+        .load_private_key(certificates.key.clone_key())
+        .map_err(|error| error.to_string())?;
+    let usual = [SignatureScheme::RSA_PKCS1_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256];
+    let software = software.choose_scheme(&usual).ok_or("it signs in none of the usual ways")?;
+    let scheme = scheme_of(software.scheme()).ok_or("it signs in none of the device's ways")?;
+    Ok(Pair { key: Arc::new(key), scheme, software })
+}
+
 /// aws-lc with the groups that every peer here has: a post-quantum exchange would be measured in one of them only.
-fn provider() -> CryptoProvider {
+fn provider(offloads_exchanges: bool) -> CryptoProvider {
     use aws_lc_rs::kx_group::{SECP256R1, SECP384R1, X25519};
-    CryptoProvider { kx_groups: vec![X25519, SECP256R1, SECP384R1], ..aws_lc_rs::default_provider() }
+    let kx_groups =
+        if offloads_exchanges { exchange_groups::groups() } else { vec![X25519, SECP256R1, SECP384R1] };
+    CryptoProvider { kx_groups, ..aws_lc_rs::default_provider() }
+}
+
+/// The scheme in the words of the multi-buffer device, where it has it.
+fn scheme_of(scheme: SignatureScheme) -> Option<Scheme> {
+    match scheme {
+        SignatureScheme::RSA_PKCS1_SHA256 => Some(Scheme::RsaPkcs1(Hash::Sha256)),
+        SignatureScheme::RSA_PKCS1_SHA384 => Some(Scheme::RsaPkcs1(Hash::Sha384)),
+        SignatureScheme::RSA_PKCS1_SHA512 => Some(Scheme::RsaPkcs1(Hash::Sha512)),
+        SignatureScheme::RSA_PSS_SHA256 => Some(Scheme::RsaPss(Hash::Sha256)),
+        SignatureScheme::RSA_PSS_SHA384 => Some(Scheme::RsaPss(Hash::Sha384)),
+        SignatureScheme::RSA_PSS_SHA512 => Some(Scheme::RsaPss(Hash::Sha512)),
+        SignatureScheme::ECDSA_NISTP256_SHA256 => Some(Scheme::EcdsaP256Sha256),
+        _ => None,
+    }
 }
 
 /// A private key whose operations may be done elsewhere.
 #[derive(Debug)]
 struct OffloadableKey {
     key: Arc<dyn SigningKey>,
+    prepared: Option<Prepared>,
     inline_count: Arc<AtomicU64>,
 }
 
 impl SigningKey for OffloadableKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
-        let signer = self.key.choose_scheme(offered)?.into();
-        Some(Box::new(OffloadableSigner { signer, inline_count: Arc::clone(&self.inline_count) }))
+        let signer: Arc<dyn Signer> = self.key.choose_scheme(offered)?.into();
+        let scheme = scheme_of(signer.scheme());
+        let prepared = self.prepared.clone().zip(scheme);
+        Some(Box::new(OffloadableSigner { signer, prepared, inline_count: Arc::clone(&self.inline_count) }))
     }
 
     fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
@@ -79,16 +124,35 @@ impl SigningKey for OffloadableKey {
 #[derive(Debug)]
 struct OffloadableSigner {
     signer: Arc<dyn Signer>,
+    prepared: Option<(Prepared, Scheme)>,
     inline_count: Arc<AtomicU64>,
+}
+
+impl OffloadableSigner {
+    fn operation(&self, message: &[u8]) -> Operation {
+        let message = message.to_vec();
+        match &self.prepared {
+            Some((key, scheme)) => Operation::Multibuffer(plumb_crypto::Operation::Sign {
+                key: Arc::clone(key),
+                scheme: *scheme,
+                message,
+            }),
+            None => Operation::Software(Signing { signer: Arc::clone(&self.signer), message }),
+        }
+    }
 }
 
 impl Signer for OffloadableSigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rustls::Error> {
-        let operation = Operation { signer: Arc::clone(&self.signer), message: message.to_vec() };
-        coroutine::give_way(operation).unwrap_or_else(|operation| {
-            self.inline_count.fetch_add(1, Ordering::Relaxed);
-            operation.signer.sign(&operation.message)
-        })
+        match coroutine::give_way(self.operation(message)) {
+            Some(Answer::Done(Ok(Outcome::Signature(signature)))) => Ok(signature),
+            Some(Answer::Done(other)) => Err(exchange_groups::unexpected(other)),
+            Some(Answer::Declined) => self.signer.sign(message),
+            None => {
+                self.inline_count.fetch_add(1, Ordering::Relaxed);
+                self.signer.sign(message)
+            }
+        }
     }
 
     fn scheme(&self) -> SignatureScheme {

@@ -8,7 +8,7 @@ use rustix::net::Shutdown;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 
 use super::coroutine::{self, Progress, Suspended};
-use super::device::Signature;
+use super::device::Answer;
 use super::event_loop::Thread;
 use crate::system::net::{Buffer, Event, Received, Sent, read, write, write_all_of};
 
@@ -96,17 +96,17 @@ impl Transport {
         Ok(received)
     }
 
-    /// Goes on with a handshake that waited for a signature.
+    /// Goes on with a handshake that waited for an answer.
     pub(super) fn resume(
         &mut self,
-        signature: Signature,
+        answer: Answer,
         inbox: &mut Buffer,
         thread: &mut Thread,
     ) -> Result<(), Broken> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         match std::mem::replace(&mut tls.session, Session::Lost) {
             Session::Away(suspended) => {
-                let progress = suspended.resume(signature, &mut thread.stacks);
+                let progress = suspended.resume(answer, &mut thread.stacks);
                 self.settle(progress, inbox, thread).map(drop)
             }
             session => {
@@ -159,13 +159,13 @@ impl Transport {
         Ok(!session.wants_write())
     }
 
-    /// Ends a handshake that waits for a signature, which nobody needs any more: its stack is to come back in order
+    /// Ends a handshake that waits for an answer, which nobody needs any more: its stack is to come back in order
     /// and not by being unwound.
     pub(super) fn abandon(&mut self, thread: &mut Thread) {
         let Some(tls) = &mut self.tls else { return };
         if let Session::Away(suspended) = std::mem::replace(&mut tls.session, Session::Lost) {
             let gone = rustls::Error::General("the client is gone".to_owned());
-            drop(suspended.resume(Err(gone), &mut thread.stacks));
+            drop(suspended.resume(Answer::Done(Err(gone)), &mut thread.stacks));
         }
     }
 

@@ -3,6 +3,7 @@
 mod client;
 mod endings;
 mod kinds;
+mod multibuffer;
 mod origins;
 
 use std::io::Write as _;
