@@ -1,6 +1,6 @@
 //! HTTP settings as a whole: what no single field can check, and the evidence that a slot did what was asked.
 
-use plumb_model::{Evidence, Measurement};
+use plumb_model::{Evidence, Measurement, Span};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
@@ -218,6 +218,9 @@ impl HttpSettings {
         let moved = |counter: &str| after.moved(before, counter).unwrap_or(0);
         let (operations, passes) = (moved("device_operations"), moved("device_passes"));
         let mean = as_f64(operations) / as_f64(passes);
+        let exchanges = operations.saturating_sub(moved("key_operations_device"));
+        let pays = after.states.get("device_pass_pays").filter(|pays| !pays.is_empty());
+        let pays = pays.map(|pays| format!("; a pass pays for {pays}")).unwrap_or_default();
         let (expected, holds) = match self.system.ingress.offload_mode.unwrap_or_default() {
             OffloadMode::Sync => ("1", operations == passes),
             OffloadMode::Async if self.fills_batches() => ("more than 1", operations > passes),
@@ -228,7 +231,11 @@ impl HttpSettings {
             expected: expected.to_owned(),
             observed: match passes {
                 0 => "no batch".to_owned(),
-                _ => format!("{mean:.2} ({operations} operations in {passes} batches)"),
+                _ => format!(
+                    "{mean:.2} ({operations} operations in {passes} batches, {exchanges} of them of key exchanges; they \
+                     waited {} for their batch on average{pays})",
+                    Span(moved("device_wait_ns") / moved("device_waited").max(1)),
+                ),
             },
             holds: holds || moved("handshakes_full") == 0,
         })

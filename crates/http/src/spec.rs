@@ -68,6 +68,9 @@ pub enum KeyKind {
     #[default]
     #[serde(rename = "rsa-2048")]
     Rsa2048,
+    /// RSA with 3072 bits.
+    #[serde(rename = "rsa-3072")]
+    Rsa3072,
     /// RSA with 4096 bits.
     #[serde(rename = "rsa-4096")]
     Rsa4096,

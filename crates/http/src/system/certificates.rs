@@ -39,6 +39,7 @@ impl KeyKind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Rsa2048 => "rsa-2048",
+            Self::Rsa3072 => "rsa-3072",
             Self::Rsa4096 => "rsa-4096",
             Self::EcdsaP256 => "ecdsa-p256",
         }
@@ -104,7 +105,7 @@ fn make(directory: &Path, kind: KeyKind) -> Result<(), String> {
 /// certificates from the public.
 fn authority_kind(kind: KeyKind) -> KeyKind {
     match kind {
-        KeyKind::Rsa2048 | KeyKind::Rsa4096 => KeyKind::Rsa2048,
+        KeyKind::Rsa2048 | KeyKind::Rsa3072 | KeyKind::Rsa4096 => KeyKind::Rsa2048,
         KeyKind::EcdsaP256 => KeyKind::EcdsaP256,
     }
 }
@@ -112,6 +113,7 @@ fn authority_kind(kind: KeyKind) -> KeyKind {
 fn key_pair(kind: KeyKind) -> Result<KeyPair, rcgen::Error> {
     match kind {
         KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048),
+        KeyKind::Rsa3072 => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_3072),
         KeyKind::Rsa4096 => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_4096),
         KeyKind::EcdsaP256 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256),
     }

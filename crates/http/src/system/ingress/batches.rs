@@ -58,8 +58,6 @@ pub(super) struct Finished {
     pub(super) kind: Kind,
     /// For whom, and what.
     pub(super) answers: Vec<(Key, Answer)>,
-    /// Whether the device did it; it was declined otherwise.
-    pub(super) by_device: bool,
 }
 
 impl Batches {
@@ -116,22 +114,14 @@ impl Batches {
     /// Does a batch, or declines it.
     pub(super) fn run(&mut self, batch: Batch<Operation>, now_ns: u64) -> Finished {
         let clients = batch.tokens.iter().map(|token| Key::from_token(*token).1);
-        let by_device = batch.operations.len() >= self.pays_from[batch.kind.index()];
-        let answers = if by_device {
+        let pays = batch.operations.len() >= self.pays_from[batch.kind.index()];
+        let answers = if pays {
             self.device.counters().submitted(&batch, now_ns);
             clients.zip(self.device.run(&batch.operations).into_iter().map(answer)).collect()
         } else {
             clients.map(|client| (client, Answer::Declined)).collect()
         };
-        Finished { kind: batch.kind, answers, by_device }
-    }
-}
-
-/// Whether an operation uses the server's private key, and not one that is made for one handshake.
-pub(super) fn is_signature(kind: Kind) -> bool {
-    match kind {
-        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 | Kind::EcdsaP256 => true,
-        Kind::X25519Generate | Kind::X25519Derive | Kind::P256Generate | Kind::P256Derive => false,
+        Finished { kind: batch.kind, answers }
     }
 }
 
@@ -190,7 +180,7 @@ mod tests {
         let clients = push(&mut batches, &der, 9);
         let batch = batches.full().unwrap();
         let finished = batches.run(batch, 5);
-        assert!(finished.by_device && is_signature(finished.kind) && !batches.is_empty());
+        assert_eq!((finished.kind, batches.is_empty()), (Kind::Rsa2048, false));
         let public = PKey::private_key_from_der(&der).unwrap();
         assert_eq!(finished.answers.len(), LANES);
         for (message, (client, answer)) in (0..).zip(finished.answers) {
@@ -213,7 +203,7 @@ mod tests {
             assert!(batches.full().is_none() && batches.due(1004).is_none());
             let batch = batches.due(1005).or_else(|| batches.idle()).unwrap();
             let finished = batches.run(batch, 1005);
-            assert_eq!((finished.by_device, finished.answers.len()), (by_device, clients.len()));
+            assert_eq!(finished.answers.len(), clients.len());
             assert!(
                 finished.answers.iter().all(|(_, answer)| matches!(answer, Answer::Declined) != by_device)
             );

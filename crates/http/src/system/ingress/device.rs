@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plumb_crypto::Outcome;
+use plumb_crypto::{Kind, Outcome};
 use rustls::sign::Signer;
 
 use super::batches::Batches;
@@ -16,6 +16,16 @@ pub(super) enum Operation {
     Software(Signing),
     /// For libcrypto_mb.
     Multibuffer(plumb_crypto::Operation),
+}
+
+impl Operation {
+    /// Whether it uses the server's private key, and not one that is made for one handshake.
+    pub(super) fn is_signature(&self) -> bool {
+        match self {
+            Self::Software(_) => true,
+            Self::Multibuffer(operation) => is_signature(operation.kind()),
+        }
+    }
 }
 
 /// A signature to be made by rustls' own means.
@@ -87,5 +97,13 @@ impl Completions {
     /// Moves all results into `taken`, which has to be empty.
     pub(super) fn take(&self, taken: &mut Vec<(Key, Answer)>) {
         std::mem::swap(taken, &mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Whether operations of a kind use the server's private key, and not one that is made for one handshake.
+pub(super) fn is_signature(kind: Kind) -> bool {
+    match kind {
+        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 | Kind::EcdsaP256 => true,
+        Kind::X25519Generate | Kind::X25519Derive | Kind::P256Generate | Kind::P256Derive => false,
     }
 }

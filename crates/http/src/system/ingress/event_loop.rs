@@ -9,11 +9,11 @@ use plumb_host::time::monotonic_ns;
 use rustls::ServerConfig;
 
 use super::Timeouts;
-use super::batches::{Batches, is_signature};
+use super::batches::Batches;
 use super::connection::{Connection, Fate};
 use super::coroutine::Stacks;
 use super::counters::{InFlight, Shard};
-use super::device::{Answer, Completions, Device, Operation, Reply};
+use super::device::{Answer, Completions, Device, Operation, Reply, is_signature};
 use super::upstream::{Leased, Upstreams};
 use crate::system::net::{BUFFER_BYTES, Event, Key, Listener, Poller, Pool, Signals, Slab};
 
@@ -66,19 +66,27 @@ impl Thread {
     /// Hands an operation of the present client's handshake to the device.
     pub(super) fn submit(&mut self, operation: Operation) {
         let Some(current) = self.current else { return };
+        if operation.is_signature() {
+            self.in_flight.submitted();
+        }
         match (&mut self.device, operation) {
             (Some(Device::Workers(pool)), Operation::Software(signing)) => {
-                self.in_flight.submitted();
                 pool.submit(signing, Reply::new(&self.completions, current));
             }
             (Some(Device::Batches(batches)), Operation::Multibuffer(operation)) => {
-                if is_signature(operation.kind()) {
-                    self.in_flight.submitted();
-                }
                 batches.push(current, operation, self.now_ns);
             }
-            // A form that the device does not take, which the handshake can do without it.
+            // A signature in a scheme that the device does not have, and that the handshake can do without it.
             _ => Reply::new(&self.completions, current).give(Answer::Declined),
+        }
+    }
+
+    /// Counts what became of a signature.
+    fn on_signature(&self, answer: &Answer) {
+        self.in_flight.completed();
+        match answer {
+            Answer::Done(_) => self.counters.key_operations_device.count(),
+            Answer::Declined => self.counters.key_operations_declined.count(),
         }
     }
 
@@ -191,14 +199,7 @@ impl EventLoop {
         self.thread.now_ns = monotonic_ns();
         for (key, answer) in finished.answers {
             if is_signature(finished.kind) {
-                self.thread.in_flight.completed();
-                let counters = &self.thread.counters;
-                let counter = if finished.by_device {
-                    &counters.key_operations_device
-                } else {
-                    &counters.key_operations_declined
-                };
-                counter.count();
+                self.thread.on_signature(&answer);
             }
             self.with(key, |client, thread| client.on_answer(answer, thread));
         }
@@ -245,8 +246,7 @@ impl EventLoop {
         let mut completed = std::mem::take(&mut self.completed);
         self.thread.completions.take(&mut completed);
         for (key, answer) in completed.drain(..) {
-            self.thread.in_flight.completed();
-            self.thread.counters.key_operations_device.count();
+            self.thread.on_signature(&answer);
             self.with(key, |client, thread| client.on_answer(answer, thread));
         }
         self.completed = completed;

@@ -99,7 +99,7 @@ fn a_lone_client_is_served() {
 
 #[test]
 fn openssl_accepts_every_group_and_every_size_of_key() {
-    for key in [KeyKind::Rsa2048, KeyKind::Rsa4096, KeyKind::EcdsaP256] {
+    for key in [KeyKind::Rsa2048, KeyKind::Rsa3072, KeyKind::Rsa4096, KeyKind::EcdsaP256] {
         for tls in [TlsVersion::V12, TlsVersion::V13] {
             let spec = multibuffer(tls, key, Some(OffloadMode::Sync));
             if !is_feasible("multibuffer::openssl_accepts_every_group_and_every_size_of_key", &spec) {
@@ -109,7 +109,9 @@ fn openssl_accepts_every_group_and_every_size_of_key() {
             // P-256 is among the groups where it is the certificate's curve, which a client of TLS 1.2 has to offer.
             let groups: &[(&str, u64)] = match key {
                 KeyKind::EcdsaP256 => &[("X25519:P-256", 3), ("P-256", 3)],
-                KeyKind::Rsa2048 | KeyKind::Rsa4096 => &[("X25519", 3), ("P-256", 3), ("P-384", 1)],
+                KeyKind::Rsa2048 | KeyKind::Rsa3072 | KeyKind::Rsa4096 => {
+                    &[("X25519", 3), ("P-256", 3), ("P-384", 1)]
+                }
             };
             for &(group, operations) in groups {
                 let before = started.snapshot();
