@@ -105,7 +105,7 @@ impl Worker {
             progress,
             readings: Vec::new(),
             due_ns: 0,
-            alarm_ns: 0,
+            alarm_ns: NEVER,
             sweep_ns: 0,
             next_second_ns: NEVER,
             is_spent: false,
@@ -169,6 +169,8 @@ impl Worker {
     fn on_event(&mut self, event: usize) {
         let ready = self.core.epoll.ready(event);
         if ready.token == ALARM {
+            // It rings once: what is still due, or due at the same moment again, needs it set anew.
+            self.alarm_ns = NEVER;
             return;
         }
         let index = Slot::index_of(ready.token);
