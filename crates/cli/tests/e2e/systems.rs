@@ -208,7 +208,7 @@ impl Nginx {
              fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;\n\
              server {{ listen 127.0.0.1:{plain}; access_log off; return 200 ok; }}\n\
              server {{ listen 127.0.0.1:{tls} ssl; access_log {root}/reused.log r; ssl_certificate {root}/cert.pem;\n\
-             ssl_certificate_key {root}/key.pem; ssl_session_tickets on; return 200 ok; }} }}\n"
+             ssl_certificate_key {root}/key.pem; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_tickets on; return 200 ok; }} }}\n"
         );
         let file = write(directory.path(), "nginx.conf", configuration);
         let nginx: PathBuf = ["/usr/sbin/nginx", "/usr/bin/nginx", "/sbin/nginx"]
@@ -255,7 +255,7 @@ fn resumption_is_what_was_asked_and_the_server_agrees() {
             let arguments =
                 ["http", &url, "-c", "4", "-n", "1000", "--reuse", "none", "--insecure", "--tls", tls];
             let output = run(&[&arguments[..], &["--resumption", share, "--json"]].concat());
-            assert_eq!(code(&output), 0, "{}", stderr(&output));
+            assert_eq!(code(&output), 0, "TLS {tls}, {share}: {} {}", stdout(&output), stderr(&output));
             let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
             let resumed = json["observed"]["handshakes_resumed"].as_f64().unwrap();
             let full = json["observed"]["handshakes_full"].as_f64().unwrap();
