@@ -83,8 +83,9 @@ impl Settings for HttpSettings {
     }
 }
 
-/// How far the server's own count of requests may be from the load's: the two are read at slightly different moments.
-const COUNT_TOLERANCE: f64 = 0.05;
+/// How far the server's own count of requests may be from the load's. The two are read at different moments, which on a
+/// busy machine lie some milliseconds apart; a load that went elsewhere is off by all of it.
+const COUNT_TOLERANCE: f64 = 0.25;
 
 /// How many connections can fill a batch of the multi-buffer device.
 const BATCH_CONNECTIONS: u32 = 8;
@@ -234,7 +235,8 @@ impl HttpSettings {
                 _ => format!(
                     "{mean:.2} ({operations} operations in {passes} batches, {exchanges} of them of key exchanges; they \
                      waited {} for their batch on average{pays})",
-                    Span(moved("device_wait_ns") / moved("device_waited").max(1)),
+                    // To the microsecond: what is finer is no property of the treatment.
+                    Span(moved("device_wait_ns") / moved("device_waited").max(1) / 1000 * 1000),
                 ),
             },
             holds: holds || moved("handshakes_full") == 0,

@@ -210,6 +210,8 @@ fn unexpected(expected: &str, reply: &Reply) -> SlotError {
 /// The host and the system at one moment.
 struct Sight {
     at_ns: u64,
+    /// When the system had answered.
+    read_ns: u64,
     at: String,
     host: HostSnapshot,
     system: Snapshot,
@@ -222,8 +224,9 @@ impl Sight {
             Reply::Snapshot { snapshot } => snapshot,
             other => return Err(unexpected("snapshot", &other)),
         };
+        let read_ns = monotonic_ns();
         let host = HostSnapshot::take().map_err(|error| SlotError::Failed(error.to_string()))?;
-        Ok(Self { at_ns, at, host, system: snapshot })
+        Ok(Self { at_ns, read_ns, at, host, system: snapshot })
     }
 }
 
@@ -245,6 +248,7 @@ fn assemble(
             measurement.readings.insert(name.to_owned(), Reading::Gauge(per_unit_us(cost.total_ns(), work)));
         }
     }
+    measurement.warnings.extend(late_counters(opened, closed, measurement.window_ns));
     let own = CpuTime {
         user_ns: system_cpu.user_ns + load_cpu.user_ns,
         system_ns: system_cpu.system_ns + load_cpu.system_ns,
