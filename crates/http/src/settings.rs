@@ -233,8 +233,8 @@ impl HttpSettings {
             observed: match passes {
                 0 => "no batch".to_owned(),
                 _ => format!(
-                    "{mean:.2} ({operations} operations in {passes} batches, {exchanges} of them of key exchanges; they \
-                     waited {} for their batch on average{pays})",
+                    "{mean:.2} ({operations} operations, {exchanges} of them of key exchanges, in {passes} batches, for \
+                     which they waited {} on average{pays})",
                     // To the microsecond: what is finer is no property of the treatment.
                     Span(moved("device_wait_ns") / moved("device_waited").max(1) / 1000 * 1000),
                 ),
@@ -384,6 +384,17 @@ mod tests {
         check(&many, &full, &after(0, 100, 0, 0), &["private-key operations", "operations per batch"]);
         check(&many, &full, &after(100, 0, 300, 300), &["operations per batch"]);
         check(&sync, &full, &after(96, 4, 280, 40), &["private-key operations", "operations per batch"]);
+        let mut after = after(96, 4, 280, 40);
+        after
+            .counters
+            .extend([("device_waited".to_owned(), 280), ("device_wait_ns".to_owned(), 280 * 57_999)]);
+        after.states.insert("device_pass_pays".to_owned(), "rsa-2048 from 3".to_owned());
+        let evidence = many.evidence(&Snapshot::default(), &after, &full);
+        let words = |evidence: &Evidence| format!("{}: {}", evidence.what, evidence.observed);
+        insta::assert_snapshot!(evidence[2..4].iter().map(words).collect::<Vec<_>>().join("\n"), @"
+        private-key operations: 96 by the device, 4 in software because too few came together for a pass to pay, 0 past the device, 100 full handshakes
+        operations per batch: 7.00 (280 operations, 184 of them of key exchanges, in 40 batches, for which they waited 57 us on average; a pass pays for rsa-2048 from 3)
+        ");
         let inline = snapshot(&[("handshakes_full", 100), ("requests", 100), ("key_operations_inline", 100)]);
         check(&many, &full, &inline, &["private-key operations", "operations per batch"]);
     }

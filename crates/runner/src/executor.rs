@@ -257,6 +257,21 @@ fn assemble(
     SlotResult { measurement, system_cpu, load_cpu, evidence, noise }
 }
 
+/// By how much of the window the system's counters may span more or less than it.
+const SPAN_TOLERANCE: f64 = 0.05;
+
+/// A warning where the counters were read too far from the moments at which the window opened and closed.
+fn late_counters(opened: &Sight, closed: &Sight, window_ns: u64) -> Option<String> {
+    let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
+    let window_s = Duration::from_nanos(window_ns).as_secs_f64();
+    let off_s = (Duration::from_nanos(span_ns).as_secs_f64() - window_s).abs();
+    (off_s > SPAN_TOLERANCE * window_s).then(|| {
+        "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less \
+         exact"
+            .to_owned()
+    })
+}
+
 #[expect(
     clippy::cast_precision_loss,
     reason = "CPU time of one window and its count of work are far below 2^53"
