@@ -9,6 +9,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("tls-cost", include_str!("../../../experiments/tls-cost.yaml")),
     ("tls-offload", include_str!("../../../experiments/tls-offload.yaml")),
     ("ingress-compare", include_str!("../../../experiments/ingress-compare.yaml")),
+    ("crypto-devices", include_str!("../../../experiments/crypto-devices.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),
 ];
 

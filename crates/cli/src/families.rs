@@ -6,10 +6,14 @@ use plumb_runner::families::AnyFamily;
 
 /// Every family, for plans and verdicts.
 pub fn all() -> Vec<AnyFamily> {
-    vec![AnyFamily::of::<plumb_http::Http>(), AnyFamily::of::<Null>()]
+    vec![
+        AnyFamily::of::<plumb_http::Http>(),
+        AnyFamily::of::<plumb_crypto::Crypto>(),
+        AnyFamily::of::<Null>(),
+    ]
 }
 
 /// Every family, for agents.
 pub fn builders() -> Vec<Builder> {
-    vec![Builder::of::<plumb_http::Http>(), Builder::of::<Null>()]
+    vec![Builder::of::<plumb_http::Http>(), Builder::of::<plumb_crypto::Crypto>(), Builder::of::<Null>()]
 }
