@@ -44,7 +44,10 @@ fn serve_many(started: &mut Started) -> impl Fn(&str) -> u64 + use<> {
 fn parallel_handshakes_are_signed_in_batches_or_where_they_do_not_pay_in_software() {
     for (tls, key) in kinds() {
         let spec = multibuffer(tls, key, None);
-        if !is_feasible("multibuffer::parallel_handshakes_are_signed_in_batches", &spec) {
+        if !is_feasible(
+            "multibuffer::parallel_handshakes_are_signed_in_batches_or_where_they_do_not_pay_in_software",
+            &spec,
+        ) {
             return;
         }
         let mut started = Started::new(&spec);
@@ -139,7 +142,8 @@ fn openssl_accepts_every_group_and_every_size_of_key() {
 #[test]
 fn clients_that_leave_during_their_handshakes_cost_nobody_else_theirs() {
     let spec = multibuffer(TlsVersion::V13, KeyKind::Rsa2048, None);
-    if !is_feasible("multibuffer::clients_that_leave_during_their_handshakes", &spec) {
+    if !is_feasible("multibuffer::clients_that_leave_during_their_handshakes_cost_nobody_else_theirs", &spec)
+    {
         return;
     }
     let mut started = Started::new(&spec);
