@@ -131,6 +131,12 @@ impl Slot {
         self.answer.intended_ns
     }
 
+    /// When the request under way was sent; 0 while it is not.
+    #[must_use]
+    pub fn sent_ns(&self) -> u64 {
+        self.answer.sent_ns
+    }
+
     /// Since when the slot has been free.
     #[must_use]
     pub fn free_since_ns(&self) -> u64 {
@@ -378,7 +384,8 @@ impl Slot {
         loop {
             let (checks, watch) = (&core.plan.checks, &mut self.watch);
             let input = &core.buffer[at..bytes];
-            let (taken, progress) = self.parser.feed(input, &mut |piece| checks.pass(watch, piece))?;
+            let (taken, progress) =
+                self.parser.feed(input, &mut core.known, &mut |piece| checks.pass(watch, piece))?;
             at += taken;
             match progress {
                 Progress::More => return Ok(None),

@@ -14,6 +14,7 @@ use super::request::Request;
 use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
 use super::transport::Security;
+use super::wire::KnownHead;
 use crate::spec::Reuse;
 
 /// Bytes read at a time.
@@ -52,6 +53,8 @@ pub struct Core {
     pub resumption: Proportion,
     /// Where reads go; nothing stays in it.
     pub buffer: Box<[u8]>,
+    /// How answers begin.
+    pub known: KnownHead,
     /// Counts and times.
     pub tally: Tally,
     /// Bytes on the wire.
@@ -81,6 +84,7 @@ impl Core {
             security,
             resumption,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            known: KnownHead::default(),
             tally,
             traffic: Rc::default(),
             timers: BinaryHeap::new(),

@@ -284,3 +284,6 @@ fn wait_until(
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openssl::error::ErrorStack;
 use openssl::pkey::{Id, PKey};
 use openssl::ssl::{
-    ErrorCode, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSession,
+    ErrorCode, ShutdownState, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSession,
     SslSessionCacheMode, SslStream, SslVerifyMode, SslVersion,
 };
 use openssl::x509::store::X509StoreBuilder;
@@ -228,6 +228,14 @@ impl Pipe {
 #[derive(Debug)]
 pub struct OpenSsl {
     stream: SslStream<Pipe>,
+}
+
+impl Drop for OpenSsl {
+    /// Marks the connection as closed in order. OpenSSL makes the session of any other one useless, and a server
+    /// that closes without a word is common.
+    fn drop(&mut self) {
+        self.stream.set_shutdown(ShutdownState::SENT | ShutdownState::RECEIVED);
+    }
 }
 
 impl OpenSsl {

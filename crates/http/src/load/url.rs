@@ -25,7 +25,7 @@ impl Url {
     /// # Errors
     /// A sentence that says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("`{text}` is no URL such as `http://127.0.0.1:8080/path`: {why}");
+        let wrong = |why: &str| format!("use `{text}` as a URL such as `http://127.0.0.1:8080/path`: {why}");
         if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(wrong("it has a space or a control character"));
         }

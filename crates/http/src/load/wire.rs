@@ -2,7 +2,8 @@
 //!
 //! Lines are taken one by one and interpreted at once. Only an unfinished line is kept between reads, so that a
 //! response that arrives in one read, which is the common case, is parsed in place without a copy. The body is
-//! handed on in pieces and never kept. As strict as RFC 9112 where leniency could count a wrong number of bytes
+//! handed on in pieces and never kept. Most responses of a server begin with the same bytes as the one before, but
+//! for the date once a second: a head that was just understood is recognised and not parsed again. As strict as RFC 9112 where leniency could count a wrong number of bytes
 //! (lengths, chunk sizes), and as lenient as curl elsewhere: bare line feeds, any reason phrase or none, spaces
 //! around values.
 
@@ -80,14 +81,41 @@ pub struct Parser {
     head_bytes: usize,
     /// Bytes of the body, or of the chunk, still to come.
     remaining: u64,
+    head: Head,
+    interim: Option<u16>,
+    answers_head: bool,
+}
+
+/// What a head says.
+#[derive(Debug, Clone, Copy, Default)]
+struct Head {
     status: u16,
     keeps_alive: bool,
     is_chunked: bool,
     /// A transfer coding was named; without `chunked` as the last one the body ends with the connection.
     is_coded: bool,
     length: Option<u64>,
-    interim: Option<u16>,
-    answers_head: bool,
+}
+
+/// The bytes of the last head that came in one piece, with what it says. All connections to one server share it.
+#[derive(Debug, Default)]
+pub struct KnownHead {
+    bytes: Vec<u8>,
+    head: Head,
+}
+
+impl KnownHead {
+    /// The head that the input begins with and its length, if it is this one.
+    fn recognise(&self, input: &[u8]) -> Option<(Head, usize)> {
+        let is_known = !self.bytes.is_empty() && input.starts_with(&self.bytes);
+        is_known.then_some((self.head, self.bytes.len()))
+    }
+
+    fn learn(&mut self, bytes: &[u8], head: Head) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.head = head;
+    }
 }
 
 impl Parser {
@@ -99,11 +127,7 @@ impl Parser {
             line: Vec::new(),
             head_bytes: 0,
             remaining: 0,
-            status: 0,
-            keeps_alive: false,
-            is_chunked: false,
-            is_coded: false,
-            length: None,
+            head: Head::default(),
             interim: None,
             answers_head: false,
         }
@@ -120,22 +144,19 @@ impl Parser {
     fn begin_head(&mut self) {
         self.expect = Expect::Status;
         self.head_bytes = 0;
-        self.status = 0;
-        self.is_chunked = false;
-        self.is_coded = false;
-        self.length = None;
+        self.head = Head::default();
     }
 
     /// The status of the response; 0 before its first line is complete.
     #[must_use]
     pub fn status(&self) -> u16 {
-        self.status
+        self.head.status
     }
 
     /// Whether the connection can carry another request after this response.
     #[must_use]
     pub fn keeps_alive(&self) -> bool {
-        self.keeps_alive
+        self.head.keeps_alive
     }
 
     /// Takes bytes in, and hands the body on in pieces. Returns how many bytes belong to this response so far:
@@ -146,9 +167,17 @@ impl Parser {
     pub fn feed(
         &mut self,
         input: &[u8],
+        known: &mut KnownHead,
         body: &mut impl FnMut(&[u8]),
     ) -> Result<(usize, Progress), ParseError> {
         let mut at = 0;
+        let begins = self.expect == Expect::Status && self.head_bytes == 0;
+        if let Some((head, length)) = known.recognise(input).filter(|_| begins) {
+            self.head = head;
+            self.end_of_head()?;
+            at = length;
+        }
+        let mut is_in_head = begins && at == 0;
         while self.expect != Expect::Nothing {
             let rest = &input[at..];
             if rest.is_empty() {
@@ -164,6 +193,10 @@ impl Parser {
             };
             if let Some(status) = self.interim.take() {
                 return Ok((at, Progress::Interim(status)));
+            }
+            if is_in_head && !matches!(self.expect, Expect::Status | Expect::Header) {
+                known.learn(&input[..at], self.head);
+                is_in_head = false;
             }
         }
         Ok((at, Progress::Complete))
@@ -243,7 +276,7 @@ impl Parser {
 
     fn status_line(&mut self, line: &[u8]) -> Result<(), ParseError> {
         let (version, rest) = line.split_at_checked(9).ok_or(ParseError::StatusLine)?;
-        self.keeps_alive = match version {
+        self.head.keeps_alive = match version {
             b"HTTP/1.1 " => true,
             b"HTTP/1.0 " => false,
             _ => return Err(ParseError::StatusLine),
@@ -253,7 +286,7 @@ impl Parser {
         if !separated || !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
             return Err(ParseError::StatusLine);
         }
-        self.status = digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+        self.head.status = digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
         self.expect = Expect::Header;
         Ok(())
     }
@@ -277,9 +310,9 @@ impl Parser {
     fn connection(&mut self, value: &[u8]) {
         for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             if option.eq_ignore_ascii_case(b"close") {
-                self.keeps_alive = false;
+                self.head.keeps_alive = false;
             } else if option.eq_ignore_ascii_case(b"keep-alive") {
-                self.keeps_alive = true;
+                self.head.keeps_alive = true;
             }
         }
     }
@@ -287,40 +320,41 @@ impl Parser {
     fn content_length(&mut self, value: &[u8]) -> Result<(), ParseError> {
         for text in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             let length = number(text, 10).ok_or(ParseError::ContentLength)?;
-            if self.length.is_some_and(|other| other != length) {
+            if self.head.length.is_some_and(|other| other != length) {
                 return Err(ParseError::ContentLengths);
             }
-            self.length = Some(length);
+            self.head.length = Some(length);
         }
         Ok(())
     }
 
     fn transfer_encoding(&mut self, value: &[u8]) {
         let last = value.rsplit(|byte| *byte == b',').next().unwrap_or(value).trim_ascii();
-        self.is_coded = true;
-        self.is_chunked = last.eq_ignore_ascii_case(b"chunked");
+        self.head.is_coded = true;
+        self.head.is_chunked = last.eq_ignore_ascii_case(b"chunked");
     }
 
     fn end_of_head(&mut self) -> Result<(), ParseError> {
-        if self.status == 101 {
+        let head = self.head;
+        if head.status == 101 {
             return Err(ParseError::Upgrade);
         }
-        if self.status < 200 {
-            self.interim = Some(self.status);
+        if head.status < 200 {
+            self.interim = Some(head.status);
             self.begin_head();
             return Ok(());
         }
-        let has_no_body = self.answers_head || matches!(self.status, 204 | 304);
-        match self.length {
+        let has_no_body = self.answers_head || matches!(head.status, 204 | 304);
+        match head.length {
             _ if has_no_body => self.expect = Expect::Nothing,
-            _ if self.is_chunked => self.await_chunk(),
-            Some(0) if !self.is_coded => self.expect = Expect::Nothing,
-            Some(length) if !self.is_coded => {
+            _ if head.is_chunked => self.await_chunk(),
+            Some(0) if !head.is_coded => self.expect = Expect::Nothing,
+            Some(length) if !head.is_coded => {
                 self.remaining = length;
                 self.expect = Expect::Body;
             }
             _ => {
-                self.keeps_alive = false;
+                self.head.keeps_alive = false;
                 self.expect = Expect::BodyUntilClose;
             }
         }

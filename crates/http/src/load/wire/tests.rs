@@ -18,6 +18,11 @@ struct Outcome {
 
 /// Feeds the pieces one after the other and then the end of the connection.
 fn parse(answers_head: bool, pieces: &[&[u8]]) -> Result<Outcome, ParseError> {
+    parse_knowing(&mut KnownHead::default(), answers_head, pieces)
+}
+
+/// As [`parse`], after other responses of the same server.
+fn parse_knowing(known: &mut KnownHead, answers_head: bool, pieces: &[&[u8]]) -> Result<Outcome, ParseError> {
     let mut parser = Parser::new();
     parser.begin(answers_head);
     let (mut body, mut interims) = (Vec::new(), Vec::new());
@@ -27,7 +32,8 @@ fn parse(answers_head: bool, pieces: &[&[u8]]) -> Result<Outcome, ParseError> {
     'pieces: for piece in pieces {
         let mut at = 0;
         loop {
-            let (taken, progress) = parser.feed(&piece[at..], &mut |bytes| body.extend_from_slice(bytes))?;
+            let (taken, progress) =
+                parser.feed(&piece[at..], known, &mut |bytes| body.extend_from_slice(bytes))?;
             at += taken;
             used += taken;
             match progress {
@@ -109,6 +115,27 @@ fn every_split_in_two_gives_the_same() {
 }
 
 #[test]
+fn a_head_that_was_seen_before_means_the_same_again() {
+    let mut known = KnownHead::default();
+    for (text, expected) in responses() {
+        for _ in 0..3 {
+            let outcome = parse_knowing(&mut known, false, &[text.as_bytes()]);
+            assert_eq!(outcome.as_ref(), Ok(&expected), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_head_that_was_seen_before_has_no_body_in_a_response_to_head() {
+    let mut known = KnownHead::default();
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+    for answers_head in [false, true, false] {
+        let outcome = parse_knowing(&mut known, answers_head, &[head, b"ok"]).unwrap();
+        assert_eq!(outcome.body.is_empty(), answers_head);
+    }
+}
+
+#[test]
 fn a_response_to_head_has_no_body() {
     let outcome = parse(true, &[b"HTTP/1.1 200 OK\r\nContent-Length: 612\r\n\r\n"]).unwrap();
     assert_eq!(outcome, answer(200, true, ""));
@@ -185,7 +212,7 @@ fn one_parser_reads_response_after_response() {
     let mut parser = Parser::new();
     for (text, expected) in responses().into_iter().filter(|(_, expected)| expected.interims.is_empty()) {
         parser.begin(false);
-        let (taken, _) = parser.feed(text.as_bytes(), &mut |_| ()).unwrap();
+        let (taken, _) = parser.feed(text.as_bytes(), &mut KnownHead::default(), &mut |_| ()).unwrap();
         assert_eq!((taken, parser.status()), (text.len(), expected.status), "{text:?}");
         assert!(parser.close());
     }
@@ -199,6 +226,18 @@ proptest! {
         cuts.sort_unstable();
         let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &text.as_bytes()[pair[0]..pair[1]]).collect();
         prop_assert_eq!(parse(false, &pieces), Ok(expected));
+    }
+
+    #[test]
+    fn what_was_seen_before_changes_nothing(
+        order in prop::collection::vec((0..16_usize, 0..200_usize), 1..12),
+    ) {
+        let mut known = KnownHead::default();
+        for (which, cut) in order {
+            let (text, expected) = responses().swap_remove(which);
+            let (a, b) = text.as_bytes().split_at(cut.min(text.len()));
+            prop_assert_eq!(parse_knowing(&mut known, false, &[a, b]), Ok(expected));
+        }
     }
 
     #[test]

@@ -1,0 +1,152 @@
+//! The closed loop: what is counted, and how connections are used.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+#[test]
+fn answers_are_counted_as_the_server_counts_them() {
+    let server = Server::ok();
+    let measurement = measure(&spec(), &server.url);
+    let work = measurement.work;
+    // What was under way at the end is not counted.
+    assert!(work > 0 && work <= server.requests() && server.requests() <= work + 2);
+    assert_eq!(server.connections(), 2);
+    assert_eq!(measurement.observed_count("status", "200"), work);
+    assert_eq!(share_of(&measurement, "http_req_failed"), (0, work));
+    assert_eq!(measurement.errors, [].into());
+    assert_eq!(measurement.warnings, [""; 0]);
+    for trend in
+        ["duration", "service", "blocked", "connecting", "tls_handshaking", "sending", "waiting", "receiving"]
+    {
+        assert_eq!(count_of(&measurement, &format!("http_req_{trend}")), work, "{trend}");
+    }
+    assert_eq!(count_of(&measurement, "iteration_duration"), work);
+}
+
+#[test]
+fn rates_are_per_second_of_the_window() {
+    let measurement = measure(&spec(), &Server::ok().url);
+    let Reading::Rate { value, count } = measurement.readings["http_reqs"] else { panic!() };
+    assert_eq!(count, measurement.work);
+    assert!((value - count as f64 / 0.2).abs() < 1e-6 * value, "{value} for {count}");
+    let request_bytes = 8 + "GET / HTTP/1.1\r\n".len() as u64;
+    assert!(count_of(&measurement, "data_sent") > measurement.work * request_bytes);
+    assert!(count_of(&measurement, "data_received") >= measurement.work * 40);
+}
+
+#[test]
+fn a_connection_that_stands_blocks_nobody() {
+    let measurement = measure(&LoadSpec { warmup: Span(100 * MS), ..spec() }, &Server::ok().url);
+    assert!(statistic_ms(&measurement, "http_req_blocked", Statistic::Max) < f64::EPSILON);
+    assert!(!measurement.observed.contains_key("connections"), "{:?}", measurement.observed);
+}
+
+#[test]
+fn a_number_of_requests_is_exact_for_both_sides() {
+    for (threads, reuse) in [(1, Reuse::KeepAlive), (2, Reuse::KeepAlive), (2, Reuse::None)] {
+        let server = Server::ok();
+        let spec = LoadSpec { requests: Some(25), threads, reuse, duration: Span(60_000 * MS), ..spec() };
+        let measurement = measure(&spec, &server.url);
+        assert_eq!((measurement.work, server.requests()), (25, 25), "{threads} threads, {reuse:?}");
+        assert!(measurement.window_ns < 60_000 * MS);
+    }
+}
+
+#[test]
+fn a_number_of_requests_smaller_than_the_connections_is_exact_after_a_warmup() {
+    let spec = LoadSpec {
+        requests: Some(1),
+        connections: 5,
+        warmup: Span(50 * MS),
+        duration: Span(60_000 * MS),
+        ..spec()
+    };
+    assert_eq!(measure(&spec, &Server::ok().url).work, 1);
+}
+
+#[test]
+fn without_reuse_every_request_has_its_connection_and_the_server_closes_it() {
+    let in_order = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&in_order);
+    let server = Server::start(move |conversation| {
+        if conversation.request().is_some_and(|head| head.contains("Connection: close")) {
+            conversation.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let measurement = measure(&fresh_connections(), &server.url);
+    let (work, opened) = (measurement.work, measurement.observed_count("connections", "opened"));
+    assert!(work > 2 && opened >= work && opened <= work + 2, "{work} on {opened}");
+    assert!(server.connections() >= work);
+    assert_eq!(measurement.errors, [].into());
+    let blocked = statistic_ms(&measurement, "http_req_blocked", Statistic::Min);
+    assert!(blocked > 0.0 && blocked <= statistic_ms(&measurement, "iteration_duration", Statistic::Max));
+}
+
+#[test]
+fn without_reuse_a_server_that_would_go_on_is_left() {
+    let server = Server::ok();
+    let measurement = measure(&fresh_connections(), &server.url);
+    assert!(server.connections() >= measurement.work && measurement.work > 2);
+    assert_eq!(measurement.errors, [].into());
+}
+
+#[test]
+fn a_server_that_closes_gets_new_connections() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\n\r\nok",
+    ] {
+        let server = Server::start(move |conversation| {
+            conversation.request();
+            conversation.say(answer);
+        });
+        let measurement = measure(&spec(), &server.url);
+        assert!(measurement.work > 2, "{answer:?}");
+        assert_eq!(measurement.errors, [].into(), "{answer:?}");
+    }
+}
+
+#[test]
+fn threads_share_the_connections() {
+    let server = Server::ok();
+    let measurement = measure(&LoadSpec { connections: 5, threads: 2, ..spec() }, &server.url);
+    assert_eq!((server.connections(), measurement.health.threads), (5, 2));
+    assert_eq!(measurement.observed_count("status", "200"), measurement.work);
+    assert!(measurement.health.busiest_thread > 0.0);
+    assert!(measurement.cpu_user_ns + measurement.cpu_system_ns > 0);
+}
+
+#[test]
+fn checks_are_counted_one_by_one() {
+    let checks = ["status == 200", "body contains \"ok\"", "body length == 3 B"].map(str::to_owned).to_vec();
+    let measurement = measure(&LoadSpec { checks, ..spec() }, &Server::ok().url);
+    let work = measurement.work;
+    assert_eq!(share_of(&measurement, "checks"), (2 * work, work));
+    assert_eq!(measurement.observed_count("checks passed", "body contains \"ok\""), work);
+    assert_eq!(measurement.observed_count("checks failed", "body length == 3 B"), work);
+    // A check that fails is no failed request.
+    assert_eq!(share_of(&measurement, "http_req_failed"), (0, work));
+}
+
+#[test]
+fn a_stall_at_the_end_is_told() {
+    let server = Server::start(|conversation| {
+        for _ in 0..10 {
+            conversation.request();
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+        conversation.request();
+        conversation.until_closed();
+    });
+    let measurement = measure(&spec(), &server.url);
+    assert_eq!(measurement.work, 20);
+    let [warning] = &measurement.warnings[..] else { panic!("{:?}", measurement.warnings) };
+    assert!(
+        warning.starts_with("2 requests were still without an answer when the window closed"),
+        "{warning}"
+    );
+}

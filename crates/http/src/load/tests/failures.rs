@@ -1,0 +1,113 @@
+//! Failures: each under its own name, and never so many that they become the load.
+
+use std::net::TcpListener;
+
+use super::*;
+
+/// The only kind of failure, and how often.
+fn only_error(measurement: &Measurement) -> (&str, u64) {
+    let mut errors = measurement.errors.iter();
+    match (errors.next(), errors.next()) {
+        (Some((kind, count)), None) => (kind, *count),
+        _ => panic!("{:?}", measurement.errors),
+    }
+}
+
+fn nobody() -> String {
+    format!("http://{}/", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+}
+
+#[test]
+fn nobody_there_is_a_measurement_with_few_errors() {
+    let measurement = measure(&spec(), &nobody());
+    let (kind, count) = only_error(&measurement);
+    assert_eq!(kind, "connection refused");
+    // 2 connections, with pauses of 1, 2, 4 … 64, 100 ms in between.
+    assert!((2..=20).contains(&count), "{count}");
+    assert_eq!(share_of(&measurement, "http_req_failed"), (count, 0));
+    assert_eq!((measurement.work, count_of(&measurement, "http_req_duration")), (0, 0));
+    assert_eq!(measurement.warnings, ["no request was answered within the window"]);
+}
+
+#[test]
+fn an_early_end_is_told_from_nonsense() {
+    let early = Server::start(|conversation| {
+        conversation.request();
+        conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
+    });
+    assert_eq!(only_error(&measure(&spec(), &early.url)).0, "closed early");
+    let nonsense = Server::always("SSH-2.0-OpenSSH_9.2\r\n");
+    assert_eq!(
+        only_error(&measure(&spec(), &nonsense.url)).0,
+        "http parse: the first line is no HTTP/1 status line"
+    );
+}
+
+#[test]
+fn a_broken_connection_is_a_reset() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // What is unread when a connection is closed makes the kernel reset it.
+            while stream.peek(&mut [0]).is_ok_and(|bytes| bytes == 0) {}
+        }
+    });
+    assert_eq!(only_error(&measure(&spec(), &url)).0, "connection reset");
+}
+
+#[test]
+fn a_status_from_400_on_is_a_failed_request_and_no_error() {
+    let server = Server::always("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+    let measurement = measure(&spec(), &server.url);
+    assert_eq!(share_of(&measurement, "http_req_failed"), (measurement.work, 0));
+    assert_eq!(measurement.observed_count("status", "503"), measurement.work);
+    assert_eq!(measurement.errors, [].into());
+}
+
+#[test]
+fn no_answer_in_time_is_a_timeout_with_its_time() {
+    let server = Server::start(|conversation| {
+        conversation.request();
+        conversation.until_closed();
+    });
+    let measurement = measure(&LoadSpec { timeout: Span(50 * MS), ..spec() }, &server.url);
+    let (kind, count) = only_error(&measurement);
+    assert_eq!(kind, "request timeout");
+    assert_eq!(count_of(&measurement, "http_req_duration"), count);
+    assert!(statistic_ms(&measurement, "http_req_duration", Statistic::Min) >= 50.0);
+}
+
+#[test]
+fn a_server_that_does_not_accept_is_a_timeout_of_its_own() {
+    // A backlog of one connection that nobody takes: further ones are never established.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let _first = std::net::TcpStream::connect(address).unwrap();
+    let measurement = measure(&LoadSpec { timeout: Span(50 * MS), ..spec() }, &format!("http://{address}/"));
+    assert_eq!(only_error(&measurement).0, "connect timeout");
+}
+
+#[test]
+fn a_silent_handshake_is_a_timeout_of_its_own() {
+    let server = Server::start(|conversation| {
+        conversation.until_closed();
+    });
+    let spec = LoadSpec { timeout: Span(50 * MS), insecure: true, ..spec() };
+    let measurement = measure(&spec, &server.url.replace("http:", "https:"));
+    assert_eq!(only_error(&measurement).0, "tls timeout");
+}
+
+#[test]
+fn a_server_without_tls_says_so() {
+    let server = Server::start(|conversation| {
+        conversation.say("HTTP/1.1 400 Bad Request\r\n\r\n");
+        conversation.until_closed();
+    });
+    let url = server.url.replace("http:", "https:");
+    for cipher in ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256"] {
+        let spec = LoadSpec { insecure: true, cipher: Some(cipher.to_owned()), ..spec() };
+        assert_eq!(only_error(&measure(&spec, &url)).0, "tls: the server does not speak TLS", "{cipher}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Loads driven for real against servers that the tests script, and against nginx.
+
+mod closed;
+mod failures;
+mod open;
+mod responses;
+mod server;
+mod tls;
+mod with_nginx;
+
+use plumb_model::{Measurement, Rate, Reading, Span, Statistic};
+use plumb_path::{Mark, Window};
+
+use super::{http_load, validate};
+use crate::spec::{LoadSpec, Reuse, Target};
+use server::Server;
+
+const MS: u64 = 1_000_000;
+
+/// A short load without a warm-up, of few connections.
+fn spec() -> LoadSpec {
+    LoadSpec { connections: 2, duration: Span(200 * MS), warmup: Span(0), ..LoadSpec::default() }
+}
+
+fn fresh_connections() -> LoadSpec {
+    LoadSpec { reuse: Reuse::None, ..spec() }
+}
+
+fn measure(spec: &LoadSpec, url: &str) -> Measurement {
+    measure_trusting(spec, url, None)
+}
+
+fn measure_trusting(spec: &LoadSpec, url: &str, ca_pem: Option<String>) -> Measurement {
+    let target = Target { url: url.to_owned(), ca_pem };
+    let mut load = http_load(spec, &target).unwrap();
+    let window =
+        Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed: 7, index: 0, attempt: 0 };
+    load.measure(window, &mut |_| ()).unwrap()
+}
+
+fn count_of(measurement: &Measurement, metric: &str) -> u64 {
+    match &measurement.readings[metric] {
+        Reading::Trend(histogram) => histogram.count(),
+        Reading::Rate { count, .. } | Reading::Count(count) => *count,
+        Reading::Share { yes, .. } => *yes,
+        Reading::Gauge(_) => panic!("{metric} has no count"),
+    }
+}
+
+fn share_of(measurement: &Measurement, metric: &str) -> (u64, u64) {
+    match measurement.readings[metric] {
+        Reading::Share { yes, no } => (yes, no),
+        _ => panic!("{metric} is no share"),
+    }
+}
+
+fn statistic_ms(measurement: &Measurement, metric: &str, statistic: Statistic) -> f64 {
+    match &measurement.readings[metric] {
+        Reading::Trend(histogram) => histogram.statistic_ns(statistic).unwrap() / 1e6,
+        _ => panic!("{metric} is no trend"),
+    }
+}
+
+#[test]
+fn every_declared_metric_is_read_and_no_other() {
+    let measurement = measure(&spec(), &Server::ok().url);
+    let mut declared: Vec<&str> = crate::metrics::METRICS.iter().map(|metric| metric.name).collect();
+    // The system's side is read by whoever has the system.
+    declared.retain(|name| *name != plumb_model::metric::CPU_SYSTEM.name);
+    declared.sort_unstable();
+    assert_eq!(measurement.readings.keys().collect::<Vec<_>>(), declared);
+}
+
+#[test]
+fn the_moments_of_a_measurement_are_marked() {
+    let server = Server::ok();
+    let spec = LoadSpec { duration: Span(1200 * MS), warmup: Span(50 * MS), ..spec() };
+    let target = Target { url: server.url, ca_pem: None };
+    let mut load = http_load(&spec, &target).unwrap();
+    let mut marks = Vec::new();
+    let window =
+        Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed: 7, index: 0, attempt: 0 };
+    let measurement = load.measure(window, &mut |mark| marks.push(mark)).unwrap();
+    let [Mark::Opened, Mark::Progress { work, elapsed_ns: 1_000_000_000 }, Mark::Closed] = marks[..] else {
+        panic!("{marks:?}")
+    };
+    assert!(work > 0 && work <= measurement.work, "{work} of {}", measurement.work);
+    assert_eq!(measurement.window_ns, 1200 * MS);
+    for metric in ["http_reqs", "data_sent", "data_received"] {
+        assert_eq!(measurement.windows[metric].len(), 1, "{metric}");
+        assert!(measurement.windows[metric][0] > 0.0, "{metric}");
+    }
+}
+
+#[test]
+fn a_load_can_be_measured_again() {
+    let server = Server::ok();
+    let target = Target { url: server.url, ca_pem: None };
+    let mut load = http_load(&spec(), &target).unwrap();
+    for index in 0..2 {
+        let window = Window { warmup_ns: 0, window_ns: 50 * MS, seed: index, index, attempt: 0 };
+        assert!(load.measure(window, &mut |_| ()).unwrap().work > 0);
+    }
+}
+
+#[test]
+fn what_makes_no_load_is_refused() {
+    let specs = [
+        LoadSpec { connections: 0, ..spec() },
+        LoadSpec { threads: 3, ..spec() },
+        LoadSpec { threads: 0, ..spec() },
+        LoadSpec { duration: Span(0), ..spec() },
+        LoadSpec { timeout: Span(0), ..spec() },
+        LoadSpec { requests: Some(0), ..spec() },
+        LoadSpec { rate: Some(Rate(0.0)), ..spec() },
+        LoadSpec { resumption: plumb_model::Percent(1.01), ..spec() },
+        LoadSpec { checks: vec!["status == 200".to_owned(), "status".to_owned()], ..spec() },
+        LoadSpec { alpn: vec![String::new()], ..spec() },
+    ];
+    let faults = specs.map(|spec| validate(&spec).unwrap_err());
+    let texts: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.key, fault.message)).collect();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    load.connections: a load has at least 1 connection
+    load.threads: a load of 2 connections has 1 to 2 threads
+    load.threads: a load of 2 connections has 1 to 2 threads
+    load.duration: a window of no length measures nothing
+    load.timeout: every request would fail at once; set a timeout such as `30 s`
+    load.requests: a load makes at least 1 request; leave `requests` out for no limit
+    load.rate: a rate is above 0; leave `rate` out for a closed loop
+    load.resumption: a share is 0% to 100%
+    load.checks[1]: `status` is no check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
+    load.alpn: a protocol's name has 1 to 255 bytes, such as `http/1.1`
+    ");
+}
+
+#[test]
+fn what_does_not_fit_the_target_is_refused() {
+    let refused = |spec: &LoadSpec, url: &str| {
+        let target = Target { url: url.to_owned(), ca_pem: None };
+        http_load(spec, &target).err().unwrap().to_string()
+    };
+    use crate::spec::TlsVersion;
+    let tls = |tls| LoadSpec { tls: Some(tls), ..spec() };
+    let texts = [
+        refused(&spec(), "127.0.0.1:80"),
+        refused(&tls(TlsVersion::V12), "http://127.0.0.1/"),
+        refused(&tls(TlsVersion::None), "https://127.0.0.1/"),
+        refused(&LoadSpec { ca: Some("/nowhere/ca.pem".to_owned()), ..spec() }, "https://127.0.0.1/"),
+        refused(&LoadSpec { sni: Some("a b".to_owned()), insecure: true, ..spec() }, "https://127.0.0.1/"),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    use `127.0.0.1:80` as a URL such as `http://127.0.0.1:8080/path`: it has no scheme
+    offer TLS to http://127.0.0.1/: its scheme is http
+    send plain HTTP to https://127.0.0.1/: its scheme is https
+    read /nowhere/ca.pem: No such file or directory (os error 2)
+    use `a b` as a server's name: it is none
+    ");
+}

@@ -1,0 +1,105 @@
+//! The open loop: intended times, stalls, and what is left at the end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::*;
+
+fn at_rate(per_s: f64) -> LoadSpec {
+    LoadSpec { rate: Some(Rate(per_s)), ..spec() }
+}
+
+#[test]
+fn as_many_requests_are_made_as_are_due() {
+    for (threads, reuse) in [(1, Reuse::KeepAlive), (2, Reuse::KeepAlive), (1, Reuse::None)] {
+        let server = Server::ok();
+        let measurement = measure(&LoadSpec { threads, reuse, ..at_rate(500.0) }, &server.url);
+        assert_eq!(server.requests(), 100, "{threads} threads, {reuse:?}");
+        for trend in ["http_req_duration", "http_req_service", "http_req_blocked", "http_req_waiting"] {
+            assert_eq!(count_of(&measurement, trend), 100, "{trend}, {threads} threads, {reuse:?}");
+        }
+        assert_eq!(measurement.errors, [].into());
+        // What was answered after the window closed is no part of the window's rate.
+        assert!(measurement.work <= 100 && measurement.work >= 50, "{}", measurement.work);
+    }
+}
+
+#[test]
+fn a_number_of_requests_ends_an_open_loop() {
+    let server = Server::ok();
+    let spec = LoadSpec {
+        requests: Some(20),
+        warmup: Span(20 * MS),
+        duration: Span(60_000 * MS),
+        ..at_rate(1000.0)
+    };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!(measurement.window_ns, 20 * MS);
+    assert_eq!((count_of(&measurement, "http_req_duration"), server.requests()), (20, 40));
+}
+
+/// One server for all connections, which stops once for a while.
+#[test]
+fn a_stall_is_seen_by_all_that_were_due_in_it() {
+    const STALL: Duration = Duration::from_millis(300);
+    let has_stalled = AtomicBool::new(false);
+    let turn = std::sync::Mutex::new(());
+    let server = Server::start(move |conversation| {
+        while conversation.request().is_some() {
+            let _turn = turn.lock().unwrap();
+            if !has_stalled.swap(true, Ordering::SeqCst) {
+                plumb_host::time::sleep(STALL);
+            }
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let spec = LoadSpec { duration: Span(600 * MS), ..at_rate(500.0) };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!(count_of(&measurement, "http_req_duration"), 300);
+    let stalled = |metric| {
+        let Reading::Trend(histogram) = &measurement.readings[metric] else { panic!() };
+        histogram.bins().filter(|(value_ns, _)| *value_ns >= 150 * MS).map(|(_, count)| count).sum::<u64>()
+    };
+    // At 500 per second 75 requests were due in the first half of the stall, and waited for at least the other half.
+    assert!(stalled("http_req_duration") >= 75, "{}", stalled("http_req_duration"));
+    // Seen from the moments of sending, only those on the two connections were slow.
+    assert!(stalled("http_req_service") <= stalled("http_req_duration") / 10);
+    assert!(statistic_ms(&measurement, "http_req_duration", Statistic::P99) >= 150.0);
+}
+
+#[test]
+fn what_is_never_answered_is_counted_with_the_time_it_had() {
+    let server = Server::start(|conversation| {
+        conversation.request();
+        conversation.until_closed();
+    });
+    let spec = LoadSpec { timeout: Span(500 * MS), ..at_rate(100.0) };
+    let measurement = measure(&spec, &server.url);
+    let unfinished = measurement.errors["unfinished"];
+    let timed_out = measurement.errors.get("request timeout").copied().unwrap_or(0);
+    // Two had a connection, the other 18 waited for one.
+    assert_eq!(unfinished + timed_out, 20, "{:?}", measurement.errors);
+    assert_eq!(count_of(&measurement, "http_req_duration"), 20);
+    assert!(statistic_ms(&measurement, "http_req_duration", Statistic::Min) >= 300.0);
+    assert_eq!(share_of(&measurement, "http_req_failed"), (20, 0));
+    assert!(measurement.warnings.iter().any(|warning| warning.contains("were due in the window")));
+}
+
+#[test]
+fn nobody_there_fails_what_is_due_and_no_more() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let measurement = measure(&at_rate(500.0), &format!("http://{address}/"));
+    assert_eq!(measurement.errors, [("connection refused".to_owned(), 100)].into());
+}
+
+#[test]
+fn idle_connections_that_the_server_closes_are_replaced() {
+    let server = Server::start(|conversation| {
+        conversation.request();
+        conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        // Closes while the load has nothing to do.
+    });
+    let measurement = measure(&LoadSpec { connections: 1, ..at_rate(100.0) }, &server.url);
+    assert_eq!(count_of(&measurement, "http_req_waiting"), 20);
+    assert_eq!(measurement.errors, [].into());
+}

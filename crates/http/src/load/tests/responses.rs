@@ -1,0 +1,124 @@
+//! Forms of responses and requests, over a connection.
+
+use super::*;
+
+/// Answers in every form, in pieces, on one connection.
+#[test]
+fn every_form_of_a_response_keeps_the_connection() {
+    let server = Server::start(|conversation| {
+        let forms = [
+            &["HTTP/1.1 200 OK\r\nContent-Le", "ngth: 5\r\n\r", "\nhello"][..],
+            &[
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2",
+                ";x\r\nlo\r\n0\r\nA: b\r\n\r\n",
+            ],
+            &[
+                "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            ],
+        ];
+        for form in forms.iter().cycle() {
+            if conversation.request().is_none() {
+                return;
+            }
+            for piece in *form {
+                conversation.say(piece);
+                std::thread::yield_now();
+            }
+        }
+    });
+    let checks = vec!["body contains \"hello\"".to_owned(), "body length == 5 B".to_owned()];
+    let measurement = measure(&LoadSpec { checks, ..spec() }, &server.url);
+    assert!(measurement.work > 6);
+    assert_eq!(server.connections(), 2);
+    assert_eq!(share_of(&measurement, "checks"), (2 * measurement.work, 0));
+}
+
+#[test]
+fn head_has_no_body_and_is_asked_for() {
+    let server = Server::start(|conversation| {
+        while let Some(head) = conversation.request() {
+            assert!(head.starts_with("HEAD /x HTTP/1.1\r\nHost: example.org\r\n"), "{head}");
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 612\r\n\r\n");
+        }
+    });
+    let own = |text: &str| text.to_owned();
+    let spec =
+        LoadSpec { method: own("HEAD"), path: Some(own("/x")), host: Some(own("example.org")), ..spec() };
+    let measurement = measure(&spec, &server.url);
+    assert!(measurement.work > 2);
+    assert_eq!((server.connections(), measurement.errors.len()), (2, 0));
+}
+
+#[test]
+fn a_large_body_is_sent_and_received_whole() {
+    const BYTES: usize = 3 << 20;
+    let server = Server::start(|conversation| {
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n{}y", "x".repeat(BYTES - 1));
+        while conversation.request().is_some() {
+            assert!(conversation.body(BYTES).iter().all(|byte| *byte == b'b'));
+            conversation.say(&answer);
+        }
+    });
+    let checks = vec![format!("body length == {BYTES} B"), "body contains \"xy\"".to_owned()];
+    let spec = LoadSpec {
+        method: "POST".to_owned(),
+        body: Some("b".repeat(BYTES)),
+        requests: Some(3),
+        duration: Span(60_000 * MS),
+        checks,
+        ..spec()
+    };
+    let measurement = measure(&spec, &server.url);
+    assert_eq!((measurement.work, share_of(&measurement, "checks")), (3, (6, 0)));
+    assert!(count_of(&measurement, "data_sent") > 3 * BYTES as u64);
+    assert!(statistic_ms(&measurement, "http_req_receiving", Statistic::Max) > 0.0);
+}
+
+fn expecting() -> LoadSpec {
+    LoadSpec {
+        method: "POST".to_owned(),
+        body: Some("body".to_owned()),
+        headers: [("Expect".to_owned(), "100-continue".to_owned())].into(),
+        requests: Some(2),
+        duration: Span(60_000 * MS),
+        ..spec()
+    }
+}
+
+#[test]
+fn a_body_waits_for_the_server_to_continue() {
+    let server = Server::start(|conversation| {
+        while conversation.request().is_some() {
+            conversation.say("HTTP/1.1 100 Continue\r\n\r\n");
+            assert_eq!(conversation.body(4), b"body");
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let measurement = measure(&expecting(), &server.url);
+    assert_eq!((measurement.work, measurement.observed_count("status", "200")), (2, 2));
+}
+
+#[test]
+fn a_body_is_not_sent_after_a_refusal_nor_the_connection_used_again() {
+    let server = Server::start(|conversation| {
+        conversation.request();
+        conversation.say("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n");
+        assert!(conversation.request().is_none());
+    });
+    let measurement = measure(&expecting(), &server.url);
+    assert_eq!((measurement.work, measurement.observed_count("status", "417")), (2, 2));
+    assert_eq!(server.connections(), 2);
+}
+
+#[test]
+fn a_body_is_sent_to_a_server_that_never_says_continue() {
+    let server = Server::start(|conversation| {
+        while conversation.request().is_some() {
+            assert_eq!(conversation.body(4), b"body");
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let measurement = measure(&expecting(), &server.url);
+    assert_eq!((measurement.work, measurement.observed_count("status", "200")), (2, 2));
+}
