@@ -23,6 +23,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const PARTING_MAX: usize = 4096;
 /// How long they wait at least.
 const PARTING_NS: u64 = 1_000_000_000;
+/// Local addresses that are tried for one connection before it fails for want of a port.
+const SOURCES_TRIED: usize = 16;
 /// After a failure a connection of a closed loop pauses, so that a dead server costs neither side its CPU.
 pub const BACKOFF: Backoff = Backoff::new(1_000_000, 100_000_000);
 
@@ -100,13 +102,13 @@ impl Core {
     /// When the kernel refuses at once.
     pub fn connect(&mut self) -> Result<Socket, Failure> {
         let to = self.plan.address;
-        let connected = Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic));
-        match connected {
-            Err(Failure::NoLocalPort) if self.sources.spread(to) => {
-                Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
+        for _ in 1..SOURCES_TRIED {
+            match Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic)) {
+                Err(Failure::NoLocalPort) if self.sources.spread(to) => {}
+                connected => return connected,
             }
-            connected => connected,
         }
+        Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic))
     }
 
     /// Whether local ports ran out and connections come from several addresses since.
@@ -175,10 +177,38 @@ impl Sources {
         })
     }
 
-    /// Ports ran out: connects from many addresses from now on, if the way is one of loopback.
+    /// The ports of an address ran out: from now on connections come from many, if the way is one of loopback.
+    /// Returns whether that helps.
     fn spread(&mut self, to: SocketAddr) -> bool {
-        let could_spread = matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback()) && !self.is_spreading;
-        self.is_spreading |= could_spread;
-        could_spread
+        self.is_spreading |= matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback());
+        self.is_spreading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(address: &str) -> SocketAddr {
+        address.parse().unwrap()
+    }
+
+    #[test]
+    fn addresses_are_chosen_only_once_ports_ran_out() {
+        let mut sources = Sources { next: u32::MAX - 1, is_spreading: false };
+        assert_eq!(sources.next(), None);
+        assert!(sources.spread(target("127.0.0.1:80")));
+        let chosen: std::collections::BTreeSet<Ipv4Addr> = (0..2000).filter_map(|_| sources.next()).collect();
+        assert!(chosen.len() > 1000, "{}", chosen.len());
+        assert!(chosen.iter().all(|address| address.is_loopback() && address.octets()[3] >= 2));
+    }
+
+    #[test]
+    fn other_ways_than_loopback_have_one_source() {
+        for address in ["192.0.2.1:80", "[::1]:80"] {
+            let mut sources = Sources { next: 0, is_spreading: false };
+            assert!(!sources.spread(target(address)), "{address}");
+            assert_eq!(sources.next(), None);
+        }
     }
 }
