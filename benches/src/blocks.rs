@@ -15,7 +15,12 @@ pub struct Samples {
 }
 
 /// Runs `blocks` random palindromic blocks of all tools.
-pub fn interleave(tools: &[Tool], blocks: usize, cpus: &CpuSet, seed: u64) -> Result<Samples, String> {
+pub fn interleave(
+    tools: &[Tool],
+    blocks: usize,
+    (cpus, server_pid): (&CpuSet, u32),
+    seed: u64,
+) -> Result<Samples, String> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut by_tool: Vec<Vec<[Sample; 2]>> = tools.iter().map(|_| Vec::new()).collect();
     for block in 0..blocks {
@@ -23,7 +28,7 @@ pub fn interleave(tools: &[Tool], blocks: usize, cpus: &CpuSet, seed: u64) -> Re
         order.shuffle(&mut random);
         let mut taken: Vec<Vec<Sample>> = tools.iter().map(|_| Vec::new()).collect();
         for index in order.iter().chain(order.iter().rev()) {
-            taken[*index].push(tools[*index].run(cpus)?);
+            taken[*index].push(tools[*index].run(cpus, server_pid)?);
         }
         for (index, samples) in taken.into_iter().enumerate() {
             let words: Vec<String> = samples

@@ -11,9 +11,9 @@ use crate::tool::Tool;
 use crate::{Outcome, nginx, say};
 
 /// Blocks of every row.
-const BLOCKS: usize = 8;
+const BLOCKS: usize = 6;
 /// Seconds of every run.
-const SECONDS: u32 = 4;
+const SECONDS: u32 = 3;
 
 /// Runs both rows and writes their section of RESULTS.md.
 pub fn run() -> Outcome {
@@ -27,14 +27,14 @@ pub fn run() -> Outcome {
 
     let mut tools = vec![plumb("-c 50", &plain)?];
     tools.extend(wrk(&plain));
-    let samples = interleave(&tools, BLOCKS, &sides.load, 1)?;
+    let samples = interleave(&tools, BLOCKS, (&sides.load, server.pid()), 1)?;
     rows.extend(rows_of("keep-alive, plain HTTP, 50 connections", &tools, &samples, 0.75));
 
     let flags = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
     let mut tools = vec![plumb(flags, &secure)?];
     tools.extend(ab(&secure));
     tools.extend(k6(&secure));
-    let samples = interleave(&tools, BLOCKS, &sides.load, 2)?;
+    let samples = interleave(&tools, BLOCKS, (&sides.load, server.pid()), 2)?;
     rows.extend(rows_of(
         "full handshake per request, TLS 1.2, RSA-2048, 20 connections",
         &tools,

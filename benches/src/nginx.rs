@@ -10,12 +10,19 @@ use plumb_host::scratch::Scratch;
 
 /// A server that runs until it is dropped.
 pub struct Nginx {
-    _child: Child,
+    child: Child,
     _scratch: Scratch,
     /// Port of the plain server.
     pub plain_port: u16,
     /// Port of the TLS server.
     pub tls_port: u16,
+}
+
+impl Nginx {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
 }
 
 fn free_port() -> Result<u16, String> {
@@ -57,7 +64,7 @@ pub fn start(cpus: &CpuSet) -> Result<Nginx, String> {
         let words = fs::read_to_string(root.join("stderr")).unwrap_or_default();
         format!("nginx does not answer: {error}; {words}")
     })?;
-    Ok(Nginx { _child: child, _scratch: scratch, plain_port, tls_port })
+    Ok(Nginx { child, _scratch: scratch, plain_port, tls_port })
 }
 
 fn wait_for(port: u16) -> Result<(), String> {

@@ -31,13 +31,14 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Runs it once, pinned to `cpus`.
-    pub fn run(&self, cpus: &CpuSet) -> Result<Sample, String> {
+    /// Runs it once, pinned to `cpus`. The server is a child of this process too, and what it uses is not the tool's.
+    pub fn run(&self, cpus: &CpuSet, server_pid: u32) -> Result<Sample, String> {
         let own = std::process::id();
         let children_ns = || -> Result<u64, String> {
             let tree = tree_cpu_time(own).map_err(|error| error.to_string())?;
             let alone = process_cpu_time(own).map_err(|error| error.to_string())?;
-            Ok(tree.total_ns().saturating_sub(alone.total_ns()))
+            let server = tree_cpu_time(server_pid).map_err(|error| error.to_string())?;
+            Ok(tree.total_ns().saturating_sub(alone.total_ns()).saturating_sub(server.total_ns()))
         };
         let (before_ns, begun_ns) = (children_ns()?, monotonic_ns());
         let output = self.output(cpus)?;
