@@ -175,7 +175,8 @@ fn read_whole<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
 /// Writes a small file so that it is either absent or whole, also after a kill.
 fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
     let partial = path.with_extension("json.partial");
-    let text = serde_json::to_vec_pretty(value).map_err(|error| StoreError::io("write", path)(error.into()))?;
+    let text =
+        serde_json::to_vec_pretty(value).map_err(|error| StoreError::io("write", path)(error.into()))?;
     let mut file = File::create(&partial).map_err(StoreError::io("write", &partial))?;
     file.write_all(&text).map_err(StoreError::io("write", &partial))?;
     file.sync_all().map_err(StoreError::io("sync", &partial))?;
