@@ -2,6 +2,11 @@
 //!
 //! Histograms are merged, never averaged. The serialised form is a flat list of (step from the previous bin's
 //! value, count) pairs, which is small, readable by any language, and independent of the library's own format.
+//!
+//! A distribution that was read back is kept as its bins: a run holds thousands of them, and most of the library's
+//! array is empty.
+
+use std::borrow::Cow;
 
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -12,9 +17,17 @@ use crate::Statistic;
 pub const LARGEST_NS: u64 = 3_600_000_000_000;
 
 /// A distribution of nanoseconds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Histogram {
-    bins: Hdr<u64>,
+    form: Form,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    /// For recording: the library's array.
+    Dense(Hdr<u64>),
+    /// For keeping: (value in ns, count), ascending.
+    Sparse(Box<[(u64, u64)]>),
 }
 
 impl Default for Histogram {
@@ -23,14 +36,30 @@ impl Default for Histogram {
     }
 }
 
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.bins().eq(other.bins())
+    }
+}
+
+fn empty() -> Hdr<u64> {
+    let mut dense = Hdr::new_with_bounds(1, 1_000_000, 3)
+        .expect("the bounds and digits are constants that the library accepts");
+    dense.auto(true);
+    dense
+}
+
+fn add(dense: &mut Hdr<u64>, value_ns: u64, count: u64) {
+    dense
+        .record_n(value_ns.min(LARGEST_NS), count)
+        .expect("an auto-resizing histogram takes every value up to its largest");
+}
+
 impl Histogram {
     /// An empty distribution.
     #[must_use]
     pub fn new() -> Self {
-        let mut bins = Hdr::new_with_bounds(1, 1_000_000, 3)
-            .expect("the bounds and digits are constants that the library accepts");
-        bins.auto(true);
-        Self { bins }
+        Self { form: Form::Dense(empty()) }
     }
 
     /// Adds one value.
@@ -40,38 +69,68 @@ impl Histogram {
 
     /// Adds the same value several times.
     pub fn record_many(&mut self, value_ns: u64, count: u64) {
-        self.bins
-            .record_n(value_ns.min(LARGEST_NS), count)
-            .expect("an auto-resizing histogram takes every value up to its largest");
+        add(self.dense_mut(), value_ns, count);
     }
 
     /// Adds all values of another distribution.
     pub fn merge(&mut self, other: &Self) {
-        self.bins.add(&other.bins).expect("an auto-resizing histogram takes every value of another");
+        let dense = self.dense_mut();
+        match &other.form {
+            Form::Dense(values) => {
+                dense.add(values).expect("an auto-resizing histogram takes every value of another");
+            }
+            Form::Sparse(bins) => bins.iter().for_each(|(value, count)| add(dense, *value, *count)),
+        }
+    }
+
+    fn dense_mut(&mut self) -> &mut Hdr<u64> {
+        if let Form::Sparse(_) = self.form {
+            self.form = Form::Dense(self.dense().into_owned());
+        }
+        match &mut self.form {
+            Form::Dense(dense) => dense,
+            Form::Sparse(_) => unreachable!("it was made dense just before"),
+        }
+    }
+
+    fn dense(&self) -> Cow<'_, Hdr<u64>> {
+        match &self.form {
+            Form::Dense(dense) => Cow::Borrowed(dense),
+            Form::Sparse(bins) => {
+                let mut dense = empty();
+                bins.iter().for_each(|(value, count)| add(&mut dense, *value, *count));
+                Cow::Owned(dense)
+            }
+        }
     }
 
     /// How many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.bins.len()
+        match &self.form {
+            Form::Dense(dense) => dense.len(),
+            Form::Sparse(bins) => bins.iter().map(|(_, count)| count).sum(),
+        }
     }
 
     /// One statistic in nanoseconds, `None` where there is no value.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
     pub fn statistic_ns(&self, statistic: Statistic) -> Option<f64> {
-        if self.bins.is_empty() {
+        let dense = self.dense();
+        if dense.is_empty() {
             return None;
         }
+        let quantile = |quantile: f64| dense.value_at_quantile(quantile) as f64;
         Some(match statistic {
-            Statistic::Avg => self.bins.mean(),
-            Statistic::Min => self.bins.min() as f64,
-            Statistic::Max => self.bins.max() as f64,
-            Statistic::Med => self.quantile_ns(0.5),
-            Statistic::P90 => self.quantile_ns(0.9),
-            Statistic::P95 => self.quantile_ns(0.95),
-            Statistic::P99 => self.quantile_ns(0.99),
-            Statistic::P999 => self.quantile_ns(0.999),
+            Statistic::Avg => dense.mean(),
+            Statistic::Min => dense.min() as f64,
+            Statistic::Max => dense.max() as f64,
+            Statistic::Med => quantile(0.5),
+            Statistic::P90 => quantile(0.9),
+            Statistic::P95 => quantile(0.95),
+            Statistic::P99 => quantile(0.99),
+            Statistic::P999 => quantile(0.999),
         })
     }
 
@@ -79,12 +138,18 @@ impl Histogram {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
-        self.bins.value_at_quantile(quantile) as f64
+        self.dense().value_at_quantile(quantile) as f64
     }
 
     /// Every bin that holds something, as (value in ns, count), ascending.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.bins.iter_recorded().map(|bin| (bin.value_iterated_to(), bin.count_at_value()))
+        let (dense, sparse) = match &self.form {
+            Form::Dense(dense) => (Some(dense), None),
+            Form::Sparse(bins) => (None, Some(bins)),
+        };
+        let recorded = dense.into_iter().flat_map(|dense| dense.iter_recorded());
+        let recorded = recorded.map(|bin| (bin.value_iterated_to(), bin.count_at_value()));
+        recorded.chain(sparse.into_iter().flat_map(|bins| bins.iter().copied()))
     }
 }
 
@@ -103,20 +168,19 @@ impl Serialize for Histogram {
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let flat = Vec::<u64>::deserialize(deserializer)?;
-        let mut histogram = Self::new();
-        let mut value = 0_u64;
+        let mut bins: Vec<(u64, u64)> = Vec::with_capacity(flat.len() / 2);
+        let (mut value, mut total) = (0_u64, 0_u64);
         for pair in flat.chunks(2) {
             let &[step, count] = pair else {
                 return Err(de::Error::custom("a histogram has an odd number of values"));
             };
             value =
                 value.checked_add(step).ok_or_else(|| de::Error::custom("a histogram's value overflows"))?;
-            if histogram.bins.len().checked_add(count).is_none() {
-                return Err(de::Error::custom("a histogram's count overflows"));
-            }
-            histogram.record_many(value, count);
+            total =
+                total.checked_add(count).ok_or_else(|| de::Error::custom("a histogram's count overflows"))?;
+            bins.push((value, count));
         }
-        Ok(histogram)
+        Ok(Self { form: Form::Sparse(bins.into_boxed_slice()) })
     }
 }
 
