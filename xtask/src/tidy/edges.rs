@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace"]),
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-crypto"]),
+    ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
     ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
     (
@@ -49,6 +50,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-path",
     "plumb-crypto",
     "plumb-http",
+    "plumb-migration",
     "plumb-store",
     "plumb-report",
     "plumb-runner",

@@ -1,0 +1,206 @@
+//! The `system` and `load` of a `migration` experiment as types.
+
+use std::fmt;
+
+use plumb_model::{ByteRate, Bytes, Percent, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::codec::CodecSpec;
+use crate::content::ContentSpec;
+
+/// What a `migration` experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MigrationSettings {
+    /// What moves, and how.
+    pub system: SystemSpec,
+    /// How long to measure, and when to give up.
+    pub load: LoadSpec,
+}
+
+/// Which program moves the memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Plumbline's own stream engine.
+    #[default]
+    Plumb,
+    /// QEMU's multifd, between two QEMU processes.
+    Qemu,
+}
+
+/// Whether pages of zeros are found and sent as a mark.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZeroPages {
+    /// They are found by each channel's thread and sent as a mark (QEMU: `multifd`).
+    #[default]
+    Detect,
+    /// They are sent like all others (QEMU: `none`).
+    Send,
+}
+
+/// Whether the channels are encrypted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tls {
+    /// Plain TCP.
+    #[default]
+    Off,
+    /// TLS 1.3 on every channel.
+    On,
+}
+
+/// A bandwidth cap over all channels together, in bytes on the wire: `1 GB/s`, `10 Gbit/s`, or `none`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cap(pub Option<ByteRate>);
+
+impl std::str::FromStr for Cap {
+    type Err = plumb_model::quantity::QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim() == "none" {
+            Ok(Self(None))
+        } else {
+            ByteRate::parse(text).map(|rate| Self(Some(rate)))
+        }
+    }
+}
+
+impl fmt::Display for Cap {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(rate) => rate.fmt(formatter),
+            None => formatter.write_str("none"),
+        }
+    }
+}
+
+impl Serialize for Cap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Cap {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Cap".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "a data rate over all channels together, in bytes on the wire, or `none`",
+            "examples": ["1 GB/s", "10 Gbit/s", "none"]
+        })
+    }
+}
+
+/// In which order the writer dirties pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// One after the other, from the first to the last and again.
+    Sequential,
+    /// Any page, all equally often.
+    #[default]
+    Uniform,
+    /// Nine writes of ten go to a hot tenth of the pages.
+    HotSet,
+}
+
+/// The guest's writes while it is moved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DirtySpec {
+    /// Pages written per second, as an amount of memory; `0 B/s` for an idle guest.
+    pub rate: ByteRate,
+    /// In which order.
+    pub pattern: Pattern,
+}
+
+impl Default for DirtySpec {
+    fn default() -> Self {
+        Self { rate: ByteRate(0.0), pattern: Pattern::default() }
+    }
+}
+
+/// What moves, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// Which program moves the memory.
+    pub kind: Kind,
+    /// The guest's memory, a multiple of 4 KiB.
+    pub memory: Bytes,
+    /// What it holds.
+    pub content: ContentSpec,
+    /// Connections, each with a thread on both sides.
+    pub channels: u32,
+    /// What compresses it.
+    pub codec: CodecSpec,
+    /// A bandwidth cap over all channels together, in bytes on the wire.
+    pub cap: Cap,
+    /// How long the guest may stand still for the switch-over.
+    pub downtime_limit: Span,
+    /// Whether the channels are encrypted.
+    pub tls: Tls,
+    /// The guest's writes while it is moved.
+    pub dirty: DirtySpec,
+    /// Whether pages of zeros are found and sent as a mark.
+    pub zero_pages: ZeroPages,
+}
+
+impl Default for SystemSpec {
+    fn default() -> Self {
+        Self {
+            kind: Kind::default(),
+            memory: Bytes(1 << 30),
+            content: ContentSpec::default(),
+            channels: 2,
+            codec: CodecSpec::default(),
+            cap: Cap::default(),
+            downtime_limit: Span(300_000_000),
+            tls: Tls::default(),
+            dirty: DirtySpec::default(),
+            zero_pages: ZeroPages::default(),
+        }
+    }
+}
+
+/// How long to measure, and when to give up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// Migrations follow one another until this is over; the one under way is measured to its end.
+    pub duration: Span,
+    /// Migrations before the window, which are not measured.
+    pub warmup: Span,
+    /// A migration that is still not done after so many rounds does not converge and is given up.
+    pub max_rounds: u32,
+    /// A migration that is still not done after this time does not converge and is given up.
+    pub time_limit: Span,
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            duration: Span(1_000_000_000),
+            warmup: Span(0),
+            max_rounds: 30,
+            time_limit: Span(40_000_000_000),
+        }
+    }
+}
+
+/// The share of the pages that is hot in [`Pattern::HotSet`].
+pub const HOT_PAGES: Percent = Percent(0.1);
+/// The share of the writes that go there.
+pub const HOT_WRITES: Percent = Percent(0.9);
