@@ -5,7 +5,7 @@
 //! is refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, Kind, Operand, Plan, Relation, Term, VariantState, VariantSummary, Verdict,
+    Claim, ClaimVerdict, Kind, Operand, Plan, Relation, Term, VariantState, VariantSummary, Verdict, metric,
 };
 use plumb_stats as stats;
 
@@ -81,6 +81,18 @@ fn unusable(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: 
                 ),
             ));
         }
+        if rests_on_the_clock(table, claim) && is_crowded(summary) {
+            return Some(Finding::new(
+                Verdict::Void,
+                format!(
+                    "in {} of {} slots of {name}, processes of neither side used more than {:.0}% of the CPU time, so \
+                     this is what a shared machine does; run it where nothing else runs, or set `noise.others_max`",
+                    summary.crowded,
+                    summary.slots,
+                    table.plan.others_max * 100.0
+                ),
+            ));
+        }
     }
     None
 }
@@ -93,6 +105,27 @@ fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
         Operand::Term { term, .. } => is_rate(&claim.left) || is_rate(term),
         Operand::Value(_) => is_rate(&claim.left),
     }
+}
+
+/// Whether a neighbour that is always there would show in the claim: in rates and in times, not in what is counted, nor
+/// in the CPU time of the sides, nor in a cap that nobody went over.
+fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
+    let is_timed = |term: &Term| {
+        let own_cpu = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name];
+        let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
+        !matches!(kind, Some(Kind::Share | Kind::Count)) && !own_cpu.contains(&term.metric.as_str())
+    };
+    match &claim.right {
+        Operand::Cap { .. } => false,
+        Operand::Term { term, .. } => is_timed(&claim.left) || is_timed(term),
+        Operand::Value(_) => is_timed(&claim.left),
+    }
+}
+
+/// A neighbour that comes and goes widens the interval, and that is honest. One that stays moves the value: a machine
+/// with one CPU for the system turned a ratio of 0.93 into 1.15 while another program ran there all the time.
+fn is_crowded(summary: &VariantSummary) -> bool {
+    summary.crowded > 0 && 2 * summary.crowded >= summary.slots
 }
 
 fn is_load_bound(summary: &VariantSummary) -> bool {

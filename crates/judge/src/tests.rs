@@ -15,6 +15,7 @@ fn plan(claims: &[&str]) -> Plan {
         metric("reqs", Unit::PerSecond, Kind::Rate),
         metric("checks", Unit::Share, Kind::Share),
         metric("cpu", Unit::Microseconds, Kind::Gauge),
+        metric("cpu_system", Unit::Microseconds, Kind::Gauge),
     ];
     let names = ["a".to_owned(), "b".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };
@@ -38,6 +39,7 @@ fn plan(claims: &[&str]) -> Plan {
         seed: 1,
         window_ns: 1_000_000_000,
         warmup_ns: 0,
+        others_max: Plan::others_max(),
     }
 }
 
@@ -114,6 +116,24 @@ fn without_evidence_there_is_no_verdict() {
     });
     check("b.reqs >= 1.2 * a.reqs", &missing, Verdict::Void, "operations should be more than 0, and was 0");
     assert!(matches!(judge(&plan(&[]), &missing).variants[1].state, VariantState::Void { .. }));
+}
+
+#[test]
+fn a_neighbour_that_stays_voids_claims_of_rates_and_times_and_one_that_passes_does_not() {
+    let crowded_below = |block: u32| {
+        slots(8, 1.5, |slot| {
+            let crowded = slot.variant == "b" && slot.block < block;
+            measured(slot).noise.others = if crowded { 0.3 } else { 0.02 };
+            measured(slot).measurement.readings.insert("cpu_system".to_owned(), Reading::Gauge(5.0));
+        })
+    };
+    check("b.reqs >= 1.2 * a.reqs", &crowded_below(3), Verdict::Holds, "over 8 blocks");
+    check("b.reqs >= 1.2 * a.reqs", &crowded_below(4), Verdict::Void, "in 8 of 16 slots of b");
+    check("b.cpu_system <= 1.2 * a.cpu_system", &crowded_below(8), Verdict::Holds, "ratio 1.00");
+    check("b.checks >= 99%", &crowded_below(8), Verdict::Holds, "");
+    let mut patient = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    patient.others_max = 0.5;
+    assert_eq!(judge(&patient, &crowded_below(8)).claims[0].verdict, Verdict::Holds);
 }
 
 #[test]

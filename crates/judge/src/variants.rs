@@ -41,6 +41,7 @@ fn summarise_one(table: &Table<'_>, cell: usize, variant: usize, skipped: Option
         slots: count(results().count()),
         failed: count(failures.len()),
         load_bound: count(results().filter(|result| result.measurement.health.is_load_bound()).count()),
+        crowded: count(results().filter(|result| result.noise.others > table.plan.others_max).count()),
         evidence,
     }
 }

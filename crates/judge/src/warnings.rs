@@ -9,8 +9,6 @@ use crate::table::Table;
 
 /// From this share of CPU time on, steal is worth a warning.
 const STEAL_LIMIT: f64 = 0.02;
-/// From this share of CPU time on, other processes are worth a warning.
-const OTHERS_LIMIT: f64 = 0.10;
 
 pub(crate) fn collect(
     table: &Table<'_>,
@@ -25,7 +23,7 @@ pub(crate) fn collect(
     warnings.extend(variants.iter().filter_map(|summary| about_variant(table, summary)));
     warnings.extend(about_load(table, variants));
     warnings.extend(about_correlation(table, comparisons));
-    warnings.extend(about_noise(table.slots));
+    warnings.extend(about_noise(table.slots, table.plan.others_max));
     warnings.extend(about_retries(table.slots));
     if table.plan.blocks.before_verdict() < 6 && !table.slots.is_empty() {
         warnings.push(format!(
@@ -143,17 +141,18 @@ fn about_correlation(table: &Table<'_>, comparisons: &[Comparison]) -> Vec<Strin
         .collect()
 }
 
-fn about_noise(slots: &[Slot]) -> Vec<String> {
-    let count = |is_noisy: fn(&plumb_model::Noise) -> bool| {
+fn about_noise(slots: &[Slot], others_max: f64) -> Vec<String> {
+    let count = |is_noisy: &dyn Fn(&plumb_model::Noise) -> bool| {
         slots.iter().filter_map(Slot::result).filter(|result| is_noisy(&result.noise)).count()
     };
-    let stolen = count(|noise| noise.steal > STEAL_LIMIT);
-    let shared = count(|noise| noise.others > OTHERS_LIMIT);
-    let throttled = count(|noise| noise.throttled_ns > 0);
+    let stolen = count(&|noise| noise.steal > STEAL_LIMIT);
+    let shared = count(&|noise| noise.others > others_max);
+    let throttled = count(&|noise| noise.throttled_ns > 0);
+    let others = format!("other processes used more than {:.0}% of the CPU time", others_max * 100.0);
     let sentence = |slots: usize, what: &str| (slots > 0).then(|| format!("noise: in {slots} slots {what}"));
     [
         sentence(stolen, "the hypervisor took more than 2% of the CPU time"),
-        sentence(shared, "other processes used more than 10% of the CPU time"),
+        sentence(shared, &others),
         sentence(throttled, "the control group was throttled"),
     ]
     .into_iter()

@@ -100,6 +100,10 @@ pub struct Plan {
     pub window_ns: u64,
     /// Length of a slot's warm-up in ns.
     pub warmup_ns: u64,
+    /// The share of all CPU time that processes of neither side may use; runs from before there was such a limit
+    /// are read with the default.
+    #[serde(default = "Plan::others_max")]
+    pub others_max: f64,
 }
 
 impl Plan {
@@ -117,6 +121,12 @@ impl Plan {
 
     /// The total error probability α that all claims share.
     pub const ALPHA: f64 = 0.05;
+
+    /// The limit of `others_max` where the experiment names none: a tenth of all CPU time.
+    #[must_use]
+    pub fn others_max() -> f64 {
+        0.10
+    }
 
     /// How many verdicts share α: claims times cells, and the control's own.
     #[must_use]

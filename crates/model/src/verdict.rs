@@ -110,6 +110,8 @@ pub struct VariantSummary {
     pub failed: u32,
     /// Slots in which the load was the bound.
     pub load_bound: u32,
+    /// Slots in which processes of neither side used more CPU time than the plan allows.
+    pub crowded: u32,
     /// The evidence of all slots: the worst observation of each kind.
     pub evidence: Vec<Evidence>,
 }

@@ -95,7 +95,11 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
             [only] => phrase(only, row),
             several => range(several, row),
         };
-        let bound = if load_bound(view, *variant) > 0 { " (load-bound)" } else { "" };
+        let bound = match doubtful_slots(view, *variant) {
+            (0, false) => "",
+            (0, true) => " (on a shared CPU)",
+            _ => " (load-bound)",
+        };
         pieces.push(text(if at > 0 { "; " } else { "" }));
         pieces.push(Piece::Variant(*variant));
         pieces.push(Piece::Text(format!(" {phrase}{bound}")));
@@ -127,10 +131,12 @@ fn findings<'a>(view: &View<'a>) -> Vec<(usize, Vec<&'a Comparison>)> {
     all.filter(|(_, comparisons)| !comparisons.is_empty()).collect()
 }
 
-/// In how many slots of a variant the load was the limit.
-fn load_bound(view: &View<'_>, variant: usize) -> u32 {
-    let own = view.judgement.variants.iter().filter(|summary| summary.variant == variant);
-    own.map(|summary| summary.load_bound).sum()
+/// In how many slots of a variant the load was the limit, and whether neighbours used the CPU in half of them.
+fn doubtful_slots(view: &View<'_>, variant: usize) -> (u32, bool) {
+    let own = || view.judgement.variants.iter().filter(|summary| summary.variant == variant);
+    let crowded: u32 = own().map(|summary| summary.crowded).sum();
+    let slots: u32 = own().map(|summary| summary.slots).sum();
+    (own().map(|summary| summary.load_bound).sum(), crowded > 0 && 2 * crowded >= slots)
 }
 
 /// `has ×1.41 after 1 block`.

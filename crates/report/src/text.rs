@@ -142,9 +142,12 @@ impl Page<'_> {
             VariantState::Void { .. } => "void".to_owned(),
             _ if variant == view.plan().baseline => "baseline".to_owned(),
             _ if view.variants()[variant].control => "control".to_owned(),
-            _ => match view.summary(cell, variant).filter(|summary| summary.load_bound > 0) {
-                Some(summary) => format!("load-bound {}/{}", summary.load_bound, summary.slots),
-                None => String::new(),
+            _ => match view.summary(cell, variant) {
+                Some(found) if found.load_bound > 0 => {
+                    format!("load-bound {}/{}", found.load_bound, found.slots)
+                }
+                Some(found) if found.crowded > 0 => format!("shared CPU {}/{}", found.crowded, found.slots),
+                _ => String::new(),
             },
         };
         let cells = rows

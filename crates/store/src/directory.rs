@@ -205,6 +205,7 @@ mod tests {
                 seed: u64::MAX,
                 window_ns: 1,
                 warmup_ns: 0,
+                others_max: Plan::others_max(),
             },
             host: vec![("kernel".to_owned(), "6.18".to_owned())],
             system_cpus: "0".to_owned(),

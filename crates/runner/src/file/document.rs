@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::Blocks;
+use plumb_model::{Blocks, Percent, Plan};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -93,6 +93,8 @@ pub(super) struct Spec {
     _matrix: Option<BTreeMap<String, Vec<String>>>,
     /// How many blocks to run: every block measures every variant twice.
     pub(super) blocks: Option<BlocksPart>,
+    /// What else the machine may do before the numbers are not trusted.
+    pub(super) noise: Option<NoisePart>,
     /// Statements about metrics that the run decides, such as
     /// `threads.http_reqs >= 1.2 * software.http_reqs`.
     #[serde(rename = "claims", default)]
@@ -127,6 +129,15 @@ pub(super) struct BlocksPart {
     /// No more blocks than this in a cell.
     #[schemars(range(min = 2, max = 1000))]
     pub(super) max: Option<u32>,
+}
+
+/// What else the machine may do.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoisePart {
+    /// The share of all CPU time that processes of neither side may use; 10% if absent. Where half of a variant's slots
+    /// have more, claims about its rates and times are void.
+    pub(super) others_max: Option<Percent>,
 }
 
 /// A mapping that the data path's own types read later.
@@ -262,6 +273,12 @@ pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Ve
     };
     let place = spec_value(root, "blocks").and_then(|blocks| blocks.place_of(key));
     Err(vec![Mistake::new(place.unwrap_or_else(|| spec_place(root, "blocks")), message)])
+}
+
+/// The share of all CPU time that neither side may use. No neighbour can move numbers that are made up.
+pub(super) fn others_max(part: Option<NoisePart>, path: &str) -> f64 {
+    let default = if path == "null" { 1.0 } else { Plan::others_max() };
+    part.and_then(|noise| noise.others_max).map_or(default, |Percent(share)| share)
 }
 
 /// The settings of the baseline: `system` and `load`, as far as the file has them.

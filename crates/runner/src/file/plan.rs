@@ -71,6 +71,7 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
     let (Some(blocks), Some(claims), Some(kept), Some(settled)) = (blocks, claims, kept, settled) else {
         return Err(mistakes);
     };
+    let others_max = document::others_max(document.spec.noise, &document.spec.path);
     let Document { metadata, spec, .. } = document;
     Ok(Plan {
         title: metadata.title.unwrap_or_else(|| metadata.name.clone()),
@@ -89,6 +90,7 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         claims: claims.into_iter().filter(|claim| speaks_of(claim, &kept, &variants)).collect(),
         metrics,
         seed: options.seed,
+        others_max,
     })
 }
 
