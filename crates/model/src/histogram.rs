@@ -3,8 +3,8 @@
 //! Histograms are merged, never averaged. The serialised form is a flat list of (step from the previous bin's
 //! value, count) pairs, which is small, readable by any language, and independent of the library's own format.
 //!
-//! A distribution that was read back is kept as its bins: a run holds thousands of them, and most of the library's
-//! array is empty.
+//! A distribution that was read back is kept as its bins, packed: a run holds thousands of them, most of the library's
+//! array is empty, and of the sixteen bytes of a (value, count) pair two or three tell something.
 
 use std::borrow::Cow;
 
@@ -26,8 +26,9 @@ pub struct Histogram {
 enum Form {
     /// For recording: the library's array.
     Dense(Hdr<u64>),
-    /// For keeping: (value in ns, count), ascending.
-    Sparse(Box<[(u64, u64)]>),
+    /// For keeping: the serialised form's numbers, each in base 128, lowest digits first, the high bit set on all of its
+    /// bytes but the last (DWARF's LEB128).
+    Packed(Box<[u8]>),
 }
 
 impl Default for Histogram {
@@ -79,26 +80,26 @@ impl Histogram {
             Form::Dense(values) => {
                 dense.add(values).expect("an auto-resizing histogram takes every value of another");
             }
-            Form::Sparse(bins) => bins.iter().for_each(|(value, count)| add(dense, *value, *count)),
+            Form::Packed(bytes) => Unpacked::of(bytes).for_each(|(value, count)| add(dense, value, count)),
         }
     }
 
     fn dense_mut(&mut self) -> &mut Hdr<u64> {
-        if let Form::Sparse(_) = self.form {
+        if let Form::Packed(_) = self.form {
             self.form = Form::Dense(self.dense().into_owned());
         }
         match &mut self.form {
             Form::Dense(dense) => dense,
-            Form::Sparse(_) => unreachable!("it was made dense just before"),
+            Form::Packed(_) => unreachable!("it was made dense just before"),
         }
     }
 
     fn dense(&self) -> Cow<'_, Hdr<u64>> {
         match &self.form {
             Form::Dense(dense) => Cow::Borrowed(dense),
-            Form::Sparse(bins) => {
+            Form::Packed(bytes) => {
                 let mut dense = empty();
-                bins.iter().for_each(|(value, count)| add(&mut dense, *value, *count));
+                Unpacked::of(bytes).for_each(|(value, count)| add(&mut dense, value, count));
                 Cow::Owned(dense)
             }
         }
@@ -109,7 +110,7 @@ impl Histogram {
     pub fn count(&self) -> u64 {
         match &self.form {
             Form::Dense(dense) => dense.len(),
-            Form::Sparse(bins) => bins.iter().map(|(_, count)| count).sum(),
+            Form::Packed(bytes) => Unpacked::of(bytes).map(|(_, count)| count).sum(),
         }
     }
 
@@ -143,13 +144,55 @@ impl Histogram {
 
     /// Every bin that holds something, as (value in ns, count), ascending.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let (dense, sparse) = match &self.form {
+        let (dense, packed) = match &self.form {
             Form::Dense(dense) => (Some(dense), None),
-            Form::Sparse(bins) => (None, Some(bins)),
+            Form::Packed(bytes) => (None, Some(Unpacked::of(bytes))),
         };
         let recorded = dense.into_iter().flat_map(|dense| dense.iter_recorded());
         let recorded = recorded.map(|bin| (bin.value_iterated_to(), bin.count_at_value()));
-        recorded.chain(sparse.into_iter().flat_map(|bins| bins.iter().copied()))
+        recorded.chain(packed.into_iter().flatten())
+    }
+}
+
+/// Appends a number in base 128.
+fn pack(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// The bins of the packed form, as (value in ns, count).
+struct Unpacked<'a> {
+    numbers: std::slice::Iter<'a, u8>,
+    value: u64,
+}
+
+impl<'a> Unpacked<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        Self { numbers: bytes.iter(), value: 0 }
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = *self.numbers.next()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+            shift += 7;
+        }
+    }
+}
+
+impl Iterator for Unpacked<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        self.value += self.number()?;
+        Some((self.value, self.number()?))
     }
 }
 
@@ -168,7 +211,7 @@ impl Serialize for Histogram {
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let flat = Vec::<u64>::deserialize(deserializer)?;
-        let mut bins: Vec<(u64, u64)> = Vec::with_capacity(flat.len() / 2);
+        let mut packed = Vec::with_capacity(3 * flat.len() / 2);
         let (mut value, mut total) = (0_u64, 0_u64);
         for pair in flat.chunks(2) {
             let &[step, count] = pair else {
@@ -178,9 +221,10 @@ impl<'de> Deserialize<'de> for Histogram {
                 value.checked_add(step).ok_or_else(|| de::Error::custom("a histogram's value overflows"))?;
             total =
                 total.checked_add(count).ok_or_else(|| de::Error::custom("a histogram's count overflows"))?;
-            bins.push((value, count));
+            pack(&mut packed, step);
+            pack(&mut packed, count);
         }
-        Ok(Self { form: Form::Sparse(bins.into_boxed_slice()) })
+        Ok(Self { form: Form::Packed(packed.into_boxed_slice()) })
     }
 }
 
@@ -221,6 +265,20 @@ mod tests {
             for statistic in Statistic::ALL {
                 prop_assert_eq!(merged.statistic_ns(statistic), together.statistic_ns(statistic));
             }
+        }
+    }
+
+    #[test]
+    fn the_largest_numbers_survive_packing() {
+        for bins in [vec![(u64::MAX, 1)], vec![(0, u64::MAX)], vec![(127, 128), (255, 16_384)], vec![]] {
+            let mut flat = Vec::new();
+            let mut previous = 0;
+            for (value, count) in &bins {
+                flat.extend([value - previous, *count]);
+                previous = *value;
+            }
+            let histogram: Histogram = serde_json::from_value(flat.into()).unwrap();
+            assert_eq!(histogram.bins().collect::<Vec<_>>(), bins);
         }
     }
 
