@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Access, access};
 
 use super::child::wait_readable;
-use super::{Command, Exit, Stream};
+use super::{Command, Exit, Signal, Stream};
 use crate::Error;
 use crate::time::monotonic_ns;
 
@@ -54,7 +54,7 @@ pub struct Output {
 
 /// Runs a program to its end, without input, and takes what it writes.
 ///
-/// That it ends with another code than 0 is no failure here.
+/// That it ends with another code than 0 is no failure here. It is killed when this process dies.
 ///
 /// # Errors
 ///
@@ -67,7 +67,8 @@ pub fn run_for_output<A: AsRef<OsStr>>(
 ) -> Result<Output, Error> {
     let command = Command::new(&program).args(arguments).stdout(Stream::Piped).stderr(Stream::Piped);
     let program = || program.as_ref().to_string_lossy().into_owned();
-    let mut child = command.own_group().spawn()?;
+    // This thread waits for it, so that the child cannot outlive the thread that started it.
+    let mut child = command.own_group().dies_with_parent(Signal::KILL).spawn()?;
     let mut streams = [Captured::from(child.take_stdout()), Captured::from(child.take_stderr())];
     let deadline_ns = monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
     let exit = loop {
