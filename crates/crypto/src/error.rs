@@ -74,12 +74,31 @@ pub enum CryptoError {
         /// The algorithm.
         algorithm: Algorithm,
     },
+    /// A device's results are not those of another implementation.
+    #[error(
+        "trust the {device} device with {algorithm}: {wrong} of {results} results are wrong by {}", .reference.name()
+    )]
+    Wrong {
+        /// The device.
+        device: DeviceKind,
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// Which implementation says so.
+        reference: DeviceKind,
+        /// How many results are wrong.
+        wrong: u64,
+        /// How many there are.
+        results: u64,
+    },
     /// An operation failed that all others need.
     #[error(transparent)]
     Operation {
         /// Why.
         cause: LaneError,
     },
+    /// The system gives no random numbers.
+    #[error("make up a message: there are no random numbers")]
+    NoRandom,
     /// `openssl speed` did not measure.
     #[error(transparent)]
     Speed(#[from] SpeedError),

@@ -2,12 +2,15 @@
 //!
 //! Private-key operations run in a closed loop: so many are in flight, a batcher forms passes of them, and each that is
 //! done is followed by the next. AEAD and hashes run one after another over blocks. The clock is the elapsed time, not
-//! the user time that `openssl speed` takes unless it is told otherwise.
+//! the user time that `openssl speed` takes unless it is told otherwise. A fast device that is wrong is worth nothing, so
+//! that each can be asked for known answers first ([`check_answers`]).
 
 mod algorithm;
+mod answers;
 mod bulk;
 mod closed_loop;
 mod openssl_speed;
+mod series;
 mod sweep;
 mod tally;
 
@@ -19,7 +22,9 @@ use plumb_path::{Mark, Window};
 use serde::{Deserialize, Serialize};
 
 pub use algorithm::Algorithm;
-pub use openssl_speed::{Speed, SpeedError, openssl_speed, read_speed};
+pub use answers::{Answers, check_answers};
+pub use openssl_speed::{Speed, SpeedError, openssl_speed, openssl_version, read_speed};
+pub use series::{Fill, Series, fill};
 pub use sweep::{Keys, Point, Row, Source, Sweep};
 
 use self::bulk::Bulk;
@@ -66,6 +71,13 @@ impl Worker {
         }
     }
 
+    fn in_flight(&self) -> u64 {
+        match self {
+            Self::PrivateKey(worker) => worker.in_flight(),
+            Self::Bulk(_) => 1,
+        }
+    }
+
     fn counters(&self) -> Option<&Arc<Counters>> {
         match self {
             Self::PrivateKey(worker) => Some(worker.counters()),
@@ -104,17 +116,23 @@ impl Bench {
         Ok(Self { device, library, work, worker })
     }
 
-    /// Warms up, and measures one window. It ends with the pass in which its time runs out.
+    /// Warms up, and measures one window. It ends with the pass in which its time runs out, and has at least one
+    /// operation, also where this thread did not get a CPU all the time.
+    ///
+    /// The warm-up is as long as it takes for the number in flight to have gone through once, whatever its time: those who
+    /// begin all at once wait less than those who come after them.
     pub fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Measurement {
         let started_ns = monotonic_ns();
         let mut warmup = Tally::new(started_ns);
-        while monotonic_ns().saturating_sub(started_ns) < window.warmup_ns {
+        while monotonic_ns().saturating_sub(started_ns) < window.warmup_ns
+            || warmup.ended() < self.worker.in_flight()
+        {
             self.worker.step(&mut warmup);
         }
         mark(Mark::Opened);
         let before = self.worker.counters().map(|counters| counters.totals());
         let mut tally = Tally::new(monotonic_ns());
-        while tally.elapsed_ns(monotonic_ns()) < window.window_ns {
+        while tally.elapsed_ns(monotonic_ns()) < window.window_ns || tally.ended() == 0 {
             self.worker.step(&mut tally);
             if let Some((work, elapsed_ns)) = tally.second_passed() {
                 mark(Mark::Progress { work, elapsed_ns });

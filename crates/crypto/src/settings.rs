@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::device::DeviceKind;
 use crate::library::LANES;
-use crate::measure::Work;
+use crate::measure::{Fill, Work, fill};
 use crate::spec::{CryptoSettings, Target};
 use crate::{load, metrics, system};
 
@@ -121,17 +121,11 @@ impl CryptoSettings {
     }
 
     /// Whether passes were as full as batch size and number in flight allow: what a multi-buffer device lives on.
-    #[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
     fn fill_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
         if self.system.device != DeviceKind::Multibuffer {
             return None;
         }
-        let passes = measurement.observed.get("passes").into_iter().flatten();
-        let fills = passes.filter_map(|(lanes, count)| Some((lanes.parse::<u64>().ok()?, *count)));
-        let (operations, passes) = fills.fold((0, 0), |(operations, passes), (lanes, count)| {
-            (operations + lanes * count, passes + count)
-        });
-        let fill = if passes == 0 { 0.0 } else { operations as f64 / passes as f64 };
+        let Fill { mean: fill, passes } = fill(measurement).unwrap_or(Fill { mean: 0.0, passes: 0 });
         let possible = self.load.batch.min(self.load.in_flight);
         Some(Evidence {
             what: "operations in a pass of the device".to_owned(),

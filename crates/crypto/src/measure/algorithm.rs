@@ -89,6 +89,17 @@ impl Algorithm {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
+    /// What sort of work it is, in the plural.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 | Self::EcdsaP256 => "signatures",
+            Self::X25519 | Self::P256 => "key exchanges",
+            Self::Aes128Gcm | Self::Aes256Gcm | Self::Chacha20Poly1305 => "AEAD",
+            Self::Sha256 | Self::Sha512 => "hashes",
+        }
+    }
+
     /// The kind of its signatures; `None` for what does not sign.
     #[must_use]
     pub fn signature(self) -> Option<Kind> {

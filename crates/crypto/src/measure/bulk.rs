@@ -21,7 +21,10 @@ use crate::error::CryptoError;
 
 const BURST_NS_MIN: u64 = 20_000;
 const ADDITIONAL_DATA: [u8; 13] = [0x17; 13];
-const KEY: [u8; 32] = [0x2a; 32];
+/// Enough for every cipher here; each takes as much of it as it needs.
+pub(super) type BulkKey = [u8; 32];
+
+const KEY: BulkKey = [0x2a; 32];
 
 /// One algorithm of one library with a block to work on.
 pub(super) struct Bulk {
@@ -49,18 +52,44 @@ impl Bulk {
     ///
     /// When the library does not do the algorithm.
     pub(super) fn new(device: DeviceKind, work: Work) -> Result<Self, CryptoError> {
-        let not_done = CryptoError::NotDone { device, algorithm: work.algorithm };
+        let block = vec![0x5a; usize::try_from(work.block.0).unwrap_or(usize::MAX)];
+        let mut this = Self::with(device, work.algorithm, &KEY, block)?;
+        this.find_burst().map_err(|cause| CryptoError::OpenSsl { what: "work on a block", cause })?;
+        Ok(this)
+    }
+
+    /// With a key and a block of the caller's; nothing is done yet.
+    ///
+    /// # Errors
+    ///
+    /// When the library does not do the algorithm.
+    pub(super) fn with(
+        device: DeviceKind,
+        algorithm: Algorithm,
+        key: &BulkKey,
+        block: Vec<u8>,
+    ) -> Result<Self, CryptoError> {
+        let not_done = CryptoError::NotDone { device, algorithm };
         let engine = match device {
-            DeviceKind::SoftwareAwsLc => aws_lc(work.algorithm).ok_or(not_done)?,
+            DeviceKind::SoftwareAwsLc => aws_lc(algorithm, key).ok_or(not_done)?,
             DeviceKind::SoftwareOpenssl => {
-                open_ssl(work.algorithm).map_err(openssl_failed)?.ok_or(not_done)?
+                open_ssl(algorithm, key).map_err(openssl_failed)?.ok_or(not_done)?
             }
             DeviceKind::Multibuffer => return Err(not_done),
         };
-        let block = vec![0x5a; usize::try_from(work.block.0).unwrap_or(usize::MAX)];
-        let mut this = Self { engine, block, sealed: 0, burst: 1 };
-        this.find_burst().map_err(|cause| CryptoError::OpenSsl { what: "work on a block", cause })?;
-        Ok(this)
+        Ok(Self { engine, block, sealed: 0, burst: 1 })
+    }
+
+    /// Does one block, and returns what came of it: the sealed block with its tag, or the hash.
+    pub(super) fn answer(&mut self) -> Result<Vec<u8>, String> {
+        let mut end = Vec::new();
+        self.once_into(|bytes| end.extend_from_slice(bytes))?;
+        let mut answer = match self.engine {
+            Engine::AwsLcAead(_) | Engine::OpenSslAead(_) => self.block.clone(),
+            Engine::AwsLcHash(_) | Engine::OpenSslHash(_) => Vec::new(),
+        };
+        answer.append(&mut end);
+        Ok(answer)
     }
 
     /// Doubles the burst until it is long enough for the clock, also when nothing disturbs it.
@@ -92,25 +121,31 @@ impl Bulk {
 
     /// One block.
     fn once(&mut self) -> Result<(), String> {
+        self.once_into(|bytes| {
+            black_box(bytes);
+        })
+    }
+
+    /// One block; its tag or hash goes to `take`.
+    fn once_into(&mut self, take: impl FnOnce(&[u8])) -> Result<(), String> {
         self.sealed += 1;
         match &mut self.engine {
             Engine::AwsLcAead(key) => {
                 let nonce = Nonce::assume_unique_for_key(nonce(self.sealed));
                 let tag = key.seal_in_place_separate_tag(nonce, Aad::from(ADDITIONAL_DATA), &mut self.block);
                 let tag = tag.map_err(|_| "AWS-LC does not seal the block".to_owned())?;
-                black_box(tag.as_ref());
+                take(tag.as_ref());
             }
             Engine::AwsLcHash(algorithm) => {
-                black_box(digest::digest(algorithm, &self.block));
+                take(digest::digest(algorithm, &self.block).as_ref());
             }
             Engine::OpenSslAead(context) => {
-                black_box(
-                    seal(context, &nonce(self.sealed), &mut self.block).map_err(|error| error.to_string())?,
-                );
+                let tag = seal(context, &nonce(self.sealed), &mut self.block);
+                take(&tag.map_err(|error| error.to_string())?);
             }
             Engine::OpenSslHash(hasher) => {
                 let hash = hasher.update(&self.block).and_then(|()| hasher.finish());
-                black_box(hash.map_err(|error| error.to_string())?);
+                take(&hash.map_err(|error| error.to_string())?);
             }
         }
         Ok(())
@@ -123,7 +158,7 @@ fn nonce(number: u64) -> [u8; aead::NONCE_LEN] {
     nonce
 }
 
-fn aws_lc(algorithm: Algorithm) -> Option<Engine> {
+fn aws_lc(algorithm: Algorithm, key: &BulkKey) -> Option<Engine> {
     let cipher = match algorithm {
         Algorithm::Aes128Gcm => &aead::AES_128_GCM,
         Algorithm::Aes256Gcm => &aead::AES_256_GCM,
@@ -132,24 +167,24 @@ fn aws_lc(algorithm: Algorithm) -> Option<Engine> {
         Algorithm::Sha512 => return Some(Engine::AwsLcHash(&digest::SHA512)),
         _ => return None,
     };
-    let key = UnboundKey::new(cipher, &KEY[..cipher.key_len()]).ok()?;
+    let key = UnboundKey::new(cipher, &key[..cipher.key_len()]).ok()?;
     Some(Engine::AwsLcAead(LessSafeKey::new(key)))
 }
 
-fn open_ssl(algorithm: Algorithm) -> Result<Option<Engine>, ErrorStack> {
+fn open_ssl(algorithm: Algorithm, key: &BulkKey) -> Result<Option<Engine>, ErrorStack> {
     Ok(Some(match algorithm {
-        Algorithm::Aes128Gcm => Engine::OpenSslAead(sealing(Cipher::aes_128_gcm())?),
-        Algorithm::Aes256Gcm => Engine::OpenSslAead(sealing(Cipher::aes_256_gcm())?),
-        Algorithm::Chacha20Poly1305 => Engine::OpenSslAead(sealing(Cipher::chacha20_poly1305())?),
+        Algorithm::Aes128Gcm => Engine::OpenSslAead(sealing(Cipher::aes_128_gcm(), key)?),
+        Algorithm::Aes256Gcm => Engine::OpenSslAead(sealing(Cipher::aes_256_gcm(), key)?),
+        Algorithm::Chacha20Poly1305 => Engine::OpenSslAead(sealing(Cipher::chacha20_poly1305(), key)?),
         Algorithm::Sha256 => Engine::OpenSslHash(Hasher::new(MessageDigest::sha256())?),
         Algorithm::Sha512 => Engine::OpenSslHash(Hasher::new(MessageDigest::sha512())?),
         _ => return Ok(None),
     }))
 }
 
-fn sealing(cipher: &CipherRef) -> Result<CipherCtx, ErrorStack> {
+fn sealing(cipher: &CipherRef, key: &BulkKey) -> Result<CipherCtx, ErrorStack> {
     let mut context = CipherCtx::new()?;
-    context.encrypt_init(Some(cipher), Some(&KEY[..cipher.key_length()]), Some(&nonce(0)))?;
+    context.encrypt_init(Some(cipher), Some(&key[..cipher.key_length()]), Some(&nonce(0)))?;
     Ok(context)
 }
 

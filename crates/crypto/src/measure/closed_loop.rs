@@ -76,6 +76,10 @@ impl ClosedLoop {
         self.device.counters()
     }
 
+    pub(super) fn in_flight(&self) -> u64 {
+        self.begun_ns.len() as u64
+    }
+
     /// Does one pass: the next full batch, or, as nothing else is runnable here, what has waited longest.
     pub(super) fn step(&mut self, tally: &mut Tally) {
         let Some(batch) = self.ready.pop_front().or_else(|| self.batcher.flush_idle()) else { return };

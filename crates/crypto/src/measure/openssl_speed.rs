@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use plumb_host::process::{run_for_output, which};
+use plumb_host::process::{Output, run_for_output, which};
 use plumb_model::Bytes;
 
 use super::Algorithm;
@@ -26,6 +26,9 @@ pub enum SpeedError {
     /// There is no `openssl` on this machine.
     #[error("run `openssl speed`: there is no openssl; install Debian's package openssl")]
     NoProgram,
+    /// It does not even say its version.
+    #[error("run `openssl version`: {0}")]
+    NoVersion(String),
     /// It did not run to its end.
     #[error("run `openssl speed {algorithm}`: {reason}")]
     Failed {
@@ -56,23 +59,36 @@ pub fn openssl_speed(
     block: Bytes,
     seconds: u64,
 ) -> Result<(Speed, String), SpeedError> {
-    let program = which("openssl").ok_or(SpeedError::NoProgram)?;
-    let name = name_of(algorithm);
-    let failed = |reason: String| SpeedError::Failed { algorithm: name.to_owned(), reason };
+    let version = openssl_version()?;
     // Signatures are verified too, and later versions encapsulate keys by RSA beside.
     let timeout = Duration::from_secs(seconds.saturating_mul(10).saturating_add(60));
-    let run = |arguments: Vec<String>| {
-        let output =
-            run_for_output(&program, arguments, timeout).map_err(|error| failed(error.to_string()))?;
-        if output.exit.is_success() {
-            return Ok(output);
-        }
-        let last_line = output.stderr.lines().last().unwrap_or_default().to_owned();
-        Err(failed(format!("it {}: {last_line}", output.exit)))
-    };
-    let version = run(vec!["version".to_owned()])?.stdout.trim().to_owned();
-    let output = run(arguments(algorithm, block, seconds))?;
+    let failed = |reason| SpeedError::Failed { algorithm: name_of(algorithm).to_owned(), reason };
+    let output = run_openssl(arguments(algorithm, block, seconds), timeout, failed)?;
     read_speed(algorithm, block, &output.stdout, &output.stderr).map(|speed| (speed, version))
+}
+
+/// What the program `openssl` says of its own version.
+///
+/// # Errors
+///
+/// When there is no such program, or it fails.
+pub fn openssl_version() -> Result<String, SpeedError> {
+    let output = run_openssl(vec!["version".to_owned()], Duration::from_secs(60), SpeedError::NoVersion)?;
+    Ok(output.stdout.trim().to_owned())
+}
+
+fn run_openssl(
+    arguments: Vec<String>,
+    timeout: Duration,
+    failed: impl Fn(String) -> SpeedError,
+) -> Result<Output, SpeedError> {
+    let program = which("openssl").ok_or(SpeedError::NoProgram)?;
+    let output = run_for_output(&program, arguments, timeout).map_err(|error| failed(error.to_string()))?;
+    if output.exit.is_success() {
+        return Ok(output);
+    }
+    let last_line = output.stderr.lines().last().unwrap_or_default();
+    Err(failed(format!("it {}: {last_line}", output.exit)))
 }
 
 fn arguments(algorithm: Algorithm, block: Bytes, seconds: u64) -> Vec<String> {

@@ -7,8 +7,8 @@ use plumb_path::{Mark, Window};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::{Algorithm, Bench, SpeedError, Work, openssl_speed};
-use crate::device::DeviceKind;
+use super::{Algorithm, Bench, SpeedError, Work, openssl_speed, openssl_version};
+use crate::device::{DeviceKind, Presence};
 use crate::error::CryptoError;
 use crate::key::generate_key;
 use crate::metrics;
@@ -42,6 +42,40 @@ pub enum Source {
 }
 
 impl Source {
+    /// All sources, devices first.
+    pub const ALL: [Self; 4] = [
+        Self::Device(DeviceKind::SoftwareOpenssl),
+        Self::Device(DeviceKind::SoftwareAwsLc),
+        Self::Device(DeviceKind::Multibuffer),
+        Self::OpensslSpeed,
+    ];
+
+    /// The source of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
+
+    /// Whether this machine has it.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, and what to install, as a clause of its own.
+    pub fn probe(self) -> Result<Presence, String> {
+        match self {
+            Self::Device(device) => device.probe().map_err(|unavailable| unavailable.to_string()),
+            Self::OpensslSpeed => {
+                openssl_version().map(|version| Presence { file: None, version }).map_err(|error| match error
+                {
+                    SpeedError::NoProgram => {
+                        "there is no openssl: install Debian's package openssl".to_owned()
+                    }
+                    other => format!("failed to {other}"),
+                })
+            }
+        }
+    }
+
     /// The name in a table.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -120,7 +154,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    fn of(&mut self, kind: Kind) -> Result<&[u8], CryptoError> {
+    /// The key for signatures of a kind, in PKCS#8.
+    pub(super) fn of(&mut self, kind: Kind) -> Result<&[u8], CryptoError> {
         match self.by_kind.entry(kind) {
             std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => Ok(entry.insert(generate_key(kind)?)),

@@ -65,6 +65,11 @@ impl Tally {
         *self.errors.entry(why.to_string()).or_default() += 1;
     }
 
+    /// Units of work that ended so far, well or not.
+    pub(super) fn ended(&self) -> u64 {
+        self.work + self.errors.values().sum::<u64>()
+    }
+
     /// Work and time so far, once after each full second.
     pub(super) fn second_passed(&mut self) -> Option<(u64, u64)> {
         let elapsed_ns = self.elapsed_ns(self.last_ns);
