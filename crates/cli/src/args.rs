@@ -3,9 +3,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use plumb_model::{Percent, Rate, Span};
+use plumb_crypto::measure::{Algorithm, Source};
+use plumb_model::{Bytes, Percent, Rate, Span};
 
 /// Proves what one change does to an infrastructure data path.
 #[derive(Debug, Parser)]
@@ -33,6 +35,8 @@ pub enum Command {
     Report(ReportArguments),
     /// Measure one URL once, without a comparison.
     Http(Box<HttpArguments>),
+    /// Measure what does encryption here: signatures, key exchanges, AEAD and hashes, by device.
+    Crypto(CryptoArguments),
     /// Show what this machine is, and what would disturb a measurement on it.
     Host(JsonArguments),
     /// Print a JSON Schema.
@@ -148,6 +152,8 @@ pub enum SchemaOf {
     Run,
     /// `plumb http --json`.
     Measurement,
+    /// `plumb crypto --json`.
+    Crypto,
 }
 
 /// `plumb schema`.
@@ -243,4 +249,50 @@ pub struct HttpArguments {
     /// No progress.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// `plumb crypto`.
+#[derive(Debug, Args)]
+pub struct CryptoArguments {
+    /// Only these algorithms, with commas between; all if absent.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = algorithms(), hide_possible_values = true)]
+    pub algorithms: Vec<Algorithm>,
+    /// Only these devices, with commas between; all if absent. `openssl-speed` is what the program `openssl` measures.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sources())]
+    pub devices: Vec<Source>,
+    /// Operations in one pass of a device that does several, with commas between.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "8",
+          value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub batch: Vec<u32>,
+    /// Signatures or key exchanges at a time, with commas between.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,16",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub in_flight: Vec<u32>,
+    /// Sizes of the blocks of AEAD and hashes, with commas between.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "16KiB")]
+    pub block: Vec<Bytes>,
+    /// How long to measure each row, all rounds together; `openssl speed` takes whole seconds.
+    #[arg(long, short = 'd', default_value = "1s", value_name = "TIME")]
+    pub duration: Span,
+    /// In how many rounds devices take turns; an interval needs at least three.
+    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Print the table as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Algorithms by name; clap suggests the nearest, and shells complete them.
+fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
+    let names = PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name));
+    names.try_map(|name| Algorithm::from_name(&name).ok_or("no such algorithm"))
+}
+
+/// Sources by name.
+fn sources() -> impl TypedValueParser<Value = Source> {
+    let names = PossibleValuesParser::new(Source::ALL.map(Source::name));
+    names.try_map(|name| Source::from_name(&name).ok_or("no such device"))
 }

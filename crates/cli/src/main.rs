@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod experiments;
 mod families;
+mod live;
 mod output;
 mod progress;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::List(list) => commands::list::list(&list),
         Command::Report(report) => commands::report::report(&report),
         Command::Http(http) => commands::http::http(&http),
+        Command::Crypto(crypto) => commands::crypto::crypto(&crypto),
         Command::Host(host) => commands::host::host(&host),
         Command::Schema(schema) => commands::schema::schema(&schema),
         Command::Completions { shell } => commands::completions::completions(shell),

@@ -1,10 +1,12 @@
-//! A run and its judgement as text for a terminal, Markdown, HTML, JSON and JUnit; one measurement as text and JSON.
+//! A run and its judgement as text for a terminal, Markdown, HTML, JSON and JUnit; one measurement as text and JSON;
+//! a table of devices as text and JSON.
 //!
 //! Every form is a pure function from the same two values to a text, so that each can be made again from a run
 //! directory at any time, and none can say something that another does not. Reading directories, choosing a form and
 //! printing it are the command's business.
 
 mod costs;
+mod devices;
 mod figures;
 mod html;
 mod json;
@@ -19,6 +21,11 @@ mod summary;
 mod text;
 mod view;
 
+pub use devices::{
+    AnswersDocument, CRYPTO_FORMAT, CryptoDocument, DeviceDocument, DeviceFound, DeviceRatioDocument,
+    DeviceRow, DeviceRowDocument, DeviceTable, LatencyDocument, RowWork, crypto_json, crypto_json_schema,
+    crypto_text,
+};
 pub use html::html;
 pub use json::{
     ClaimDocument, ComparisonDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,

@@ -17,6 +17,7 @@ pub use agent::Launch;
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{AgentExecutor, Executor, Measured, SlotOrder};
+pub use order::block_order;
 pub use session::{Session, hopeless, host_lines, mark_infeasible};
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod check;
 pub mod completions;
+pub mod crypto;
 pub mod host;
 pub mod http;
 pub mod list;

@@ -10,6 +10,7 @@
 
 mod commands;
 mod common;
+mod crypto;
 mod endings;
 mod systems;
 mod verdicts;
