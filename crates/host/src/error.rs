@@ -92,6 +92,14 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
+    /// A kernel file could not be written.
+    #[error("write {}: {cause}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        cause: io::Error,
+    },
     /// A scratch directory could not be created.
     #[error("create a scratch directory in {}: {cause}", parent.display())]
     Scratch {

@@ -6,12 +6,14 @@
 mod child;
 mod command;
 mod exit;
+mod inside;
 mod output;
 mod tree;
 
 pub use child::Child;
 pub use command::{Command, Stream};
 pub use exit::Exit;
+pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use output::{Output, run_for_output, which};
 pub use rustix::process::Signal;
 pub use tree::{descendants, kill_tree};
