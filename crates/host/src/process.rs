@@ -7,6 +7,7 @@ mod child;
 mod command;
 mod exit;
 mod inside;
+mod mappings;
 mod output;
 mod tree;
 
@@ -14,6 +15,7 @@ pub use child::Child;
 pub use command::{Command, Stream};
 pub use exit::Exit;
 pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
+pub use mappings::mapped_files;
 pub use output::{Output, run_for_output, which};
 pub use rustix::process::Signal;
 pub use tree::{descendants, kill_tree};

@@ -1,6 +1,8 @@
 //! HTTP settings as a whole: what no single field can check, and the evidence that a slot did what was asked.
 
-use plumb_model::{Evidence, Measurement, Span};
+mod module;
+
+use plumb_model::{Evidence, Measurement, RequiredSaving, Span};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
@@ -26,6 +28,10 @@ impl Family for Http {
         let target: Target = serde_json::from_value(target.clone())
             .map_err(|error| PathError(format!("understand where the system is: {error}")))?;
         load::http_load(&settings.load, &target)
+    }
+
+    fn saving(settings: &HttpSettings) -> Option<(HttpSettings, RequiredSaving)> {
+        settings.saving()
     }
 }
 
@@ -77,6 +83,9 @@ impl Settings for HttpSettings {
         ));
         evidence.extend(self.handshake_evidence(measurement));
         evidence.extend(self.offload_evidence(before, after));
+        evidence.extend(self.library_evidence(after));
+        let full = measurement.observed_count("handshakes", "full");
+        evidence.extend(self.device_evidence(before, after, full));
         evidence.extend(self.batch_evidence(before, after));
         evidence.extend(self.server_evidence(before, after, measurement));
         evidence
@@ -171,20 +180,20 @@ impl HttpSettings {
         let full = moved("handshakes_full");
         let declined = moved("key_operations_declined");
         let holds = match self.system.ingress.offload {
-            Offload::None => device == 0,
+            Offload::None | Offload::Engine(_) | Offload::Provider(_) => device == 0,
             Offload::Threads => inline == 0 && device > 0 || full == 0,
             Offload::Multibuffer => inline == 0 && self.has_used_batches(device, declined) || full == 0,
         };
         Some(Evidence {
             what: "private-key operations".to_owned(),
             expected: match self.system.ingress.offload {
-                Offload::None => "none by a device",
+                Offload::None | Offload::Engine(_) | Offload::Provider(_) => "none by a device",
                 Offload::Threads => "all by the device, none in the event loop",
                 Offload::Multibuffer => "by the device, in software only where a pass would not have paid",
             }
             .to_owned(),
             observed: match self.system.ingress.offload {
-                Offload::None | Offload::Threads => {
+                Offload::None | Offload::Threads | Offload::Engine(_) | Offload::Provider(_) => {
                     format!("{device} by the device, {inline} in the event loop, {full} full handshakes")
                 }
                 Offload::Multibuffer => format!(
@@ -254,12 +263,7 @@ impl HttpSettings {
         let difference = (as_f64(moved) - as_f64(measurement.work)).abs();
         let slack =
             COUNT_TOLERANCE * as_f64(measurement.work) + 4.0 * f64::from(self.load.connections) + 20.0;
-        let program = match self.system.ingress.kind {
-            IngressKind::Embedded => "the embedded ingress",
-            IngressKind::Haproxy => "HAProxy",
-            IngressKind::Nginx => "nginx",
-            IngressKind::External => "the external system",
-        };
+        let program = self.program();
         Some(Evidence {
             what: format!("requests that {program} counted"),
             expected: format!("about {}", measurement.work),

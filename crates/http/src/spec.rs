@@ -79,8 +79,9 @@ pub enum KeyKind {
     EcdsaP256,
 }
 
-/// Where private-key operations run in the embedded ingress.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Where private-key operations run: `none`, `threads` and `multibuffer` in the embedded ingress; `none`,
+/// `{ engine: … }` and `{ provider: … }` in HAProxy and nginx.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offload {
     /// In the event loop.
@@ -90,16 +91,20 @@ pub enum Offload {
     Threads,
     /// In the event loop, eight in one pass of AVX-512 IFMA instructions (libcrypto_mb); key exchanges too.
     Multibuffer,
+    /// In an OpenSSL engine: its name, such as `qatengine`, or the path of its library.
+    Engine(String),
+    /// In an OpenSSL provider: its name, such as `qatprovider`, or the path of its library.
+    Provider(String),
 }
 
-/// How operations reach the device of `offload: multibuffer`.
+/// How operations reach the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OffloadMode {
     /// Handshakes are set aside until their operations have come together in a batch.
     #[default]
     Async,
-    /// One operation at a time, with the event loop waiting for each.
+    /// The event loop waits for each operation.
     Sync,
 }
 
@@ -113,9 +118,10 @@ pub struct IngressSpec {
     pub tls: TlsVersion,
     /// The kind of its private key.
     pub key: KeyKind,
-    /// Where private-key operations run (embedded only).
+    /// Where private-key operations run.
     pub offload: Offload,
-    /// How operations reach the device of `offload: multibuffer`; `async` if absent.
+    /// How operations reach the device of `multibuffer`, an engine or a provider; `async` if absent, and in nginx, which
+    /// has nothing else, `sync`.
     pub offload_mode: Option<OffloadMode>,
     /// How long an operation of `offload: multibuffer` waits for others at most; 200 us if absent.
     pub batch_wait: Option<Span>,

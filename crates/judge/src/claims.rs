@@ -67,6 +67,9 @@ fn unusable(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: 
             VariantState::Void { reason } => {
                 return Some(Finding::new(Verdict::Void, format!("{name} is void: {reason}")));
             }
+            VariantState::Unproven { reason } => {
+                return Some(Finding::new(Verdict::Undecided, format!("{name} is not proven yet: {reason}")));
+            }
             VariantState::Pending => {
                 return Some(Finding::new(Verdict::Undecided, format!("{name} has not been measured yet")));
             }

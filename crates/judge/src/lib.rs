@@ -6,11 +6,12 @@
 
 mod claims;
 mod comparisons;
+mod savings;
 mod table;
 mod variants;
 mod warnings;
 
-use plumb_model::{Claim, ClaimVerdict, Judgement, Plan, Slot};
+use plumb_model::{Claim, ClaimVerdict, Judgement, Plan, Slot, VariantState};
 
 use table::Table;
 
@@ -30,6 +31,14 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
 pub fn judge_claims(plan: &Plan, slots: &[Slot]) -> Vec<ClaimVerdict> {
     let table = Table::new(plan, slots);
     claims::judge_all(&table, &variants::summarise(&table))
+}
+
+/// Whether it is known of every treatment of a cell that it was in effect, or that it was not.
+#[must_use]
+pub fn is_proven(plan: &Plan, slots: &[Slot], cell: usize) -> bool {
+    let summaries = variants::summarise(&Table::new(plan, slots));
+    let mut of_cell = summaries.iter().filter(|summary| summary.cell == cell);
+    !of_cell.any(|summary| matches!(summary.state, VariantState::Unproven { .. }))
 }
 
 /// Whether the automatic copy of the baseline differs from it, which makes the whole run untrusted.

@@ -24,8 +24,9 @@ fn plan(claims: &[&str]) -> Plan {
         .iter()
         .map(|name| Variant { name: name.clone(), treatment: String::new(), control: false })
         .collect();
-    let planned =
-        (0..2).map(|variant| PlannedVariant { variant, settings: String::new(), skipped: None }).collect();
+    let planned = (0..2)
+        .map(|variant| PlannedVariant { variant, settings: String::new(), skipped: None, saving: None })
+        .collect();
     Plan {
         name: "x".to_owned(),
         title: "x".to_owned(),

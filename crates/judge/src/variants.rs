@@ -1,26 +1,24 @@
 //! Whether each variant's numbers may be used: no evidence, no verdict.
 
-use plumb_model::{Evidence, Slot, SlotOutcome, VariantState, VariantSummary};
+use plumb_model::{Evidence, PlannedVariant, Slot, SlotOutcome, VariantState, VariantSummary};
 
+use crate::savings;
 use crate::table::Table;
 
 pub(crate) fn summarise(table: &Table<'_>) -> Vec<VariantSummary> {
     let cells = table.plan.cells.iter().enumerate();
     cells
         .flat_map(|(cell, planned)| {
-            planned
-                .variants
-                .iter()
-                .map(move |variant| summarise_one(table, cell, variant.variant, variant.skipped.as_deref()))
+            planned.variants.iter().map(move |variant| summarise_one(table, cell, variant))
         })
         .collect()
 }
 
-fn summarise_one(table: &Table<'_>, cell: usize, variant: usize, skipped: Option<&str>) -> VariantSummary {
-    let name = &table.plan.variants[variant].name;
+fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> VariantSummary {
+    let name = &table.plan.variants[planned.variant].name;
     let slots = table.of(cell, name);
     let results = || slots.iter().filter_map(|slot| slot.result());
-    let evidence = worst_evidence(results().map(|result| result.evidence.as_slice()));
+    let mut evidence = worst_evidence(results().map(|result| result.evidence.as_slice()));
     let failures: Vec<&str> = slots
         .iter()
         .filter_map(|slot| match &slot.outcome {
@@ -28,15 +26,20 @@ fn summarise_one(table: &Table<'_>, cell: usize, variant: usize, skipped: Option
             SlotOutcome::Measured(_) => None,
         })
         .collect();
-    let state = match skipped {
-        Some(reason) => VariantState::Skipped { reason: reason.to_owned() },
+    let mut state = match &planned.skipped {
+        Some(reason) => VariantState::Skipped { reason: reason.clone() },
         None if slots.is_empty() => VariantState::Pending,
         None => state_of(slots, &failures, &evidence),
     };
+    if let (VariantState::Measured, Some(saving)) = (&state, &planned.saving) {
+        let finding = savings::find(table, cell, planned, saving);
+        state = finding.state;
+        evidence.extend(finding.evidence);
+    }
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     VariantSummary {
         cell,
-        variant,
+        variant: planned.variant,
         state,
         slots: count(results().count()),
         failed: count(failures.len()),

@@ -91,6 +91,7 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Option<String> 
     match &summary.state {
         VariantState::Skipped { reason } => Some(format!("{name}{place} was skipped: {reason}")),
         VariantState::Void { reason } => Some(format!("{name}{place} is void: {reason}")),
+        VariantState::Unproven { reason } => Some(format!("{name}{place} is not proven: {reason}")),
         VariantState::Measured if summary.failed > 0 => {
             let total = summary.failed + summary.slots;
             Some(format!(

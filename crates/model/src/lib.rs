@@ -21,7 +21,7 @@ pub use event::Event;
 pub use histogram::Histogram;
 pub use measurement::{LoadHealth, Measurement, Reading};
 pub use metric::{Better, Kind, Metric, MetricInfo, Statistic};
-pub use plan::{Blocks, Cell, Plan, PlannedVariant, Variant};
+pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use quantity::{ByteRate, Bytes, Percent, Quantity, Rate, Span, Unit};
 pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, Noise, Slot, SlotOutcome, SlotResult};

@@ -53,6 +53,27 @@ pub struct PlannedVariant {
     pub settings: String,
     /// Why it cannot run on this host, if it cannot.
     pub skipped: Option<String>,
+    /// What it has to save where no counter proves that its treatment was in effect.
+    #[serde(default)]
+    pub saving: Option<RequiredSaving>,
+}
+
+/// CPU time that a treatment has to save. It is the proof for treatments that have no counter: what says of itself that
+/// it is loaded may still leave all the work to the software that it was to replace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequiredSaving {
+    /// What has to fall, in words: `CPU time of HAProxy per full handshake`.
+    pub what: String,
+    /// The part of the system that spends it, by its name among [`crate::CpuCost::components`].
+    pub component: String,
+    /// What it is divided by: a property among [`crate::Measurement::observed`] and one of its values.
+    pub per: (String, String),
+    /// Index in the plan's variants of the one that is the same but for the treatment; `None` where there is none.
+    pub than: Option<usize>,
+    /// The `what` of evidence that proves the treatment by itself: with it in every slot nothing has to be saved.
+    pub unless: String,
+    /// What a person should know when nothing was saved.
+    pub hint: Option<String>,
 }
 
 /// One combination of the matrix.

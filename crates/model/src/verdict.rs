@@ -91,6 +91,11 @@ pub enum VariantState {
         /// Why.
         reason: String,
     },
+    /// Its slots do not tell yet whether the treatment was in effect; more blocks would.
+    Unproven {
+        /// What is open.
+        reason: String,
+    },
     /// It has no slot yet.
     Pending,
 }

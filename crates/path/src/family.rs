@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plumb_model::{CpuCost, Evidence, Measurement, Metric, Span};
+use plumb_model::{CpuCost, Evidence, Measurement, Metric, RequiredSaving, Span};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,12 @@ pub trait Family {
         target: &serde_json::Value,
         place: &Place,
     ) -> Result<Box<dyn Load>, PathError>;
+
+    /// For a treatment that may have no counter of its own: what it has to save, and the same settings without it. The
+    /// runner finds the variant that has those settings and fills in [`RequiredSaving::than`].
+    fn saving(_: &Self::Settings) -> Option<(Self::Settings, RequiredSaving)> {
+        None
+    }
 }
 
 /// The typed settings of a family.

@@ -193,7 +193,9 @@ fn variant_document(view: &View<'_>, cell: usize, variant: usize) -> VariantDocu
     let (state, reason) = match view.state(cell, variant) {
         VariantState::Measured => (StateDocument::Measured, None),
         VariantState::Skipped { reason } => (StateDocument::Skipped, Some(reason)),
-        VariantState::Void { reason } => (StateDocument::Void, Some(reason)),
+        VariantState::Void { reason } | VariantState::Unproven { reason } => {
+            (StateDocument::Void, Some(reason))
+        }
         VariantState::Pending => (StateDocument::Void, Some("it has no slot yet".to_owned())),
     };
     let has_slots = view.slots(cell, variant).next().is_some();

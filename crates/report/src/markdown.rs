@@ -112,6 +112,7 @@ fn results(view: &View<'_>, cell: usize) -> String {
             VariantState::Measured => String::new(),
             VariantState::Skipped { reason } => format!("Skipped: {}.", plain(&reason)),
             VariantState::Void { reason } => format!("Void, not to be used: {}.", plain(&reason)),
+            VariantState::Unproven { reason } => format!("Not proven: {}.", plain(&reason)),
             VariantState::Pending => "It has no slot yet.".to_owned(),
         };
         parts.push(format!("### {name}"));

@@ -310,6 +310,7 @@ impl<'a> View<'a> {
                     VariantState::Measured => continue,
                     VariantState::Skipped { reason } => ("skipped", reason),
                     VariantState::Void { reason } => ("void", reason),
+                    VariantState::Unproven { reason } => ("not proven", reason),
                     VariantState::Pending => ("pending", "it has no slot yet".to_owned()),
                 };
                 match found.iter_mut().find(|entry| (entry.0, entry.1, &entry.2) == (variant, word, &reason))

@@ -4,7 +4,7 @@
 //! without a process, a disk or a terminal.
 
 use plumb_host::time::monotonic_ns;
-use plumb_judge::judge_claims;
+use plumb_judge::{is_proven, judge_claims};
 use plumb_model::event::TimeLeft;
 use plumb_model::{Cell, ClaimVerdict, Ending, Event, Plan, Slot, SlotOutcome, Verdict};
 use plumb_path::Window;
@@ -63,7 +63,7 @@ impl Dispatch<'_, '_> {
         let indices: Vec<usize> =
             (0..cell.variants.len()).filter(|variant| cell.variants[*variant].skipped.is_none()).collect();
         for block in 0..self.plan.blocks.max {
-            if block >= self.plan.blocks.min && self.is_decided(index) {
+            if block >= self.plan.blocks.min && self.is_decided(index) && self.is_proven(index) {
                 break;
             }
             if self.block(index, cell, block, &indices)? == Ending::Interrupted {
@@ -80,6 +80,11 @@ impl Dispatch<'_, '_> {
             claim.variants().iter().any(|name| self.is_skipped(cell, name))
         };
         here.filter(|verdict| !skipped(verdict)).all(|verdict| verdict.verdict != Verdict::Undecided)
+    }
+
+    /// Whether every treatment of the cell was either in effect or not; what is open needs more blocks.
+    fn is_proven(&self, cell: usize) -> bool {
+        is_proven(self.plan, &self.slots, cell)
     }
 
     fn is_skipped(&self, cell: usize, name: &str) -> bool {

@@ -3,7 +3,7 @@
 //! A family has a type of settings of its own; here each becomes a handful of plain functions over JSON, so that the
 //! rest of the runner is one code for all of them.
 
-use plumb_model::{Evidence, Measurement, Metric};
+use plumb_model::{Evidence, Measurement, Metric, RequiredSaving};
 use plumb_path::{Family, Settings, Snapshot};
 use serde_json::Value;
 
@@ -15,6 +15,9 @@ type Settle = fn(&Node, bool) -> Result<Settled, Unsettled>;
 type Feasible = fn(&Value) -> Result<(), String>;
 /// Proof from counters before and after a window; an error where the settings cannot be read.
 type Prove = fn(&Value, &Snapshot, &Snapshot, &Measurement) -> Result<Vec<Evidence>, String>;
+
+/// What a treatment has to save, and the settings without it.
+type Saving = fn(&Value) -> Option<(Value, RequiredSaving)>;
 
 /// A family without its type.
 #[derive(Clone, Copy)]
@@ -31,6 +34,8 @@ pub struct AnyFamily {
     pub feasible: Feasible,
     /// See [`Settings::evidence`].
     pub evidence: Prove,
+    /// See [`Family::saving`].
+    pub saving: Saving,
 }
 
 impl AnyFamily {
@@ -49,6 +54,10 @@ impl AnyFamily {
             feasible: |json| settings::<F>(json)?.feasible(),
             evidence: |json, before, after, measurement| {
                 Ok(settings::<F>(json)?.evidence(before, after, measurement))
+            },
+            saving: |json| {
+                let (without, saving) = F::saving(&settings::<F>(json).ok()?)?;
+                Some((serde_json::to_value(without).ok()?, saving))
             },
         }
     }

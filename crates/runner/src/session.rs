@@ -8,8 +8,9 @@ use plumb_host::cpu::{Sides, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
-use plumb_model::{Ending, Event, Header, Plan, Run, Slot, VariantState};
+use plumb_model::{Ending, Event, Header, Plan, PlannedVariant, RequiredSaving, Run, Slot, VariantState};
 use plumb_store::RunDirectory;
+use serde_json::Value;
 
 use crate::agent::Launch;
 use crate::dispatcher::{Outlets, dispatch};
@@ -37,6 +38,22 @@ pub fn mark_infeasible(plan: &mut Plan, family: &AnyFamily) {
         for variant in &mut cell.variants {
             let settings = serde_json::from_str(&variant.settings).unwrap_or_default();
             variant.skipped = (family.feasible)(&settings).err();
+        }
+    }
+}
+
+/// Asks the family of every planned variant what its treatment has to save, and finds the variant that it has to be
+/// cheaper than: the first that is the same but for the treatment.
+pub fn require_savings(plan: &mut Plan, family: &AnyFamily) {
+    for cell in &mut plan.cells {
+        let read = |variant: &PlannedVariant| serde_json::from_str(&variant.settings).unwrap_or_default();
+        let all: Vec<(usize, Value)> =
+            cell.variants.iter().map(|variant| (variant.variant, read(variant))).collect();
+        for (variant, (_, settings)) in cell.variants.iter_mut().zip(&all) {
+            variant.saving = (family.saving)(settings).map(|(without, saving)| {
+                let than = all.iter().find(|(_, other)| *other == without);
+                RequiredSaving { than: than.map(|(index, _)| *index), ..saving }
+            });
         }
     }
 }

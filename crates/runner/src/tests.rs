@@ -54,6 +54,7 @@ fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
         variant,
         settings: json!({ "system": system, "load": {} }).to_string(),
         skipped: None,
+        saving: None,
     });
     Plan {
         name: "test".to_owned(),

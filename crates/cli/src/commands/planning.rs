@@ -3,7 +3,7 @@
 use plumb_model::Plan;
 use plumb_runner::families::AnyFamily;
 use plumb_runner::file::{self, ReadOptions};
-use plumb_runner::mark_infeasible;
+use plumb_runner::{mark_infeasible, require_savings};
 
 use crate::args::PlanArguments;
 use crate::exit::{Failure, USAGE};
@@ -34,6 +34,7 @@ pub fn plan(experiment: &str, arguments: &PlanArguments) -> Result<Planned, Fail
         .map_err(|error| Failure::laid_out(USAGE, laid_out(error)))?;
     let family = family_of(&plan.path)?;
     mark_infeasible(&mut plan, &family);
+    require_savings(&mut plan, &family);
     Ok(Planned { plan, family, text: String::from_utf8_lossy(&bytes).into_owned() })
 }
 

@@ -12,5 +12,6 @@ mod commands;
 mod common;
 mod crypto;
 mod endings;
+mod engines;
 mod systems;
 mod verdicts;

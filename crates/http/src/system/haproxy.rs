@@ -12,6 +12,7 @@ use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
+use super::offload::{Environment, LIBRARY_STATE, Module};
 use super::program::{Expected, Installable, Program, Recipe};
 use super::readiness::Proof;
 use crate::spec::{IngressSpec, TlsVersion};
@@ -27,6 +28,8 @@ const STATS_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Haproxy {
     program: Program,
+    /// What does its private-key operations, if not OpenSSL itself.
+    module: Option<Module>,
 }
 
 impl Haproxy {
@@ -37,17 +40,21 @@ impl Haproxy {
         place: &Place,
         expected: Expected<'_>,
     ) -> Result<(Self, Proof), PathError> {
+        let directory = place.scratch.join("haproxy");
+        let module = Module::of(spec, HAPROXY).map_err(PathError::new)?;
+        let words = module.as_ref().map(Module::haproxy).unwrap_or_default();
         let recipe = Recipe {
             program: HAPROXY,
-            directory: place.scratch.join("haproxy"),
+            environment: Environment::new(module.as_ref(), &directory),
+            directory,
             // In the foreground, and without a master process.
             arguments: &["-db", "-f", "haproxy.cfg"],
             config_name: "haproxy.cfg",
-            config: &|port| config(spec, port, origin_port, expected.certificates),
+            config: &|port| config(spec, &words, port, origin_port, expected.certificates),
             death_signal: Signal::KILL,
         };
         let (program, proof) = Program::start(&recipe, expected)?;
-        Ok((Self { program }, proof))
+        Ok((Self { program, module }, proof))
     }
 
     pub(super) fn program(&mut self) -> &mut Program {
@@ -70,7 +77,12 @@ impl Haproxy {
     pub(super) fn states(&self) -> Result<BTreeMap<String, String>, PathError> {
         let answer = self.ask("show info")?;
         let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        let states = [("program", Some(self.program.version.as_str())), ("threads", value("Nbthread"))];
+        let library = self.module.as_ref().map(|module| module.mapped(self.program.pid()));
+        let states = [
+            ("program", Some(self.program.version.as_str())),
+            ("threads", value("Nbthread")),
+            (LIBRARY_STATE, library.as_deref()),
+        ];
         Ok(states
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
@@ -114,13 +126,19 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
     Some(counters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
-fn config(spec: &IngressSpec, port: u16, origin_port: u16, certificates: Option<&Certificates>) -> String {
+fn config(
+    spec: &IngressSpec,
+    words: &str,
+    port: u16,
+    origin_port: u16,
+    certificates: Option<&Certificates>,
+) -> String {
     let threads = spec.threads;
     let (tls, bind, protocol) = match certificates {
         None => (String::new(), String::new(), "http"),
         Some(certificates) => {
             let bundle = certificates.bundle_file.display();
-            (tls(spec), format!(" ssl crt \"{bundle}\" alpn http/1.1"), "https")
+            (format!("{words}{}", tls(spec)), format!(" ssl crt \"{bundle}\" alpn http/1.1"), "https")
         }
     };
     format!(

@@ -8,6 +8,7 @@ mod http1;
 mod ingress;
 mod net;
 mod nginx;
+mod offload;
 mod origin;
 mod program;
 mod readiness;
@@ -22,6 +23,7 @@ use crate::spec::{IngressKind, SystemSpec};
 use external::External;
 use running::Running;
 
+pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS};
 pub use validate::{feasible, validate};
 
 /// Builds and starts an HTTP system, and proves that it answers.

@@ -5,12 +5,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
+use super::offload::{Environment, LIBRARY_STATE, Module};
 use super::origin::text;
 use super::program::{Expected, Installable, Program, Recipe};
 use super::readiness::Proof;
@@ -30,6 +32,8 @@ const ARGUMENTS: [&str; 6] = ["-p", ".", "-e", "stderr", "-c", "nginx.conf"];
 #[derive(Debug)]
 pub(super) struct Nginx {
     program: Program,
+    /// What does its private-key operations, if not OpenSSL itself.
+    module: Option<Module>,
     /// Requests for its status, which it counts like others.
     status_requests: u64,
 }
@@ -42,16 +46,22 @@ impl Nginx {
         place: &Place,
         expected: Expected<'_>,
     ) -> Result<(Self, Proof), PathError> {
+        let module = Module::of(spec, NGINX).map_err(PathError::new)?;
+        let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let config = |port| {
             let server = ingress(spec, port, origin_port, expected.certificates);
-            frame(spec.threads, &server)
+            format!("{words}{}", frame(spec.threads, &server))
         };
-        Self::start("nginx-ingress", spec.threads, &config, place, expected)
+        let directory = place.scratch.join("nginx-ingress");
+        let environment = Environment::new(module.as_ref(), &directory);
+        let (program, proof) = Self::start(directory, environment, spec.threads, &config, expected)?;
+        Ok((Self { program, module, status_requests: 0 }, proof))
     }
 
     /// Starts one as the origin of a static file.
     pub(super) fn start_origin(body_bytes: u64, place: &Place) -> Result<Self, PathError> {
-        let directory = place.scratch.join("nginx-origin").join("files");
+        let home = place.scratch.join("nginx-origin");
+        let directory = home.join("files");
         let content = usize::try_from(body_bytes).map(text);
         let write = |content| {
             fs::create_dir_all(&directory).and_then(|()| fs::write(directory.join("body"), content))
@@ -61,27 +71,28 @@ impl Nginx {
         })?;
         let expected = Expected { certificates: None, body_bytes };
         let config = |port| frame(1, &origin(port));
-        Self::start("nginx-origin", 1, &config, place, expected).map(|(nginx, _)| nginx)
+        let (program, _) = Self::start(home, Environment::default(), 1, &config, expected)?;
+        Ok(Self { program, module: None, status_requests: 0 })
     }
 
     fn start(
-        directory: &str,
+        directory: PathBuf,
+        environment: Environment,
         workers: u32,
         config: &dyn Fn(u16) -> String,
-        place: &Place,
         expected: Expected<'_>,
-    ) -> Result<(Self, Proof), PathError> {
+    ) -> Result<(Program, Proof), PathError> {
         let recipe = Recipe {
             program: NGINX,
-            directory: place.scratch.join(directory),
+            directory,
+            environment,
             arguments: &ARGUMENTS,
             config_name: "nginx.conf",
             config,
             // Workers do not end with a master that is killed, but with one that is asked to end.
             death_signal: if has_master(workers) { Signal::TERM } else { Signal::KILL },
         };
-        let (program, proof) = Program::start(&recipe, expected)?;
-        Ok((Self { program, status_requests: 0 }, proof))
+        Program::start(&recipe, expected)
     }
 
     pub(super) fn program(&mut self) -> &mut Program {
@@ -104,7 +115,9 @@ impl Nginx {
     }
 
     pub(super) fn states(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([("program".to_owned(), self.program.version.clone())])
+        let library = self.module.as_ref().map(|module| module.mapped(self.program.pid()));
+        let states = [("program", Some(self.program.version.clone())), (LIBRARY_STATE, library)];
+        states.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
     fn status(&self) -> std::io::Result<String> {

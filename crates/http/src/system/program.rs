@@ -10,6 +10,7 @@ use plumb_host::process::{Child, Command, Signal, Stream, run_for_output, which}
 use plumb_path::PathError;
 
 use super::certificates::Certificates;
+use super::offload::Environment;
 use super::readiness::{self, Proof};
 
 /// How often another port is tried when somebody else was faster.
@@ -60,6 +61,8 @@ pub(super) struct Recipe<'a> {
     pub config_name: &'a str,
     /// The configuration, given the port to listen on.
     pub config: &'a dyn Fn(u16) -> String,
+    /// What its OpenSSL is told.
+    pub environment: Environment,
     /// What the parent's death is to send. A program without children is best killed.
     pub death_signal: Signal,
 }
@@ -110,7 +113,12 @@ impl Program {
         let port = free_port().map_err(failed)?;
         fs::write(directory.join(recipe.config_name), (recipe.config)(port)).map_err(failed)?;
         let log = File::create(directory.join(LOG)).map_err(failed)?;
-        let child = Command::new(file)
+        for (name, text) in &recipe.environment.files {
+            fs::write(directory.join(name), text).map_err(failed)?;
+        }
+        let variables = recipe.environment.variables.iter();
+        let command = variables.fold(Command::new(file), |command, (name, value)| command.env(name, value));
+        let child = command
             .args(recipe.arguments)
             .working_directory(directory)
             .stdout(Stream::File(log.try_clone().map_err(failed)?))

@@ -82,16 +82,18 @@ fn own_cpu() -> Result<CpuTime, PathError> {
 
 /// What was asked for, and what the proving request saw of it.
 fn states(spec: &IngressSpec, proof: Proof) -> BTreeMap<String, String> {
-    let offload = match spec.offload {
-        Offload::None => "none",
-        Offload::Threads => "threads",
-        Offload::Multibuffer => "multibuffer",
+    let offload = match &spec.offload {
+        Offload::None => "none".to_owned(),
+        Offload::Threads => "threads".to_owned(),
+        Offload::Multibuffer => "multibuffer".to_owned(),
+        Offload::Engine(asked) => format!("engine {asked}"),
+        Offload::Provider(asked) => format!("provider {asked}"),
     };
     let states = [
         ("tls", Some(proof.tls)),
         ("cipher", proof.cipher),
         ("key", (spec.tls != TlsVersion::None).then(|| spec.key.name().to_owned())),
-        ("offload", Some(offload.to_owned())),
+        ("offload", Some(offload)),
     ];
     states.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

@@ -6,6 +6,7 @@ use plumb_path::Fault;
 use super::external::host_and_port;
 use super::haproxy::HAPROXY;
 use super::nginx::NGINX;
+use super::offload::{Module, is_name_or_path};
 use crate::spec::{IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, SystemSpec, TlsVersion};
 
 /// HAProxy is built for so many (MAX_THREADS), and more than that is a slip of the pen anywhere.
@@ -43,8 +44,14 @@ pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
             DeviceKind::Multibuffer.probe().map_err(|missing| missing.to_string())?;
         }
         IngressKind::Embedded => {}
-        IngressKind::Haproxy => drop(HAPROXY.find()?),
-        IngressKind::Nginx => drop(NGINX.find()?),
+        IngressKind::Haproxy => {
+            HAPROXY.find()?;
+            Module::of(&spec.ingress, HAPROXY)?;
+        }
+        IngressKind::Nginx => {
+            NGINX.find()?;
+            Module::of(&spec.ingress, NGINX)?;
+        }
     }
     match spec.origin.kind {
         OriginKind::Embedded => Ok(()),
@@ -76,14 +83,8 @@ fn check_threads(ingress: &IngressSpec) -> Result<(), Fault> {
 }
 
 fn check_offload(ingress: &IngressSpec) -> Result<(), Fault> {
-    let offloads = ingress.offload != Offload::None;
-    if offloads && ingress.kind != IngressKind::Embedded {
-        return Err(Fault::new(
-            "system.ingress.offload",
-            "only `kind: embedded` can offload private-key operations",
-        ));
-    }
-    if offloads && ingress.tls == TlsVersion::None {
+    check_kind(ingress)?;
+    if ingress.offload != Offload::None && ingress.tls == TlsVersion::None {
         let message = "without TLS there are no private-key operations to offload; set `tls: \"1.2\"` or `tls: \"1.3\"`";
         return Err(Fault::new("system.ingress.offload", message));
     }
@@ -98,10 +99,37 @@ fn check_offload(ingress: &IngressSpec) -> Result<(), Fault> {
     }
 }
 
+/// Which kind of ingress can do what.
+fn check_kind(ingress: &IngressSpec) -> Result<(), Fault> {
+    let fault = |message: &str| Err(Fault::new("system.ingress.offload", message));
+    let is_program = matches!(ingress.kind, IngressKind::Haproxy | IngressKind::Nginx);
+    match &ingress.offload {
+        Offload::None => Ok(()),
+        Offload::Threads | Offload::Multibuffer if ingress.kind == IngressKind::Embedded => Ok(()),
+        Offload::Threads | Offload::Multibuffer => fault(
+            "only `kind: embedded` has threads or batches of its own; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`",
+        ),
+        Offload::Engine(_) | Offload::Provider(_) if !is_program => {
+            fault("only `kind: haproxy` and `kind: nginx` take an engine or a provider of OpenSSL")
+        }
+        Offload::Engine(asked) | Offload::Provider(asked) if !is_name_or_path(asked) => fault(
+            "an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits \
+             and `._-+/` are all that configuration files can hold",
+        ),
+        Offload::Engine(_) | Offload::Provider(_) => Ok(()),
+    }
+}
+
 fn check_batches(ingress: &IngressSpec) -> Result<(), Fault> {
     let (mode, wait) = (ingress.offload_mode, ingress.batch_wait);
-    if mode.is_some() && ingress.offload != Offload::Multibuffer {
-        return Err(Fault::new("system.ingress.offload_mode", "only `offload: multibuffer` has a mode"));
+    if mode.is_some() && matches!(ingress.offload, Offload::None | Offload::Threads) {
+        let message = "only `offload: multibuffer`, an engine and a provider have a mode";
+        return Err(Fault::new("system.ingress.offload_mode", message));
+    }
+    if mode == Some(OffloadMode::Async) && ingress.kind == IngressKind::Nginx {
+        let message =
+            "nginx waits for every operation, so it has `offload_mode: sync` only; HAProxy has both";
+        return Err(Fault::new("system.ingress.offload_mode", message));
     }
     let key = "system.ingress.batch_wait";
     match wait {

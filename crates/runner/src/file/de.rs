@@ -8,8 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor, value::BorrowedStrDeserializer,
+    self, DeserializeOwned, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, Unexpected, VariantAccess,
+    Visitor, value::BorrowedStrDeserializer,
 };
 use serde::forward_to_deserialize_any;
 
@@ -264,8 +264,20 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let name = self.text(&format!("one of {}", names.join(", ")))?;
-        visitor.visit_enum(Name(&name.text)).map_err(|error| error.at(self.0.span))
+        let (name, data) = match &self.0.value {
+            Value::Scalar(name) => (name, None),
+            Value::Mapping(entries) => match entries.as_slice() {
+                [(name, data)] => (name, Some(data)),
+                _ => {
+                    let due = format!("a name or a mapping with a single key, one of {}", names.join(", "));
+                    return Err(Error::kind(self.0, &due));
+                }
+            },
+            Value::Null | Value::Sequence(_) => {
+                return Err(Error::kind(self.0, &format!("one of {}", names.join(", "))));
+            }
+        };
+        visitor.visit_enum(Name { name, data }).map_err(|error| error.at(self.0.span))
     }
 
     forward_to_deserialize_any! {
@@ -311,15 +323,19 @@ impl<'n> MapAccess<'n> for Pairs<'n> {
     }
 }
 
-/// A scalar as the name of an enum's variant without data; the only form of enum that settings have.
-struct Name<'n>(&'n str);
+/// An enum's variant: a scalar names one without data, a mapping of one key names one and holds its data.
+struct Name<'n> {
+    name: &'n Scalar,
+    data: Option<&'n Node>,
+}
 
 impl<'n> EnumAccess<'n> for Name<'n> {
     type Error = Error;
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'n>>(self, seed: V) -> Result<(V::Value, Self), Error> {
-        Ok((seed.deserialize(IntoDeserializer::<Error>::into_deserializer(self.0))?, self))
+        let name = BorrowedStrDeserializer::<Error>::new(&self.name.text);
+        Ok((seed.deserialize(name).map_err(|error| error.at(self.name.span))?, self))
     }
 }
 
@@ -327,24 +343,33 @@ impl<'n> VariantAccess<'n> for Name<'n> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
-        Ok(())
+        let has_none = || Error::new(Wrong::Kind, format!("`{}` has no settings of its own", self.name.text));
+        self.data.map_or(Ok(()), |data| Err(has_none().at(data.span)))
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'n>>(self, _: T) -> Result<T::Value, Error> {
-        Err(self.with_data())
+    fn newtype_variant_seed<T: DeserializeSeed<'n>>(self, seed: T) -> Result<T::Value, Error> {
+        let data = self.data.ok_or_else(|| self.without_data())?;
+        seed.deserialize(NodeDeserializer(data)).map_err(|error| error.at(data.span))
     }
 
-    fn tuple_variant<V: Visitor<'n>>(self, _: usize, _: V) -> Result<V::Value, Error> {
-        Err(self.with_data())
+    fn tuple_variant<V: Visitor<'n>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        let data = self.data.ok_or_else(|| self.without_data())?;
+        de::Deserializer::deserialize_seq(NodeDeserializer(data), visitor)
     }
 
-    fn struct_variant<V: Visitor<'n>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Error> {
-        Err(self.with_data())
+    fn struct_variant<V: Visitor<'n>>(
+        self,
+        keys: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let data = self.data.ok_or_else(|| self.without_data())?;
+        de::Deserializer::deserialize_struct(NodeDeserializer(data), "", keys, visitor)
     }
 }
 
 impl Name<'_> {
-    fn with_data(&self) -> Error {
-        Error::new(Wrong::Kind, format!("`{}` needs settings of its own, which a file cannot give", self.0))
+    fn without_data(&self) -> Error {
+        let name = &self.name.text;
+        Error::new(Wrong::Kind, format!("`{name}` needs a value: write `{{ {name}: … }}`"))
     }
 }

@@ -306,6 +306,7 @@ impl AllSettled {
                     variant,
                     settings: settings[at].clone(),
                     skipped: None,
+                    saving: None,
                 })
                 .collect()
         };

@@ -89,7 +89,7 @@ impl EmbeddedIngress {
     ) -> Result<Self, PathError> {
         let inline_count = Arc::default();
         let failed = |error: io::Error| PathError::new(format!("start the embedded ingress: {error}"));
-        let (offloading, prepared) = match (spec.offload, certificates) {
+        let (offloading, prepared) = match (&spec.offload, certificates) {
             (Offload::Threads, _) => {
                 (Offloading::Workers(Arc::new(WorkerPool::start(workers).map_err(failed)?)), None)
             }
@@ -99,7 +99,9 @@ impl EmbeddedIngress {
                 })?;
                 (Offloading::Batches(gathering), Some(prepared))
             }
-            (Offload::None | Offload::Multibuffer, _) => (Offloading::None, None),
+            (Offload::None | Offload::Multibuffer | Offload::Engine(_) | Offload::Provider(_), _) => {
+                (Offloading::None, None)
+            }
         };
         let config = certificates
             .map(|certificates| {

@@ -1,0 +1,90 @@
+//! Engines and providers in HAProxy and nginx: what loads and does nothing is found out and said.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::{code, plumb, processes_with_files_in, stderr, stdout, write};
+
+/// Compiles the stand-in; `None`, with the reason printed, where there is no compiler or no headers of OpenSSL.
+fn standin(directory: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/engines/standin.c");
+    let library = directory.join("standin.so");
+    let output = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wno-deprecated-declarations", "-o"])
+        .args([&library, &source])
+        .arg("-lcrypto")
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Some(library),
+        Ok(output) => panic!("{}", stderr(&output)),
+        Err(error) => {
+            println!("test skipped: engines: cc cannot be run: {error}");
+            None
+        }
+    }
+}
+
+fn experiment(kind: &str, variants: &str) -> String {
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: http\n\
+         \x20 system: {{ ingress: {{ kind: {kind}, tls: \"1.2\", key: rsa-2048 }} }}\n\
+         \x20 load: {{ connections: 4, reuse: none, duration: 200 ms, warmup: 50 ms }}\n\
+         \x20 baseline: software\n  variants:\n    software: {{}}\n{variants}  blocks: {{ min: 2, max: 3 }}\n\
+         \x20 claims: [engine.http_reqs >= 1.1 * software.http_reqs]\n"
+    )
+}
+
+/// Runs an experiment with OpenSSL's usual directories replaced by one, and returns its exit code and JSON.
+fn run(text: &str, home: &Path) -> (i32, Value) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", text);
+    let path = directory.path().join("run");
+    let output = plumb()
+        .args(["run", file.to_str().unwrap(), "--seed", "2", "--json", "--output", path.to_str().unwrap()])
+        .env("OPENSSL_ENGINES", home)
+        .env("OPENSSL_MODULES", home)
+        .output()
+        .unwrap();
+    let json = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    assert!(processes_with_files_in(directory.path()).is_empty(), "processes are left");
+    (code(&output), json)
+}
+
+fn variant<'a>(json: &'a Value, name: &str) -> &'a Value {
+    let variants = json["variants"].as_array().unwrap();
+    variants.iter().find(|variant| variant["name"] == name).unwrap()
+}
+
+/// It was loaded, and it saved nothing.
+fn check_void(json: &Value, name: &str, program: &str) {
+    let variant = variant(json, name);
+    assert_eq!(variant["state"], "void", "{variant:#}");
+    let reason = variant["reason"].as_str().unwrap();
+    let words = format!(
+        "no proof that the treatment was in effect: the CPU time of {program} per full handshake should be at least 2% \
+         below that of software, and was "
+    );
+    assert!(reason.starts_with(&words) && reason.contains(" us against "), "{reason}");
+    let evidence = variant["evidence"].as_array().unwrap();
+    let library = evidence.iter().find(|row| row["what"] == format!("library in the memory of {program}")).unwrap();
+    assert!(library["observed"].as_str().unwrap().ends_with("/standin.so"), "{library:#}");
+    assert!(evidence.iter().any(|row| row["holds"] == false), "{evidence:#?}");
+}
+
+#[test]
+fn an_engine_of_haproxy_that_does_nothing_is_void() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(library) = standin(home.path()) else { return };
+    let library = library.display();
+    let variants = format!(
+        "    engine: {{ system: {{ ingress: {{ offload: {{ engine: {library} }}, offload_mode: sync }} }} }}\n\
+         \x20   async: {{ system: {{ ingress: {{ offload: {{ engine: standin }}, offload_mode: async }} }} }}\n"
+    );
+    let (code, json) = run(&experiment("haproxy", &variants), home.path());
+    assert_eq!(code, 4, "{json:#}");
+    check_void(&json, "engine", "HAProxy");
+    check_void(&json, "async", "HAProxy");
+    assert_eq!(json["claims"][0]["verdict"], "void");
+}

@@ -1,0 +1,104 @@
+//! What a program says it was built with: `haproxy -vv`, `nginx -V`.
+
+use std::time::Duration;
+
+use plumb_host::process::run_for_output;
+
+use super::Extension;
+use crate::system::haproxy::HAPROXY;
+use crate::system::program::Installable;
+
+/// How long a program may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What matters of a program's build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Build {
+    pub(super) title: &'static str,
+    /// The TLS library that it runs on, such as `OpenSSL 3.0.19 27 Jan 2026`.
+    library: Option<String>,
+    /// Whether it has words for engines and for providers.
+    engine_directive: bool,
+    provider_directive: bool,
+    /// Whether its TLS operations can be set aside while a device works.
+    pub(super) has_async: bool,
+}
+
+impl Build {
+    /// Asks an installed program.
+    pub(super) fn ask(program: Installable) -> Result<Self, String> {
+        let file = program.find()?;
+        let is_haproxy = program.command == HAPROXY.command;
+        let question = if is_haproxy { "-vv" } else { "-V" };
+        let output = run_for_output(&file, [question], PATIENCE)
+            .map_err(|error| format!("{} does not say what it was built with: {error}", program.title))?;
+        let text = output.stdout + &output.stderr;
+        Ok(if is_haproxy { Self::of_haproxy(&text) } else { Self::of_nginx(&text) })
+    }
+
+    /// From `haproxy -vv`. Its list of features has `+ENGINE` where `ssl-engine` is known (INSTALL, section 4.5), and it
+    /// lists the providers that are loaded where `ssl-provider` is. `ssl-mode-async` needs OpenSSL 1.1.0 or later alone.
+    fn of_haproxy(text: &str) -> Self {
+        let line = |start: &str| text.lines().find_map(|line| line.trim().strip_prefix(start));
+        let library = line("Running on ").filter(|rest| rest.contains(" version :")).or_else(|| {
+            text.lines().find(|line| line.starts_with("Running on ") && line.contains(" version : "))
+        });
+        let library =
+            library.and_then(|rest| rest.split_once(" version : ")).map(|(_, version)| version.to_owned());
+        let features = line("Feature list :").unwrap_or_default();
+        Self {
+            title: "HAProxy",
+            has_async: library.as_deref().is_some_and(is_openssl),
+            library,
+            engine_directive: features.split_ascii_whitespace().any(|feature| feature == "+ENGINE"),
+            provider_directive: line("OpenSSL providers loaded").is_some(),
+        }
+    }
+
+    /// From `nginx -V`: `built with OpenSSL 3.0.22 … (running with OpenSSL 3.0.19 …)`. `ssl_engine` is always a word of
+    /// nginx, and an error at the start where its OpenSSL has no engines. It has no word for providers, and sets no
+    /// operation aside: that takes Intel's branch of it (asynch_mode_nginx).
+    fn of_nginx(text: &str) -> Self {
+        let built = text.lines().find_map(|line| line.strip_prefix("built with "));
+        let running =
+            built.map(|built| built.split_once("(running with ").map_or(built, |(_, running)| running));
+        Self {
+            title: "nginx",
+            library: running.map(|library| library.trim_end_matches(')').to_owned()),
+            engine_directive: true,
+            provider_directive: false,
+            has_async: false,
+        }
+    }
+
+    /// Whether the program's TLS library can load such a thing.
+    pub(super) fn can_load(&self, extension: Extension) -> Result<(), String> {
+        let (title, word) = (self.title, extension.word());
+        let Some(library) = &self.library else {
+            return Err(format!("{title} was built without TLS, so it can load no {word}"));
+        };
+        let can = match (extension, is_openssl(library).then(|| major(library)).flatten()) {
+            (_, None) => false,
+            // Engines are gone from OpenSSL 4 (its CHANGES.md), and providers came with OpenSSL 3.
+            (Extension::Engine, Some(major)) => major < 4,
+            (Extension::Provider, Some(major)) => major >= 3,
+        };
+        if can { Ok(()) } else { Err(format!("{title} runs on {library}, which can load no {word}")) }
+    }
+
+    /// Whether it has a word of its own for it.
+    pub(super) fn has_directive(&self, extension: Extension) -> bool {
+        match extension {
+            Extension::Engine => self.engine_directive,
+            Extension::Provider => self.provider_directive,
+        }
+    }
+}
+
+fn is_openssl(library: &str) -> bool {
+    library.starts_with("OpenSSL ")
+}
+
+fn major(library: &str) -> Option<u32> {
+    library.strip_prefix("OpenSSL ")?.split('.').next()?.parse().ok()
+}

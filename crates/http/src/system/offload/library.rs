@@ -1,0 +1,113 @@
+//! Where the libraries of engines and providers are.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::process::{run_for_output, which};
+
+use super::Extension;
+
+/// How long `openssl version` may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where distributions and OpenSSL's own build put them, beside what `openssl version` says.
+const ENGINE_DIRECTORIES: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu/engines-3",
+    "/usr/lib/aarch64-linux-gnu/engines-3",
+    "/usr/lib64/engines-3",
+    "/usr/local/lib64/engines-3",
+    "/usr/lib/x86_64-linux-gnu/engines-1.1",
+    "/usr/lib64/engines-1.1",
+];
+const PROVIDER_DIRECTORIES: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu/ossl-modules",
+    "/usr/lib/aarch64-linux-gnu/ossl-modules",
+    "/usr/lib64/ossl-modules",
+    "/usr/local/lib64/ossl-modules",
+];
+
+/// Whether a text can stand in configuration files: a name, or an absolute path of a library, without any letter that
+/// means something to one of them.
+pub(in crate::system) fn is_name_or_path(text: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-+".contains(letter);
+    match text.strip_prefix('/') {
+        Some(path) => {
+            path.chars().all(|letter| is_plain(letter) || letter == '/')
+                && path.chars().next_back().is_some_and(is_plain)
+        }
+        None => !text.is_empty() && text.chars().all(is_plain),
+    }
+}
+
+/// The variable of the environment that says where OpenSSL is to look (openssl-env(7)).
+pub(super) fn variable(extension: Extension) -> &'static str {
+    match extension {
+        Extension::Engine => "OPENSSL_ENGINES",
+        Extension::Provider => "OPENSSL_MODULES",
+    }
+}
+
+/// The name and the library of what was asked for by its name or path.
+pub(super) fn find(extension: Extension, asked: &str) -> Result<(String, PathBuf), String> {
+    if asked.contains('/') {
+        let library = PathBuf::from(asked);
+        let name = library.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if !library.is_file() {
+            return Err(format!("there is no {} library {asked}", extension.word()));
+        }
+        return Ok((name, library));
+    }
+    let directories = directories(extension);
+    let found =
+        directories.iter().map(|directory| directory.join(format!("{asked}.so"))).find(|file| file.is_file());
+    found.map(|library| (asked.to_owned(), library)).ok_or_else(|| missing(extension, asked, &directories))
+}
+
+fn missing(extension: Extension, asked: &str, directories: &[PathBuf]) -> String {
+    let looked: Vec<String> = directories.iter().map(|directory| directory.display().to_string()).collect();
+    let install = match asked {
+        "qatengine" => "; on Debian 13: apt-get install qatengine",
+        "qatprovider" => {
+            "; no package of Debian has it: build Intel's QAT_Engine with --enable-qat_provider (github.com/intel/QAT_Engine)"
+        }
+        _ => "",
+    };
+    format!(
+        "the {} {asked} is not installed: there is no {asked}.so in {}{install}",
+        extension.word(),
+        looked.join(", ")
+    )
+}
+
+/// Where to look, the likeliest first. Directories that are not there are only named when there is none at all.
+fn directories(extension: Extension) -> Vec<PathBuf> {
+    let told = env::var_os(variable(extension)).map(PathBuf::from);
+    let usual: &[&str] = match extension {
+        Extension::Engine => &ENGINE_DIRECTORIES,
+        Extension::Provider => &PROVIDER_DIRECTORIES,
+    };
+    let mut all: Vec<PathBuf> = Vec::new();
+    for directory in told.into_iter().chain(by_openssl(extension)).chain(usual.iter().map(PathBuf::from)) {
+        if !all.contains(&directory) {
+            all.push(directory);
+        }
+    }
+    let there: Vec<PathBuf> = all.iter().filter(|directory| directory.is_dir()).cloned().collect();
+    if there.is_empty() { all } else { there }
+}
+
+/// What the command `openssl` says of the host's OpenSSL, where it is installed.
+fn by_openssl(extension: Extension) -> Option<PathBuf> {
+    let flag = match extension {
+        Extension::Engine => "-e",
+        Extension::Provider => "-m",
+    };
+    let output = run_for_output(which("openssl")?, ["version", flag], PATIENCE).ok()?;
+    quoted(&output.stdout).map(|directory| Path::new(directory).to_owned())
+}
+
+/// From `ENGINESDIR: "/usr/lib/x86_64-linux-gnu/engines-3"`.
+fn quoted(line: &str) -> Option<&str> {
+    line.split('"').nth(1).filter(|directory| directory.starts_with('/'))
+}

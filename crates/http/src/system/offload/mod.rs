@@ -1,0 +1,156 @@
+//! Engines and providers of OpenSSL in programs of the host.
+//!
+//! OpenSSL loads them by the program's own words (`ssl-engine`, `ssl-provider`, `ssl_engine`) or by its configuration
+//! file, which every program that uses libssl reads. The program's words are used where it has them; the
+//! configuration file where it was built without them, and wherever a library is given by its path. Either way the
+//! program gets a configuration file of its own, so that what the host's says reaches neither side of a comparison.
+//!
+//! That something is loaded proves nothing: OpenSSL goes on in software where a library does not load, and engines do
+//! where they find no device. What was mapped is read back, and what was saved is judged.
+
+mod build;
+mod library;
+mod openssl_conf;
+
+use std::path::{Path, PathBuf};
+
+use plumb_host::process::mapped_files;
+
+use super::program::Installable;
+use crate::spec::{IngressKind, IngressSpec, Offload, OffloadMode};
+use build::Build;
+pub(super) use library::is_name_or_path;
+
+/// The name of the configuration file that a program gets.
+const CONF: &str = "openssl.cnf";
+
+/// The state that says which library a program has mapped for what it was asked to load; empty for none.
+pub(crate) const LIBRARY_STATE: &str = "offload_library";
+
+/// The counter of all QAT devices' requests, where there are devices that can be read.
+pub(crate) const QAT_REQUESTS: &str = "qat_requests";
+
+/// What OpenSSL can be extended by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extension {
+    /// Of OpenSSL 1 and 3.
+    Engine,
+    /// Of OpenSSL 3 and later.
+    Provider,
+}
+
+impl Extension {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Provider => "provider",
+        }
+    }
+}
+
+/// An engine or a provider that a program can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Module {
+    extension: Extension,
+    /// Its name for OpenSSL.
+    name: String,
+    library: PathBuf,
+    /// Whether the program is told in its own words, and not by OpenSSL's configuration file.
+    is_directive: bool,
+    is_async: bool,
+}
+
+impl Module {
+    /// What an ingress asks for, if it asks for an engine or a provider; the program is asked whether it can.
+    ///
+    /// # Errors
+    ///
+    /// One sentence that says what is missing.
+    pub(super) fn of(spec: &IngressSpec, program: Installable) -> Result<Option<Self>, String> {
+        let (extension, asked) = match &spec.offload {
+            Offload::Engine(asked) => (Extension::Engine, asked),
+            Offload::Provider(asked) => (Extension::Provider, asked),
+            Offload::None | Offload::Threads | Offload::Multibuffer => return Ok(None),
+        };
+        let build = Build::ask(program)?;
+        build.can_load(extension)?;
+        let is_async = is_async(spec);
+        if is_async && !build.has_async {
+            return Err(format!(
+                "{} was built without TLS operations that can wait; set `offload_mode: sync`",
+                build.title
+            ));
+        }
+        let (name, library) = library::find(extension, asked)?;
+        let is_path = asked.contains('/');
+        let is_directive = !is_path && build.has_directive(extension);
+        Ok(Some(Self { extension, name, library, is_directive, is_async }))
+    }
+
+    /// HAProxy's words for it, in the section `global`.
+    pub(super) fn haproxy(&self) -> String {
+        let name = &self.name;
+        let load = match (self.extension, self.is_directive) {
+            (_, false) => String::new(),
+            (Extension::Engine, true) => format!("    ssl-engine {name} algo ALL\n"),
+            // Whoever loads a provider by name has to load the default one, too.
+            (Extension::Provider, true) => {
+                format!(
+                    "    ssl-provider {name}\n    ssl-provider default\n    ssl-propquery ?provider={name}\n"
+                )
+            }
+        };
+        if self.is_async { format!("{load}    ssl-mode-async\n") } else { load }
+    }
+
+    /// nginx's words for it, outside of all blocks.
+    pub(super) fn nginx(&self) -> String {
+        match (self.extension, self.is_directive) {
+            (Extension::Engine, true) => format!("ssl_engine {};\n", self.name),
+            (Extension::Engine, false) | (Extension::Provider, _) => String::new(),
+        }
+    }
+
+    /// What its library is called in the list of a process' mappings.
+    fn file_name(&self) -> String {
+        self.library.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Which library a process has mapped as this module, as the path; the empty text for none.
+    pub(super) fn mapped(&self, pid: u32) -> String {
+        let name = self.file_name();
+        let files = mapped_files(pid);
+        let mut same = files.iter().filter(|file| file.file_name().is_some_and(|other| *other == *name));
+        same.next().map(|file| file.display().to_string()).unwrap_or_default()
+    }
+}
+
+/// Whether operations are to be set aside while the device works.
+pub(super) fn is_async(spec: &IngressSpec) -> bool {
+    match (spec.offload_mode, spec.kind) {
+        (Some(mode), _) => mode == OffloadMode::Async,
+        (None, IngressKind::Nginx) => false,
+        (None, _) => true,
+    }
+}
+
+/// The files and variables by which a program's OpenSSL is told what to load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Environment {
+    /// Files for the program's directory, by name.
+    pub(super) files: Vec<(&'static str, String)>,
+    /// Variables of its environment.
+    pub(super) variables: Vec<(&'static str, PathBuf)>,
+}
+
+impl Environment {
+    /// For a program in a directory.
+    pub(super) fn new(module: Option<&Module>, directory: &Path) -> Self {
+        let conf = openssl_conf::text(module.filter(|module| !module.is_directive));
+        let mut variables = vec![("OPENSSL_CONF", directory.join(CONF))];
+        let home = module.filter(|module| module.is_directive);
+        let home = home.and_then(|module| Some((module.extension, module.library.parent()?)));
+        variables.extend(home.map(|(extension, home)| (library::variable(extension), home.to_owned())));
+        Self { files: vec![(CONF, conf)], variables }
+    }
+}

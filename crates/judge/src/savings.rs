@@ -1,0 +1,159 @@
+//! Proof for treatments that have no counter: what they were to take over must no longer be spent.
+//!
+//! An engine that is loaded and leaves all work to the software says the same of itself as one that works. The one
+//! thing that it cannot make up is the CPU time of the server, so that is compared with the same variant without the
+//! treatment, block by block, by the interval that claims are judged with. Looking after every block is therefore
+//! safe, and a variant is void only once the data say so or no more blocks are to come.
+
+use plumb_model::{Evidence, Plan, PlannedVariant, RequiredSaving, SlotResult, VariantState};
+use plumb_stats as stats;
+
+use crate::table::Table;
+
+/// How much less is a saving, as a share. Two starts of one program differ by about a percent through the layout of
+/// their memory alone, which enough blocks would show; what takes over private-key operations saves far more.
+const SAVING_MIN: f64 = 0.02;
+
+/// What the slots say of a required saving.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// Measured, void, or not proven yet.
+    pub(crate) state: VariantState,
+    /// The comparison, where there is one.
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// Judges whether a variant saves what it has to.
+pub(crate) fn find(
+    table: &Table<'_>,
+    cell: usize,
+    planned: &PlannedVariant,
+    saving: &RequiredSaving,
+) -> Finding {
+    let name = &table.plan.variants[planned.variant].name;
+    if is_proven_otherwise(table, cell, name, &saving.unless) {
+        return Finding { state: VariantState::Measured, evidence: None };
+    }
+    let Some(than) = saving.than.map(|index| table.plan.variants[index].name.as_str()) else {
+        let reason = format!(
+            "nothing can prove that the treatment was in effect: no device counted it, and the experiment has no variant \
+             that is the same but for the treatment, with which to compare the {}{}",
+            saving.what,
+            hint(saving)
+        );
+        return Finding { state: VariantState::Void { reason }, evidence: None };
+    };
+    let sides = Sides { table, cell, name, than, saving };
+    sides.judge()
+}
+
+/// Whether every slot has evidence of that name; whether it holds has been looked at before.
+fn is_proven_otherwise(table: &Table<'_>, cell: usize, name: &str, what: &str) -> bool {
+    table.results(cell, name).all(|result| result.evidence.iter().any(|evidence| evidence.what == what))
+}
+
+/// A variant and the one that it has to be cheaper than.
+#[derive(Debug, Clone, Copy)]
+struct Sides<'a> {
+    table: &'a Table<'a>,
+    cell: usize,
+    name: &'a str,
+    than: &'a str,
+    saving: &'a RequiredSaving,
+}
+
+impl Sides<'_> {
+    fn judge(self) -> Finding {
+        let plan = self.table.plan;
+        let (effects, alpha) = (self.effects(), stats::alpha_per_claim(Plan::ALPHA, savings(plan)));
+        let no_more = self.table.complete_blocks(self.cell) >= plan.blocks.max;
+        let Some(effect) = stats::effect(&effects, alpha) else {
+            let reason =
+                format!("no block has the {} of both {} and {}", self.saving.what, self.name, self.than);
+            let state =
+                if no_more { VariantState::Void { reason } } else { VariantState::Unproven { reason } };
+            return Finding { state, evidence: None };
+        };
+        let is_enough = effects.len() >= plan.blocks.before_verdict() as usize;
+        let is_saved = is_enough && effect.high < 1.0 - SAVING_MIN;
+        let is_not_saved = is_enough && effect.low > 1.0 - SAVING_MIN;
+        let evidence = Evidence {
+            what: self.saving.what.clone(),
+            expected: format!("at least {:.0}% below that of {}", SAVING_MIN * 100.0, self.than),
+            observed: self.observed(&effect),
+            holds: is_saved,
+        };
+        let state = if is_saved {
+            VariantState::Measured
+        } else if is_not_saved || no_more {
+            VariantState::Void { reason: self.void_reason(&evidence) }
+        } else {
+            let reason = format!(
+                "the {} should be {}, and is {} so far",
+                evidence.what, evidence.expected, evidence.observed
+            );
+            VariantState::Unproven { reason }
+        };
+        Finding { state, evidence: Some(evidence) }
+    }
+
+    fn void_reason(self, evidence: &Evidence) -> String {
+        format!(
+            "no proof that the treatment was in effect: the {} should be {}, and was {}{}",
+            evidence.what,
+            evidence.expected,
+            evidence.observed,
+            hint(self.saving)
+        )
+    }
+
+    /// `1203 us against 1198 us, ratio 1.004 [0.981, 1.027] over 6 blocks`.
+    fn observed(self, effect: &stats::Effect) -> String {
+        let (here, there) = (self.mean_us(self.name), self.mean_us(self.than));
+        let interval = match effect.high.is_finite() {
+            true => format!(" [{:.3}, {:.3}]", effect.low, effect.high),
+            false => String::new(),
+        };
+        let blocks = effect.blocks;
+        format!(
+            "{here:.0} us against {there:.0} us, ratio {:.3}{interval} over {blocks} blocks",
+            effect.ratio
+        )
+    }
+
+    fn effects(self) -> Vec<f64> {
+        let blocks = 0..self.table.complete_blocks(self.cell);
+        let pairs =
+            blocks.filter_map(|block| Some((self.pair(block, self.than)?, self.pair(block, self.name)?)));
+        pairs.filter_map(|(there, here)| stats::log_ratio(there, here).ok()).collect()
+    }
+
+    fn pair(self, block: u32, variant: &str) -> Option<[f64; 2]> {
+        let of_block = self.table.of(self.cell, variant).iter().filter(|slot| slot.block == block);
+        let costs: Option<Vec<f64>> = of_block.map(|slot| cost_us(slot.result()?, self.saving)).collect();
+        costs?.try_into().ok()
+    }
+
+    fn mean_us(self, variant: &str) -> f64 {
+        let costs = self.table.results(self.cell, variant).filter_map(|result| cost_us(result, self.saving));
+        costs.collect::<stats::Moments>().mean().unwrap_or(f64::NAN)
+    }
+}
+
+/// How many savings share α.
+fn savings(plan: &Plan) -> usize {
+    let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
+    variants.filter(|variant| variant.skipped.is_none() && variant.saving.is_some()).count()
+}
+
+fn hint(saving: &RequiredSaving) -> String {
+    saving.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
+}
+
+/// A component's CPU time per unit, in us; `None` where a slot has neither.
+#[expect(clippy::cast_precision_loss, reason = "CPU time and counts of one window are far below 2^53")]
+fn cost_us(result: &SlotResult, saving: &RequiredSaving) -> Option<f64> {
+    let spent_ns = *result.system_cpu.components.get(&saving.component)?;
+    let units = result.measurement.observed_count(&saving.per.0, &saving.per.1);
+    (units > 0 && spent_ns > 0).then(|| spent_ns as f64 / 1e3 / units as f64)
+}
