@@ -13,6 +13,7 @@ pub mod limits;
 pub mod memory;
 pub mod noise;
 pub mod process;
+pub mod qat;
 pub mod scratch;
 pub mod signals;
 pub mod time;

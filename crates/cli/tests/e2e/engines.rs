@@ -68,7 +68,8 @@ fn check_void(json: &Value, name: &str, program: &str) {
     );
     assert!(reason.starts_with(&words) && reason.contains(" us against "), "{reason}");
     let evidence = variant["evidence"].as_array().unwrap();
-    let library = evidence.iter().find(|row| row["what"] == format!("library in the memory of {program}")).unwrap();
+    let library =
+        evidence.iter().find(|row| row["what"] == format!("library in the memory of {program}")).unwrap();
     assert!(library["observed"].as_str().unwrap().ends_with("/standin.so"), "{library:#}");
     assert!(evidence.iter().any(|row| row["holds"] == false), "{evidence:#?}");
 }

@@ -10,7 +10,7 @@ use plumb_path::Snapshot;
 
 use super::as_f64;
 use crate::spec::{HttpSettings, IngressKind, Offload};
-use crate::system::{LIBRARY_STATE, QAT_REQUESTS};
+use crate::system::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
 
 /// The `what` of evidence from a device's own counters.
 const DEVICE_EVIDENCE: &str = "requests that QAT devices counted";
@@ -45,8 +45,7 @@ impl HttpSettings {
     pub(super) fn device_evidence(&self, before: &Snapshot, after: &Snapshot, full: u64) -> Option<Evidence> {
         self.module()?;
         let requests = after.moved(before, QAT_REQUESTS)?;
-        let telemetry =
-            after.states.get("qat_telemetry").map(|words| format!("; {words}")).unwrap_or_default();
+        let telemetry = after.states.get(QAT_TELEMETRY).map(|words| format!("; {words}")).unwrap_or_default();
         Some(Evidence {
             what: DEVICE_EVIDENCE.to_owned(),
             expected: "at least 1 for every full handshake".to_owned(),

@@ -23,7 +23,7 @@ use crate::spec::{IngressKind, SystemSpec};
 use external::External;
 use running::Running;
 
-pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS};
+pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
 pub use validate::{feasible, validate};
 
 /// Builds and starts an HTTP system, and proves that it answers.

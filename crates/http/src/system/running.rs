@@ -10,6 +10,7 @@ use super::certificates::Certificates;
 use super::haproxy::Haproxy;
 use super::ingress::{EmbeddedIngress, Timeouts};
 use super::nginx::Nginx;
+use super::offload;
 use super::origin::OriginServer;
 use super::program::{Expected, Program};
 use super::readiness::{self, Proof};
@@ -26,6 +27,8 @@ pub(super) struct Running {
     target: Target,
     states: BTreeMap<String, String>,
     cpu_at_start: CpuTime,
+    /// Whether QAT devices are to be asked what they counted.
+    uses_qat: bool,
 }
 
 #[derive(Debug)]
@@ -59,7 +62,8 @@ impl Running {
             ca_pem: certificates.map(|certificates| certificates.ca_pem),
         };
         let states = states(&spec.ingress, proof);
-        Ok(Self { ingress: Some(ingress), origin: Some(origin), target, states, cpu_at_start })
+        let uses_qat = offload::is_qat(&spec.ingress);
+        Ok(Self { ingress: Some(ingress), origin: Some(origin), target, states, cpu_at_start, uses_qat })
     }
 }
 
@@ -114,9 +118,15 @@ impl System for Running {
         let cpu = own_cpu()?.saturating_sub(self.cpu_at_start);
         let mut states = self.states.clone();
         states.extend(ingress.states()?);
+        let mut counters = ingress.counters()?;
+        if self.uses_qat {
+            let devices = plumb_host::qat::qat_devices();
+            counters.extend(offload::device_counters(&devices));
+            states.extend(offload::device_states(&devices));
+        }
         Ok(Snapshot {
             cpu: CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, components },
-            counters: ingress.counters()?,
+            counters,
             states,
         })
     }

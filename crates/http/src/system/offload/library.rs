@@ -51,8 +51,7 @@ pub(super) fn variable(extension: Extension) -> &'static str {
 /// The name and the library of what was asked for by its name or path.
 pub(super) fn find(extension: Extension, asked: &str) -> Result<(String, PathBuf), String> {
     if asked.contains('/') {
-        let library = PathBuf::from(asked);
-        let name = library.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let (library, name) = (PathBuf::from(asked), stem(asked));
         if !library.is_file() {
             return Err(format!("there is no {} library {asked}", extension.word()));
         }
@@ -62,6 +61,14 @@ pub(super) fn find(extension: Extension, asked: &str) -> Result<(String, PathBuf
     let found =
         directories.iter().map(|directory| directory.join(format!("{asked}.so"))).find(|file| file.is_file());
     found.map(|library| (asked.to_owned(), library)).ok_or_else(|| missing(extension, asked, &directories))
+}
+
+/// The name in a name or a path.
+pub(super) fn stem(asked: &str) -> String {
+    let asked = Path::new(asked);
+    // A name has no extension, and may have a dot all the same.
+    let stem = if asked.is_absolute() { asked.file_stem() } else { Some(asked.as_os_str()) };
+    stem.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn missing(extension: Extension, asked: &str, directories: &[PathBuf]) -> String {

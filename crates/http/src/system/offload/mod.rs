@@ -15,6 +15,7 @@ mod openssl_conf;
 use std::path::{Path, PathBuf};
 
 use plumb_host::process::mapped_files;
+use plumb_host::qat::QatDevice;
 
 use super::program::Installable;
 use crate::spec::{IngressKind, IngressSpec, Offload, OffloadMode};
@@ -29,6 +30,9 @@ pub(crate) const LIBRARY_STATE: &str = "offload_library";
 
 /// The counter of all QAT devices' requests, where there are devices that can be read.
 pub(crate) const QAT_REQUESTS: &str = "qat_requests";
+
+/// The state of how busy devices say that they are, where they do.
+pub(crate) const QAT_TELEMETRY: &str = "qat_telemetry";
 
 /// What OpenSSL can be extended by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +127,40 @@ impl Module {
         let mut same = files.iter().filter(|file| file.file_name().is_some_and(|other| *other == *name));
         same.next().map(|file| file.display().to_string()).unwrap_or_default()
     }
+}
+
+/// Whether what an ingress asks for uses QAT devices where there are any. What has another name has devices of another
+/// kind, or none, and the counters of QAT would say nothing of it.
+pub(super) fn is_qat(spec: &IngressSpec) -> bool {
+    match &spec.offload {
+        Offload::Engine(asked) | Offload::Provider(asked) => {
+            library::stem(asked).to_ascii_lowercase().contains("qat")
+        }
+        Offload::None | Offload::Threads | Offload::Multibuffer => false,
+    }
+}
+
+/// The sums over all devices; nothing where there is none, so that a device that cannot be read is no device that
+/// counted nothing.
+pub(super) fn device_counters(devices: &[QatDevice]) -> Vec<(String, u64)> {
+    let sum = |value: fn(&QatDevice) -> u64| devices.iter().map(value).fold(0, u64::saturating_add);
+    let counters = [
+        (QAT_REQUESTS, sum(|device| device.counters.requests)),
+        ("qat_responses", sum(|device| device.counters.responses)),
+    ];
+    let counters = counters.map(|(name, value)| (name.to_owned(), value));
+    if devices.is_empty() { Vec::new() } else { counters.into() }
+}
+
+/// Which devices these are, and how busy they say that they are.
+pub(super) fn device_states(devices: &[QatDevice]) -> Vec<(String, String)> {
+    let join = |words: Vec<String>| (!words.is_empty()).then(|| words.join(", "));
+    let names = devices.iter().map(|device| device.name.clone()).collect();
+    let busy = devices.iter().filter_map(|device| {
+        Some(format!("{} has its public-key slices up to {}% busy", device.name, device.public_key_percent?))
+    });
+    let states = [("qat_devices", join(names)), (QAT_TELEMETRY, join(busy.collect()))];
+    states.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// Whether operations are to be set aside while the device works.

@@ -12,6 +12,7 @@ use plumb_host::time::sleep;
 use super::*;
 use crate::spec::{Offload, OriginKind};
 use crate::system::haproxy::HAPROXY;
+use crate::system::offload::Environment;
 use crate::system::origin::OriginServer;
 use crate::system::program::{Expected, Program, Recipe};
 
@@ -199,6 +200,7 @@ fn a_program_whose_port_was_taken_gets_another() {
     };
     let scratch = tempfile::tempdir().unwrap();
     let recipe = Recipe {
+        environment: Environment::default(),
         program: HAPROXY,
         directory: scratch.path().join("haproxy"),
         arguments: &["-db", "-f", "haproxy.cfg"],
