@@ -159,6 +159,12 @@ mod tests {
             .map_or_else(|fault| format!("{}: {}", fault.key, fault.message), |()| "none".to_owned())
     }
 
+    fn engine(spec: &mut SystemSpec, kind: IngressKind, asked: &str, mode: Option<OffloadMode>) {
+        let ingress = &mut spec.ingress;
+        (ingress.kind, ingress.offload, ingress.offload_mode) =
+            (kind, Offload::Engine(asked.to_owned()), mode);
+    }
+
     fn multibuffer(spec: &mut SystemSpec, mode: Option<OffloadMode>, wait_ns: u64) {
         let ingress = &mut spec.ingress;
         ingress.offload = Offload::Multibuffer;
@@ -187,23 +193,39 @@ mod tests {
             fault(|spec| multibuffer(spec, Some(OffloadMode::Sync), 200_000)),
             fault(|spec| multibuffer(spec, None, BATCH_WAIT_NS_MAX + 1)),
             fault(|spec| multibuffer(spec, Some(OffloadMode::Async), 0)),
+            fault(|spec| engine(spec, IngressKind::Embedded, "qatengine", None)),
+            fault(|spec| engine(spec, IngressKind::Haproxy, "", None)),
+            fault(|spec| engine(spec, IngressKind::Haproxy, "a b", None)),
+            fault(|spec| engine(spec, IngressKind::Haproxy, "lib/a.so", None)),
+            fault(|spec| engine(spec, IngressKind::Haproxy, "/opt/$HOME/a.so", None)),
+            fault(|spec| engine(spec, IngressKind::Nginx, "qatengine", Some(OffloadMode::Async))),
+            fault(|spec| engine(spec, IngressKind::Nginx, "qatengine", None)),
+            fault(|spec| engine(spec, IngressKind::Haproxy, "/opt/a-1_2.so", Some(OffloadMode::Sync))),
         ];
         insta::assert_snapshot!(faults.join("\n"), @r#"
         system.ingress.url: `kind: external` needs a `url`, such as `url: https://example.org/`
         system.ingress.url: only `kind: external` has a `url`; the others get one when they start
         system.ingress.threads: an ingress has 1 to 64 threads
         system.ingress.threads: an ingress has 1 to 64 threads
-        system.ingress.offload: only `kind: embedded` can offload private-key operations
+        system.ingress.offload: only `kind: embedded` has threads or batches of its own; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`
         system.ingress.offload: without TLS there are no private-key operations to offload; set `tls: "1.2"` or `tls: "1.3"`
         system.ingress.workers: only `offload: threads` has workers
         system.ingress.workers: there are 1 to 64 workers
         system.origin.body: a body has at most 1 GiB
-        system.ingress.offload: only `kind: embedded` can offload private-key operations
+        system.ingress.offload: only `kind: embedded` has threads or batches of its own; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`
         system.ingress.offload: without TLS there are no private-key operations to offload; set `tls: "1.2"` or `tls: "1.3"`
-        system.ingress.offload_mode: only `offload: multibuffer` has a mode
+        system.ingress.offload_mode: only `offload: multibuffer`, an engine and a provider have a mode
         system.ingress.batch_wait: only `offload: multibuffer` gathers batches
         system.ingress.batch_wait: `offload_mode: sync` does one operation at a time and waits for no others
         system.ingress.batch_wait: an operation waits for at most 1 s
+        none
+        system.ingress.offload: only `kind: haproxy` and `kind: nginx` take an engine or a provider of OpenSSL
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
+        system.ingress.offload_mode: nginx waits for every operation, so it has `offload_mode: sync` only; HAProxy has both
+        none
         none
         "#);
     }

@@ -269,8 +269,9 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
             Value::Mapping(entries) => match entries.as_slice() {
                 [(name, data)] => (name, Some(data)),
                 _ => {
-                    let due = format!("a name or a mapping with a single key, one of {}", names.join(", "));
-                    return Err(Error::kind(self.0, &due));
+                    let due = format!("a single key here, one of {}, is due", names.join(", "));
+                    let wrong = if entries.is_empty() { Wrong::MissingKey } else { Wrong::Kind };
+                    return Err(Error::new(wrong, due).at(self.0.span));
                 }
             },
             Value::Null | Value::Sequence(_) => {
@@ -343,8 +344,9 @@ impl<'n> VariantAccess<'n> for Name<'n> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
+        // The place is left to the whole mapping: without its data it would be no better.
         let has_none = || Error::new(Wrong::Kind, format!("`{}` has no settings of its own", self.name.text));
-        self.data.map_or(Ok(()), |data| Err(has_none().at(data.span)))
+        if self.data.is_some() { Err(has_none()) } else { Ok(()) }
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'n>>(self, seed: T) -> Result<T::Value, Error> {

@@ -95,7 +95,13 @@ fn values_of_the_wrong_form() {
     assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "[embedded]")), @"x.yaml:10:13: a list stands here; a mapping with keys of kind, body is due");
     assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "embedded")), @"x.yaml:10:13: the text `embedded` stands here; a mapping with keys of kind, body is due");
     assert_snapshot!(check(&with("checks: [\"status == 200\", \"duration < 200 ms\"]", "checks: status == 200")), @"x.yaml:11:64: the text `status == 200` stands here; a list is due");
-    assert_snapshot!(check(&with("reuse: none", "reuse: { none: 1 }")), @"x.yaml:11:35: a mapping stands here; one of keep-alive, none is due");
+    assert_snapshot!(check(&with("reuse: none", "reuse: { none: 1 }")), @"x.yaml:11:35: `none` has no settings of its own");
+    assert_snapshot!(check(&with("reuse: none", "reuse: [none]")), @"x.yaml:11:35: a list stands here; one of keep-alive, none is due");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: engine }")), @"x.yaml:16:46: `engine` needs a value: write `{ engine: … }`");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: } }")), @"x.yaml:16:46: a single key here, one of none, threads, engine, is due");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: [a] } }")), @"x.yaml:16:56: a list stands here; a text is due");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engines: a } }")), @"x.yaml:16:48: `engines` is not a value of this key; did you mean `engine`?");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: a, threads: b } }")), @"x.yaml:16:46: a single key here, one of none, threads, engine, is due");
     assert_snapshot!(check(&with("    - plain.http_reqs >", "    - plain: http_reqs >")), @"x.yaml:22:7: a mapping stands here; a text is due");
     assert_snapshot!(check(&with("software: {}", "software: 5")), @"x.yaml:15:15: the text `5` stands here; a mapping with keys of system, load, host is due");
 }

@@ -42,6 +42,13 @@ fn the_example_of_the_design_is_a_plan() {
 }
 
 #[test]
+fn a_name_may_have_a_value_of_its_own() {
+    let plan = plan(&with("{ offload: threads }", "{ offload: { engine: qatengine } }"));
+    assert_eq!(plan.variants[2].treatment, "ingress.offload.engine: qatengine");
+    assert_eq!(settings(&plan, 0, 2)["system"]["ingress"]["offload"]["engine"], "qatengine");
+}
+
+#[test]
 fn a_matrix_makes_cells_in_the_order_of_the_file() {
     let plan = plan(&with(
         "load.connections: [20]",
