@@ -12,6 +12,7 @@ use plumb_stats::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::break_even::{Answer, BreakEven, Point};
 use crate::rows::Row;
 use crate::view::View;
 
@@ -42,8 +43,44 @@ pub struct RunDocument {
     pub comparisons: Vec<ComparisonDocument>,
     /// Every claim in every cell.
     pub claims: Vec<ClaimDocument>,
+    /// From which concurrency on each treatment pays; empty where the matrix has no concurrency.
+    pub break_even: Vec<BreakEvenDocument>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
+}
+
+/// From which level of a matrix' concurrency on a treatment pays.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct BreakEvenDocument {
+    /// The treatment.
+    pub variant: String,
+    /// The matrix' key: `load.connections`.
+    pub axis: String,
+    /// The metric by which it pays.
+    pub metric: String,
+    /// The values of the matrix' other keys.
+    pub cell: BTreeMap<String, String>,
+    /// The level from which on it pays at every level measured; `null` where there is none.
+    pub pays_from: Option<String>,
+    /// Every level, ascending.
+    pub levels: Vec<LevelDocument>,
+}
+
+/// What is known of a treatment at one level.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct LevelDocument {
+    /// The level, as the experiment has it.
+    pub level: String,
+    /// Variant over baseline.
+    pub ratio: f64,
+    /// Lower bound of the ratio.
+    pub low: f64,
+    /// Upper bound of the ratio; `null` where it is unbounded.
+    pub high: Option<f64>,
+    /// Whether the effect can be read from it: neither the load nor a neighbour was the limit.
+    pub usable: bool,
 }
 
 /// Whether a variant's numbers may be used.
@@ -185,8 +222,31 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         variants: places.map(|(cell, variant)| variant_document(view, cell, variant)).collect(),
         comparisons: comparisons(view),
         claims: claims(view),
+        break_even: BreakEven::of(view).map(|found| break_even(view, &found)).unwrap_or_default(),
         warnings: judgement.warnings.clone(),
     }
+}
+
+fn break_even(view: &View<'_>, found: &BreakEven<'_>) -> Vec<BreakEvenDocument> {
+    let level = |point: &Point<'_>| LevelDocument {
+        level: point.level.clone(),
+        ratio: point.comparison.ratio,
+        low: point.comparison.low,
+        high: point.comparison.high,
+        usable: point.usable,
+    };
+    let series = found.series.iter().map(|series| BreakEvenDocument {
+        variant: view.name(series.variant).to_owned(),
+        axis: found.axis.clone(),
+        metric: found.row.key(),
+        cell: series.others.clone(),
+        pays_from: match series.answer() {
+            Answer::From(level) => Some(level.to_owned()),
+            Answer::At(..) | Answer::Nowhere | Answer::Open => None,
+        },
+        levels: series.points.iter().map(level).collect(),
+    });
+    series.collect()
 }
 
 fn variant_document(view: &View<'_>, cell: usize, variant: usize) -> VariantDocument {
@@ -292,6 +352,7 @@ mod tests {
             keys(&found),
             [
                 "baseline",
+                "break_even",
                 "claims",
                 "comparisons",
                 "directory",

@@ -6,6 +6,7 @@
 
 use plumb_model::{ClaimVerdict, Judgement, MetricInfo, Run, VariantState};
 
+use crate::break_even::BreakEven;
 use crate::figures;
 use crate::layout::{clean, widest};
 use crate::measurement::{dotted, reading_words};
@@ -22,7 +23,14 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
         parts.push(results(view, cell));
         parts.push(comparison(view, cell));
     }
-    parts.extend([claims(view), evidence(view), warnings(view), host(view), reproduction(view)]);
+    parts.extend([
+        claims(view),
+        break_even(view),
+        evidence(view),
+        warnings(view),
+        host(view),
+        reproduction(view),
+    ]);
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
 }
@@ -67,6 +75,13 @@ fn heading(view: &View<'_>) -> String {
     let sentence = plain(&headline.sentence(view));
     let trust = plain(&headline.trust_reasons);
     format!("# {}\n\n**{sentence}.**\n{}: {trust}.", plain(&view.plan().title), headline.trust.words())
+}
+
+fn break_even(view: &View<'_>) -> String {
+    let Some(found) = BreakEven::of(view) else { return String::new() };
+    let sentences = found.sentences(view);
+    let lines: Vec<String> = sentences.iter().map(|(_, sentence)| format!("- {}", plain(sentence))).collect();
+    format!("## From how many {} on it pays\n\n{}", found.axis_word(), lines.join("\n"))
 }
 
 fn configuration(view: &View<'_>) -> String {

@@ -3,6 +3,7 @@
 
 use plumb_model::{ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantState, Verdict};
 
+use crate::break_even::BreakEven;
 use crate::costs::{Costs, SideCost};
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
@@ -54,6 +55,7 @@ pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
     page.errors();
     page.warnings();
     page.claims();
+    page.break_even();
     page.headline();
     page.lines.join("\n") + "\n"
 }
@@ -380,6 +382,14 @@ impl Page<'_> {
         let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };
         self.wrapped(&format!("  {} ", mark(found.verdict)), Some(tone), &format!("{text}{cell}"));
         self.wrapped("    ", None, &format!("{}: {}", verdict_words(found), found.reason));
+    }
+
+    fn break_even(&mut self) {
+        let Some(found) = BreakEven::of(self.view) else { return };
+        self.title(&format!("From how many {} on it pays", found.axis_word()));
+        for (_, sentence) in found.sentences(self.view) {
+            self.wrapped("  ", None, &clean(&sentence));
+        }
     }
 
     fn headline(&mut self) {

@@ -5,6 +5,7 @@
 //! is said elsewhere too.
 
 mod blocks;
+mod break_even;
 mod chart;
 mod cpu;
 mod forest;
@@ -16,6 +17,7 @@ mod timeline;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plumb_model::{Ending, Judgement, Run, Verdict};
 
+use crate::break_even::BreakEven;
 use crate::figures;
 use crate::summary::{Headline, Piece, Trust, blocks_words, mark, slots_words, verdict_count};
 use crate::view::View;
@@ -142,6 +144,7 @@ fn navigation(view: &View<'_>) -> Markup {
     html! {
         nav aria-label="Contents" { ul {
             li { a href="#claims" { "Claims" } }
+            @if let Some(found) = BreakEven::of(view) { li { a href="#break-even" { "By " (found.axis_word()) } } }
             @if cells.len() == 1 { li { a href="#cell-0" { "Effects" } } }
             @else { @for at in 0..cells.len() { li { a href={ "#cell-" (at) } { (view.short_label(at)) } } } }
             li { a href="#evidence" { "Evidence" } }
@@ -164,6 +167,7 @@ fn body(view: &View<'_>) -> Markup {
             h3 { "Variants" }
             (tables::variants(view))
         }
+        (break_even::break_even(view))
         @for cell in 0..view.plan().cells.len() { (self::cell(view, cell)) }
         section id="evidence" {
             h2 { "Evidence" }
