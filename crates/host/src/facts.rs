@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
+use crate::accelerators::{Accelerator, accelerators};
 use crate::cgroup::CpuGroups;
 use crate::cpu::{CpuSet, Sides, available_cpus, split_sides};
 use crate::text;
@@ -36,6 +37,8 @@ pub struct HostFacts {
     pub cpu_vendor: Option<String>,
     /// CPU features that matter to data paths, in the kernel's spelling.
     pub cpu_flags: Vec<String>,
+    /// Devices that encrypt, compress or copy, whether they can be used or not.
+    pub accelerators: Vec<Accelerator>,
     /// CPUs that are online; hardware threads count as CPUs.
     pub cpus_online: CpuSet,
     /// Those of them that this process may use.
@@ -108,6 +111,7 @@ impl HostFacts {
             cpu_model: cpu.model,
             cpu_vendor: cpu.vendor,
             cpu_flags: cpu.flags,
+            accelerators: accelerators(),
             cores: distinct_per_cpu(&cpus_online, "topology/thread_siblings_list"),
             sockets: distinct_per_cpu(&cpus_online, "topology/physical_package_id"),
             smt: text::read(cpu_file("smt/active")).map(|active| active == "1"),

@@ -6,6 +6,7 @@
 //! Parsers of kernel text take `&str` and are total: a kernel that writes something unforeseen costs a
 //! missing value, never a panic.
 
+pub mod accelerators;
 pub mod assessment;
 pub mod cpu;
 pub mod facts;

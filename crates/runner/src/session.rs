@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use plumb_host::accelerators::cpu_features;
 use plumb_host::cpu::{Sides, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_host::scratch::Scratch;
@@ -191,6 +192,10 @@ pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
     };
     add("cpu", facts.cpu_model.clone());
     add("cpus", Some(facts.cpus_usable.len().to_string()));
+    let features = cpu_features(facts);
+    let present = features.iter().filter(|feature| feature.present).map(|feature| feature.name);
+    add("cpu features", Some(present.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty()));
+    add("accelerators", plumb_host::accelerators::summary(&facts.accelerators));
     add("memory", facts.memory_bytes.map(|bytes| format!("{:.1} GiB", gibibytes(bytes))));
     add("os", facts.os.clone());
     add("kernel", Some(facts.kernel.clone()));

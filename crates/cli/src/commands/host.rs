@@ -1,8 +1,12 @@
 //! `plumb host`: what this machine is, and what would disturb a measurement on it.
 
+mod acceleration;
+
 use std::fmt::Write;
 use std::time::Duration;
 
+use plumb_crypto::DeviceKind;
+use plumb_host::accelerators::{AccelerationLibrary, acceleration_libraries, cpu_features};
 use plumb_host::assessment::{Assessment, assessments};
 use plumb_host::cpu::{CpuTime, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
@@ -32,16 +36,37 @@ pub fn host(arguments: &JsonArguments) -> Outcome {
     let after = Snapshot::take().map_err(Failure::harness)?;
     let noise = Noise::between(&before, &after, CpuTime::default());
     let found = assessments(&facts, Some(&noise));
+    // After the noise, which the programs that this asks would be.
+    let (features, libraries) = (cpu_features(&facts), libraries(&facts));
     if arguments.json {
-        let object =
-            json!({ "format": "plumbline.host/1", "facts": facts, "noise": noise, "assessments": found });
+        let object = json!({
+            "format": "plumbline.host/1",
+            "facts": facts,
+            "cpu_features": features,
+            "acceleration_libraries": libraries,
+            "noise": noise,
+            "assessments": found,
+        });
         let text = serde_json::to_string_pretty(&object)
             .map_err(|error| Failure::harness(format!("put the host into JSON: {error}")))?;
         output::result(&text);
     } else {
-        output::result(&format!("\n{}", describe(&found)));
+        let accelerators =
+            acceleration::describe(&facts.accelerators, &features, &libraries, output::width(140));
+        output::result(&format!("\n{accelerators}\n{}", describe(&found)));
     }
     Ok(HOLDS)
+}
+
+/// libcrypto_mb as `plumb crypto` finds it, and what other programs use.
+fn libraries(facts: &HostFacts) -> Vec<AccelerationLibrary> {
+    let presence = DeviceKind::Multibuffer.probe();
+    let crypto_mb = AccelerationLibrary {
+        name: "crypto_mb".to_owned(),
+        file: presence.as_ref().ok().and_then(|presence| presence.file.clone()),
+        missing: presence.err().map(|unavailable| unavailable.to_string()),
+    };
+    std::iter::once(crypto_mb).chain(acceleration_libraries(facts)).collect()
 }
 
 fn describe(found: &[Assessment]) -> String {

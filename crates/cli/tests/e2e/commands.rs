@@ -143,6 +143,16 @@ fn the_host_is_described() {
     assert_eq!(code(&output), 0);
     let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(json["format"], "plumbline.host/1");
-    assert!(json["facts"]["kernel"].is_string());
-    assert!(stdout(&run(&["host"])).contains("kernel"));
+    assert!(json["facts"]["kernel"].is_string() && json["facts"]["accelerators"].is_array());
+    let libraries = json["acceleration_libraries"].as_array().unwrap();
+    let names: Vec<&str> = libraries.iter().map(|library| library["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["crypto_mb", "qatengine", "qatprovider", "QATzip", "QPL"]);
+    for library in libraries {
+        // What is there and usable has a file; all else says what to do.
+        assert!(library["file"].is_string() || library["missing"].is_string(), "{library}");
+    }
+    let text = stdout(&run(&["host"]));
+    for part in ["kernel", "accelerators", "qatengine"] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
 }
