@@ -4,7 +4,7 @@
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
-#   systems  what experiments put under test: HAProxy, nginx, and libcrypto_mb where the CPU can run it; a variant
+#   systems  what experiments put under test: HAProxy, nginx, QEMU, and libcrypto_mb where the CPU can run it; a variant
 #            that needs one of them is skipped without it
 #   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip
 #   lint     git, rustfmt, clippy, cargo-deny
@@ -38,6 +38,15 @@ as_root() {
 # libcrypto_mb is built on these instructions and is of no use without them.
 cpu_has_ifma() { grep -qw avx512ifma /proc/cpuinfo 2>/dev/null; }
 
+# Debian's package with the QEMU of this machine's own architecture.
+qemu_package() {
+    case $(uname -m) in
+        x86_64) echo qemu-system-x86 ;;
+        aarch64) echo qemu-system-arm ;;
+        *) echo qemu-system-misc ;;
+    esac
+}
+
 missing=()
 
 # want PACKAGE PROBE...: notes the Debian package when the probe fails.
@@ -60,6 +69,7 @@ note_missing() {
         systems)
             want haproxy have haproxy
             want nginx have nginx
+            want "$(qemu_package)" have "qemu-system-$(uname -m)"
             if cpu_has_ifma; then want python3-pip python3 -m pip --version; fi
             ;;
         tests)

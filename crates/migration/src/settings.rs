@@ -52,11 +52,17 @@ impl Settings for MigrationSettings {
         if system.cap.0.is_some_and(|cap| cap.0 < 1.0) {
             return Err(Fault::new("system.cap", "a rate above 0 is due here, or `none`"));
         }
-        Ok(())
+        match system.kind {
+            Kind::Plumb => Ok(()),
+            Kind::Qemu => qemu::check(self),
+        }
     }
 
     fn feasible(&self) -> Result<(), String> {
-        self.system.codec.feasible()
+        match self.system.kind {
+            Kind::Plumb => self.system.codec.feasible(),
+            Kind::Qemu => qemu::feasible(self),
+        }
     }
 
     fn timing(&mut self) -> Timing<'_> {

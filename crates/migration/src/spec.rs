@@ -138,6 +138,8 @@ impl Default for DirtySpec {
 pub struct SystemSpec {
     /// Which program moves the memory.
     pub kind: Kind,
+    /// QEMU's program, a path or a name, where it is not the one that this machine's architecture names.
+    pub program: Option<String>,
     /// The guest's memory, a multiple of 4 KiB.
     pub memory: Bytes,
     /// What it holds.
@@ -162,6 +164,7 @@ impl Default for SystemSpec {
     fn default() -> Self {
         Self {
             kind: Kind::default(),
+            program: None,
             memory: Bytes(1 << 30),
             content: ContentSpec::default(),
             channels: 2,

@@ -1,29 +1,132 @@
 //! QEMU's multifd between two QEMU processes, driven over QMP.
+//!
+//! The source belongs to the load's agent and the destination to the system's, so that the CPU time of both is known
+//! exactly. QEMU's own numbers are shown, and what its sockets carried is what counts.
 
+mod abilities;
+mod control;
+mod destination;
+mod evidence;
+mod instance;
+mod memory;
+mod method;
+mod outcome;
+mod qmp;
+mod report;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use plumb_host::process::which;
+use plumb_host::scratch::Scratch;
 use plumb_model::{Evidence, Measurement};
-use plumb_path::{Load, PathError, Place, Snapshot, System};
+use plumb_path::{Fault, Load, PathError, Place, Snapshot, System};
 use serde_json::Value;
 
-use crate::spec::MigrationSettings;
+use self::abilities::Abilities;
+use self::destination::Destination;
+use crate::spec::{MigrationSettings, Tls};
 
-/// Starts the destination.
+/// QEMU gives memory out in huge pages, and rounds up what is no whole number of them.
+const MEMORY_STEP_BYTES: u64 = 2 << 20;
+
+/// Checks what QEMU asks of the settings.
 ///
 /// # Errors
-/// When there is no QEMU, or it does not answer.
-pub fn system(_: &MigrationSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
-    Err(PathError::new("start QEMU: it is not driven yet"))
+/// The first fault.
+pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
+    let system = &settings.system;
+    if !system.memory.0.is_multiple_of(MEMORY_STEP_BYTES) {
+        return Err(Fault::new(
+            "system.memory",
+            "with QEMU a multiple of 2 MiB is due here, such as `1 GiB`",
+        ));
+    }
+    if system.tls == Tls::On {
+        return Err(Fault::new("system.tls", "QEMU is driven without TLS: `off` is due here"));
+    }
+    if system.dirty.rate.0 > 0.0 {
+        let message = "the guest in QEMU is idle, as it has no processor: `0 B/s` is due here";
+        return Err(Fault::new("system.dirty.rate", message));
+    }
+    Ok(())
 }
 
-/// Prepares a source.
+/// Whether this host has a QEMU that can do what is asked.
+///
+/// # Errors
+/// One sentence that says what is missing and what to install.
+pub fn feasible(settings: &MigrationSettings) -> Result<(), String> {
+    let program = program(settings)?;
+    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-qemu-").map_err(|error| error.to_string())?;
+    let abilities = Abilities::of(&program, scratch.path()).map_err(|error| error.to_string())?;
+    abilities.suffice(&settings.system)
+}
+
+/// Starts the destination's side.
 ///
 /// # Errors
 /// When there is no QEMU, or it does not answer.
-pub fn load(_: &MigrationSettings, _: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-    Err(PathError::new("start QEMU: it is not driven yet"))
+pub fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+    Ok(Box::new(destination(settings, place)?))
+}
+
+fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destination, PathError> {
+    let program = program(settings).map_err(PathError::new)?;
+    let abilities = Abilities::of(&program, &place.scratch)?;
+    Destination::start(destination::Plan {
+        program,
+        abilities,
+        system: settings.system.clone(),
+        place: place.clone(),
+    })
+}
+
+/// Starts a source and fills its memory.
+///
+/// # Errors
+/// When there is no QEMU, it does not answer, or the destination's side is not there.
+pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+    let program = program(settings).map_err(PathError::new)?;
+    let abilities = Abilities::of(&program, &place.scratch)?;
+    let control = target["control"].as_str().map(PathBuf::from);
+    let control =
+        control.ok_or_else(|| PathError::new(format!("find the destination's side in {target}")))?;
+    let (settings, place) = (settings.clone(), place.clone());
+    Ok(Box::new(source::Source::start(source::Plan { program, abilities, settings, control, place })?))
 }
 
 /// Proof that QEMU did what was asked.
 #[must_use]
-pub fn evidence(_: &MigrationSettings, _: &Snapshot, _: &Snapshot, _: &Measurement) -> Vec<Evidence> {
-    Vec::new()
+pub fn evidence(
+    settings: &MigrationSettings,
+    before: &Snapshot,
+    after: &Snapshot,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    evidence::evidence(settings, before, after, measurement)
+}
+
+/// The binary that is asked for, or this machine's own.
+fn program(settings: &MigrationSettings) -> Result<PathBuf, String> {
+    let own = format!("qemu-system-{}", std::env::consts::ARCH);
+    let name = settings.system.program.as_deref().unwrap_or(&own);
+    which(name).ok_or_else(|| match &settings.system.program {
+        Some(asked) => format!("there is no program {asked}"),
+        None => format!(
+            "QEMU ({own}) is not installed; on Debian: apt-get install --no-install-recommends {}",
+            package()
+        ),
+    })
+}
+
+/// The Debian package that has it.
+fn package() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "qemu-system-x86",
+        "aarch64" | "arm" => "qemu-system-arm",
+        _ => "qemu-system-misc",
+    }
 }

@@ -1,0 +1,118 @@
+//! What the agent of the source tells the agent of the destination: one JSON object a line over a Unix socket in the
+//! latter's scratch directory, each answered by one line.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use plumb_host::cpu::CpuTime;
+use plumb_path::PathError;
+use serde::{Deserialize, Serialize};
+
+use super::memory::Digests;
+
+const SOCKET: &str = "control.sock";
+/// The longest that any answer takes: memory of some GiB is hashed for it.
+const PATIENCE: Duration = Duration::from_secs(50);
+
+/// What the source's side asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ask")]
+pub(super) enum Ask {
+    /// A fresh destination that listens.
+    Fresh,
+    /// The source has heard that the migration is done: what did it cost, and what is in memory?
+    Finish {
+        /// Of the hashes.
+        key: u64,
+    },
+    /// The migration failed: what has become of the destination? It is ended.
+    Abandon,
+}
+
+/// What the destination's side answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "answer")]
+pub(super) enum Answer {
+    Listening {
+        port: u16,
+    },
+    Finished {
+        /// CPU time of the destination's process in the migration.
+        cpu: CpuTime,
+        digests: Digests,
+    },
+    Abandoned {
+        /// What the destination says about itself; `None` when it says nothing.
+        reason: Option<String>,
+    },
+    Failed {
+        reason: String,
+    },
+}
+
+/// Listens in `directory`, through the open directory: a whole path may be longer than a socket's address can be.
+pub(super) fn listen(directory: &Path) -> Result<UnixListener, PathError> {
+    let listen = || {
+        let directory = File::open(directory)?;
+        UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+    };
+    listen().map_err(|cause| PathError::new(format!("listen in {}: {cause}", directory.display())))
+}
+
+/// Ends what [`listen`] began.
+pub(super) fn forget(directory: &Path) {
+    // Whoever removes the directory removes it too.
+    let _ = std::fs::remove_file(directory.join(SOCKET));
+}
+
+/// The source's end.
+#[derive(Debug)]
+pub(super) struct Link {
+    reader: BufReader<UnixStream>,
+}
+
+impl Link {
+    pub(super) fn connect(directory: &Path) -> Result<Self, PathError> {
+        let connect = || {
+            let directory = File::open(directory)?;
+            let stream = UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok::<_, std::io::Error>(Self { reader: BufReader::new(stream) })
+        };
+        connect().map_err(|cause| {
+            PathError::new(format!("reach the destination's agent in {}: {cause}", directory.display()))
+        })
+    }
+
+    /// Asks and waits for the answer; one that says why not is an error.
+    pub(super) fn ask(&mut self, ask: &Ask) -> Result<Answer, PathError> {
+        let failed = |cause: std::io::Error| PathError::new(format!("ask the destination's agent: {cause}"));
+        write_line(self.reader.get_ref(), ask).map_err(failed)?;
+        match read_line(&mut self.reader).map_err(failed)? {
+            Some(Answer::Failed { reason }) => Err(PathError::new(reason)),
+            Some(answer) => Ok(answer),
+            None => Err(PathError::new("ask the destination's agent: it has ended")),
+        }
+    }
+}
+
+pub(super) fn write_line(mut stream: &UnixStream, value: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(value).map_err(std::io::Error::other)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// `None` at the end.
+pub(super) fn read_line<T: for<'de> Deserialize<'de>>(
+    reader: &mut impl BufRead,
+) -> std::io::Result<Option<T>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    serde_json::from_str(&line).map(Some).map_err(std::io::Error::other)
+}

@@ -1,0 +1,237 @@
+//! One QEMU process: started, configured over QMP, asked, ended.
+//!
+//! The machine is `none`, which has memory and nothing else: no processor, no device, no firmware, so that what is
+//! migrated is the memory that was asked for and what is timed is its migration. The memory is anonymous, as libvirt's
+//! default is, since QEMU asks for huge pages on it; memory in a file has none on most hosts, and the destination then
+//! spends its time on page faults.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_host::process::{Child, Command, Memory, Signal, Stream, TcpSockets};
+use plumb_path::PathError;
+use serde_json::{Map, Value, json};
+
+use super::abilities::Abilities;
+use super::method::Method;
+use super::qmp::{Event, Qmp, QmpError};
+use crate::spec::SystemSpec;
+
+/// How long QEMU may take over an answer, the greeting included.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a QEMU that closed its connection may take to end.
+const LAST_BREATH: Duration = Duration::from_secs(1);
+/// How much of what it wrote goes into an error.
+const LAST_WORDS_BYTES: u64 = 1_000;
+/// What `max-bandwidth` is without a cap, in bytes per second: more than any wire has.
+const UNCAPPED: f64 = 1e12;
+
+/// Which end of a migration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Source,
+    Destination,
+}
+
+impl Role {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Destination => "destination",
+        }
+    }
+}
+
+/// A running QEMU. Dropping it kills it; it also dies with the thread that started it.
+#[derive(Debug)]
+pub(super) struct Instance {
+    role: Role,
+    child: Child,
+    qmp: Qmp,
+    log: PathBuf,
+}
+
+impl Instance {
+    /// Starts one with so much memory, and waits until it answers. Its standard error goes to a file in `directory`.
+    pub(super) fn start(
+        program: &Path,
+        role: Role,
+        memory_bytes: u64,
+        directory: &Path,
+    ) -> Result<Self, PathError> {
+        Self::start_patiently(program, role, memory_bytes, directory, PATIENCE)
+    }
+
+    fn start_patiently(
+        program: &Path,
+        role: Role,
+        memory_bytes: u64,
+        directory: &Path,
+        patience: Duration,
+    ) -> Result<Self, PathError> {
+        let log = directory.join(format!("qemu-{}.log", role.name()));
+        let prepared = File::create(&log);
+        let errors = prepared.map_err(|cause| {
+            PathError::new(format!("start QEMU: it cannot write to {}: {cause}", log.display()))
+        })?;
+        let mut child = Command::new(program)
+            .args(arguments(role, memory_bytes))
+            .stdin(Stream::Piped)
+            .stdout(Stream::Piped)
+            .stderr(Stream::File(errors))
+            .own_group()
+            .dies_with_parent(Signal::KILL)
+            .spawn()?;
+        let (Some(input), Some(output)) = (child.take_stdin(), child.take_stdout()) else {
+            return Err(PathError::new("start QEMU: it has no standard streams"));
+        };
+        let (input, output) = (File::from(OwnedFd::from(input)), File::from(OwnedFd::from(output)));
+        match Qmp::open(input, output, patience) {
+            Ok(qmp) => Ok(Self { role, child, qmp, log }),
+            Err(error) => Err(explain(&mut child, role, &log, &error)),
+        }
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.qmp.version
+    }
+
+    /// Executes a command; an error says what became of the process, too.
+    pub(super) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, PathError> {
+        self.qmp
+            .execute(command, arguments)
+            .map_err(|error| explain(&mut self.child, self.role, &self.log, &error))
+    }
+
+    /// The next event, or `None` when there is none within `timeout`.
+    pub(super) fn event(&mut self, timeout: Duration) -> Result<Option<Event>, PathError> {
+        self.qmp.event(timeout).map_err(|error| explain(&mut self.child, self.role, &self.log, &error))
+    }
+
+    pub(super) fn forget_events(&mut self) {
+        self.qmp.forget_events();
+    }
+
+    /// Tells it how to migrate, and reads back what it took from it.
+    pub(super) fn configure(
+        &mut self,
+        system: &SystemSpec,
+        abilities: &Abilities,
+    ) -> Result<Value, PathError> {
+        let capabilities = ["multifd", "return-path", "events"]
+            .map(|capability| json!({ "capability": capability, "state": true }));
+        self.execute("migrate-set-capabilities", json!({ "capabilities": capabilities }))?;
+        let parameters = parameters(system, abilities).map_err(PathError::new)?;
+        self.execute("migrate-set-parameters", parameters)?;
+        self.execute("query-migrate-parameters", json!({}))
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    pub(super) fn cpu(&self) -> Result<CpuTime, PathError> {
+        Ok(process_cpu_time(self.child.pid())?)
+    }
+
+    pub(super) fn find_tcp_sockets(&self, known: &mut TcpSockets) -> Result<(), PathError> {
+        Ok(self.child.find_tcp_sockets(known)?)
+    }
+
+    /// The guest's memory in the process, and where it begins there.
+    pub(super) fn memory(&self, bytes: u64) -> Result<(Memory, u64), PathError> {
+        let begin = self.child.anonymous_mapping(bytes).ok_or_else(|| {
+            PathError::new(format!(
+                "find the guest's memory in the {} QEMU: no mapping is its own and has {bytes} bytes",
+                self.role.name()
+            ))
+        })?;
+        Ok((self.child.memory()?, begin))
+    }
+
+    /// How it ended and what it wrote last; `None` while it runs.
+    pub(super) fn end(&mut self) -> Option<String> {
+        end(&mut self.child, self.role, &self.log, Duration::ZERO)
+    }
+
+    /// Ends it.
+    pub(super) fn stop(mut self) -> Result<(), PathError> {
+        // It has no state that would have to be saved.
+        self.child.kill()?;
+        Ok(())
+    }
+}
+
+fn arguments(role: Role, memory_bytes: u64) -> Vec<String> {
+    let memory = format!("memory-backend-ram,id=memory,size={memory_bytes}");
+    let ram = format!("size={memory_bytes}B");
+    let mut arguments =
+        vec!["-nodefaults", "-no-user-config", "-display", "none", "-machine", "none,memory-backend=memory"];
+    // The second is for builds that lack the first.
+    arguments.extend(["-accel", "tcg", "-accel", "kvm", "-object", &memory, "-m", &ram, "-qmp", "stdio"]);
+    if role == Role::Destination {
+        arguments.extend(["-incoming", "defer"]);
+    }
+    arguments.into_iter().map(str::to_owned).collect()
+}
+
+fn parameters(system: &SystemSpec, abilities: &Abilities) -> Result<Value, String> {
+    let method = Method::of(&system.codec)?;
+    let mut parameters = Map::new();
+    let mut set = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
+    set("multifd-channels", json!(system.channels));
+    set("multifd-compression", json!(method.name));
+    if let Some((parameter, level)) = method.level {
+        set(parameter, json!(level));
+    }
+    set("max-bandwidth", json!(whole(system.cap.0.map_or(UNCAPPED, |cap| cap.0))));
+    set("downtime-limit", json!(system.downtime_limit.0 / 1_000_000));
+    if let Some(mode) = abilities.zero_page_mode(system.zero_pages) {
+        set("zero-page-detection", json!(mode));
+    }
+    Ok(Value::Object(parameters))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate from 1 to 1e12 bytes per second"
+)]
+fn whole(bytes_per_s: f64) -> u64 {
+    bytes_per_s.clamp(1.0, UNCAPPED).round() as u64
+}
+
+/// The error of a conversation, and how the process ended if it did.
+fn explain(child: &mut Child, role: Role, log: &Path, error: &QmpError) -> PathError {
+    let patience = if matches!(error, QmpError::Closed { .. }) { LAST_BREATH } else { Duration::ZERO };
+    match end(child, role, log, patience) {
+        Some(end) => PathError::new(format!("{error}; {end}")),
+        None => PathError::new(error.to_string()),
+    }
+}
+
+fn end(child: &mut Child, role: Role, log: &Path, patience: Duration) -> Option<String> {
+    let exit = child.wait_timeout(patience).ok()??;
+    let words = last_words(log);
+    let words = if words.is_empty() { String::new() } else { format!(" and wrote: {words}") };
+    Some(format!("the {} QEMU {exit}{words}", role.name()))
+}
+
+/// The end of what it wrote, on one line.
+fn last_words(log: &Path) -> String {
+    let read = || {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    // Without a log there are no last words.
+    let text = read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}

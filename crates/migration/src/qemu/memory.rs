@@ -1,0 +1,95 @@
+//! The guest's memory inside a QEMU: written into the source before the first migration, and compared afterwards.
+
+use plumb_host::process::Memory;
+use plumb_path::PathError;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_128;
+
+use crate::content::ContentSpec;
+
+/// Memory is hashed in regions of this size, so that a difference has a place.
+pub(super) const REGION_BYTES: usize = 16 << 20;
+/// What is read at once: it fits a core's own cache.
+const CHUNK_BYTES: usize = 1 << 20;
+/// The content is the same in every variant of a run, and in every run.
+const CONTENT_SEED: u64 = 0x5eed;
+
+/// A keyed hash of each region of a memory: in halves, as not every reader of JSON has numbers of 128 bits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Digests(pub Vec<[u64; 2]>);
+
+impl Digests {
+    /// Where the first region that differs begins.
+    pub(super) fn first_difference(&self, other: &Self) -> Option<usize> {
+        let longer = self.0.len().max(other.0.len());
+        (0..longer).find(|at| self.0.get(*at) != other.0.get(*at)).map(|at| at * REGION_BYTES)
+    }
+}
+
+/// The memory of a guest, in the process of its QEMU.
+#[derive(Debug)]
+pub(super) struct GuestMemory {
+    pub process: Memory,
+    /// Where it begins in the process.
+    pub begin: u64,
+    pub bytes: usize,
+}
+
+impl GuestMemory {
+    /// Fills it, when it is all zero.
+    pub(super) fn fill(&self, content: &ContentSpec) -> Result<(), PathError> {
+        let mut memory = vec![0; self.bytes];
+        content.fill(&mut memory, CONTENT_SEED).map_err(|error| PathError::new(error.to_string()))?;
+        let mut at = self.begin;
+        for chunk in memory.chunks(CHUNK_BYTES) {
+            // A page that nobody ever wrote to does not exist in a guest either.
+            if chunk.iter().any(|byte| *byte != 0) {
+                self.process.write(at, chunk)?;
+            }
+            at += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Hashes it with so many threads.
+    pub(super) fn digests(&self, key: u64, threads: usize) -> Result<Digests, PathError> {
+        let count = self.bytes.div_ceil(REGION_BYTES);
+        let regions: Vec<usize> = (0..count).collect();
+        let share = count.div_ceil(threads.max(1)).max(1);
+        let parts: Vec<Result<Vec<[u64; 2]>, PathError>> = std::thread::scope(|scope| {
+            let hash = |regions: &[usize]| regions.iter().map(|region| self.digest(*region, key)).collect();
+            let workers: Vec<_> =
+                regions.chunks(share).map(|regions| scope.spawn(move || hash(regions))).collect();
+            let ended = |_| Err(PathError::new("hash the guest's memory: a thread has ended"));
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(ended)).collect()
+        });
+        Ok(Digests(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat()))
+    }
+
+    fn digest(&self, region: usize, key: u64) -> Result<[u64; 2], PathError> {
+        let mut hasher = XxHash3_128::with_seed(key);
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let (mut at, end) = (region * REGION_BYTES, ((region + 1) * REGION_BYTES).min(self.bytes));
+        while at < end {
+            let length = CHUNK_BYTES.min(end - at);
+            self.process.read(self.begin + at as u64, &mut chunk[..length])?;
+            hasher.write(&chunk[..length]);
+            at += length;
+        }
+        let hash = hasher.finish_128();
+        Ok([(hash >> 64) as u64, hash as u64])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_region_that_differs_is_found() {
+        let digests = |values: &[u64]| Digests(values.iter().map(|value| [7, *value]).collect());
+        assert_eq!(digests(&[1, 2, 3]).first_difference(&digests(&[1, 2, 3])), None);
+        assert_eq!(digests(&[1, 2, 3]).first_difference(&digests(&[1, 9, 9])), Some(REGION_BYTES));
+        assert_eq!(digests(&[1]).first_difference(&digests(&[1, 2])), Some(REGION_BYTES));
+    }
+}

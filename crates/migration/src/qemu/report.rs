@@ -1,0 +1,186 @@
+//! The migrations of one window as a measurement: the metrics of the data path, QEMU's own numbers beside them, and
+//! warnings where the two disagree.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Histogram, LoadHealth, Measurement, Reading};
+use serde_json::Value;
+
+use super::abilities::Abilities;
+use super::method::Method;
+use super::outcome::{Account, Outcome};
+use crate::metrics;
+use crate::spec::MigrationSettings;
+
+/// By how much QEMU's bytes may differ from the sockets' without a word: it does not count all headers.
+const BYTES_TOLERANCE: f64 = 0.02;
+/// By how much its total time may differ, relative and in ms.
+const TIME_TOLERANCE: (f64, f64) = (0.05, 5.0);
+const BYTES_PER_GIB: f64 = 1_073_741_824.0;
+
+/// Parameters that say how memory was sent.
+const PARAMETERS: [&str; 7] = [
+    "multifd-compression",
+    "multifd-zlib-level",
+    "multifd-zstd-level",
+    "multifd-channels",
+    "max-bandwidth",
+    "downtime-limit",
+    "zero-page-detection",
+];
+
+pub(super) fn measurement(
+    settings: &MigrationSettings,
+    abilities: &Abilities,
+    parameters: &Value,
+    outcomes: &[Outcome],
+    window_ns: u64,
+) -> Measurement {
+    let send_ns = |part: fn(&Outcome) -> u64| outcomes.iter().map(part).sum();
+    Measurement {
+        window_ns,
+        work: outcomes.iter().map(|outcome| outcome.account.pages()).sum(),
+        readings: readings(settings, outcomes),
+        windows: BTreeMap::from([(
+            metrics::THROUGHPUT.name.to_owned(),
+            outcomes.iter().flat_map(Outcome::bytes_by_second).collect(),
+        )]),
+        observed: observed(abilities, parameters, outcomes),
+        errors: BTreeMap::new(),
+        // Both sides are what is compared here: neither of them is a load that could be the limit.
+        health: LoadHealth { threads: settings.system.channels, ..LoadHealth::default() },
+        cpu_user_ns: send_ns(|outcome| outcome.send_cpu.user_ns),
+        cpu_system_ns: send_ns(|outcome| outcome.send_cpu.system_ns),
+        warnings: warnings(settings, abilities, outcomes),
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "bytes, pages and nanoseconds of one window are far below 2^53"
+)]
+fn readings(settings: &MigrationSettings, outcomes: &[Outcome]) -> BTreeMap<String, Reading> {
+    let sum = |part: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>();
+    let mean = |part: &dyn Fn(&Outcome) -> u64| sum(part) as f64 / outcomes.len().max(1) as f64;
+    let rate = |count: u64, ns: u64| {
+        (ns > 0).then(|| Reading::Rate { value: count as f64 * 1e9 / ns as f64, count })
+    };
+    let ratio = |of: u64, over: u64| (over > 0).then(|| Reading::Gauge(of as f64 / over as f64));
+    let (total_ns, moving_ns) = (sum(&|outcome| outcome.total_ns), sum(&Outcome::moving_ns));
+    let (send_ns, recv_ns) =
+        (sum(&|outcome| outcome.send_cpu.total_ns()), sum(&|outcome| outcome.recv_cpu.total_ns()));
+    let memory_gib = settings.system.memory.0 as f64 / BYTES_PER_GIB * outcomes.len() as f64;
+    let wire_bytes = sum(&Outcome::wire_bytes);
+    let stopped: Vec<u64> = outcomes.iter().filter_map(|outcome| outcome.downtime_us).collect();
+    let downtime_ms = stopped.iter().sum::<u64>() as f64 / 1e3 / stopped.len().max(1) as f64;
+    let mut rounds = Histogram::new();
+    outcomes.iter().flat_map(|outcome| &outcome.rounds_us).for_each(|us| rounds.record(us * 1_000));
+    let converged = outcomes.iter().filter(|outcome| outcome.has_converged).count() as u64;
+    let all = outcomes.len() as u64;
+    let readings = [
+        (metrics::TOTAL_TIME, Some(Reading::Gauge(mean(&|outcome| outcome.total_ns) / 1e6))),
+        (metrics::DOWNTIME, (!stopped.is_empty()).then_some(Reading::Gauge(downtime_ms))),
+        (metrics::THROUGHPUT, rate(wire_bytes, moving_ns)),
+        (metrics::PAGES_PER_SECOND, rate(sum(&|outcome| outcome.account.pages()), moving_ns)),
+        (metrics::SEND_CPU, ratio(send_ns, total_ns)),
+        (metrics::RECV_CPU, ratio(recv_ns, total_ns)),
+        (metrics::SEND_CPU_PER_GIB, Some(Reading::Gauge(send_ns as f64 / 1e6 / memory_gib))),
+        (metrics::RECV_CPU_PER_GIB, Some(Reading::Gauge(recv_ns as f64 / 1e6 / memory_gib))),
+        (metrics::WIRE_BYTES, Some(Reading::Gauge(mean(&Outcome::wire_bytes)))),
+        (metrics::COMPRESSION_RATIO, ratio(sum(&|outcome| outcome.account.normal_bytes()), wire_bytes)),
+        (metrics::ROUNDS, Some(Reading::Gauge(mean(&|outcome| outcome.account.rounds)))),
+        (metrics::ROUND_TIME, Some(Reading::Trend(rounds))),
+        (metrics::CONVERGED, Some(Reading::Share { yes: converged, no: all - converged })),
+    ];
+    readings.into_iter().filter_map(|(metric, reading)| Some((metric.name.to_owned(), reading?))).collect()
+}
+
+/// What QEMU took from what it was told, what was seen of it, and what it says of itself, per migration.
+fn observed(
+    abilities: &Abilities,
+    parameters: &Value,
+    outcomes: &[Outcome],
+) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let all = outcomes.len() as u64;
+    let mut observed: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut note = |what: &str, value: String, count: u64| {
+        *observed.entry(what.to_owned()).or_default().entry(value).or_default() += count;
+    };
+    note("program", format!("QEMU {}", abilities.version), all);
+    for name in PARAMETERS {
+        match &parameters[name] {
+            Value::Null => {}
+            Value::String(text) => note(name, text.clone(), all),
+            value => note(name, value.to_string(), all),
+        }
+    }
+    for outcome in outcomes {
+        note("connections", outcome.connections.to_string(), 1);
+        if outcome.has_converged {
+            note("memory", "equal".to_owned(), 1);
+        }
+    }
+    let mut says = |name: &str, part: fn(&Account) -> u64| {
+        let sum: u64 = outcomes.iter().map(|outcome| part(&outcome.account)).sum();
+        note("qemu_says", name.to_owned(), sum / all.max(1));
+    };
+    says("total-time", |account| account.total_ms);
+    says("downtime", |account| account.downtime_ms);
+    says("transferred", |account| account.transferred_bytes);
+    says("normal", |account| account.normal_pages);
+    says("duplicate", |account| account.zero_pages);
+    says("mbps", |account| whole(account.mbps));
+    says("pages-per-second", |account| account.pages_per_second);
+    observed
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate of some Gbit/s, made to a whole number"
+)]
+fn whole(value: f64) -> u64 {
+    value.max(0.0).round() as u64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes and milliseconds of one window are far below 2^53")]
+fn warnings(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Outcome]) -> Vec<String> {
+    let sum = |part: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>() as f64;
+    let qemu = format!("QEMU {}", abilities.version);
+    let mut warnings = Vec::new();
+    let (says, wire) = (sum(&|outcome| outcome.account.transferred_bytes), sum(&Outcome::wire_bytes));
+    let is_compressed = Method::of(&settings.system.codec).is_ok_and(|method| method.name != "none");
+    if wire > 0.0 && (says / wire - 1.0).abs() > BYTES_TOLERANCE {
+        let why = if is_compressed && says > wire { ": it counts bytes before compression" } else { "" };
+        warnings.push(format!(
+            "{qemu} says that it transferred {:.2} times the bytes that its sockets carried{why}; throughput and \
+             wire_bytes are the sockets'",
+            says / wire
+        ));
+        if let Some(cap) = settings.system.cap.0
+            && is_compressed
+            && says > wire
+        {
+            warnings.push(format!(
+                "{qemu} holds its bandwidth limit of {cap} against bytes before compression: the wire carries less than \
+                 was allowed"
+            ));
+        }
+    }
+    let (says_ms, seen_ms) =
+        (sum(&|outcome| outcome.account.total_ms), sum(&|outcome| outcome.total_ns) / 1e6);
+    let off_ms = (says_ms - seen_ms).abs();
+    if off_ms > TIME_TOLERANCE.0 * seen_ms && off_ms > TIME_TOLERANCE.1 * outcomes.len() as f64 {
+        warnings.push(format!(
+            "{qemu} says a total time of {:.2} times what passed until its event of completion came; total_time is the latter",
+            says_ms / seen_ms
+        ));
+    }
+    let expected = settings.system.channels as usize + 1;
+    if outcomes.iter().any(|outcome| outcome.connections != expected) {
+        warnings.push(format!(
+            "not all {expected} connections of {qemu} were found before they ended: bytes on the wire are not complete"
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,208 @@
+//! Both sides against a real QEMU, and against programs that are none.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use plumb_model::{ByteRate, Bytes, Percent, Reading, Span};
+use plumb_path::Window;
+
+use super::*;
+use crate::content::ContentSpec;
+use crate::metrics;
+use crate::spec::{Cap, Kind, SystemSpec};
+
+const MIB: u64 = 1 << 20;
+
+fn settings() -> MigrationSettings {
+    let content = ContentSpec { zero: Percent(0.5), ..ContentSpec::default() };
+    let system = SystemSpec { kind: Kind::Qemu, memory: Bytes(64 * MIB), content, ..SystemSpec::default() };
+    MigrationSettings { system, ..MigrationSettings::default() }
+}
+
+/// A directory for each side.
+struct Sides {
+    system: tempfile::TempDir,
+    load: tempfile::TempDir,
+}
+
+impl Sides {
+    fn new() -> Self {
+        Self { system: tempfile::tempdir().unwrap(), load: tempfile::tempdir().unwrap() }
+    }
+
+    fn start(&self, settings: &MigrationSettings) -> (Box<dyn System>, Box<dyn Load>) {
+        let system = system(settings, &place(self.system.path())).unwrap();
+        let load = load(settings, &system.target(), &place(self.load.path())).unwrap();
+        (system, load)
+    }
+}
+
+fn place(directory: &Path) -> Place {
+    Place { scratch: directory.to_owned(), cpus: 2 }
+}
+
+fn window(warmup_ns: u64) -> Window {
+    Window { warmup_ns, window_ns: 1, seed: 7, index: 0, attempt: 0 }
+}
+
+/// Whether there is a QEMU to test with.
+fn is_installed(test: &str) -> bool {
+    let missing = program(&settings()).err();
+    if let Some(reason) = &missing {
+        // Not `eprintln!`, which a test that passes hides.
+        writeln!(std::io::stderr(), "test skipped: qemu::tests::{test}: {reason}").unwrap();
+    }
+    missing.is_none()
+}
+
+/// A program that does what a line of shell says.
+fn pretender(directory: &Path, script: &str) -> String {
+    let file = directory.join("pretender");
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file.display().to_string()
+}
+
+fn gauge(measurement: &Measurement, metric: &plumb_model::Metric) -> f64 {
+    measurement.readings[metric.name].number(None, metric.unit).unwrap()
+}
+
+#[test]
+fn memory_moves_and_what_moved_is_proven() {
+    if !is_installed("memory_moves_and_what_moved_is_proven") {
+        return;
+    }
+    let (settings, sides) = (settings(), Sides::new());
+    check(&settings).unwrap();
+    feasible(&settings).unwrap();
+    let (mut system, mut load) = sides.start(&settings);
+    let before = system.snapshot().unwrap();
+    let mut marks = Vec::new();
+    let measurement = load.measure(window(1), &mut |mark| marks.push(mark)).unwrap();
+    let after = system.snapshot().unwrap();
+    assert_eq!(marks, [plumb_path::Mark::Opened, plumb_path::Mark::Closed]);
+    for evidence in evidence(&settings, &before, &after, &measurement) {
+        // The migration of the warm-up was received before the window, too.
+        assert!(evidence.holds || evidence.what.starts_with("memory"), "{evidence:?}");
+    }
+    let pages = 64 * MIB / 4096;
+    assert_eq!(measurement.work, pages);
+    let half = 32 * MIB;
+    let wire = gauge(&measurement, &metrics::WIRE_BYTES);
+    assert!(wire > half as f64 * 0.9 && wire < half as f64 * 1.2, "{wire}");
+    let ratio = gauge(&measurement, &metrics::COMPRESSION_RATIO);
+    assert!(ratio > 0.9 && ratio < 1.0, "{ratio}");
+    assert!(measurement.cpu_user_ns + measurement.cpu_system_ns > 0);
+    assert!(after.cpu.total_ns() > before.cpu.total_ns());
+    assert_eq!(measurement.observed_count("memory", "equal"), 1);
+    assert!(matches!(measurement.readings[metrics::CONVERGED.name], Reading::Share { yes: 1, no: 0 }));
+    drop(load);
+    system.stop().unwrap();
+    assert_eq!(fs::read_dir(sides.system.path()).unwrap().filter(is_socket).count(), 0);
+}
+
+fn is_socket(entry: &std::io::Result<fs::DirEntry>) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    entry.as_ref().is_ok_and(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()))
+}
+
+#[test]
+fn a_migration_that_takes_too_long_is_given_up_and_the_next_one_is_like_the_first() {
+    if !is_installed("a_migration_that_takes_too_long_is_given_up_and_the_next_one_is_like_the_first") {
+        return;
+    }
+    let mut settings = settings();
+    settings.system.cap = Cap(Some(ByteRate(20e6)));
+    settings.system.downtime_limit = Span(1_000_000);
+    settings.load.time_limit = Span(200_000_000);
+    let sides = Sides::new();
+    let (_system, mut load) = sides.start(&settings);
+    for _ in 0..2 {
+        let measurement = load.measure(window(0), &mut |_| {}).unwrap();
+        assert!(matches!(measurement.readings[metrics::CONVERGED.name], Reading::Share { yes: 0, no: 1 }));
+        assert!(gauge(&measurement, &metrics::WIRE_BYTES) < (32 * MIB) as f64);
+    }
+}
+
+#[test]
+fn a_destination_that_is_killed_on_the_way_is_named() {
+    if !is_installed("a_destination_that_is_killed_on_the_way_is_named") {
+        return;
+    }
+    let mut settings = settings();
+    settings.system.cap = Cap(Some(ByteRate(10e6)));
+    let sides = Sides::new();
+    let mut system = destination(&settings, &place(sides.system.path())).unwrap();
+    let mut load = load(&settings, &system.target(), &place(sides.load.path())).unwrap();
+    let idle = system.snapshot().unwrap().states["pid"].clone();
+    let killer = std::thread::spawn(move || {
+        let mut pid = idle.clone();
+        while pid == idle {
+            plumb_host::time::sleep(Duration::from_millis(1));
+            pid = system.snapshot().unwrap().states["pid"].clone();
+        }
+        // By then some of the 3.2 s are over that the migration would take.
+        plumb_host::time::sleep(Duration::from_millis(700));
+        plumb_host::process::kill_tree(pid.parse().unwrap());
+        system
+    });
+    let error = load.measure(window(0), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.starts_with("migrate: the source QEMU failed: "), "{error}");
+    assert!(error.ends_with("; the destination QEMU was killed by SIGKILL"), "{error}");
+    killer.join().unwrap().stop().unwrap();
+}
+
+#[test]
+fn a_destination_that_is_not_there_is_an_error_of_the_source() {
+    if !is_installed("a_destination_that_is_not_there_is_an_error_of_the_source") {
+        return;
+    }
+    let target = serde_json::json!({ "control": "/nowhere" });
+    let directory = tempfile::tempdir().unwrap();
+    let error = load(&settings(), &target, &place(directory.path())).err().unwrap().to_string();
+    assert_eq!(error, "reach the destination's agent in /nowhere: No such file or directory (os error 2)");
+}
+
+/// What starting a destination fails with when QEMU is this line of shell.
+fn fails_as(script: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings();
+    settings.system.program = Some(pretender(directory.path(), script));
+    let as_system = system(&settings, &place(directory.path())).err().unwrap().to_string();
+    assert_eq!(feasible(&settings).unwrap_err(), as_system);
+    as_system
+}
+
+#[test]
+fn a_qemu_that_does_not_start_is_quoted() {
+    assert_eq!(
+        fails_as("echo 'no such machine' >&2; exit 1"),
+        "ask QEMU to `greet`: it has closed the connection; the source QEMU ended with code 1 and wrote: no such machine"
+    );
+    assert_eq!(
+        fails_as("echo hello; exec sleep 60"),
+        "ask QEMU to `greet`: it said \"hello\", which is no QMP"
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let mut settings = settings();
+    settings.system.program = Some("/nowhere/qemu".to_owned());
+    assert_eq!(feasible(&settings).unwrap_err(), "there is no program /nowhere/qemu");
+}
+
+#[test]
+fn what_qemu_cannot_be_asked_for_is_a_fault_at_its_key() {
+    let fault = |change: fn(&mut SystemSpec)| {
+        let mut settings = settings();
+        change(&mut settings.system);
+        check(&settings).unwrap_err().key
+    };
+    assert_eq!(fault(|system| system.memory = Bytes(4096)), "system.memory");
+    assert_eq!(fault(|system| system.tls = Tls::On), "system.tls");
+    assert_eq!(fault(|system| system.dirty.rate = ByteRate(1.0)), "system.dirty.rate");
+}
