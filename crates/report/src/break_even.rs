@@ -82,7 +82,7 @@ impl Series<'_> {
     }
 
     /// The rest of a sentence that begins with the treatment's name.
-    fn words(&self, axis: &str) -> String {
+    fn words(&self, axis: &str, with_levels: bool) -> String {
         let levels: Vec<&str> = self.usable().map(|point| point.level.as_str()).collect();
         let range = match (levels.first(), levels.last()) {
             (Some(first), Some(last)) => format!("{first} to {last} {axis}"),
@@ -102,6 +102,9 @@ impl Series<'_> {
             Answer::Nowhere => format!("does not pay within {range}"),
             Answer::Open => format!("is not decided within {range}"),
         };
+        if !with_levels {
+            return answer;
+        }
         let points: Vec<String> = self.points.iter().map(Point::words).collect();
         format!("{answer} ({})", points.join("; "))
     }
@@ -156,11 +159,11 @@ impl<'a> BreakEven<'a> {
         self.axis.rsplit('.').next().unwrap_or_default().replace('_', " ")
     }
 
-    /// One sentence per treatment, with its index in the plan.
-    pub fn sentences(&self, view: &View<'_>) -> Vec<(usize, String)> {
+    /// One sentence per treatment, with its index in the plan; with the effect at each level where no figure shows it.
+    pub fn sentences(&self, view: &View<'_>, with_levels: bool) -> Vec<(usize, String)> {
         let mut sentences: Vec<(usize, String)> = Vec::new();
         for series in &self.series {
-            let words = format!("{}{}", self.place(series), series.words(&self.axis_word()));
+            let words = format!("{}{}", self.place(series), series.words(&self.axis_word(), with_levels));
             match sentences.iter_mut().find(|(variant, _)| *variant == series.variant) {
                 Some((_, sentence)) => *sentence = format!("{sentence}; {words}"),
                 None => sentences.push((series.variant, words)),
@@ -254,7 +257,7 @@ mod tests {
         let view = View::new(run, judgement);
         let found = BreakEven::of(&view).expect("the matrix is over connections");
         let threads = run.header.plan.variants.iter().position(|variant| variant.name == "threads").unwrap();
-        found.sentences(&view).into_iter().find(|(variant, _)| *variant == threads).unwrap().1
+        found.sentences(&view, true).into_iter().find(|(variant, _)| *variant == threads).unwrap().1
     }
 
     const EVEN: (f64, f64, Option<f64>) = (1.0, 0.95, Some(1.06));

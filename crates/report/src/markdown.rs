@@ -79,7 +79,7 @@ fn heading(view: &View<'_>) -> String {
 
 fn break_even(view: &View<'_>) -> String {
     let Some(found) = BreakEven::of(view) else { return String::new() };
-    let sentences = found.sentences(view);
+    let sentences = found.sentences(view, true);
     let lines: Vec<String> = sentences.iter().map(|(_, sentence)| format!("- {}", plain(sentence))).collect();
     format!("## From how many {} on it pays\n\n{}", found.axis_word(), lines.join("\n"))
 }

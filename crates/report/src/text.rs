@@ -387,7 +387,7 @@ impl Page<'_> {
     fn break_even(&mut self) {
         let Some(found) = BreakEven::of(self.view) else { return };
         self.title(&format!("From how many {} on it pays", found.axis_word()));
-        for (_, sentence) in found.sentences(self.view) {
+        for (_, sentence) in found.sentences(self.view, true) {
             self.wrapped("  ", None, &clean(&sentence));
         }
     }

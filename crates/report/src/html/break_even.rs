@@ -24,7 +24,7 @@ pub fn break_even(view: &View<'_>) -> Markup {
     html! {
         section id="break-even" {
             h2 { "From how many " (found.axis_word()) " on it pays" }
-            ul { @for (_, sentence) in found.sentences(view) { li { (sentence) } } }
+            ul { @for (_, sentence) in found.sentences(view, false) { li { (sentence) } } }
             @for (label, members) in &groups { (figure(view, &found, label, members)) }
         }
     }
