@@ -8,6 +8,7 @@ use crate::exit::Failure;
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("tls-cost", include_str!("../../../experiments/tls-cost.yaml")),
     ("tls-offload", include_str!("../../../experiments/tls-offload.yaml")),
+    ("haproxy-qat", include_str!("../../../experiments/haproxy-qat.yaml")),
     ("ingress-compare", include_str!("../../../experiments/ingress-compare.yaml")),
     ("crypto-devices", include_str!("../../../experiments/crypto-devices.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),

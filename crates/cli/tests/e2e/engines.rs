@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::{code, plumb, processes_with_files_in, stderr, stdout, write};
+use crate::systems::installed;
 
 /// Compiles the stand-in; `None`, with the reason printed, where there is no compiler or no headers of OpenSSL.
 fn standin(directory: &Path) -> Option<PathBuf> {
@@ -74,18 +75,87 @@ fn check_void(json: &Value, name: &str, program: &str) {
     assert!(evidence.iter().any(|row| row["holds"] == false), "{evidence:#?}");
 }
 
+/// A variant that asks for one engine or provider.
+fn asks(name: &str, offload: &str, more: &str) -> String {
+    format!("    {name}: {{ system: {{ ingress: {{ offload: {{ {offload} }}{more} }} }} }}\n")
+}
+
 #[test]
-fn an_engine_of_haproxy_that_does_nothing_is_void() {
+fn what_does_nothing_in_haproxy_is_void() {
     let home = tempfile::tempdir().unwrap();
-    let Some(library) = standin(home.path()) else { return };
+    let (true, Some(library)) = (installed("haproxy"), standin(home.path())) else { return };
     let library = library.display();
-    let variants = format!(
-        "    engine: {{ system: {{ ingress: {{ offload: {{ engine: {library} }}, offload_mode: sync }} }} }}\n\
-         \x20   async: {{ system: {{ ingress: {{ offload: {{ engine: standin }}, offload_mode: async }} }} }}\n"
-    );
-    let (code, json) = run(&experiment("haproxy", &variants), home.path());
+    let variants = [
+        asks("engine", &format!("engine: {library}"), ", offload_mode: sync"),
+        asks("named", "engine: standin", ""),
+        asks("provider", &format!("provider: {library}"), ", offload_mode: sync"),
+        asks("named-provider", "provider: standin", ", offload_mode: async"),
+    ];
+    let (code, json) = run(&experiment("haproxy", &variants.concat()), home.path());
     assert_eq!(code, 4, "{json:#}");
-    check_void(&json, "engine", "HAProxy");
-    check_void(&json, "async", "HAProxy");
+    for name in ["engine", "named", "provider", "named-provider"] {
+        check_void(&json, name, "HAProxy");
+    }
     assert_eq!(json["claims"][0]["verdict"], "void");
+}
+
+#[test]
+fn what_does_nothing_in_nginx_is_void() {
+    let home = tempfile::tempdir().unwrap();
+    let (true, Some(library)) = (installed("nginx"), standin(home.path())) else { return };
+    let library = library.display();
+    let variants = [
+        asks("engine", &format!("engine: {library}"), ""),
+        asks("named", "engine: standin", ", threads: 2"),
+        asks("provider", "provider: standin", ""),
+    ];
+    let text = experiment("nginx", &variants.concat());
+    let text = text.replace(
+        "    software: {}\n",
+        "    software: {}\n    two: { system: { ingress: { threads: 2 } } }\n",
+    );
+    let (code, json) = run(&text, home.path());
+    assert_eq!(code, 4, "{json:#}");
+    for name in ["engine", "provider"] {
+        check_void(&json, name, "nginx");
+    }
+    let reason = variant(&json, "named")["reason"].as_str().unwrap();
+    assert!(reason.contains("below that of two, and was "), "{reason}");
+}
+
+#[test]
+fn what_cannot_be_loaded_or_compared_is_said_in_one_line() {
+    let home = tempfile::tempdir().unwrap();
+    let (true, Some(_)) = (installed("haproxy"), standin(home.path())) else { return };
+    let broken = write(home.path(), "broken.so", "this is no library");
+    let variants = [
+        asks("engine", &format!("engine: {}", broken.display()), ""),
+        asks("missing", "engine: qatengine", ""),
+        asks("gone", "provider: /nonexistent/a.so", ""),
+        asks("alone", "engine: standin", ", key: ecdsa-p256"),
+    ];
+    let (code, json) = run(&experiment("haproxy", &variants.concat()), home.path());
+    assert_eq!(code, 4, "{json:#}");
+    let said = |name: &str| {
+        let variant = variant(&json, name);
+        let (state, reason) = (variant["state"].as_str().unwrap(), variant["reason"].as_str().unwrap());
+        assert!(!reason.contains('\n') || state == "void", "{reason}");
+        format!("{state}: {reason}")
+    };
+    let missing = said("missing");
+    let home = home.path().display();
+    assert!(
+        missing.starts_with(&format!(
+            "skipped: the engine qatengine is not installed: there is no qatengine.so in {home}"
+        )) && missing.ends_with("; on Debian 13: apt-get install qatengine"),
+        "{missing}"
+    );
+    assert_eq!(said("gone"), "skipped: there is no provider library /nonexistent/a.so");
+    assert_eq!(
+        said("alone"),
+        "void: nothing can prove that the treatment was in effect: no device counted it, and the experiment has no variant \
+         that is the same but for the treatment, with which to compare the CPU time of HAProxy per full handshake"
+    );
+    assert!(said("engine").starts_with("void: "), "{}", said("engine"));
+    println!("{}", said("engine"));
 }

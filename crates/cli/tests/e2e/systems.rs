@@ -12,7 +12,7 @@ use crate::common::{
 };
 use serde_json::Value;
 
-fn installed(program: &str) -> bool {
+pub fn installed(program: &str) -> bool {
     let found = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/sbin", "/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());

@@ -21,6 +21,7 @@ default_algorithms = ALL
 init = 1
 "
         ),
+        // A section `default` would be that of all keys that stand in no section.
         Extension::Provider => format!(
             "providers = providers
 alg_section = algorithms
@@ -29,10 +30,10 @@ alg_section = algorithms
 default_properties = ?provider={name}
 
 [providers]
-default = default
+default = software
 {name} = offload
 
-[default]
+[software]
 activate = 1
 
 [offload]
