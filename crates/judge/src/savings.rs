@@ -157,3 +157,6 @@ fn cost_us(result: &SlotResult, saving: &RequiredSaving) -> Option<f64> {
     let units = result.measurement.observed_count(&saving.per.0, &saving.per.1);
     (units > 0 && spent_ns > 0).then(|| spent_ns as f64 / 1e3 / units as f64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,13 +3,14 @@
 use std::cell::{Cell as Flag, RefCell};
 
 use plumb_model::{
-    Blocks, Cell, Claim, Ending, Event, MetricInfo, Plan, PlannedVariant, Slot, SlotResult, Variant, Verdict,
-    claim::Scope,
+    Blocks, Cell, Claim, Ending, Event, MetricInfo, Plan, PlannedVariant, RequiredSaving, Slot, SlotResult,
+    Variant, VariantState, Verdict, claim::Scope,
 };
 use plumb_path::null::{Null, NullSettings};
 use plumb_path::{Family, Mark, Place, Settings, Snapshot};
 use serde_json::{Value, json};
 
+use super::families::AnyFamily;
 use super::*;
 
 /// Measures by asking the null family directly.
@@ -190,6 +191,58 @@ fn a_skipped_variant_is_left_out_and_its_claim_stays_open() {
     assert_eq!(outcome.slots.len(), 6 * 2);
     assert_eq!(verdict(&plan, &outcome.slots), Verdict::Undecided);
     assert_eq!(hopeless(&plan), None);
+}
+
+#[test]
+fn a_treatment_that_is_not_proven_keeps_the_run_going_until_no_more_blocks_are_to_come() {
+    let variants = [("a", json!({})), ("b", json!({ "throughput": "3000 /s" }))];
+    let mut plan = plan(3, &variants, &["a.throughput >= 500 /s"]);
+    let before = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    assert_eq!(before.slots.len(), 6 * 4);
+    // The synthetic system spends nothing that could be compared.
+    plan.cells[0].variants[1].saving = Some(RequiredSaving {
+        what: "CPU time".to_owned(),
+        component: "ingress".to_owned(),
+        per: ("handshakes".to_owned(), "full".to_owned()),
+        than: Some(0),
+        unless: "requests of a device".to_owned(),
+        hint: None,
+    });
+    let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    assert_eq!(outcome.slots.len(), 20 * 4);
+    let state = &plumb_judge::judge(&plan, &outcome.slots).variants[1].state;
+    assert!(matches!(state, VariantState::Void { .. }), "{state:?}");
+}
+
+#[test]
+fn a_saving_is_required_against_the_variant_without_the_treatment() {
+    fn saving(json: &Value) -> Option<(Value, RequiredSaving)> {
+        let mut without = json.clone();
+        let treatment = without["system"].as_object_mut()?.remove("treatment")?;
+        let than = None;
+        let text = String::new;
+        let saving = RequiredSaving {
+            what: treatment.to_string(),
+            component: text(),
+            per: (text(), text()),
+            than,
+            unless: text(),
+            hint: None,
+        };
+        Some((without, saving))
+    }
+    let variants = [
+        ("a", json!({})),
+        ("b", json!({ "treatment": 1 })),
+        ("c", json!({ "throughput": "5 /s" })),
+        ("d", json!({ "throughput": "5 /s", "treatment": 2 })),
+        ("e", json!({ "throughput": "7 /s", "treatment": 3 })),
+    ];
+    let mut plan = plan(3, &variants, &[]);
+    require_savings(&mut plan, &AnyFamily { saving, ..AnyFamily::of::<Null>() });
+    let than = |variant: &PlannedVariant| variant.saving.as_ref().map(|saving| saving.than);
+    let found: Vec<_> = plan.cells[0].variants.iter().map(than).collect();
+    assert_eq!(found, [None, Some(Some(0)), None, Some(Some(2)), Some(None)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use plumb_model::Plan;
+use plumb_model::{Plan, RequiredSaving};
 
 use crate::args::CheckArguments;
 use crate::commands::planning;
@@ -50,6 +50,9 @@ fn describe(plan: &Plan) -> String {
                 Some(reason) => writeln!(text, "  - {:width$}  skipped: {reason}", variant.name),
                 None => writeln!(text, "  + {:width$}  {}{role}", variant.name, variant.treatment),
             };
+            if let (None, Some(proof)) = (&planned.skipped, &planned.saving) {
+                let _ = writeln!(text, "    {:width$}  {}", "", proof_words(plan, proof));
+            }
         }
     }
     let _ = writeln!(text);
@@ -66,6 +69,19 @@ fn describe(plan: &Plan) -> String {
     let at_most = minutes(slots_in_a_round * u64::from(plan.blocks.max), slot_s);
     let _ = writeln!(text, "\nIt would take {at_least} to {at_most}.");
     text
+}
+
+/// What has to prove a treatment that may have no counter.
+fn proof_words(plan: &Plan, saving: &RequiredSaving) -> String {
+    match saving.than {
+        Some(than) => format!(
+            "needs proof: a device's counters, or less {} than {}",
+            saving.what, plan.variants[than].name
+        ),
+        None => "needs proof: a device's counters; for want of a variant that is the same but for the treatment, nothing \
+                 else can prove it"
+            .to_owned(),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "only printed")]

@@ -37,13 +37,13 @@ mod tests {
                     7f16-7f17 r--p 00000000 fe:00 9978081                    /opt/my engines/a.so\n\
                     7ffd-7ffe rw-p 00000000 00:00 0                          [stack]\n";
         assert_eq!(parse(text), [PathBuf::from("/usr/sbin/haproxy"), PathBuf::from("/opt/my engines/a.so")]);
-        assert_eq!(parse(""), [PathBuf::new(); 0]);
+        assert!(parse("").is_empty());
     }
 
     #[test]
     fn this_process_has_its_own_program() {
         let program = std::env::current_exe().unwrap();
         assert!(mapped_files(std::process::id()).contains(&program));
-        assert_eq!(mapped_files(u32::MAX), [PathBuf::new(); 0]);
+        assert!(mapped_files(u32::MAX).is_empty());
     }
 }

@@ -100,3 +100,101 @@ fn hint(asked: &str, host: &HostFacts) -> Option<String> {
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::OffloadMode;
+    use plumb_path::Family as _;
+
+    fn settings(asked: &str) -> HttpSettings {
+        let mut settings = HttpSettings::default();
+        settings.system.ingress.kind = IngressKind::Haproxy;
+        settings.system.ingress.offload = Offload::Engine(asked.to_owned());
+        settings.system.ingress.offload_mode = Some(OffloadMode::Sync);
+        settings
+    }
+
+    fn snapshot(requests: Option<u64>, library: &str) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.counters.extend(requests.map(|requests| (QAT_REQUESTS.to_owned(), requests)));
+        snapshot.states.insert(LIBRARY_STATE.to_owned(), library.to_owned());
+        snapshot
+    }
+
+    fn words(evidence: Option<Evidence>) -> String {
+        evidence.map_or_else(
+            || "none".to_owned(),
+            |row| format!("{}: {} ({}): {}", row.what, row.observed, row.expected, row.holds),
+        )
+    }
+
+    #[test]
+    fn devices_have_to_count_a_request_for_every_handshake() {
+        let settings = settings("qatengine");
+        let moved = |before, after, full| {
+            words(settings.device_evidence(&snapshot(Some(before), ""), &snapshot(Some(after), ""), full))
+        };
+        let mut busy = snapshot(Some(4000), "");
+        busy.states.insert(
+            QAT_TELEMETRY.to_owned(),
+            "qat_4xxx_0 has its public-key slices up to 37% busy".to_owned(),
+        );
+        let said = [
+            moved(1000, 4000, 1000),
+            moved(1000, 1000, 1000),
+            moved(1000, 1890, 1000),
+            moved(1000, 1000, 0),
+            words(settings.device_evidence(&snapshot(Some(1000), ""), &busy, 1000)),
+            words(settings.device_evidence(&snapshot(None, ""), &snapshot(None, ""), 1000)),
+            words(HttpSettings::default().device_evidence(&busy, &busy, 1000)),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @"
+        requests that QAT devices counted: 3000 for 1000 full handshakes (at least 1 for every full handshake): true
+        requests that QAT devices counted: 0 for 1000 full handshakes (at least 1 for every full handshake): false
+        requests that QAT devices counted: 890 for 1000 full handshakes (at least 1 for every full handshake): false
+        requests that QAT devices counted: 0 for 0 full handshakes (at least 1 for every full handshake): true
+        requests that QAT devices counted: 3000 for 1000 full handshakes; qat_4xxx_0 has its public-key slices up to 37% busy (at least 1 for every full handshake): true
+        none
+        none
+        ");
+    }
+
+    #[test]
+    fn a_library_that_is_not_in_memory_is_found_out() {
+        let said = |library| words(settings("qatengine").library_evidence(&snapshot(None, library)));
+        insta::assert_snapshot!([said("/usr/lib/engines-3/qatengine.so"), said("")].join("\n"), @"
+        library in the memory of HAProxy: /usr/lib/engines-3/qatengine.so (qatengine): true
+        library in the memory of HAProxy: none of that name (qatengine): false
+        ");
+        assert_eq!(HttpSettings::default().library_evidence(&Snapshot::default()), None);
+    }
+
+    #[test]
+    fn what_it_saves_is_seen_against_the_same_settings_without_it() {
+        let mut without = settings("qatengine");
+        without.system.ingress.offload = Offload::None;
+        without.system.ingress.offload_mode = None;
+        let (found, saving) = crate::Http::saving(&settings("qatengine")).unwrap();
+        assert_eq!(found, without);
+        assert_eq!((saving.what.as_str(), saving.than), ("CPU time of HAProxy per full handshake", None));
+        assert!(saving.hint.is_some());
+        assert_eq!(crate::Http::saving(&settings("pka")).unwrap().1.hint, None);
+        assert_eq!(crate::Http::saving(&without), None);
+    }
+
+    #[test]
+    fn who_has_another_maker_s_cpu_is_told_so() {
+        let host = |vendor: &str, model: &str| HostFacts {
+            cpu_vendor: Some(vendor.to_owned()),
+            cpu_model: Some(model.to_owned()),
+            ..HostFacts::default()
+        };
+        let amd = hint("qatengine", &host("AuthenticAMD", "AMD EPYC 9B14"));
+        let intel = hint("/opt/qatprovider.so", &host("GenuineIntel", "Intel(R) Xeon(R) Gold 6230"));
+        insta::assert_snapshot!([amd, intel].map(Option::unwrap).join("\n"), @"
+        without a QAT device, Intel's QAT_Engine takes private-key operations over only on Intel CPUs, and leaves them to OpenSSL on all others while it says that it is available; this CPU is AMD EPYC 9B14
+        without a QAT device, Intel's QAT_Engine takes private-key operations over only on CPUs with AVX-512 IFMA and VAES and in asynchronous mode, and leaves them to OpenSSL otherwise; this CPU is Intel(R) Xeon(R) Gold 6230
+        ");
+    }
+}

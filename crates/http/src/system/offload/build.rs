@@ -102,3 +102,76 @@ fn is_openssl(library: &str) -> bool {
 fn major(library: &str) -> Option<u32> {
     library.strip_prefix("OpenSSL ")?.split('.').next()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HAPROXY_2_6: &str = "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/
+Running on: Linux 6.18.44 #1 SMP x86_64
+Feature list : -51DEGREES +ACCEPT4 +DL -ENGINE +EPOLL +OPENSSL +THREAD
+Built with OpenSSL version : OpenSSL 3.0.22 25 Aug 2026
+Running on OpenSSL version : OpenSSL 3.0.19 27 Jan 2026
+OpenSSL providers loaded : default
+";
+
+    #[test]
+    fn haproxy_says_what_it_can() {
+        let debian = Build::of_haproxy(HAPROXY_2_6);
+        assert_eq!(debian.library.as_deref(), Some("OpenSSL 3.0.19 27 Jan 2026"));
+        assert!(!debian.engine_directive && debian.provider_directive && debian.has_async);
+        let with_engines = Build::of_haproxy(&HAPROXY_2_6.replace("-ENGINE", "+ENGINE"));
+        assert!(with_engines.engine_directive);
+        let newer =
+            HAPROXY_2_6.replace("OpenSSL version : OpenSSL 3.0.19", "SSL library version : OpenSSL 3.5.7");
+        assert_eq!(Build::of_haproxy(&newer).library.as_deref(), Some("OpenSSL 3.5.7 27 Jan 2026"));
+        let without = Build::of_haproxy("Feature list : -OPENSSL\nRunning on: Linux 6.1 version : 3\n");
+        assert_eq!((without.library, without.has_async), (None, false));
+    }
+
+    #[test]
+    fn nginx_says_on_what_it_runs() {
+        let library = |text: &str| Build::of_nginx(text).library;
+        let both = "nginx version: nginx/1.22.1\nbuilt with OpenSSL 3.0.22 25 Aug 2026 (running with OpenSSL 3.0.19 27 Jan 2026)\n";
+        assert_eq!(library(both).as_deref(), Some("OpenSSL 3.0.19 27 Jan 2026"));
+        assert_eq!(
+            library("built with OpenSSL 3.5.6 7 Apr 2026\nTLS SNI").as_deref(),
+            Some("OpenSSL 3.5.6 7 Apr 2026")
+        );
+        assert_eq!(library("nginx version: nginx/1.22.1\nbuilt by gcc 12.2.0\n"), None);
+        let compiler_first = format!("built by gcc 12.2.0 (Debian 12.2.0-14)\n{both}");
+        assert!(!Build::of_nginx(&compiler_first).has_async && library(&compiler_first).is_some());
+    }
+
+    #[test]
+    fn what_cannot_load_it_says_why() {
+        let on = |library: Option<&str>| Build {
+            title: "HAProxy",
+            library: library.map(str::to_owned),
+            engine_directive: true,
+            provider_directive: true,
+            has_async: true,
+        };
+        let said = |library: Option<&str>, extension| {
+            on(library).can_load(extension).err().unwrap_or("can".to_owned())
+        };
+        let said = [
+            said(None, Extension::Engine),
+            said(Some("OpenSSL 1.1.1w  11 Sep 2023"), Extension::Engine),
+            said(Some("OpenSSL 1.1.1w  11 Sep 2023"), Extension::Provider),
+            said(Some("OpenSSL 3.5.7 9 Jun 2026"), Extension::Engine),
+            said(Some("OpenSSL 4.0.0 14 Apr 2026"), Extension::Engine),
+            said(Some("OpenSSL 4.0.0 14 Apr 2026"), Extension::Provider),
+            said(Some("BoringSSL"), Extension::Provider),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @"
+        HAProxy was built without TLS, so it can load no engine
+        can
+        HAProxy runs on OpenSSL 1.1.1w  11 Sep 2023, which can load no provider
+        can
+        HAProxy runs on OpenSSL 4.0.0 14 Apr 2026, which can load no engine
+        can
+        HAProxy runs on BoringSSL, which can load no provider
+        ");
+    }
+}

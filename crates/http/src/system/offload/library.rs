@@ -118,3 +118,64 @@ fn by_openssl(extension: Extension) -> Option<PathBuf> {
 fn quoted(line: &str) -> Option<&str> {
     line.split('"').nth(1).filter(|directory| directory.starts_with('/'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_and_paths_are_told_from_what_would_break_a_file() {
+        for good in ["qatengine", "a-b_c.1", "/opt/x/lib+.so"] {
+            assert!(is_name_or_path(good), "{good}");
+        }
+        for bad in [
+            "", "/", "/opt/", "a/b", "../a", "a b", "/a b.so", "/a#b", "$HOME", "a\"b", "a\nb", "ä", "/a;b",
+            "a,b",
+        ] {
+            assert!(!is_name_or_path(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_taken_as_it_is_and_its_stem_is_the_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("my.engine.so");
+        std::fs::write(&file, "").unwrap();
+        let found = find(Extension::Engine, file.to_str().unwrap());
+        assert_eq!(found, Ok(("my.engine".to_owned(), file)));
+        assert_eq!(stem("a.b"), "a.b");
+        let missing = find(Extension::Provider, "/nonexistent/x.so").unwrap_err();
+        assert_eq!(missing, "there is no provider library /nonexistent/x.so");
+    }
+
+    #[test]
+    fn a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_to_install() {
+        let directories = [PathBuf::from("/a/engines-3"), PathBuf::from("/b")];
+        let said = [
+            missing(Extension::Engine, "qatengine", &directories),
+            missing(Extension::Provider, "qatprovider", &directories),
+            missing(Extension::Engine, "pka", &directories),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @"
+        the engine qatengine is not installed: there is no qatengine.so in /a/engines-3, /b; on Debian 13: apt-get install qatengine
+        the provider qatprovider is not installed: there is no qatprovider.so in /a/engines-3, /b; no package of Debian has it: build Intel's QAT_Engine with --enable-qat_provider (github.com/intel/QAT_Engine)
+        the engine pka is not installed: there is no pka.so in /a/engines-3, /b
+        ");
+    }
+
+    #[test]
+    fn openssl_says_its_directories_in_quotes() {
+        assert_eq!(quoted("ENGINESDIR: \"/usr/lib/engines-3\"\n"), Some("/usr/lib/engines-3"));
+        assert_eq!(quoted("ENGINESDIR: \"N/A\""), None);
+        assert_eq!(quoted("no such flag"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_holds_nothing_that_means_something_to_a_configuration_file(text in "\\PC{0,40}") {
+            let harmless = !text.contains(|letter: char| " \t\n\"'\\$#;{}[]=".contains(letter));
+            prop_assert!(!is_name_or_path(&text) || harmless);
+        }
+    }
+}

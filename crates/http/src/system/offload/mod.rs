@@ -192,3 +192,88 @@ impl Environment {
         Self { files: vec![(CONF, conf)], variables }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_host::qat::QatCounters;
+
+    use super::*;
+
+    fn module(extension: Extension, is_directive: bool, is_async: bool) -> Module {
+        let library = PathBuf::from("/opt/qat/qatengine.so");
+        Module { extension, name: "qatengine".to_owned(), library, is_directive, is_async }
+    }
+
+    #[test]
+    fn programs_are_told_in_their_own_words_where_they_have_them() {
+        let words = [
+            module(Extension::Engine, true, true).haproxy(),
+            module(Extension::Engine, true, false).haproxy(),
+            module(Extension::Engine, false, true).haproxy(),
+            module(Extension::Provider, true, false).haproxy(),
+            module(Extension::Engine, true, false).nginx(),
+            module(Extension::Engine, false, false).nginx(),
+        ];
+        insta::assert_snapshot!(words.join("--\n"), @"
+            ssl-engine qatengine algo ALL
+            ssl-mode-async
+        --
+            ssl-engine qatengine algo ALL
+        --
+            ssl-mode-async
+        --
+            ssl-provider qatengine
+            ssl-provider default
+            ssl-propquery ?provider=qatengine
+        --
+        ssl_engine qatengine;
+        --
+        ");
+    }
+
+    #[test]
+    fn a_program_reads_its_own_file_and_looks_where_the_library_was_found() {
+        let home = Path::new("/run/haproxy");
+        let variables = |module: &Module| Environment::new(Some(module), home).variables;
+        let conf = ("OPENSSL_CONF", PathBuf::from("/run/haproxy/openssl.cnf"));
+        let told = variables(&module(Extension::Engine, true, false));
+        assert_eq!(told, [conf.clone(), ("OPENSSL_ENGINES", "/opt/qat".into())]);
+        let told = variables(&module(Extension::Provider, true, false));
+        assert_eq!(told, [conf.clone(), ("OPENSSL_MODULES", "/opt/qat".into())]);
+        assert_eq!(variables(&module(Extension::Engine, false, false)).len(), 1);
+        assert_eq!(Environment::new(None, home).variables, [conf]);
+        assert!(!Environment::new(None, home).files[0].1.contains('['));
+    }
+
+    #[test]
+    fn operations_are_set_aside_by_default_where_the_program_can() {
+        let spec = |kind, mode| IngressSpec { kind, offload_mode: mode, ..IngressSpec::default() };
+        assert!(is_async(&spec(IngressKind::Haproxy, None)));
+        assert!(!is_async(&spec(IngressKind::Haproxy, Some(OffloadMode::Sync))));
+        assert!(!is_async(&spec(IngressKind::Nginx, None)));
+    }
+
+    #[test]
+    fn devices_count_for_what_is_named_after_them_alone() {
+        let asks = |asked: &str| {
+            let offload = Offload::Engine(asked.to_owned());
+            is_qat(&IngressSpec { offload, ..IngressSpec::default() })
+        };
+        assert!(asks("qatengine") && asks("/opt/libqat.so") && !asks("pka") && !asks("/opt/qat/pka.so"));
+        assert!(!is_qat(&IngressSpec::default()));
+        let device = |name: &str, requests, public_key_percent| QatDevice {
+            name: name.to_owned(),
+            counters: QatCounters { requests, responses: requests },
+            public_key_percent,
+        };
+        assert_eq!(device_counters(&[]), []);
+        let devices = [device("qat_4xxx_0", 17, Some(37)), device("qat_4xxx_1", u64::MAX, None)];
+        assert_eq!(device_counters(&devices)[0], (QAT_REQUESTS.to_owned(), u64::MAX));
+        let states: Vec<String> =
+            device_states(&devices).into_iter().map(|(name, words)| name + ": " + &words).collect();
+        insta::assert_snapshot!(states.join("\n"), @"
+        qat_devices: qat_4xxx_0, qat_4xxx_1
+        qat_telemetry: qat_4xxx_0 has its public-key slices up to 37% busy
+        ");
+    }
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Runs the built-in experiment `haproxy-qat` in a Debian 13 of its own, which has Intel's qatengine as a package.
+#
+# usage: scripts/try-debian13.sh [DIRECTORY] [-- ARGUMENTS OF plumb run…]
+#
+# On a machine without a QAT device, and with a CPU that is not Intel's, the engine loads, says that it is available, and
+# does nothing: the two variants with it end void, with the reason, and the exit code is 4. The code is that of `plumb run`.
+#
+# DIRECTORY (target/debian13 by default) is made by debootstrap the first time and kept for the next. This needs root, some
+# 700 MB, and Debian's archive. It is no part of CI: the tests use an engine of their own that does nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'try-debian13: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 5; }
+
+root=target/debian13
+if [ $# -gt 0 ] && [ "$1" != -- ]; then root=$1; shift; fi
+if [ "${1:-}" = -- ]; then shift; fi
+[ "$(id -u)" -eq 0 ] || fail "this needs root, for debootstrap and chroot"
+
+# Built for this machine's C library, which a newer Debian runs, too.
+cargo build --release --package plumb-cli >&2
+plumb="${CARGO_TARGET_DIR:-target}/release/plumb"
+
+if [ ! -e "$root/.complete" ]; then
+    command -v debootstrap >/dev/null || fail "debootstrap is missing; on Debian: apt-get install debootstrap"
+    say "making a Debian 13 in $root"
+    mkdir -p "$root"
+    debootstrap --variant=minbase --include=ca-certificates trixie "$root" >&2
+    # No service is to start because its package was installed.
+    printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+    chmod 755 "$root/usr/sbin/policy-rc.d"
+    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    DEBIAN_FRONTEND=noninteractive chroot "$root" \
+        apt-get install -q -y --no-install-recommends haproxy openssl qatengine libcrypto-mb11 >&2
+    touch "$root/.complete"
+fi
+
+# In a mount namespace of its own, so that nothing stays mounted however this ends.
+install -m 755 "$plumb" "$root/usr/local/bin/plumb"
+exec unshare --mount --propagation private bash -c '
+    root=$1
+    shift
+    for directory in proc sys dev; do mount --rbind "/$directory" "$root/$directory"; done
+    exec chroot "$root" /bin/sh -c "cd /root && exec plumb run haproxy-qat \"\$@\"" sh "$@"
+' bash "$root" "${@---quick}"
