@@ -112,7 +112,7 @@ impl Sides<'_> {
         let (here, there) = (self.mean_us(self.name), self.mean_us(self.than));
         let interval = match effect.high.is_finite() {
             true => format!(" [{:.3}, {:.3}]", effect.low, effect.high),
-            false => String::new(),
+            false => " (too few blocks for an interval)".to_owned(),
         };
         let blocks = effect.blocks;
         format!(

@@ -6,7 +6,7 @@ use crate::common::{code, null_experiment, run, stderr, stdout, write};
 fn built_in_experiments_are_listed_and_valid() {
     let output = run(&["list"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    for name in ["tls-offload", "tls-cost", "ingress-compare", "null"] {
+    for name in ["tls-offload", "haproxy-qat", "tls-cost", "ingress-compare", "null"] {
         assert!(stdout(&output).contains(name), "{}", stdout(&output));
         let check = run(&["check", name, "--seed", "1"]);
         assert_eq!(code(&check), 0, "{name}: {}", stderr(&check));
