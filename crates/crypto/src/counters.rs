@@ -110,7 +110,7 @@ pub struct Totals {
     pub fill: [u64; LANES],
     /// Operations without a result, for whatever reason.
     pub failed: u64,
-    /// Results that did not fit the public key and were withheld; they are among `failed`.
+    /// Results that were wrong and were withheld; they are among `failed`.
     pub faults_caught: u64,
     /// Batches by why they were submitted, by [`Reason::index`].
     pub reasons: [u64; Reason::COUNT],

@@ -143,7 +143,7 @@ pub enum LaneError {
         reason: String,
     },
     /// The device's result was wrong; it was withheld.
-    #[error("{what} on the {device} device: the result does not fit the public key and was withheld")]
+    #[error("{what} on the {device} device: the result is wrong and was withheld")]
     Faulty {
         /// What was to be done.
         what: &'static str,

@@ -336,6 +336,52 @@ fn a_spoilt_signature_never_leaves_the_device() {
     }
 }
 
+/// A wrong shared secret gives no key away, and costs a handshake whose reason nobody finds.
+#[test]
+fn a_spoilt_key_or_secret_never_leaves_the_device() {
+    let Some(device) = device(DeviceKind::Multibuffer, "a_spoilt_key_or_secret_never_leaves_the_device")
+    else {
+        return;
+    };
+    let device = RefCell::new(device);
+    let mut other = Device::open(DeviceKind::SoftwareAwsLc).unwrap();
+    for group in [Group::X25519, Group::P256] {
+        let theirs = generate(&mut other, group, 8);
+        let their_publics: Vec<Vec<u8>> = theirs.iter().map(|key| key.public().to_vec()).collect();
+        let bytes: usize = if group == Group::P256 { 64 } else { 32 };
+        let config = ProptestConfig::with_cases(64);
+        proptest!(config, |(lanes in 1_usize..9, lane: usize, byte in 0..bytes, bit in 0_u8..8, derives: bool)| {
+            let device = &mut *device.borrow_mut();
+            let lane = lane % lanes;
+            let byte = if derives { byte % 32 } else { byte };
+            let mine = generate(device, group, lanes);
+            let operations: Vec<Operation> = match derives {
+                false => (0..lanes).map(|_| Operation::Generate(group)).collect(),
+                true => {
+                    let peers = their_publics.iter().cloned();
+                    mine.into_iter().zip(peers).map(|(key, peer)| Operation::Derive { key, peer }).collect()
+                }
+            };
+            let before = device.counters().totals().faults_caught;
+            device.multibuffer().unwrap().corrupt(Some(Corruption { lane, byte, bit }));
+            let results = device.run(&operations);
+            device.multibuffer().unwrap().corrupt(None);
+            let right = device.run(&operations);
+            for (index, (result, right)) in results.iter().zip(right).enumerate() {
+                match (result, right) {
+                    (Err(LaneError::Faulty { .. }), _) => prop_assert_eq!(index, lane),
+                    (Ok(Outcome::Secret(secret)), Ok(Outcome::Secret(right))) => {
+                        prop_assert!(index != lane && *secret == right);
+                    }
+                    (Ok(Outcome::Key(_)), Ok(Outcome::Key(_))) => prop_assert_ne!(index, lane),
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+            prop_assert_eq!(device.counters().totals().faults_caught, before + 1);
+        });
+    }
+}
+
 /// A bit that flips in a key's own memory gives the key away by one signature (RSA), or bit by bit (ECDSA).
 #[test]
 fn a_signature_by_a_key_that_changed_in_memory_never_leaves_the_device() {

@@ -2,7 +2,7 @@
 //!
 //! A [`Device`] signs, generates and derives: in software by OpenSSL or by AWS-LC, one operation at a time, or by
 //! Intel's libcrypto_mb, eight in one pass. A [`Batcher`] gathers operations for it in an event loop.
-//! What libcrypto_mb signs is checked before it leaves the device.
+//! What libcrypto_mb signs, generates or derives is checked before it leaves the device.
 //!
 //! [`measure`] says what each is worth, for the command `plumb crypto` and for the data path [`Crypto`].
 

@@ -301,7 +301,7 @@ impl Library {
     }
 
     /// The X25519 public key of each secret.
-    pub(crate) fn x25519_public(&self, secrets: &[Words4], publics: &mut [Words4]) -> Status {
+    pub(crate) fn x25519_public(&self, secrets: &[&Words4], publics: &mut [Words4]) -> Status {
         assert!(secrets.len() <= LANES && publics.len() == secrets.len());
         let publics = write(publics, |public| public.as_mut_ptr().cast::<u8>());
         let secrets = read(secrets, |secret| secret.as_ptr().cast::<u8>());

@@ -1,9 +1,11 @@
 //! The device `multibuffer`: eight operations of one kind in one pass, by libcrypto_mb.
 //!
 //! The library does bare arithmetic. Padding, random numbers, the validity of what a peer sent, and the check of every
-//! signature against its public key are done here: a signature by a wrong exponentiation would give the key away
-//! (Boneh, DeMillo, Lipton, "On the importance of checking cryptographic protocols for faults"), so that none leaves
-//! unchecked.
+//! result are done here. A signature is checked against its public key: one by a wrong exponentiation would give the key
+//! away (Boneh, DeMillo, Lipton, "On the importance of checking cryptographic protocols for faults"). A P-256 key must be
+//! a point of the curve, and what nothing can be checked against is done twice.
+
+mod twice;
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
@@ -11,6 +13,7 @@ use openssl::bn::{BigNum, BigNumRef};
 use openssl::pkey::{PKey, Private};
 use zeroize::{Zeroize, Zeroizing};
 
+use self::twice::{Flaw, twice};
 use crate::aws_lc;
 use crate::device::{DeviceKind, Lane};
 use crate::ecdsa;
@@ -21,8 +24,8 @@ use crate::library::{Bytes32, LANES, LaneStatus, Library, RsaKey, Scratch};
 use crate::operation::{Group, Kind, Operation, Outcome, Scheme};
 use crate::padding;
 use crate::words::{
-    Block, P256_ORDER, P256_PRIME, Words4, from_big_endian, from_little_endian, is_less, is_zero,
-    modulo_order, order_product, order_sum, to_big_endian, to_little_endian,
+    Block, P256_ORDER, P256_PRIME, Words4, from_big_endian, from_little_endian, is_less, is_on_curve,
+    is_zero, modulo_order, order_product, order_sum, to_big_endian, to_little_endian,
 };
 
 const DEVICE: DeviceKind = DeviceKind::Multibuffer;
@@ -218,32 +221,36 @@ impl Multibuffer {
 
     fn generate_x25519(&self, count: usize) -> Vec<Lane> {
         let Some(secrets) = self.x25519_secrets(count) else { return no_random(count, "generate a key") };
-        let mut publics = [[0; 4]; LANES];
-        let done = self.library.x25519_public(&secrets, &mut publics[..count]);
+        let inputs: Vec<&Words4> = secrets.iter().collect();
+        let done = twice(
+            &inputs,
+            |secrets, publics| self.library.x25519_public(secrets, publics),
+            |publics| self.spoil_words(publics, 0),
+        );
         let lane = |lane: usize| {
-            done.lane(lane).map_err(refused("generate a key"))?;
+            let public = done.lane(lane).map_err(flawed("generate a key"))?;
             let secret = Secret::Multibuffer(Zeroizing::new(secrets[lane]));
-            let public = to_little_endian(&publics[lane]).to_vec();
-            Ok(Outcome::Key(ExchangeKey::new(Group::X25519, public, secret)))
+            Ok(Outcome::Key(ExchangeKey::new(Group::X25519, to_little_endian(public).to_vec(), secret)))
         };
         (0..count).map(lane).collect()
     }
 
     fn derive_x25519(&self, batch: &[Operation]) -> Vec<Lane> {
-        let mut peers = [[0; 4]; LANES];
-        let (secrets, places) = assign(batch, |lane, operation| {
+        let (inputs, places) = assign(batch, |_, operation| {
             let (secret, peer) = derivation_of(operation)?;
             let peer: &Bytes32 = peer.try_into().map_err(|_| LaneError::Peer)?;
-            peers[lane] = from_little_endian(peer);
-            Ok(secret)
+            Ok((secret, from_little_endian(peer)))
         });
-        let lanes = secrets.len();
-        let mut shared = Zeroizing::new([[0; 4]; LANES]);
-        let done = self.library.x25519_derive(&by_reference(&secrets), &peers[..lanes], &mut shared[..lanes]);
+        let inputs: Vec<(&Words4, &Words4)> = inputs.iter().map(|(secret, peer)| (&**secret, peer)).collect();
+        let pass = |inputs: &[(&Words4, &Words4)], shared: &mut [Words4]| {
+            let (secrets, peers): (Vec<&Words4>, Vec<Words4>) =
+                inputs.iter().map(|(secret, peer)| (*secret, **peer)).unzip();
+            self.library.x25519_derive(&secrets, &peers, shared)
+        };
+        let done = twice(&inputs, pass, |shared| self.spoil_words(shared, 0));
         finish(places, |lane| {
-            // The one thing that can be wrong here is a peer's point of low order.
-            done.lane(lane).map_err(|_| LaneError::Peer)?;
-            Ok(Outcome::Secret(Zeroizing::new(to_little_endian(&shared[lane]).to_vec())))
+            let shared = done.lane(lane).map_err(flawed_or_peer)?;
+            Ok(Outcome::Secret(Zeroizing::new(to_little_endian(shared).to_vec())))
         })
     }
 
@@ -251,8 +258,14 @@ impl Multibuffer {
         let Some(secrets) = self.p256_secrets(count) else { return no_random(count, "generate a key") };
         let (mut x, mut y) = ([[0; 4]; LANES], [[0; 4]; LANES]);
         let done = self.library.p256_public(&secrets, &mut x[..count], &mut y[..count]);
+        self.spoil_words(&mut x, 0);
+        self.spoil_words(&mut y, 32);
         let lane = |lane: usize| {
             done.lane(lane).map_err(refused("generate a key"))?;
+            // A point by chance is on the curve once in 2^256.
+            if !is_on_curve(&x[lane], &y[lane]) {
+                return Err(LaneError::Faulty { what: "generate a key", device: DEVICE });
+            }
             let secret = Secret::Multibuffer(Zeroizing::new(secrets[lane]));
             let public = [&[4], &to_big_endian(&x[lane])[..], &to_big_endian(&y[lane])].concat();
             Ok(Outcome::Key(ExchangeKey::new(Group::P256, public, secret)))
@@ -261,21 +274,45 @@ impl Multibuffer {
     }
 
     fn derive_p256(&self, batch: &[Operation]) -> Vec<Lane> {
-        let (mut x, mut y) = ([[0; 4]; LANES], [[0; 4]; LANES]);
-        let (secrets, places) = assign(batch, |lane, operation| {
+        let (inputs, places) = assign(batch, |_, operation| {
             let (secret, peer) = derivation_of(operation)?;
-            (x[lane], y[lane]) = point(peer).ok_or(LaneError::Peer)?;
-            Ok(secret)
+            Ok((secret, point(peer).ok_or(LaneError::Peer)?))
         });
-        let lanes = secrets.len();
-        let mut shared = Zeroizing::new([[0; 32]; LANES]);
-        let done =
-            self.library.p256_derive(&by_reference(&secrets), &x[..lanes], &y[..lanes], &mut shared[..lanes]);
+        type Input<'a> = (&'a Words4, &'a (Words4, Words4));
+        let inputs: Vec<Input<'_>> = inputs.iter().map(|(secret, peer)| (&**secret, peer)).collect();
+        let pass = |inputs: &[Input<'_>], shared: &mut [Bytes32]| {
+            let secrets: Vec<&Words4> = inputs.iter().map(|(secret, _)| *secret).collect();
+            let (x, y): (Vec<Words4>, Vec<Words4>) = inputs.iter().map(|(_, peer)| **peer).unzip();
+            self.library.p256_derive(&secrets, &x, &y, shared)
+        };
+        let done = twice(&inputs, pass, |shared| self.spoil_bytes(shared));
         finish(places, |lane| {
-            // The one thing that can be wrong here is a peer's point that is not on the curve.
-            done.lane(lane).map_err(|_| LaneError::Peer)?;
-            Ok(Outcome::Secret(Zeroizing::new(shared[lane].to_vec())))
+            let shared = done.lane(lane).map_err(flawed_or_peer)?;
+            Ok(Outcome::Secret(Zeroizing::new(shared.to_vec())))
         })
+    }
+
+    #[cfg(not(test))]
+    fn spoil_words(&self, _: &mut [Words4], _: usize) {}
+
+    #[cfg(not(test))]
+    fn spoil_bytes(&self, _: &mut [Bytes32]) {}
+
+    /// Flips the bit if it is one of `results`, whose bytes count from `first`.
+    #[cfg(test)]
+    fn spoil_words(&self, results: &mut [Words4], first: usize) {
+        if let Some(Corruption { lane, byte, bit }) = self.corruption
+            && (first..first + 32).contains(&byte)
+        {
+            results[lane][(byte - first) / 8] ^= 1 << (byte % 8 * 8 + usize::from(bit));
+        }
+    }
+
+    #[cfg(test)]
+    fn spoil_bytes(&self, results: &mut [Bytes32]) {
+        if let Some(Corruption { lane, byte, bit }) = self.corruption {
+            results[lane][byte] ^= 1 << bit;
+        }
     }
 
     /// Random numbers from 1 to the group's order less 1, without a bias (FIPS 186-5, appendix A.2.2).
@@ -334,10 +371,6 @@ fn derivation_of(operation: &Operation) -> Result<(Zeroizing<Words4>, &[u8]), La
         Secret::OpenSsl(_) => None,
     };
     Ok((secret.ok_or(LaneError::ForeignKey { device: DEVICE })?, peer))
-}
-
-fn by_reference(secrets: &[Zeroizing<Words4>]) -> Vec<&Words4> {
-    secrets.iter().map(|secret| &**secret).collect()
 }
 
 fn other_kind() -> LaneError {
@@ -416,6 +449,22 @@ fn point(bytes: &[u8]) -> Option<(Words4, Words4)> {
 
 fn refused(what: &'static str) -> impl Fn(LaneStatus) -> LaneError {
     move |status| LaneError::Refused { what, device: DEVICE, reason: status.to_string() }
+}
+
+fn flawed(what: &'static str) -> impl Fn(Flaw) -> LaneError {
+    move |flaw| match flaw {
+        Flaw::Status(status) => refused(what)(status),
+        Flaw::Differs => LaneError::Faulty { what, device: DEVICE },
+    }
+}
+
+/// The one thing that the library finds fault with in a derivation is what the peer sent: a point of low order, or one
+/// that is not on the curve.
+fn flawed_or_peer(flaw: Flaw) -> LaneError {
+    match flaw {
+        Flaw::Status(_) => LaneError::Peer,
+        Flaw::Differs => LaneError::Faulty { what: "derive a shared secret", device: DEVICE },
+    }
 }
 
 fn no_random_in_lane(what: &'static str) -> LaneError {

@@ -72,39 +72,82 @@ pub(crate) fn is_zero(words: &Words4) -> bool {
     words.iter().fold(0, |all, word| all | word) == 0
 }
 
+/// One of the two moduli of P-256, both between 2^255 and 2^256.
+struct Modulus {
+    value: Words4,
+    /// The value's lowest word times this is -1 modulo 2^64.
+    negative_inverse: u64,
+}
+
+const ORDER: Modulus = Modulus { value: P256_ORDER, negative_inverse: 0xccd1_c8aa_ee00_bc4f };
+const PRIME: Modulus = Modulus { value: P256_PRIME, negative_inverse: 1 };
+
+/// 2^512 modulo the prime: a product with it brings a number into Montgomery's form, times 2^256.
+const PRIME_SQUARED_RADIX: Words4 =
+    [0x0000_0000_0000_0003, 0xffff_fffb_ffff_ffff, 0xffff_ffff_ffff_fffe, 0x0000_0004_ffff_fffd];
+
+/// The coefficient b of the curve (SEC 2, section 2.4.2), in Montgomery's form.
+const P256_B: Words4 =
+    [0xd89c_df62_29c4_bddf, 0xacf0_05cd_7884_3090, 0xe5a2_20ab_f721_2ed6, 0xdc30_061d_0487_4834];
+
 /// A number of 256 bits modulo the order of P-256's group, of which it is less than twice.
 pub(crate) fn modulo_order(number: &Words4) -> Words4 {
-    order_remainder(number, false)
+    ORDER.remainder(number, false)
 }
 
 /// The sum of two numbers modulo the order of P-256's group, for numbers below it.
 pub(crate) fn order_sum(left: &Words4, right: &Words4) -> Words4 {
-    let mut sum = [0; 4];
-    let mut carry = false;
-    for ((sum, left), right) in sum.iter_mut().zip(left).zip(right) {
-        let (value, wrapped) = left.overflowing_add(*right);
-        let (value, wrapped_again) = value.overflowing_add(u64::from(carry));
-        (*sum, carry) = (value, wrapped | wrapped_again);
-    }
-    order_remainder(&sum, carry)
+    ORDER.sum(left, right)
 }
 
-/// `left * right / 2^256` modulo the order of P-256's group, for numbers of which one is below it: a product by
-/// Montgomery's method, operand scanning (Koc, Acar, Kaliski, "Analyzing and comparing Montgomery multiplication
-/// algorithms", section 5). It takes the same time whatever the numbers.
+/// `left * right / 2^256` modulo the order of P-256's group, for numbers of which one is below it.
 pub(crate) fn order_product(left: &Words4, right: &Words4) -> Words4 {
-    /// The order's lowest word times this is -1 modulo 2^64.
-    const NEGATIVE_INVERSE: u64 = 0xccd1_c8aa_ee00_bc4f;
-    let mut sum = [0_u64; 5];
-    for multiplier in right {
-        let overflow = add_product(&mut sum, left, *multiplier);
-        // A multiple of the order makes the lowest word 0, which is then dropped.
-        let multiple = sum[0].wrapping_mul(NEGATIVE_INVERSE);
-        let overflow = overflow + add_product(&mut sum, &P256_ORDER, multiple);
-        sum = [sum[1], sum[2], sum[3], sum[4], overflow];
+    ORDER.product(left, right)
+}
+
+/// Whether a point is one of P-256: y² = x³ − 3x + b, both coordinates below the prime (SEC 2, section 2.4.2).
+pub(crate) fn is_on_curve(x: &Words4, y: &Words4) -> bool {
+    let [x_form, y_form] = [x, y].map(|number| PRIME.product(number, &PRIME_SQUARED_RADIX));
+    let cube = PRIME.product(&PRIME.product(&x_form, &x_form), &x_form);
+    let thrice = PRIME.sum(&PRIME.sum(&x_form, &x_form), &x_form);
+    let left = PRIME.sum(&PRIME.product(&y_form, &y_form), &thrice);
+    let is_in_field = [x, y].into_iter().all(|number| is_less(number, &P256_PRIME));
+    is_in_field && left == PRIME.sum(&cube, &P256_B)
+}
+
+impl Modulus {
+    fn sum(&self, left: &Words4, right: &Words4) -> Words4 {
+        let mut sum = [0; 4];
+        let mut carry = false;
+        for ((sum, left), right) in sum.iter_mut().zip(left).zip(right) {
+            let (value, wrapped) = left.overflowing_add(*right);
+            let (value, wrapped_again) = value.overflowing_add(u64::from(carry));
+            (*sum, carry) = (value, wrapped | wrapped_again);
+        }
+        self.remainder(&sum, carry)
     }
-    let [low @ .., high] = sum;
-    order_remainder(&low, high != 0)
+
+    /// `left * right / 2^256`: a product by Montgomery's method, operand scanning (Koc, Acar, Kaliski, "Analyzing and
+    /// comparing Montgomery multiplication algorithms", section 5). It takes the same time whatever the numbers.
+    fn product(&self, left: &Words4, right: &Words4) -> Words4 {
+        let mut sum = [0_u64; 5];
+        for multiplier in right {
+            let overflow = add_product(&mut sum, left, *multiplier);
+            // A multiple of the modulus makes the lowest word 0, which is then dropped.
+            let multiple = sum[0].wrapping_mul(self.negative_inverse);
+            let overflow = overflow + add_product(&mut sum, &self.value, multiple);
+            sum = [sum[1], sum[2], sum[3], sum[4], overflow];
+        }
+        let [low @ .., high] = sum;
+        self.remainder(&low, high != 0)
+    }
+
+    /// A number of 257 bits, less than twice the modulus.
+    fn remainder(&self, low: &Words4, high: bool) -> Words4 {
+        let (less, wrapped) = difference(low, &self.value);
+        let keep = u64::from(wrapped & !high).wrapping_neg();
+        std::array::from_fn(|index| low[index] & keep | less[index] & !keep)
+    }
 }
 
 /// Adds `left * multiplier` to `sum`; returns what does not fit.
@@ -118,13 +161,6 @@ fn add_product(sum: &mut [u64; 5], left: &Words4, multiplier: u64) -> u64 {
     let value = u128::from(sum[4]) + carry;
     sum[4] = value as u64;
     (value >> 64) as u64
-}
-
-/// A number of 257 bits, less than twice the order of P-256's group, modulo that.
-fn order_remainder(low: &Words4, high: bool) -> Words4 {
-    let (less, wrapped) = difference(low, &P256_ORDER);
-    let keep = u64::from(wrapped & !high).wrapping_neg();
-    std::array::from_fn(|index| low[index] & keep | less[index] & !keep)
 }
 
 /// `left - right` modulo 2^256, and whether it wrapped.
@@ -192,6 +228,24 @@ mod tests {
         }
 
         #[test]
+        fn points_are_told_from_what_is_none(secret in prop::array::uniform32(any::<u8>()), byte in 0_usize..64, bit in 0_u8..8) {
+            use openssl::ec::{EcGroup, EcPoint};
+            let group = EcGroup::from_curve_name(openssl::nid::Nid::X9_62_PRIME256V1).unwrap();
+            let mut context = openssl::bn::BigNumContext::new().unwrap();
+            let secret = BigNum::from_slice(&secret).unwrap();
+            prop_assume!(secret.num_bits() > 0);
+            let mut point = EcPoint::new(&group).unwrap();
+            point.mul_generator2(&group, &secret, &mut context).unwrap();
+            let [mut x, mut y] = [(); 2].map(|()| BigNum::new().unwrap());
+            point.affine_coordinates(&group, &mut x, &mut y, &mut context).unwrap();
+            let [mut x, mut y] = [x, y].map(|number| from_big_endian::<4>(&number.to_vec()).unwrap());
+            prop_assert!(is_on_curve(&x, &y));
+            let half = if byte < 32 { &mut x } else { &mut y };
+            half[byte % 32 / 8] ^= 1 << (byte % 8 * 8 + usize::from(bit));
+            prop_assert!(!is_on_curve(&x, &y));
+        }
+
+        #[test]
         fn texts_are_read_back(words: Words4, zeros in 0_usize..3) {
             let text = [vec![0; zeros], to_big_endian(&words).to_vec()].concat();
             prop_assert_eq!(from_big_endian::<4>(&text), Some(words));
@@ -216,5 +270,7 @@ mod tests {
         group.components_gfp(&mut p, &mut a, &mut b, &mut context).unwrap();
         group.order(&mut order, &mut context).unwrap();
         assert!(number(&P256_PRIME) == p && number(&P256_ORDER) == order);
+        assert!(number(&PRIME.product(&P256_B, &[1, 0, 0, 0])) == b);
+        assert!(!is_on_curve(&[0; 4], &[0; 4]) && !is_on_curve(&P256_PRIME, &[0; 4]));
     }
 }

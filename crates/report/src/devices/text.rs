@@ -323,7 +323,7 @@ mod tests {
         let style = TextStyle { colour: false, width: 60 };
         let mut table = sample();
         table.rows.truncate(1);
-        let fault = "sign on the multibuffer device: the result does not fit the public key and was withheld";
+        let fault = "sign on the multibuffer device: the result is wrong and was withheld";
         table.rows[0].total.errors.insert(fault.to_owned(), 3);
         table.devices.truncate(1);
         table.devices[0].file = Some("/opt/lib/libcrypto_mb.so".to_owned());
@@ -339,7 +339,7 @@ mod tests {
           device            batch  in flight  ops/s     p50     p99  CPU/op  fill  against the best software
           software-openssl      1          1  4.08k  245 µs  490 µs  245 µs     –  best software
 
-        ✗ software-openssl rsa-2048: sign on the multibuffer device: the result does not fit the public key and was withheld (3)
+        ✗ software-openssl rsa-2048: sign on the multibuffer device: the result is wrong and was withheld (3)
 
         Each row: 1.20 s of one thread in 6 rounds, devices in turn
         in a random order and its reverse; times and rates are
