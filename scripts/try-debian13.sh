@@ -6,6 +6,8 @@
 # On a machine without a QAT device, and with a CPU that is not Intel's, the engine loads, says that it is available, and
 # does nothing: the two variants with it end void, with the reason, and the exit code is 4. The code is that of `plumb run`.
 #
+# PLUMB in the environment names a program that is already built, for a C library that is not newer than Debian 13's.
+#
 # DIRECTORY (target/debian13 by default) is made by debootstrap the first time and kept for the next. This needs root, some
 # 700 MB, and Debian's archive. It is no part of CI: the tests use an engine of their own that does nothing.
 set -euo pipefail
@@ -19,9 +21,12 @@ if [ $# -gt 0 ] && [ "$1" != -- ]; then root=$1; shift; fi
 if [ "${1:-}" = -- ]; then shift; fi
 [ "$(id -u)" -eq 0 ] || fail "this needs root, for debootstrap and chroot"
 
-# Built for this machine's C library, which a newer Debian runs, too.
-cargo build --release --package plumb-cli >&2
-plumb="${CARGO_TARGET_DIR:-target}/release/plumb"
+plumb=${PLUMB:-}
+if [ -z "$plumb" ]; then
+    # Built for this machine's C library, which a newer Debian runs, too.
+    cargo build --release --package plumb-cli >&2
+    plumb="${CARGO_TARGET_DIR:-target}/release/plumb"
+fi
 
 if [ ! -e "$root/.complete" ]; then
     command -v debootstrap >/dev/null || fail "debootstrap is missing; on Debian: apt-get install debootstrap"
