@@ -37,6 +37,8 @@ if [ ! -e "$root/.complete" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
     chmod 755 "$root/usr/sbin/policy-rc.d"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
+    # debootstrap leaves it out, and `localhost` is in it.
+    printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
     DEBIAN_FRONTEND=noninteractive chroot "$root" \
         apt-get install -q -y --no-install-recommends haproxy openssl qatengine libcrypto-mb11 >&2
     touch "$root/.complete"
