@@ -14,6 +14,8 @@ pub(super) struct Sample {
 /// What QEMU counts itself (qapi/migration.json, `MigrationInfo`).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Account {
+    /// Whether nothing of it will change: a migration that completed has its total time.
+    pub is_final: bool,
     pub total_ms: u64,
     pub downtime_ms: u64,
     pub setup_ms: u64,
@@ -37,6 +39,7 @@ impl Account {
             |name: &str| state["ram"][name].as_u64().unwrap_or_default(),
         );
         Self {
+            is_final: state["status"] != "completed" || time("total-time") > 0,
             total_ms: time("total-time"),
             downtime_ms: time("downtime"),
             setup_ms: time("setup-time"),
@@ -165,7 +168,8 @@ pub(super) mod tests {
         let account = account();
         assert_eq!((account.total_ms, account.downtime_ms, account.rounds), (1364, 54, 3));
         assert_eq!((account.pages(), account.normal_bytes()), (131_072, 268_365_824));
-        assert_eq!(Account::read(&json!("strange")), Account::default());
+        assert!(account.is_final && !Account::read(&json!({ "status": "completed" })).is_final);
+        assert_eq!(Account::read(&json!("strange")), Account { is_final: true, ..Account::default() });
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn warnings(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Out
     if wire > 0.0 && (says / wire - 1.0).abs() > BYTES_TOLERANCE {
         let why = if is_compressed && says > wire { ": it counts bytes before compression" } else { "" };
         warnings.push(format!(
-            "{qemu} says that it transferred {:.2} times the bytes that its sockets carried{why}; throughput and \
+            "{qemu} says that it transferred {:.1} times the bytes that its sockets carried{why}; throughput and \
              wire_bytes are the sockets'",
             says / wire
         ));
@@ -172,7 +172,7 @@ fn warnings(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Out
     let off_ms = (says_ms - seen_ms).abs();
     if off_ms > TIME_TOLERANCE.0 * seen_ms && off_ms > TIME_TOLERANCE.1 * outcomes.len() as f64 {
         warnings.push(format!(
-            "{qemu} says a total time of {:.2} times what passed until its event of completion came; total_time is the latter",
+            "{qemu} says a total time of {:.1} times what passed until its event of completion came; total_time is the latter",
             says_ms / seen_ms
         ));
     }
@@ -183,4 +183,75 @@ fn warnings(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Out
         ));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::ByteRate;
+    use serde_json::json;
+
+    use super::super::outcome::tests::outcome;
+    use super::*;
+    use crate::spec::Cap;
+
+    fn abilities() -> Abilities {
+        Abilities {
+            version: "7.2.22".to_owned(),
+            capabilities: Default::default(),
+            parameters: Default::default(),
+            methods: Vec::new(),
+            zero_page_modes: Vec::new(),
+        }
+    }
+
+    fn settings() -> MigrationSettings {
+        let mut settings = MigrationSettings::default();
+        settings.system.memory = plumb_model::Bytes(512 << 20);
+        settings
+    }
+
+    #[test]
+    fn every_metric_has_the_unit_and_the_meaning_that_it_declares() {
+        let outcomes = [outcome(&[(0, 0), (1364, 270_000_000)]), outcome(&[(0, 0), (1364, 280_000_000)])];
+        let parameters = json!({ "multifd-channels": 2, "multifd-compression": "none", "tls-creds": "" });
+        let measurement = measurement(&settings(), &abilities(), &parameters, &outcomes, 5);
+        let number = |metric: plumb_model::Metric| {
+            measurement.readings[metric.name].number(None, metric.unit).unwrap()
+        };
+        let near = |metric, expected: f64| {
+            let seen = number(metric);
+            assert!((seen / expected - 1.0).abs() < 1e-9, "{}: {seen}, not {expected}", metric.name);
+        };
+        near(metrics::TOTAL_TIME, 1364.2);
+        near(metrics::DOWNTIME, 54.3);
+        near(metrics::THROUGHPUT, 550e6 / (2.0 * 1.3632));
+        near(metrics::PAGES_PER_SECOND, 131_072.0 / 1.3632);
+        near(metrics::SEND_CPU, 1.0 / 1.3642);
+        near(metrics::SEND_CPU_PER_GIB, 2000.0);
+        near(metrics::RECV_CPU_PER_GIB, 1000.0);
+        near(metrics::WIRE_BYTES, 275e6);
+        near(metrics::COMPRESSION_RATIO, 268_365_824.0 / 275e6);
+        near(metrics::CONVERGED, 1.0);
+        let windows: Vec<f64> =
+            measurement.windows["throughput"].iter().map(|bytes| (bytes * 1.364).round()).collect();
+        assert_eq!(windows, [270e6, 280e6]);
+        assert_eq!(measurement.observed_count("multifd-channels", "2"), 2);
+        assert_eq!(measurement.observed_count("qemu_says", "transferred"), 270_666_861);
+        assert_eq!(measurement.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn disagreements_are_said() {
+        let mut settings = settings();
+        settings.system.cap = Cap(Some(ByteRate(1e9)));
+        let mut outcome = outcome(&[(0, 0), (1364, 98_000_000)]);
+        outcome.total_ns *= 2;
+        outcome.connections = 2;
+        let warnings = warnings(&settings, &abilities(), &[outcome]);
+        insta::assert_snapshot!(warnings.join("\n"), @r"
+        QEMU 7.2.22 says that it transferred 2.8 times the bytes that its sockets carried; throughput and wire_bytes are the sockets'
+        QEMU 7.2.22 says a total time of 0.5 times what passed until its event of completion came; total_time is the latter
+        not all 3 connections of QEMU 7.2.22 were found before they ended: bytes on the wire are not complete
+        ");
+    }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plumb_host::process::TcpSockets;
-use plumb_host::time::monotonic_ns;
+use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::Measurement;
 use plumb_path::{Load, Mark, PathError, Place, Window};
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(1);
 const SAMPLE_PAUSE: Duration = Duration::from_millis(10);
 /// How long QEMU may take to give up a migration.
 const CANCEL_PATIENCE_NS: u64 = 5_000_000_000;
+/// How long QEMU may take to finish its account after it told that a migration is over.
+const ACCOUNT_PATIENCE_NS: u64 = 1_000_000_000;
 
 /// What is needed to start a source.
 #[derive(Debug)]
@@ -90,7 +92,7 @@ impl Source {
         let ended_ns = monotonic_ns();
         let end = watched.map_err(|error| self.with_the_destinations_end(error))?;
         let send_cpu = self.instance.cpu()?.saturating_sub(cpu_before);
-        let account = Account::read(&self.instance.execute("query-migrate", json!({}))?);
+        let account = self.account()?;
         let has_converged = match end {
             End::Completed => true,
             End::Cancelled => false,
@@ -110,6 +112,18 @@ impl Source {
             (send_cpu, recv_cpu.unwrap_or_default()),
             account,
         ))
+    }
+
+    /// QEMU's own account of the migration that is over. It tells the end before it has set its total time.
+    fn account(&mut self) -> Result<Account, PathError> {
+        let deadline_ns = monotonic_ns().saturating_add(ACCOUNT_PATIENCE_NS);
+        loop {
+            let account = Account::read(&self.instance.execute("query-migrate", json!({}))?);
+            if account.is_final || monotonic_ns() >= deadline_ns {
+                return Ok(account);
+            }
+            sleep(SEARCH_PAUSE);
+        }
     }
 
     fn compare(&mut self, content: &Digests, key: u64) -> Result<plumb_host::cpu::CpuTime, PathError> {
