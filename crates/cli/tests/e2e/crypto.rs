@@ -1,6 +1,7 @@
 //! `plumb crypto`: every device of this machine, and what is said of one that it has not.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -114,6 +115,50 @@ fn a_device_that_is_not_there_costs_the_others_nothing() {
     let output = with("multibuffer");
     assert_eq!((code(&output), stdout(&output).as_str()), (5, ""));
     assert!(stderr(&output).contains(&format!("failed to find a device to measure: multibuffer: {reason}")));
+}
+
+/// Nothing is measured, whatever the library says of itself, and nobody sees a figure.
+#[test]
+fn a_device_whose_results_are_wrong_is_an_error() {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    if !cpu.contains("avx512ifma") {
+        println!(
+            "test skipped: a_device_whose_results_are_wrong_is_an_error: hardware: no AVX-512 IFMA on this CPU"
+        );
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let library = directory.path().join("libcrypto_mb.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/crypto/wrong_library.c");
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).output().unwrap();
+    assert!(built.status.success(), "{}", stderr(&built));
+    for (algorithm, part) in [
+        (
+            "rsa-2048",
+            "failed to trust the multibuffer device with rsa-2048: 12 of 12 results are wrong by software-aws-lc",
+        ),
+        (
+            "x25519",
+            "failed to trust the multibuffer device with x25519: 12 of 12 results are wrong by software-aws-lc",
+        ),
+        ("ecdsa-p256", "failed to sign on the multibuffer device: the result is wrong and was withheld"),
+        ("p256", "failed to generate a key on the multibuffer device: the result is wrong and was withheld"),
+    ] {
+        let arguments = [
+            "crypto",
+            "-d",
+            "20ms",
+            "--quiet",
+            "--algorithms",
+            algorithm,
+            "--devices",
+            "software-aws-lc,multibuffer",
+        ];
+        let output = plumb().env("PLUMB_CRYPTO_MB", &library).args(arguments).output().unwrap();
+        assert_eq!((code(&output), stdout(&output).as_str()), (5, ""), "{algorithm}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{algorithm}: {}", stderr(&output));
+    }
 }
 
 #[test]
