@@ -4,9 +4,9 @@
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
-#   systems  what experiments put under test: HAProxy, nginx, QEMU, and libcrypto_mb where the CPU can run it; a variant
-#            that needs one of them is skipped without it
-#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip
+#   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, and libcrypto_mb where the CPU can run it; a
+#            variant that needs one of them is skipped without it
+#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, zstd, lz4, gzip, igzip
 #   lint     git, rustfmt, clippy, cargo-deny
 #
 # Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
@@ -47,6 +47,9 @@ qemu_package() {
     esac
 }
 
+# Whether the loader finds a shared library by that name.
+has_library() { ldconfig -p | grep -qw "$1"; }
+
 missing=()
 
 # want PACKAGE PROBE...: notes the Debian package when the probe fails.
@@ -69,6 +72,7 @@ note_missing() {
         systems)
             want haproxy have haproxy
             want nginx have nginx
+            want libisal2 has_library libisal.so.2
             want "$(qemu_package)" have "qemu-system-$(uname -m)"
             if cpu_has_ifma; then want python3-pip python3 -m pip --version; fi
             ;;
@@ -78,6 +82,10 @@ note_missing() {
             want nghttp2-client have h2load
             want openssl have openssl
             want iproute2 have ip
+            want zstd have zstd
+            want lz4 have lz4
+            want gzip have gzip
+            want isal have igzip
             ;;
         lint) want git have git ;;
         *) fail "there is no group \`$1\`; the groups are build, systems, tests and lint" ;;

@@ -1,10 +1,31 @@
 //! Codecs: what turns a unit of memory into fewer bytes and back, with the evidence of what did the work.
 //!
 //! The unit is the one in which memory travels: up to 128 pages of 4 KiB, gathered into one contiguous buffer. A codec
-//! is a worker of one channel's thread and keeps its contexts for as long as it lives.
+//! is a worker of one channel's thread and keeps its contexts for as long as it lives. Its forms are the libraries' own
+//! without a file format around them, so the size of the unit travels beside them, in the packet's header.
 
-use schemars::JsonSchema;
+mod error;
+mod isal;
+mod libdeflate;
+mod library;
+mod lz4;
+mod none;
+mod qatzip;
+mod qpl;
+mod spare;
+mod spec;
+mod zlib;
+mod zstd;
+
+pub mod measure;
+
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
+
+pub use error::CodecError;
+pub use spec::{CodecKind, CodecSpec, SpecError};
 
 /// The size of a page of guest memory.
 pub const PAGE_BYTES: usize = 4096;
@@ -16,7 +37,7 @@ pub const UNIT_BYTES: usize = PAGE_BYTES * UNIT_PAGES;
 /// Compresses and restores units of memory.
 pub trait Codec: Send {
     /// Replaces what is in `out` with the compressed form of `input`. It may be larger than `input`: then the unit is
-    /// sent as it is.
+    /// sent as it is. `out` grows once, to the library's own bound for the size, and keeps its memory after that.
     ///
     /// # Errors
     /// When the library refuses the unit.
@@ -24,8 +45,11 @@ pub trait Codec: Send {
 
     /// Fills `out`, which has the size that the unit had, from the compressed form.
     ///
+    /// Nothing outside of `out` is written, whatever `input` holds. Damage that leaves a form readable gives other
+    /// bytes and no error: only a checksum over the packet can find that.
+    ///
     /// # Errors
-    /// When `input` is not what [`Codec::compress`] made of a unit of that size.
+    /// When `input` is not what [`Codec::compress`] makes of a unit of that size.
     fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), CodecError>;
 
     /// What did the work since the codec was built.
@@ -41,100 +65,21 @@ pub struct CodecCounters {
     pub software_frames: u64,
 }
 
-/// Why a codec could not do its work.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CodecError {
-    /// The compressed form does not fit the unit.
-    #[error("restore a unit of {expected} bytes: {reason}")]
-    Corrupt {
-        /// The size of the unit.
-        expected: usize,
-        /// What the library says.
-        reason: String,
-    },
-}
-
-/// Which codec, with its level.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CodecSpec {
-    /// Memory travels as it is.
-    #[default]
-    None,
-}
-
-impl CodecSpec {
-    /// Whether memory travels as it is, so that no codec is asked.
+impl CodecCounters {
+    /// The frames since an earlier reading.
     #[must_use]
-    pub fn is_none(&self) -> bool {
-        matches!(self, Self::None)
-    }
-
-    /// The name that evidence and reports use.
-    #[must_use]
-    pub fn name(&self) -> String {
-        "none".to_owned()
-    }
-
-    /// A codec for one thread.
-    ///
-    /// # Errors
-    /// When its library is not there or refuses the level.
-    pub fn build(&self) -> Result<Box<dyn Codec>, CodecError> {
-        Ok(Box::new(Copy::default()))
-    }
-
-    /// Whether this host has what the codec needs.
-    ///
-    /// # Errors
-    /// One sentence that says what is missing and what to install.
-    pub fn feasible(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// The codec `none`: both forms are the same.
-#[derive(Debug, Default)]
-struct Copy {
-    counters: CodecCounters,
-}
-
-impl Codec for Copy {
-    fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        out.clear();
-        out.extend_from_slice(input);
-        self.counters.software_frames += 1;
-        Ok(())
-    }
-
-    fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
-        if input.len() != out.len() {
-            let reason = format!("there are {} bytes", input.len());
-            return Err(CodecError::Corrupt { expected: out.len(), reason });
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            hardware_frames: self.hardware_frames.saturating_sub(earlier.hardware_frames),
+            software_frames: self.software_frames.saturating_sub(earlier.software_frames),
         }
-        out.copy_from_slice(input);
-        self.counters.software_frames += 1;
-        Ok(())
     }
 
-    fn counters(&self) -> CodecCounters {
-        self.counters
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn none_restores_what_it_was_given_and_refuses_another_size() {
-        let mut codec = CodecSpec::None.build().unwrap();
-        let (unit, mut out, mut back) = (vec![7_u8; UNIT_BYTES], Vec::new(), vec![0_u8; UNIT_BYTES]);
-        codec.compress(&unit, &mut out).unwrap();
-        codec.decompress(&out, &mut back).unwrap();
-        assert_eq!(back, unit);
-        assert_eq!(codec.counters(), CodecCounters { hardware_frames: 0, software_frames: 2 });
-        let error = codec.decompress(&out[1..], &mut back).unwrap_err();
-        assert_eq!(error.to_string(), "restore a unit of 524288 bytes: there are 524287 bytes");
+    fn count(&mut self, by_hardware: bool) {
+        if by_hardware {
+            self.hardware_frames += 1;
+        } else {
+            self.software_frames += 1;
+        }
     }
 }

@@ -1,32 +1,53 @@
 //! What guest memory is filled with: zero pages, pages that do not compress, and pages of a corpus.
 //!
-//! The content is a function of the settings and a seed alone, so that every variant moves the same memory.
+//! The content is a function of the settings and a seed alone, so that every variant moves the same memory, whoever
+//! fills it and with however many threads.
+
+mod builtin;
+mod corpus;
+mod layout;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
 
 use plumb_model::Percent;
-use rand::{Rng, RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::PAGE_BYTES;
+use self::builtin::Builtin;
+use self::builtin::random::Random;
+use self::corpus::Corpus;
+use self::layout::{Layout, Sort};
+use crate::codec::{PAGE_BYTES, UNIT_BYTES};
 
-/// What guest memory holds.
+/// The size after which the built-in corpus has had every kind of data in its proportion.
+pub const BUILTIN_BYTES: usize = builtin::DECK_BYTES;
+
+/// What guest memory holds: pages of a corpus, but for the shares that are zero or do not compress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContentSpec {
-    /// The share of pages that are all zero.
+    /// The share of all pages that are zero.
     pub zero: Percent,
-    /// The share of the other pages that are random and do not compress.
+    /// The share of all pages that are random and do not compress.
     pub incompressible: Percent,
+    /// The corpus: a file, from whose end it goes on at its beginning. The built-in one if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// The corpus: all files below a directory, in the order of their paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
 }
 
 impl Default for ContentSpec {
     fn default() -> Self {
-        Self { zero: Percent(0.0), incompressible: Percent(1.0) }
+        Self { zero: Percent(0.0), incompressible: Percent(0.0), file: None, directory: None }
     }
 }
 
-/// Why memory could not be filled.
+/// Why memory could not be filled; the message completes "failed to …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
     /// Memory comes in pages.
@@ -35,42 +56,178 @@ pub enum ContentError {
         /// How many bytes were given.
         bytes: usize,
     },
+    /// The shares are more than the whole, or no shares.
+    #[error(
+        "divide memory: zero and incompressible pages are shares from 0% to 100%, and 100% together at most"
+    )]
+    Shares,
+    /// There is one corpus.
+    #[error("choose a corpus: it is a file or a directory, not both")]
+    TwoCorpora,
+    /// A file or a directory cannot be read.
+    #[error("read {}: {reason}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel says.
+        reason: String,
+    },
+    /// What was named as a file is none.
+    #[error("read {}: it is no regular file", path.display())]
+    NoFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// There is nothing to compress.
+    #[error("read {}: it is empty", path.display())]
+    Empty {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// A corpus that would repeat itself within a unit would compress as no memory does.
+    #[error("use {} as a corpus: it holds {bytes} bytes, and {UNIT_BYTES} are the least", path.display())]
+    TooSmall {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it holds.
+        bytes: u64,
+    },
+}
+
+impl ContentError {
+    fn read(path: &Path, error: std::io::Error) -> Self {
+        Self::Read { path: path.to_owned(), reason: error.to_string() }
+    }
 }
 
 impl ContentSpec {
-    /// Fills memory that is all zero.
+    /// Checks what no single field can.
     ///
     /// # Errors
-    /// When the memory is no whole number of pages.
+    /// When the shares are more than the whole, or there are two corpora.
+    pub fn check(&self) -> Result<(), ContentError> {
+        let (zero, random) = (self.zero.0, self.incompressible.0);
+        if !(zero >= 0.0 && random >= 0.0 && zero + random <= 1.0 + 1e-9) {
+            return Err(ContentError::Shares);
+        }
+        if self.file.is_some() && self.directory.is_some() {
+            return Err(ContentError::TwoCorpora);
+        }
+        Ok(())
+    }
+
+    /// The content of that seed, ready to fill memory.
+    ///
+    /// # Errors
+    /// As [`ContentSpec::check`], and when the corpus cannot be read or is too small.
+    pub fn open(&self, seed: u64) -> Result<Content, ContentError> {
+        self.check()?;
+        let source = match (&self.file, &self.directory) {
+            (Some(file), _) => Source::Files(Corpus::of_file(file)?),
+            (None, Some(directory)) => Source::Files(Corpus::of_directory(directory)?),
+            (None, None) => Source::Builtin(Builtin::new(seed)),
+        };
+        Ok(Content { layout: Layout::new(self.zero.0, self.incompressible.0, seed), source, seed })
+    }
+
+    /// Fills memory with the content of that seed, on all CPUs.
+    ///
+    /// # Errors
+    /// As [`ContentSpec::open`], and when the memory is no whole number of pages.
     pub fn fill(&self, memory: &mut [u8], seed: u64) -> Result<(), ContentError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        self.open(seed)?.fill_parallel(0, memory, threads)
+    }
+}
+
+/// The bytes of a file, or of all files below a directory in the order of their paths, up to so many.
+///
+/// # Errors
+/// When something cannot be read or is no regular file, or there is nothing in it.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ContentError> {
+    Corpus::read(path, bytes_max)
+}
+
+#[derive(Debug)]
+enum Source {
+    Builtin(Builtin),
+    Files(Corpus),
+}
+
+/// Content that is ready to fill memory: page by page, in any order, by any thread.
+#[derive(Debug)]
+pub struct Content {
+    layout: Layout,
+    source: Source,
+    seed: u64,
+}
+
+impl Content {
+    /// How many bytes the corpus holds before it repeats; `None` for the built-in one, which never does.
+    #[must_use]
+    pub fn corpus_bytes(&self) -> Option<u64> {
+        match &self.source {
+            Source::Builtin(_) => None,
+            Source::Files(corpus) => Some(corpus.bytes()),
+        }
+    }
+
+    /// Fills memory whose first page has that number.
+    ///
+    /// # Errors
+    /// When the memory is no whole number of pages, or a file can no longer be read.
+    pub fn fill(&self, first_page: u64, memory: &mut [u8]) -> Result<(), ContentError> {
         if !memory.len().is_multiple_of(PAGE_BYTES) {
             return Err(ContentError::NotPages { bytes: memory.len() });
         }
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        for page in memory.chunks_exact_mut(PAGE_BYTES) {
-            if random.random::<f64>() >= self.zero.0 {
-                random.fill_bytes(page);
+        let mut reader = match &self.source {
+            Source::Files(corpus) => Some(corpus.reader()),
+            Source::Builtin(_) => None,
+        };
+        for (number, page) in (first_page..).zip(memory.chunks_exact_mut(PAGE_BYTES)) {
+            match (self.layout.sort(number), &self.source, &mut reader) {
+                (Sort::Zero, ..) => clear(page),
+                (Sort::Random, ..) => {
+                    let seed = !self.seed ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    Random::new(seed).fill(page);
+                }
+                (Sort::Corpus, Source::Builtin(corpus), _) => corpus.fill(number, page),
+                (Sort::Corpus, Source::Files(_), Some(reader)) => reader.page(number, page)?,
+                (Sort::Corpus, Source::Files(_), None) => {}
             }
         }
         Ok(())
     }
+
+    /// As [`Content::fill`], on so many threads; the content is the same whatever their number.
+    ///
+    /// # Errors
+    /// As [`Content::fill`].
+    pub fn fill_parallel(
+        &self,
+        first_page: u64,
+        memory: &mut [u8],
+        threads: usize,
+    ) -> Result<(), ContentError> {
+        if !memory.len().is_multiple_of(PAGE_BYTES) {
+            return Err(ContentError::NotPages { bytes: memory.len() });
+        }
+        let pages = (memory.len() / PAGE_BYTES).div_ceil(threads.max(1)).max(1);
+        let parts = memory.chunks_mut(pages * PAGE_BYTES).zip((first_page..).step_by(pages));
+        std::thread::scope(|scope| {
+            let fillers: Vec<_> =
+                parts.map(|(part, first)| scope.spawn(move || self.fill(first, part))).collect();
+            fillers.into_iter().try_for_each(|filler| match filler.join() {
+                Ok(filled) => filled,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_share_of_zero_pages_is_as_asked_and_the_rest_is_a_function_of_the_seed() {
-        let spec = ContentSpec { zero: Percent(0.5), ..ContentSpec::default() };
-        let fill = |seed| {
-            let mut memory = vec![0_u8; 1024 * PAGE_BYTES];
-            spec.fill(&mut memory, seed).unwrap();
-            memory
-        };
-        let zero = fill(1).chunks_exact(PAGE_BYTES).filter(|page| page.iter().all(|byte| *byte == 0)).count();
-        assert!((430..594).contains(&zero), "{zero}");
-        assert_eq!(fill(1), fill(1));
-        assert_ne!(fill(1), fill(2));
+/// Makes a page zero, without writing to one that is: memory that was never written takes no memory.
+fn clear(page: &mut [u8]) {
+    if page.iter().fold(0, |all, byte| all | byte) != 0 {
+        page.fill(0);
     }
 }

@@ -1,6 +1,6 @@
 //! How QEMU is told which codec to use: a value of `multifd-compression`, and the parameter of its level.
 
-use crate::codec::CodecSpec;
+use crate::codec::{CodecKind, CodecSpec};
 
 /// QEMU's name of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,14 @@ impl Method {
     /// # Errors
     /// One sentence when no QEMU has such a method.
     pub(super) fn of(codec: &CodecSpec) -> Result<Self, String> {
-        match codec {
-            CodecSpec::None => Ok(Self { name: "none", level: None }),
+        let level = |parameter| codec.level().map(|level| (parameter, i64::from(level)));
+        match codec.kind() {
+            CodecKind::None => Ok(Self { name: "none", level: None }),
+            CodecKind::Zlib => Ok(Self { name: "zlib", level: level("multifd-zlib-level") }),
+            CodecKind::Zstd => Ok(Self { name: "zstd", level: level("multifd-zstd-level") }),
+            CodecKind::Qatzip => Ok(Self { name: "qatzip", level: level("multifd-qatzip-level") }),
+            CodecKind::Qpl => Ok(Self { name: "qpl", level: None }),
+            _ => Err(format!("no QEMU has a method that does what {codec} does")),
         }
     }
 }

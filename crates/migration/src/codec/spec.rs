@@ -1,0 +1,314 @@
+//! Which codec at which level, as people write it: `zstd`, `zstd:3`, `lz4:-4`.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use plumb_model::name::suggestion;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::isal::Isal;
+use super::libdeflate::Libdeflate;
+use super::lz4::Lz4;
+use super::none::Copy;
+use super::qatzip::Qatzip;
+use super::qpl::Qpl;
+use super::zlib::Zlib;
+use super::zstd::Zstd;
+use super::{Codec, CodecError};
+
+/// A codec by the library that does the work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CodecKind {
+    /// Memory travels as it is.
+    #[default]
+    None,
+    /// zlib's format by zlib-ng.
+    Zlib,
+    /// zstd.
+    Zstd,
+    /// lz4's block format.
+    Lz4,
+    /// DEFLATE by libdeflate.
+    Libdeflate,
+    /// DEFLATE by ISA-L.
+    Isal,
+    /// DEFLATE by QATzip: on the device, with its software as backup.
+    Qatzip,
+    /// DEFLATE by QATzip's software, whatever devices there are.
+    QatzipSoftware,
+    /// DEFLATE by QPL: on the device, on its software path where there is none.
+    Qpl,
+    /// DEFLATE by QPL's software path, whatever devices there are.
+    QplSoftware,
+}
+
+/// A codec's name, and its default level with the range of its levels if it has any.
+type Row = (&'static str, Option<(i32, RangeInclusive<i32>)>);
+
+impl CodecKind {
+    /// Every codec, whether this host has it or not.
+    pub const ALL: [Self; 10] = [
+        Self::None,
+        Self::Zlib,
+        Self::Zstd,
+        Self::Lz4,
+        Self::Libdeflate,
+        Self::Isal,
+        Self::Qatzip,
+        Self::QatzipSoftware,
+        Self::Qpl,
+        Self::QplSoftware,
+    ];
+
+    /// Defaults are those of QEMU's multifd (`multifd-zlib-level`, `multifd-zstd-level`, `multifd-qatzip-level`: 1), and
+    /// the same where QEMU has none.
+    fn row(self) -> Row {
+        match self {
+            Self::None => ("none", None),
+            Self::Zlib => ("zlib", Some((1, 1..=9))),
+            Self::Zstd => ("zstd", Some((1, -50..=22))),
+            Self::Lz4 => ("lz4", Some((1, -50..=12))),
+            Self::Libdeflate => ("libdeflate", Some((1, 1..=12))),
+            Self::Isal => ("isal", Some((1, 0..=3))),
+            Self::Qatzip => ("qatzip", Some((1, 1..=9))),
+            Self::QatzipSoftware => ("qatzip-software", Some((1, 1..=9))),
+            Self::Qpl => ("qpl", Some((1, 1..=3))),
+            Self::QplSoftware => ("qpl-software", Some((1, 1..=3))),
+        }
+    }
+
+    /// The name that people write.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The levels that there are; `None` for a codec without levels.
+    #[must_use]
+    pub fn levels(self) -> Option<RangeInclusive<i32>> {
+        self.row().1.map(|(_, range)| range)
+    }
+}
+
+/// Which codec, with its level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CodecSpec {
+    kind: CodecKind,
+    /// 0 for a codec without levels.
+    level: i32,
+}
+
+/// Why a text names no codec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// There is no codec of that name.
+    #[error("`{name}` is no codec; {hint}")]
+    Unknown {
+        /// What was written.
+        name: String,
+        /// A near name, or all of them.
+        hint: String,
+    },
+    /// The codec has no such level.
+    #[error("`{text}` is no codec: {name} has {levels}")]
+    Level {
+        /// What was written.
+        text: String,
+        /// The codec.
+        name: &'static str,
+        /// The levels that it has, in words.
+        levels: String,
+    },
+}
+
+impl CodecSpec {
+    /// A codec at its default level.
+    #[must_use]
+    pub fn of(kind: CodecKind) -> Self {
+        Self { kind, level: kind.row().1.map_or(0, |(default, _)| default) }
+    }
+
+    /// A codec at a level.
+    ///
+    /// # Errors
+    /// When the codec has no such level.
+    pub fn at(kind: CodecKind, level: i32) -> Result<Self, SpecError> {
+        let text = format!("{}:{level}", kind.name());
+        let fits = kind.levels().is_some_and(|levels| levels.contains(&level));
+        // zstd takes 0 for its default, and a negative level of lz4 is an acceleration: 0 is neither.
+        let zero = level == 0 && kind != CodecKind::Isal;
+        let gap = level == 2 && matches!(kind, CodecKind::Qpl | CodecKind::QplSoftware);
+        if fits && !zero && !gap { Ok(Self { kind, level }) } else { Err(no_such_level(&text, kind)) }
+    }
+
+    /// The library that does the work.
+    #[must_use]
+    pub fn kind(&self) -> CodecKind {
+        self.kind
+    }
+
+    /// The level; `None` for a codec without levels.
+    #[must_use]
+    pub fn level(&self) -> Option<i32> {
+        self.kind.levels().map(|_| self.level)
+    }
+
+    /// Whether memory travels as it is, so that no codec is asked.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.kind == CodecKind::None
+    }
+
+    /// Whether a device is what the codec was chosen for, so that frames done in software are no evidence of it.
+    #[must_use]
+    pub fn wants_hardware(&self) -> bool {
+        matches!(self.kind, CodecKind::Qatzip | CodecKind::Qpl)
+    }
+
+    /// The name that evidence and reports use: `zstd:1`, `none`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.to_string()
+    }
+
+    /// A codec for one thread.
+    ///
+    /// # Errors
+    /// When its library is not there or does not start.
+    pub fn build(&self) -> Result<Box<dyn Codec>, CodecError> {
+        let (level, unsigned) = (self.level, self.level.unsigned_abs());
+        Ok(match self.kind {
+            CodecKind::None => Box::new(Copy::default()),
+            CodecKind::Zlib => Box::new(Zlib::new(unsigned)),
+            CodecKind::Zstd => Box::new(Zstd::new(level)?),
+            CodecKind::Lz4 => Box::new(Lz4::new(level)),
+            CodecKind::Libdeflate => Box::new(Libdeflate::new(level)?),
+            CodecKind::Isal => Box::new(Isal::new(unsigned)?),
+            CodecKind::Qatzip => Box::new(Qatzip::new(unsigned, false)?),
+            CodecKind::QatzipSoftware => Box::new(Qatzip::new(unsigned, true)?),
+            CodecKind::Qpl => Box::new(Qpl::new(unsigned, false)?),
+            CodecKind::QplSoftware => Box::new(Qpl::new(unsigned, true)?),
+        })
+    }
+
+    /// Whether this host has what the codec needs. A device is not needed: what did the work is for evidence to say.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing and what to install.
+    pub fn feasible(&self) -> Result<(), String> {
+        self.build().map(drop).map_err(|error| format!("codec {self}: failed to {error}"))
+    }
+}
+
+fn no_such_level(text: &str, kind: CodecKind) -> SpecError {
+    let levels = match (kind, kind.levels()) {
+        (CodecKind::Qpl | CodecKind::QplSoftware, _) => "the levels 1 and 3".to_owned(),
+        (_, None) => "no levels".to_owned(),
+        (CodecKind::Isal, Some(range)) => format!("levels from {} to {}", range.start(), range.end()),
+        (_, Some(range)) if *range.start() < 0 => {
+            format!("levels from 1 to {}, and from -1 to {} for more speed", range.end(), range.start())
+        }
+        (_, Some(range)) => format!("levels from {} to {}", range.start(), range.end()),
+    };
+    SpecError::Level { text: text.to_owned(), name: kind.name(), levels }
+}
+
+impl std::str::FromStr for CodecSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let (name, level) = text.split_once(':').map_or((text, None), |(name, level)| (name, Some(level)));
+        let Some(kind) = CodecKind::ALL.into_iter().find(|kind| kind.name() == name) else {
+            let hint = suggestion(name, CodecKind::ALL.map(CodecKind::name));
+            return Err(SpecError::Unknown { name: name.to_owned(), hint });
+        };
+        match level {
+            None => Ok(Self::of(kind)),
+            Some(level) => match level.trim().parse() {
+                Ok(level) => Self::at(kind, level),
+                Err(_) => Err(no_such_level(text, kind)),
+            },
+        }
+    }
+}
+
+impl fmt::Display for CodecSpec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.kind.name())?;
+        self.level().map_or(Ok(()), |level| write!(formatter, ":{level}"))
+    }
+}
+
+impl Serialize for CodecSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CodecSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for CodecSpec {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CodecSpec".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names = CodecKind::ALL.map(CodecKind::name).join("|");
+        schemars::json_schema!({
+            "type": "string",
+            "description": "a codec, with its level after a colon if not the default",
+            "pattern": format!("^({names})(:-?[0-9]+)?$"),
+            "examples": ["none", "zstd", "zstd:3", "lz4:-4", "qatzip"]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        text.parse::<CodecSpec>().map(|spec| spec.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_written_again() {
+        for (text, name) in [
+            ("none", "none"),
+            ("zstd", "zstd:1"),
+            (" zstd:-4 ", "zstd:-4"),
+            ("zstd: 3", "zstd:3"),
+            ("isal:0", "isal:0"),
+            ("qpl-software:3", "qpl-software:3"),
+            ("lz4:12", "lz4:12"),
+        ] {
+            assert_eq!(read(text).unwrap(), name);
+        }
+        let json = serde_json::to_string(&CodecSpec::of(CodecKind::Libdeflate)).unwrap();
+        assert_eq!(json, "\"libdeflate:1\"");
+        assert_eq!(serde_json::from_str::<CodecSpec>(&json).unwrap(), CodecSpec::of(CodecKind::Libdeflate));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        let messages: Vec<String> =
+            ["zst", "brotli", "zstd:0", "zstd:23", "zlib:-1", "zlib:x", "none:1", "qpl:2", "isal:4", ""]
+                .into_iter()
+                .map(|text| read(text).unwrap_err())
+                .collect();
+        insta::assert_snapshot!(messages.join("\n"));
+    }
+
+    #[test]
+    fn what_links_statically_is_always_feasible() {
+        for text in ["none", "zlib:9", "zstd:22", "lz4:12", "lz4:-50", "libdeflate:12"] {
+            assert_eq!(text.parse::<CodecSpec>().unwrap().feasible(), Ok(()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! zlib's format by zlib-ng, as QEMU's multifd has it: a new stream for each unit, in contexts that live on.
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+use super::{Codec, CodecCounters, CodecError};
+
+/// What a stream may take more than its input: zlib-ng's quick strategy (level 1) codes a literal in nine bits at most,
+/// and blocks and the stream have heads and tails.
+fn bound(bytes: usize) -> usize {
+    bytes + bytes / 8 + bytes / 1024 + 256
+}
+
+pub(super) struct Zlib {
+    compress: Compress,
+    decompress: Decompress,
+    counters: CodecCounters,
+}
+
+impl Zlib {
+    pub(super) fn new(level: u32) -> Self {
+        Self {
+            compress: Compress::new(Compression::new(level), true),
+            decompress: Decompress::new(true),
+            counters: CodecCounters::default(),
+        }
+    }
+}
+
+impl Codec for Zlib {
+    fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+        out.clear();
+        out.reserve(bound(input.len()));
+        self.compress.reset();
+        match self.compress.compress_vec(input, out, FlushCompress::Finish) {
+            Ok(Status::StreamEnd) => {}
+            Ok(_) => return Err(CodecError::compress(input.len(), "its form has no room")),
+            Err(error) => return Err(CodecError::compress(input.len(), error.to_string())),
+        }
+        self.counters.count(false);
+        Ok(())
+    }
+
+    fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
+        self.decompress.reset(true);
+        let status = self.decompress.decompress(input, out, FlushDecompress::Finish);
+        match status {
+            Ok(Status::StreamEnd) => {}
+            Ok(_) => return Err(CodecError::corrupt(out.len(), "the stream has no end")),
+            Err(error) => return Err(CodecError::corrupt(out.len(), error.to_string())),
+        }
+        if self.decompress.total_out() != out.len() as u64 || self.decompress.total_in() != input.len() as u64
+        {
+            return Err(CodecError::wrong_size(out.len(), self.decompress.total_out() as usize));
+        }
+        self.counters.count(false);
+        Ok(())
+    }
+
+    fn counters(&self) -> CodecCounters {
+        self.counters
+    }
+}
