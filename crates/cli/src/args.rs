@@ -7,6 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plumb_crypto::measure::{Algorithm, Source};
+use plumb_migration::codec::CodecSpec;
+use plumb_migration::codec::measure::Form;
 use plumb_model::{Bytes, Percent, Rate, Span};
 
 /// Proves what one change does to an infrastructure data path.
@@ -37,6 +39,8 @@ pub enum Command {
     Http(Box<HttpArguments>),
     /// Measure what does encryption here: signatures, key exchanges, AEAD and hashes, by device.
     Crypto(CryptoArguments),
+    /// Measure what each codec makes of data, in the units of a migration and as a whole.
+    Codec(Box<CodecArguments>),
     /// Show what this machine is, and what would disturb a measurement on it.
     Host(JsonArguments),
     /// Print a JSON Schema.
@@ -154,6 +158,8 @@ pub enum SchemaOf {
     Measurement,
     /// `plumb crypto --json`.
     Crypto,
+    /// `plumb codec --json`.
+    Codec,
 }
 
 /// `plumb schema`.
@@ -244,6 +250,62 @@ pub struct HttpArguments {
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub timeout: Span,
     /// Print the measurement as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// In what pieces codecs get their data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CodecFormArgument {
+    /// Units of 128 pages of 4 KiB, as a migration sends them.
+    Unit,
+    /// All at once.
+    Whole,
+}
+
+impl From<CodecFormArgument> for Form {
+    fn from(form: CodecFormArgument) -> Self {
+        match form {
+            CodecFormArgument::Unit => Self::Unit,
+            CodecFormArgument::Whole => Self::Whole,
+        }
+    }
+}
+
+/// `plumb codec`.
+#[derive(Debug, Args)]
+pub struct CodecArguments {
+    /// A file, or a directory of which all files are read, up to 1 GiB; the built-in content if absent.
+    #[arg(value_name = "FILE|DIR")]
+    pub data: Option<PathBuf>,
+    /// Only these codecs, with commas between, each with its level after a colon if not the default: `zstd:1,zstd:3,lz4`.
+    #[arg(long, value_name = "CODEC", value_delimiter = ',')]
+    pub codecs: Vec<CodecSpec>,
+    /// Only in these pieces; both if absent.
+    #[arg(long, value_enum)]
+    pub form: Option<CodecFormArgument>,
+    /// How long codecs take turns; every one has at least one turn.
+    #[arg(long, short = 'd', default_value = "10s", value_name = "TIME")]
+    pub duration: Span,
+    /// How much of the file or directory is read, or of the built-in content is made [default: 1 GiB or 64 MiB].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+    /// Without a file: what the data is. There is one content so far, which resembles the Silesia corpus.
+    #[arg(long, value_parser = ["builtin"], default_value = "builtin", conflicts_with = "data", hide_default_value = true)]
+    pub content: String,
+    /// Of the built-in content: the share of pages that are zero.
+    #[arg(long, default_value = "0%", value_name = "PERCENT", conflicts_with = "data")]
+    pub zero: Percent,
+    /// Of the built-in content: the share of pages that do not compress.
+    #[arg(long, default_value = "0%", value_name = "PERCENT", conflicts_with = "data")]
+    pub incompressible: Percent,
+    /// Of the built-in content: what it is made from; the same seed gives the same bytes.
+    #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "data")]
+    pub seed: u64,
+    /// Print the table as one JSON object.
     #[arg(long)]
     pub json: bool,
     /// No progress.

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::List(list) => commands::list::list(&list),
         Command::Report(report) => commands::report::report(&report),
         Command::Http(http) => commands::http::http(&http),
+        Command::Codec(codec) => commands::codec::codec(&codec),
         Command::Crypto(crypto) => commands::crypto::crypto(&crypto),
         Command::Host(host) => commands::host::host(&host),
         Command::Schema(schema) => commands::schema::schema(&schema),

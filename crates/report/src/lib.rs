@@ -1,11 +1,12 @@
 //! A run and its judgement as text for a terminal, Markdown, HTML, JSON and JUnit; one measurement as text and JSON;
-//! a table of devices as text and JSON.
+//! a table of devices, or of codecs, as text and JSON.
 //!
 //! Every form is a pure function from the same two values to a text, so that each can be made again from a run
 //! directory at any time, and none can say something that another does not. Reading directories, choosing a form and
 //! printing it are the command's business.
 
 mod break_even;
+mod codecs;
 mod costs;
 mod devices;
 mod figures;
@@ -22,6 +23,10 @@ mod summary;
 mod text;
 mod view;
 
+pub use codecs::{
+    CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable, codec_json, codec_json_schema,
+    codec_text,
+};
 pub use devices::{
     AnswersDocument, CRYPTO_FORMAT, CryptoDocument, DeviceDocument, DeviceFound, DeviceRatioDocument,
     DeviceRow, DeviceRowDocument, DeviceTable, LatencyDocument, RowWork, crypto_json, crypto_json_schema,

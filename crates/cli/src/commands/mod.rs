@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod check;
+pub mod codec;
 pub mod completions;
 pub mod crypto;
 pub mod host;

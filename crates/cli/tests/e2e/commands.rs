@@ -104,6 +104,7 @@ fn schemas_are_fresh() {
         ("experiment", "experiment.v1alpha1.schema.json"),
         ("run", "plumbline.run.v1.schema.json"),
         ("measurement", "plumbline.measurement.v1.schema.json"),
+        ("codec", "plumbline.codec.v1.schema.json"),
         ("crypto", "plumbline.crypto.v1.schema.json"),
     ] {
         let printed = run(&["schema", of]);
