@@ -198,7 +198,7 @@ mod tests {
         let speed = |mb_per_s: f64| CodecSpeed {
             mb_per_s,
             best_mb_per_s: mb_per_s * 1.1,
-            cpu_s_per_gib: 1073.741_824 / mb_per_s,
+            cpu_s_per_gib: 1_073.741_824 / mb_per_s,
         };
         CodecRow {
             codec: codec.to_owned(),

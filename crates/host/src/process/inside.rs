@@ -210,8 +210,8 @@ mod tests {
     use crate::process::{Command, Stream};
 
     const MAPS: &str = "\
-7f1a07e00000-7f1a27e00000 rw-p 00000000 00:00 0 
-7f1a28000000-7f1a48000000 rwxp 00000000 00:00 0 
+7f1a07e00000-7f1a27e00000 rw-p 00000000 00:00 0
+7f1a28000000-7f1a48000000 rwxp 00000000 00:00 0
 7f1a58000000-7f1a78000000 rw-p 00000000 00:00 0                          [heap]
 7f1a88000000-7f1aa8000000 rw-s 00000000 00:01 77                         /memfd:x (deleted)
 ";
