@@ -7,6 +7,7 @@
 mod blocks;
 mod harness;
 mod http;
+mod migration;
 mod nginx;
 mod results;
 mod tool;
@@ -21,7 +22,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.first().map(String::as_str) {
         Some("http") => http::run(),
         Some("harness") => harness::run(),
-        _ => Err("say which: http or harness".to_owned()),
+        Some("migration") => migration::run(&arguments[1..]),
+        _ => Err("say which: http, harness or migration".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,10 +21,10 @@ pub(super) fn evidence(
     if let Some(cap) = settings.system.cap.0 {
         told.push(("max-bandwidth", format!("{:.0}", cap.0)));
     }
-    let mut evidence: Vec<Evidence> = told
-        .into_iter()
-        .map(|(parameter, expected)| read_back(parameter, expected, after, measurement))
-        .collect();
+    let mut evidence = vec![version(measurement)];
+    let told =
+        told.into_iter().map(|(parameter, expected)| read_back(parameter, expected, after, measurement));
+    evidence.extend(told);
     let all = migrations(measurement);
     let connections = format!("{} in each", channels + 1);
     evidence.push(always(
@@ -70,6 +70,22 @@ fn own_account(measurement: &Measurement) -> Evidence {
             says("pages-per-second")
         ),
         holds: true,
+    }
+}
+
+fn version(measurement: &Measurement) -> Evidence {
+    let versions: Vec<&str> = measurement
+        .observed
+        .get("program")
+        .into_iter()
+        .flatten()
+        .map(|(version, _)| version.as_str())
+        .collect();
+    Evidence {
+        what: "version".to_owned(),
+        expected: "one QEMU in all migrations".to_owned(),
+        observed: versions.join(", "),
+        holds: versions.len() == 1,
     }
 }
 
