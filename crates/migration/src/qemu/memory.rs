@@ -5,14 +5,15 @@ use plumb_path::PathError;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
-use crate::content::ContentSpec;
+use crate::codec::PAGE_BYTES;
+use crate::content::{ContentError, ContentSpec};
 
 /// Memory is hashed in regions of this size, so that a difference has a place.
 pub(super) const REGION_BYTES: usize = 16 << 20;
 /// What is read at once: it fits a core's own cache.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The content is the same in every variant of a run, and in every run.
-const CONTENT_SEED: u64 = 0x5eed;
+/// The content is the same in every variant of a run, and in every run: that of the engine's guest.
+const CONTENT_SEED: u64 = 0x706c_756d_6221;
 
 /// A keyed hash of each region of a memory: in halves, as not every reader of JSON has numbers of 128 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,17 +37,18 @@ pub(super) struct GuestMemory {
 }
 
 impl GuestMemory {
-    /// Fills it, when it is all zero.
-    pub(super) fn fill(&self, content: &ContentSpec) -> Result<(), PathError> {
-        let mut memory = vec![0; self.bytes];
-        content.fill(&mut memory, CONTENT_SEED).map_err(|error| PathError::new(error.to_string()))?;
-        let mut at = self.begin;
-        for chunk in memory.chunks(CHUNK_BYTES) {
-            // A page that nobody ever wrote to does not exist in a guest either.
-            if chunk.iter().any(|byte| *byte != 0) {
-                self.process.write(at, chunk)?;
-            }
-            at += chunk.len() as u64;
+    /// Fills it, when it is all zero, with so many threads.
+    pub(super) fn fill(&self, content: &ContentSpec, threads: usize) -> Result<(), PathError> {
+        let failed = |error: ContentError| PathError::new(error.to_string());
+        let content = content.open(CONTENT_SEED).map_err(failed)?;
+        let mut region = vec![0; REGION_BYTES.min(self.bytes)];
+        let mut at = 0;
+        while at < self.bytes {
+            let length = region.len().min(self.bytes - at);
+            let region = &mut region[..length];
+            content.fill_parallel((at / PAGE_BYTES) as u64, region, threads).map_err(failed)?;
+            self.process.write(self.begin + at as u64, region)?;
+            at += length;
         }
         Ok(())
     }

@@ -1,6 +1,11 @@
 //! How QEMU is told which codec to use: a value of `multifd-compression`, and the parameter of its level.
 
+use std::ops::RangeInclusive;
+
 use crate::codec::{CodecKind, CodecSpec};
+
+/// What `multifd-zstd-level` takes (qapi/migration.json); it has no negative levels.
+const ZSTD_LEVELS: RangeInclusive<i32> = 0..=20;
 
 /// QEMU's name of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +23,14 @@ impl Method {
     /// One sentence when no QEMU has such a method.
     pub(super) fn of(codec: &CodecSpec) -> Result<Self, String> {
         let level = |parameter| codec.level().map(|level| (parameter, i64::from(level)));
+        if codec.kind() == CodecKind::Zstd && !codec.level().is_some_and(|level| ZSTD_LEVELS.contains(&level))
+        {
+            return Err(format!(
+                "QEMU's zstd has levels from {} to {}, not {codec}",
+                ZSTD_LEVELS.start(),
+                ZSTD_LEVELS.end()
+            ));
+        }
         match codec.kind() {
             CodecKind::None => Ok(Self { name: "none", level: None }),
             CodecKind::Zlib => Ok(Self { name: "zlib", level: level("multifd-zlib-level") }),
@@ -26,5 +39,26 @@ impl Method {
             CodecKind::Qpl => Ok(Self { name: "qpl", level: None }),
             _ => Err(format!("no QEMU has a method that does what {codec} does")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn method(codec: &str) -> Result<Method, String> {
+        Method::of(&codec.parse().unwrap())
+    }
+
+    #[test]
+    fn codecs_have_qemus_names_and_levels_or_a_reason() {
+        assert_eq!(method("none").unwrap(), Method { name: "none", level: None });
+        assert_eq!(
+            method("zstd:3").unwrap(),
+            Method { name: "zstd", level: Some(("multifd-zstd-level", 3)) }
+        );
+        assert_eq!(method("zlib").unwrap(), Method { name: "zlib", level: Some(("multifd-zlib-level", 1)) });
+        assert_eq!(method("zstd:-3").unwrap_err(), "QEMU's zstd has levels from 0 to 20, not zstd:-3");
+        assert_eq!(method("lz4").unwrap_err(), "no QEMU has a method that does what lz4:1 does");
     }
 }

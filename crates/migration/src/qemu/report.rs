@@ -16,6 +16,7 @@ use crate::spec::MigrationSettings;
 const BYTES_TOLERANCE: f64 = 0.02;
 /// By how much its total time may differ, relative and in ms.
 const TIME_TOLERANCE: (f64, f64) = (0.05, 5.0);
+const BYTES_PER_MIB: u64 = 1 << 20;
 const BYTES_PER_GIB: f64 = 1_073_741_824.0;
 
 /// Parameters that say how memory was sent.
@@ -39,20 +40,26 @@ pub(super) fn measurement(
     let send_ns = |part: fn(&Outcome) -> u64| outcomes.iter().map(part).sum();
     Measurement {
         window_ns,
-        work: outcomes.iter().map(|outcome| outcome.account.pages()).sum(),
+        work: work(settings, outcomes),
         readings: readings(settings, outcomes),
         windows: BTreeMap::from([(
             metrics::THROUGHPUT.name.to_owned(),
             outcomes.iter().flat_map(Outcome::bytes_by_second).collect(),
         )]),
         observed: observed(abilities, parameters, outcomes),
-        errors: BTreeMap::new(),
         // Both sides are what is compared here: neither of them is a load that could be the limit.
         health: LoadHealth { threads: settings.system.channels, ..LoadHealth::default() },
         cpu_user_ns: send_ns(|outcome| outcome.send_cpu.user_ns),
         cpu_system_ns: send_ns(|outcome| outcome.send_cpu.system_ns),
         warnings: warnings(settings, abilities, outcomes),
+        ..Measurement::default()
     }
+}
+
+/// MiB of guest memory that have moved.
+pub(super) fn work(settings: &MigrationSettings, outcomes: &[Outcome]) -> u64 {
+    let converged = outcomes.iter().filter(|outcome| outcome.has_converged).count() as u64;
+    converged * settings.system.memory.0 / BYTES_PER_MIB
 }
 
 #[expect(
@@ -66,31 +73,36 @@ fn readings(settings: &MigrationSettings, outcomes: &[Outcome]) -> BTreeMap<Stri
         (ns > 0).then(|| Reading::Rate { value: count as f64 * 1e9 / ns as f64, count })
     };
     let ratio = |of: u64, over: u64| (over > 0).then(|| Reading::Gauge(of as f64 / over as f64));
-    let (total_ns, moving_ns) = (sum(&|outcome| outcome.total_ns), sum(&Outcome::moving_ns));
-    let (send_ns, recv_ns) =
-        (sum(&|outcome| outcome.send_cpu.total_ns()), sum(&|outcome| outcome.recv_cpu.total_ns()));
-    let memory_gib = settings.system.memory.0 as f64 / BYTES_PER_GIB * outcomes.len() as f64;
     let wire_bytes = sum(&Outcome::wire_bytes);
-    let stopped: Vec<u64> = outcomes.iter().filter_map(|outcome| outcome.downtime_us).collect();
-    let downtime_ms = stopped.iter().sum::<u64>() as f64 / 1e3 / stopped.len().max(1) as f64;
+    let moving_ns = sum(&Outcome::moving_ns);
+    // A migration that was given up has no time and no cost that could be compared with others'.
+    let done: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.has_converged).collect();
+    let sum_done = |part: &dyn Fn(&Outcome) -> u64| done.iter().map(|outcome| part(outcome)).sum::<u64>();
+    let mean_done = |part: &dyn Fn(&Outcome) -> u64, unit: f64| {
+        (!done.is_empty()).then(|| Reading::Gauge(sum_done(part) as f64 / unit / done.len() as f64))
+    };
+    let total_ns = sum_done(&|outcome| outcome.total_ns);
+    let (send_ns, recv_ns) =
+        (|outcome: &Outcome| outcome.send_cpu.total_ns(), |outcome: &Outcome| outcome.recv_cpu.total_ns());
+    let ms_per_gib = 1e6 * settings.system.memory.0 as f64 / BYTES_PER_GIB;
     let mut rounds = Histogram::new();
     outcomes.iter().flat_map(|outcome| &outcome.rounds_us).for_each(|us| rounds.record(us * 1_000));
-    let converged = outcomes.iter().filter(|outcome| outcome.has_converged).count() as u64;
-    let all = outcomes.len() as u64;
+    let converged = done.len() as u64;
+    let no = outcomes.len() as u64 - converged;
     let readings = [
-        (metrics::TOTAL_TIME, Some(Reading::Gauge(mean(&|outcome| outcome.total_ns) / 1e6))),
-        (metrics::DOWNTIME, (!stopped.is_empty()).then_some(Reading::Gauge(downtime_ms))),
+        (metrics::TOTAL_TIME, mean_done(&|outcome| outcome.total_ns, 1e6)),
+        (metrics::DOWNTIME, mean_done(&|outcome| outcome.downtime_us.unwrap_or_default(), 1e3)),
         (metrics::THROUGHPUT, rate(wire_bytes, moving_ns)),
         (metrics::PAGES_PER_SECOND, rate(sum(&|outcome| outcome.account.pages()), moving_ns)),
-        (metrics::SEND_CPU, ratio(send_ns, total_ns)),
-        (metrics::RECV_CPU, ratio(recv_ns, total_ns)),
-        (metrics::SEND_CPU_PER_GIB, Some(Reading::Gauge(send_ns as f64 / 1e6 / memory_gib))),
-        (metrics::RECV_CPU_PER_GIB, Some(Reading::Gauge(recv_ns as f64 / 1e6 / memory_gib))),
+        (metrics::SEND_CPU, ratio(sum_done(&send_ns), total_ns)),
+        (metrics::RECV_CPU, ratio(sum_done(&recv_ns), total_ns)),
+        (metrics::SEND_CPU_PER_GIB, mean_done(&send_ns, ms_per_gib)),
+        (metrics::RECV_CPU_PER_GIB, mean_done(&recv_ns, ms_per_gib)),
         (metrics::WIRE_BYTES, Some(Reading::Gauge(mean(&Outcome::wire_bytes)))),
         (metrics::COMPRESSION_RATIO, ratio(sum(&|outcome| outcome.account.normal_bytes()), wire_bytes)),
         (metrics::ROUNDS, Some(Reading::Gauge(mean(&|outcome| outcome.account.rounds)))),
         (metrics::ROUND_TIME, Some(Reading::Trend(rounds))),
-        (metrics::CONVERGED, Some(Reading::Share { yes: converged, no: all - converged })),
+        (metrics::CONVERGED, Some(Reading::Share { yes: converged, no })),
     ];
     readings.into_iter().filter_map(|(metric, reading)| Some((metric.name.to_owned(), reading?))).collect()
 }
@@ -244,12 +256,14 @@ mod tests {
     fn disagreements_are_said() {
         let mut settings = settings();
         settings.system.cap = Cap(Some(ByteRate(1e9)));
+        settings.system.codec = "zstd".parse().unwrap();
         let mut outcome = outcome(&[(0, 0), (1364, 98_000_000)]);
         outcome.total_ns *= 2;
         outcome.connections = 2;
         let warnings = warnings(&settings, &abilities(), &[outcome]);
         insta::assert_snapshot!(warnings.join("\n"), @r"
-        QEMU 7.2.22 says that it transferred 2.8 times the bytes that its sockets carried; throughput and wire_bytes are the sockets'
+        QEMU 7.2.22 says that it transferred 2.8 times the bytes that its sockets carried: it counts bytes before compression; throughput and wire_bytes are the sockets'
+        QEMU 7.2.22 holds its bandwidth limit of 1 GB/s against bytes before compression: the wire carries less than was allowed
         QEMU 7.2.22 says a total time of 0.5 times what passed until its event of completion came; total_time is the latter
         not all 3 connections of QEMU 7.2.22 were found before they ended: bytes on the wire are not complete
         ");

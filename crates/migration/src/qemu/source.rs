@@ -63,7 +63,7 @@ impl Source {
         let (process, begin) = instance.memory(system.memory.0)?;
         let bytes = usize::try_from(system.memory.0).map_err(|error| PathError::new(error.to_string()))?;
         let memory = GuestMemory { process, begin, bytes };
-        memory.fill(&system.content)?;
+        memory.fill(&system.content, plan.place.cpus)?;
         Ok(Self { plan, instance, link, memory, parameters })
     }
 
@@ -166,7 +166,7 @@ impl Load for Source {
             if elapsed_ns >= window.window_ns {
                 break elapsed_ns;
             }
-            let work = outcomes.iter().map(|outcome| outcome.account.pages()).sum();
+            let work = report::work(&self.plan.settings, &outcomes);
             mark(Mark::Progress { work, elapsed_ns });
             port = self.fresh_destination()?;
         };
