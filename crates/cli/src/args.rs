@@ -9,7 +9,8 @@ use clap_complete::Shell;
 use plumb_crypto::measure::{Algorithm, Source};
 use plumb_migration::codec::CodecSpec;
 use plumb_migration::codec::measure::Form;
-use plumb_model::{Bytes, Percent, Rate, Span};
+use plumb_model::{ByteRate, Bytes, Percent, Rate, Span};
+use serde_json::Value;
 
 /// Proves what one change does to an infrastructure data path.
 #[derive(Debug, Parser)]
@@ -41,6 +42,8 @@ pub enum Command {
     Crypto(CryptoArguments),
     /// Measure what each codec makes of data, in the units of a migration and as a whole.
     Codec(Box<CodecArguments>),
+    /// Move the memory of a guest once and measure it.
+    Migrate(Box<MigrateArguments>),
     /// Show what this machine is, and what would disturb a measurement on it.
     Host(JsonArguments),
     /// Print a JSON Schema.
@@ -357,4 +360,125 @@ fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
 fn sources() -> impl TypedValueParser<Value = Source> {
     let names = PossibleValuesParser::new(Source::ALL.map(Source::name));
     names.try_map(|name| Source::from_name(&name).ok_or("no such device"))
+}
+
+/// `plumb migrate`. What is not given is as in an experiment file that does not say it.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = false)]
+pub struct MigrateArguments {
+    /// Only serve, as the destination of `--to` on another host.
+    #[command(subcommand)]
+    pub command: Option<MigrateCommand>,
+    /// Move to a destination that `plumb migrate serve` has started there.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub to: Option<std::net::SocketAddr>,
+    /// PEM file with the certificate that `plumb migrate serve --tls on` has printed.
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub ca: Option<PathBuf>,
+    /// What moves the memory.
+    #[arg(long, value_parser = ["plumb", "qemu"], value_name = "KIND")]
+    pub kind: Option<String>,
+    /// The guest's memory, such as `1 GiB`.
+    #[arg(long, short = 'm', value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+    /// The share of it that is zero.
+    #[arg(long, value_name = "PERCENT")]
+    pub zero: Option<Percent>,
+    /// The share of the rest that does not compress.
+    #[arg(long, value_name = "PERCENT")]
+    pub incompressible: Option<Percent>,
+    /// What the rest is: `builtin`, `file:PATH` or `directory:PATH`.
+    #[arg(long, value_name = "CORPUS")]
+    pub corpus: Option<String>,
+    /// Connections, each with a thread on both sides.
+    #[arg(long, short = 'c', value_name = "N")]
+    pub channels: Option<u32>,
+    /// What compresses it: a name, or a name and a level such as `zstd:3`.
+    #[arg(long, value_name = "CODEC")]
+    pub codec: Option<String>,
+    /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
+    #[arg(long, value_name = "RATE")]
+    pub cap: Option<plumb_migration::spec::Cap>,
+    /// How long the guest may stand still for the switch-over.
+    #[arg(long, value_name = "TIME")]
+    pub downtime_limit: Option<Span>,
+    /// Whether the channels are encrypted.
+    #[arg(long, value_parser = ["on", "off"], value_name = "TLS")]
+    pub tls: Option<String>,
+    /// How much memory the guest writes to per second, such as `100 MB/s`.
+    #[arg(long, value_name = "RATE")]
+    pub dirty_rate: Option<ByteRate>,
+    /// In which order it writes.
+    #[arg(long, value_parser = ["sequential", "uniform", "hot-set"], value_name = "PATTERN")]
+    pub dirty_pattern: Option<String>,
+    /// Whether pages of zeros are found and sent as a mark.
+    #[arg(long, value_parser = ["detect", "send"], value_name = "HOW")]
+    pub zero_pages: Option<String>,
+    /// Migrations follow one another until this is over.
+    #[arg(long, short = 'd', value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// A migration that is not done after so many rounds is given up.
+    #[arg(long, value_name = "N")]
+    pub max_rounds: Option<u32>,
+    /// A migration that is not done after this time is given up.
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Span>,
+    /// Also measure what plain streams between the same two processes move.
+    #[arg(long)]
+    pub stream_limit: bool,
+    /// Print the measurement as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What else `plumb migrate` does.
+#[derive(Debug, Subcommand)]
+pub enum MigrateCommand {
+    /// Listen for migrations from other hosts, until Ctrl-C. Whoever reaches the address can send memory to it.
+    Serve {
+        /// Where.
+        #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+        listen: std::net::SocketAddr,
+    },
+}
+
+impl MigrateArguments {
+    /// The keys of an experiment file that were given, with their values.
+    pub fn keys(&self) -> Vec<(&'static str, Value)> {
+        fn text(value: Option<&impl ToString>) -> Option<Value> {
+            value.map(|value| Value::String(value.to_string()))
+        }
+        let number = |value: Option<u32>| value.map(Value::from);
+        let keys = [
+            ("system.kind", text(self.kind.as_ref())),
+            ("system.memory", text(self.memory.as_ref())),
+            ("system.content.zero", text(self.zero.as_ref())),
+            ("system.content.incompressible", text(self.incompressible.as_ref())),
+            ("system.content.corpus", text(self.corpus.as_ref())),
+            ("system.channels", number(self.channels)),
+            ("system.codec", self.codec.as_deref().map(codec)),
+            ("system.cap", text(self.cap.as_ref())),
+            ("system.downtime_limit", text(self.downtime_limit.as_ref())),
+            ("system.tls", text(self.tls.as_ref())),
+            ("system.dirty.rate", text(self.dirty_rate.as_ref())),
+            ("system.dirty.pattern", text(self.dirty_pattern.as_ref())),
+            ("system.zero_pages", text(self.zero_pages.as_ref())),
+            ("load.duration", text(self.duration.as_ref())),
+            ("load.max_rounds", number(self.max_rounds)),
+            ("load.time_limit", text(self.time_limit.as_ref())),
+            ("load.stream_limit", self.stream_limit.then_some(Value::Bool(true))),
+        ];
+        keys.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+}
+
+/// `zstd`, or `zstd:3` for a codec with its level.
+fn codec(text: &str) -> Value {
+    match text.split_once(':').and_then(|(name, level)| Some((name, level.parse::<i64>().ok()?))) {
+        Some((name, level)) => serde_json::json!({ name: { "level": level } }),
+        None => Value::String(text.to_owned()),
+    }
 }

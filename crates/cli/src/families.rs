@@ -9,11 +9,17 @@ pub fn all() -> Vec<AnyFamily> {
     vec![
         AnyFamily::of::<plumb_http::Http>(),
         AnyFamily::of::<plumb_crypto::Crypto>(),
+        AnyFamily::of::<plumb_migration::Migration>(),
         AnyFamily::of::<Null>(),
     ]
 }
 
 /// Every family, for agents.
 pub fn builders() -> Vec<Builder> {
-    vec![Builder::of::<plumb_http::Http>(), Builder::of::<plumb_crypto::Crypto>(), Builder::of::<Null>()]
+    vec![
+        Builder::of::<plumb_http::Http>(),
+        Builder::of::<plumb_crypto::Crypto>(),
+        Builder::of::<plumb_migration::Migration>(),
+        Builder::of::<Null>(),
+    ]
 }

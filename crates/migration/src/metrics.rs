@@ -33,6 +33,22 @@ pub const THROUGHPUT: Metric = Metric {
     about: "bytes on the wire, by the sockets' own counters, per second of total time without setup (QEMU's mbps times 125,000)",
 };
 
+/// The most bytes on the wire in a second.
+pub const THROUGHPUT_PEAK: Metric = gauge(
+    "throughput_peak",
+    Unit::BytesPerSecond,
+    Better::Neither,
+    "bytes on the wire in the busiest second of a migration, wherever it begins; only of migrations that last a second",
+);
+
+/// How much the cap was felt.
+pub const CAP_WAIT: Metric = gauge(
+    "cap_wait",
+    Unit::Share,
+    Better::Neither,
+    "share of the channels' time in which they waited for the bandwidth cap",
+);
+
 /// Pages of memory per second.
 pub const PAGES_PER_SECOND: Metric = Metric {
     name: "pages_per_second",
@@ -130,6 +146,8 @@ pub const METRICS: &[Metric] = &[
     TOTAL_TIME,
     DOWNTIME,
     THROUGHPUT,
+    THROUGHPUT_PEAK,
+    CAP_WAIT,
     PAGES_PER_SECOND,
     SEND_CPU,
     RECV_CPU,

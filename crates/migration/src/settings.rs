@@ -11,6 +11,9 @@ use crate::{engine, metrics, qemu};
 /// More channels than this only take turns.
 const CHANNELS_MAX: u32 = 255;
 
+/// How much longer than its window a slot may take, so that whoever waits for it does not give up before it does.
+const LIMIT_SLACK_NS: u64 = 45_000_000_000;
+
 /// The family `migration`.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration;
@@ -51,6 +54,19 @@ impl Settings for MigrationSettings {
         }
         if system.cap.0.is_some_and(|cap| cap.0 < 1.0) {
             return Err(Fault::new("system.cap", "a rate above 0 is due here, or `none`"));
+        }
+        let (limit, longest) = (self.load.time_limit, self.load.duration.0.saturating_add(LIMIT_SLACK_NS));
+        if limit.0 == 0 || limit.0 > longest {
+            return Err(Fault::new(
+                "load.time_limit",
+                format!(
+                    "a time of at most {} is due here: `load.duration` and 45 s",
+                    plumb_model::Span(longest)
+                ),
+            ));
+        }
+        if self.load.max_rounds == 0 {
+            return Err(Fault::new("load.max_rounds", "a number above 0 is due here"));
         }
         match system.kind {
             Kind::Plumb => Ok(()),

@@ -190,6 +190,9 @@ pub struct LoadSpec {
     pub max_rounds: u32,
     /// A migration that is still not done after this time does not converge and is given up.
     pub time_limit: Span,
+    /// Whether each migration is followed by a plain stream of the same memory between the same two processes, as the
+    /// limit of what they could move.
+    pub stream_limit: bool,
 }
 
 impl Default for LoadSpec {
@@ -199,6 +202,7 @@ impl Default for LoadSpec {
             warmup: Span(0),
             max_rounds: 30,
             time_limit: Span(40_000_000_000),
+            stream_limit: false,
         }
     }
 }

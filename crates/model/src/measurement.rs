@@ -98,6 +98,28 @@ pub struct Measurement {
     pub cpu_system_ns: u64,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
+    /// What has rows and columns, such as the rounds of a migration.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, Table>,
+}
+
+/// Rows of numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Table {
+    /// What each column holds.
+    pub columns: Vec<Column>,
+    /// A number for each column.
+    pub rows: Vec<Vec<f64>>,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Column {
+    /// Its heading.
+    pub name: String,
+    /// The unit of its numbers, as its symbol: `ms`, `B`, `count`.
+    #[schemars(with = "String")]
+    pub unit: Unit,
 }
 
 impl Measurement {

@@ -41,7 +41,8 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use measurement::{
     LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument,
-    measurement_json, measurement_json_schema, measurement_text,
+    measurement_json, measurement_json_schema, measurement_text, proven_measurement_json,
+    proven_measurement_text,
 };
 pub use text::{TextStyle, text};
 

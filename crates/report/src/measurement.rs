@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Histogram, LoadHealth, Measurement, MetricInfo, Reading, Statistic, Unit};
+use plumb_model::{
+    Better, Evidence, Histogram, LoadHealth, Measurement, MetricInfo, Reading, Statistic, Table, Unit,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::figures;
 use crate::json::{UNITS, pretty};
-use crate::layout::{Paint, Tone, clean, left, widest, wrap};
+use crate::layout::{Paint, Tone, clean, left, right, widest, wrap};
 use crate::observed;
 use crate::text::TextStyle;
 
@@ -40,6 +42,12 @@ pub struct MeasurementDocument {
     pub load: LoadDocument,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
+    /// What has rows and columns, such as the rounds of a migration.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, Table>,
+    /// Proof that what was asked for is what was measured, where the command looks for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
 }
 
 /// What was observed of one property.
@@ -107,6 +115,16 @@ pub struct LoadDocument {
 /// One measurement as JSON text, indented, with a line feed at its end. Metrics that are not among `metrics` are left out.
 #[must_use]
 pub fn measurement_json(measurement: &Measurement, metrics: &[MetricInfo]) -> String {
+    proven_measurement_json(measurement, metrics, &[])
+}
+
+/// As [`measurement_json`], with the evidence.
+#[must_use]
+pub fn proven_measurement_json(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    evidence: &[Evidence],
+) -> String {
     let values = measurement
         .observed
         .iter()
@@ -128,6 +146,8 @@ pub fn measurement_json(measurement: &Measurement, metrics: &[MetricInfo]) -> St
         errors: measurement.errors.clone(),
         load: load_document(measurement),
         warnings: measurement.warnings.clone(),
+        tables: measurement.tables.clone(),
+        evidence: evidence.to_vec(),
     })
 }
 
@@ -183,6 +203,17 @@ fn reading_document(reading: &Reading, metric: &MetricInfo, windows: Option<&Vec
 /// One measurement for a terminal, with a line feed at its end.
 #[must_use]
 pub fn measurement_text(measurement: &Measurement, metrics: &[MetricInfo], style: &TextStyle) -> String {
+    proven_measurement_text(measurement, metrics, &[], style)
+}
+
+/// As [`measurement_text`], with the evidence.
+#[must_use]
+pub fn proven_measurement_text(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    evidence: &[Evidence],
+    style: &TextStyle,
+) -> String {
     let names = metrics.iter().map(|metric| metric.name.as_str());
     let summary = Summary {
         measurement,
@@ -194,6 +225,8 @@ pub fn measurement_text(measurement: &Measurement, metrics: &[MetricInfo], style
         summary.checks(),
         metrics.iter().filter_map(|metric| summary.metric(metric)).collect(),
         summary.observed(),
+        summary.tables(),
+        summary.evidence(evidence),
         summary.errors(),
         summary.load(),
         summary.warnings(),
@@ -252,6 +285,35 @@ impl Summary<'_> {
             self.line("", Tone::Quiet, name, &words.join(", "))
         };
         observed::properties(&self.measurement.observed).map(line).collect()
+    }
+
+    /// Each table under its name, its numbers to the right.
+    fn tables(&self) -> Vec<String> {
+        let table = |(name, table): (&String, &Table)| {
+            let head: Vec<String> = table.columns.iter().map(|column| clean(&column.name)).collect();
+            let words = |row: &Vec<f64>| -> Vec<String> {
+                let cells = row.iter().zip(&table.columns);
+                cells.map(|(value, column)| figures::value(*value, column.unit)).collect()
+            };
+            let rows: Vec<Vec<String>> = std::iter::once(head).chain(table.rows.iter().map(words)).collect();
+            let width = |at: usize| widest(rows.iter().filter_map(|row| row.get(at)).map(String::as_str));
+            let line = |row: &Vec<String>| {
+                let cells = (0..).zip(row).map(|(at, cell)| right(cell, width(at)));
+                format!("    {}", cells.collect::<Vec<String>>().join("  "))
+            };
+            let heading = format!("    {}", clean(name));
+            std::iter::once(heading).chain(rows.iter().map(line)).collect::<Vec<String>>()
+        };
+        self.measurement.tables.iter().flat_map(table).collect()
+    }
+
+    fn evidence(&self, evidence: &[Evidence]) -> Vec<String> {
+        let line = |evidence: &Evidence| {
+            let (sign, tone) = passed(evidence.holds);
+            let words = format!("{}; {}", clean(&evidence.expected), clean(&evidence.observed));
+            self.line(sign, tone, &evidence.what, &words)
+        };
+        evidence.iter().map(line).collect()
     }
 
     fn errors(&self) -> Vec<String> {

@@ -67,6 +67,7 @@ pub struct AgentExecutor<'a> {
     system_cpus: CpuSet,
     load_cpus: CpuSet,
     interrupted: &'a dyn Fn() -> bool,
+    watch: Option<&'a dyn Fn(Mark)>,
     systems: BTreeMap<String, (Agent, Value)>,
     load: Option<Agent>,
 }
@@ -81,7 +82,23 @@ impl<'a> AgentExecutor<'a> {
         load_cpus: CpuSet,
         interrupted: &'a dyn Fn() -> bool,
     ) -> Self {
-        Self { family, launch, system_cpus, load_cpus, interrupted, systems: BTreeMap::new(), load: None }
+        Self {
+            family,
+            launch,
+            system_cpus,
+            load_cpus,
+            interrupted,
+            watch: None,
+            systems: BTreeMap::new(),
+            load: None,
+        }
+    }
+
+    /// Has somebody see how far a measurement has come.
+    #[must_use]
+    pub fn watched_by(mut self, watch: &'a dyn Fn(Mark)) -> Self {
+        self.watch = Some(watch);
+        self
     }
 
     fn prepare_system(&mut self, name: &str, settings: &Value) -> Result<(), SlotError> {
@@ -141,7 +158,11 @@ impl<'a> AgentExecutor<'a> {
             match load.reply(timeout, interrupted)? {
                 Reply::Mark { mark: Mark::Opened } => opened = Some(Sight::take(system, interrupted)?),
                 Reply::Mark { mark: Mark::Closed } => closed = Some(Sight::take(system, interrupted)?),
-                Reply::Mark { mark: Mark::Progress { .. } } => {}
+                Reply::Mark { mark: mark @ Mark::Progress { .. } } => {
+                    if let Some(watch) = self.watch {
+                        watch(mark);
+                    }
+                }
                 Reply::Measured { measurement } => break *measurement,
                 other => return Err(unexpected("measured", &other)),
             }

@@ -8,6 +8,7 @@ pub mod crypto;
 pub mod host;
 pub mod http;
 pub mod list;
+pub mod migrate;
 pub mod planning;
 pub mod report;
 pub mod run;

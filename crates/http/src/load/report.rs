@@ -35,6 +35,7 @@ pub fn measurement(yields: &[Yield], frame: Frame, is_open_loop: bool, checks: &
         cpu_user_ns: cpu.iter().map(|(user_ns, _)| user_ns).sum(),
         cpu_system_ns: cpu.iter().map(|(_, system_ns)| system_ns).sum(),
         warnings: warnings(yields, &tally),
+        tables: BTreeMap::new(),
     };
     for (metric, rate) in [
         (metrics::HTTP_REQS, tally.completed),

@@ -1,30 +1,57 @@
 //! Plumbline's own stream engine: a destination that receives memory (the system) and a source that sends it (the
 //! load), each in a process of its own, so that the CPU time of both is known exactly.
 
+mod agent;
+mod alarm;
+mod bitmap;
+mod destination;
+mod dirty;
+mod error;
+mod evidence;
+mod memory;
+mod message;
+mod pace;
+mod packet;
+mod report;
+mod source;
+mod wire;
+pub mod zero;
+
 use plumb_model::{Evidence, Measurement};
 use plumb_path::{Load, PathError, Place, Snapshot, System};
 use serde_json::Value;
 
+pub use self::agent::Listening;
+use self::agent::{DestinationSystem, SourceLoad};
+pub use self::evidence::both;
 use crate::spec::MigrationSettings;
 
 /// Starts a destination.
 ///
 /// # Errors
 /// When no port is to be had.
-pub fn system(_: &MigrationSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
-    Err(PathError::new("start a destination: there is no engine yet"))
+pub fn system(settings: &MigrationSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
+    Ok(Box::new(DestinationSystem::start(settings)?))
 }
 
 /// Prepares a source: fills the memory that is to move.
 ///
 /// # Errors
 /// When there is not enough memory.
-pub fn load(_: &MigrationSettings, _: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-    Err(PathError::new("start a source: there is no engine yet"))
+pub fn load(settings: &MigrationSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+    Ok(Box::new(SourceLoad::prepare(settings, target)?))
 }
 
 /// Proof that the codec, the channels and the cap of a slot were those that were asked for.
 #[must_use]
-pub fn evidence(_: &MigrationSettings, _: &Snapshot, _: &Snapshot, _: &Measurement) -> Vec<Evidence> {
-    Vec::new()
+pub fn evidence(
+    settings: &MigrationSettings,
+    before: &Snapshot,
+    after: &Snapshot,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    evidence::evidence(settings, before, after, measurement)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! `plumb migrate`: one measurement of a migration, both sides as child processes of this one.
+//!
+//! The sides are the agents of `plumb run`, so that CPU time, pinning and evidence are the same here and there.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+
+use plumb_host::cpu::{available_cpus, split_sides};
+use plumb_host::scratch::Scratch;
+use plumb_host::signals::Interrupts;
+use plumb_migration::Migration;
+use plumb_migration::engine::{Listening, both};
+use plumb_migration::spec::MigrationSettings;
+use plumb_model::{MetricInfo, PlannedVariant, Reading, SlotResult, Span};
+use plumb_path::{Family, Mark, Place, Settings, Window};
+use plumb_runner::families::AnyFamily;
+use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
+use serde_json::{Value, json};
+
+use crate::args::{MigrateArguments, MigrateCommand};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
+use crate::output;
+
+/// Measures and prints, or serves as a destination.
+pub fn migrate(arguments: &MigrateArguments) -> Outcome {
+    let settings = settings(arguments)?;
+    settings.check().map_err(|fault| {
+        let flag =
+            fault.key.trim_start_matches("system.").trim_start_matches("load.").replace(['_', '.'], "-");
+        Failure::usage(format!("--{flag}: {}", fault.message))
+    })?;
+    settings.feasible().map_err(Failure::usage)?;
+    if let Some(MigrateCommand::Serve { listen }) = &arguments.command {
+        return serve(&settings, *listen);
+    }
+    if !arguments.quiet {
+        output::message(&heading(&settings));
+    }
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let measured = match arguments.to {
+        Some(address) => to_another_host(&settings, address, arguments),
+        None => on_this_host(&settings, &interrupts, arguments),
+    };
+    match measured? {
+        Some(result) => {
+            print(arguments, &result);
+            Ok(code(&result))
+        }
+        None => Ok(INTERRUPTED),
+    }
+}
+
+/// The first line: what is about to be measured, with a cap in bytes and in bits.
+fn heading(settings: &MigrationSettings) -> String {
+    let system = &settings.system;
+    let cap = system.cap.0.map_or_else(|| "no cap".to_owned(), |cap| format!("cap {}", both(cap)));
+    format!(
+        "plumb {} · migrate {} · {} channels · {} · {cap}",
+        env!("CARGO_PKG_VERSION"),
+        system.memory,
+        system.channels,
+        system.codec.name()
+    )
+}
+
+/// Both sides as child processes; `None` when it was interrupted.
+fn on_this_host(
+    settings: &MigrationSettings,
+    interrupts: &Interrupts,
+    arguments: &MigrateArguments,
+) -> Result<Option<SlotResult>, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
+    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-migrate-").map_err(Failure::harness)?;
+    let launch =
+        Launch { program, arguments: vec!["agent".to_owned()], directory: scratch.path().to_owned() };
+    let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
+    let interrupted = || interrupts.is_interrupted();
+    let line = ProgressLine { is_live: is_live(arguments) };
+    let watch = |mark: Mark| line.show(mark);
+    let family = AnyFamily::of::<Migration>();
+    let mut executor =
+        AgentExecutor::new(family, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
+    let json = serde_json::to_string(settings).map_err(Failure::harness)?;
+    let variant = PlannedVariant { variant: 0, settings: json, skipped: None, saving: None };
+    let order = SlotOrder { name: "migrate", variant: &variant, window: window(settings) };
+    let measured = executor.measure(order);
+    line.clear();
+    match measured {
+        Ok(measured) => Ok(Some(measured.result)),
+        Err(SlotError::Interrupted) => Ok(None),
+        Err(SlotError::Failed(reason)) => Err(Failure::harness(reason)),
+    }
+}
+
+/// The source in this process, to a destination that was started elsewhere.
+fn to_another_host(
+    settings: &MigrationSettings,
+    address: SocketAddr,
+    arguments: &MigrateArguments,
+) -> Result<Option<SlotResult>, Failure> {
+    let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
+    let place = Place { scratch: std::env::temp_dir(), cpus: 1 };
+    let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
+    let line = ProgressLine { is_live: is_live(arguments) };
+    let measured = load.measure(window(settings), &mut |mark| line.show(mark));
+    line.clear();
+    let measurement = measured.map_err(Failure::harness)?;
+    Ok(Some(SlotResult { measurement, ..SlotResult::default() }))
+}
+
+fn certificate(arguments: &MigrateArguments) -> Result<Option<String>, Failure> {
+    let read = |path: &std::path::PathBuf| {
+        std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("--ca: failed to read {}: {error}", path.display())))
+    };
+    arguments.ca.as_ref().map(read).transpose()
+}
+
+/// Serves as a destination until it is interrupted.
+fn serve(settings: &MigrationSettings, listen: SocketAddr) -> Outcome {
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let destination = Listening::start(settings, listen).map_err(Failure::harness)?;
+    output::message(&format!("listening on {}", destination.address()));
+    if let Some(certificate) = destination.certificate_pem() {
+        output::result(&certificate);
+    }
+    while !interrupts.is_interrupted() {
+        for line in destination.news() {
+            output::message(&line);
+        }
+        plumb_host::time::sleep(std::time::Duration::from_millis(100));
+    }
+    Ok(INTERRUPTED)
+}
+
+fn window(settings: &MigrationSettings) -> Window {
+    Window {
+        warmup_ns: settings.load.warmup.0,
+        window_ns: settings.load.duration.0,
+        seed: 1,
+        index: 0,
+        attempt: 0,
+    }
+}
+
+fn print(arguments: &MigrateArguments, result: &SlotResult) {
+    let mut measurement = result.measurement.clone();
+    if measurement.health.threads > 0 && result.evidence.is_empty() {
+        measurement.warnings.push(
+            "the destination's own counters are on another host: what was asked for is not proven here"
+                .to_owned(),
+        );
+    }
+    let metrics: Vec<MetricInfo> = Migration::METRICS.iter().map(MetricInfo::from).collect();
+    if arguments.json {
+        output::result(&plumb_report::proven_measurement_json(&measurement, &metrics, &result.evidence));
+        return;
+    }
+    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
+    let text = plumb_report::proven_measurement_text(&measurement, &metrics, &result.evidence, &style);
+    output::result(&text);
+}
+
+/// A migration that was given up refutes what was asked; evidence that does not hold makes the numbers void.
+fn code(result: &SlotResult) -> u8 {
+    if result.evidence.iter().any(|evidence| !evidence.holds) {
+        return VOID;
+    }
+    match result.measurement.readings.get("converged") {
+        Some(Reading::Share { no: 0, yes }) if *yes > 0 => HOLDS,
+        Some(Reading::Share { .. }) => REFUTED,
+        _ => FAILED,
+    }
+}
+
+fn is_live(arguments: &MigrateArguments) -> bool {
+    !arguments.quiet && !arguments.json && std::io::stderr().is_terminal()
+}
+
+/// The line that is written over and over while a migration goes on.
+struct ProgressLine {
+    is_live: bool,
+}
+
+impl ProgressLine {
+    fn show(&self, mark: Mark) {
+        if let (true, Mark::Progress { work, elapsed_ns }) = (self.is_live, mark) {
+            let elapsed_s = Span(elapsed_ns).seconds();
+            let mut error = std::io::stderr().lock();
+            let _ = write!(error, "\r\x1b[K{elapsed_s:.1} s, {work} MiB on the wire");
+            let _ = error.flush();
+        }
+    }
+
+    fn clear(&self) {
+        if self.is_live {
+            let mut error = std::io::stderr().lock();
+            let _ = write!(error, "\r\x1b[K");
+            let _ = error.flush();
+        }
+    }
+}
+
+/// The flags as an experiment's `system` and `load`, read by the same types.
+fn settings(arguments: &MigrateArguments) -> Result<MigrationSettings, Failure> {
+    let mut settings = json!({ "system": {}, "load": {} });
+    for (path, value) in arguments.keys() {
+        set(&mut settings, path, value);
+    }
+    serde_json::from_value(settings).map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn set(tree: &mut Value, path: &str, value: Value) {
+    let mut node = tree;
+    for key in path.split('.') {
+        node = &mut node[key];
+    }
+    *node = value;
+}

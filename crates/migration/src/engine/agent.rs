@@ -1,0 +1,169 @@
+//! The two sides of a slot: a destination as the system, a source as the load.
+//!
+//! A window is a number of migrations, one after the other, each to a destination with fresh memory and each compared
+//! afterwards. CPU time is counted from the start of a migration until the guest runs at the destination, on both sides;
+//! what lies between two migrations is in the window's length and in nothing else.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use plumb_host::time::monotonic_ns;
+use plumb_model::{CpuCost, Measurement};
+use plumb_path::{Load, Mark, PathError, Snapshot, System, Window};
+use serde_json::Value;
+
+use super::destination::{Destination, Target};
+use super::report::{self, Slot};
+use super::source::Source;
+use crate::spec::{MigrationSettings, Tls};
+
+/// The time between two words about how far a migration has come: MiB on the wire.
+const PROGRESS_NS: u64 = 250_000_000;
+
+/// A destination as a system.
+#[derive(Debug)]
+pub struct DestinationSystem {
+    destination: Destination,
+}
+
+impl DestinationSystem {
+    /// Starts a destination on a free port of loopback.
+    ///
+    /// # Errors
+    /// When no port is to be had.
+    pub fn start(settings: &MigrationSettings) -> Result<Self, PathError> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Ok(Self { destination: Destination::start(address, settings.system.tls == Tls::On)? })
+    }
+}
+
+impl System for DestinationSystem {
+    fn target(&self) -> Value {
+        serde_json::to_value(self.destination.target()).unwrap_or_default()
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        let totals = self.destination.totals();
+        let mut snapshot = Snapshot {
+            cpu: CpuCost {
+                user_ns: totals.cpu.user_ns,
+                system_ns: totals.cpu.system_ns,
+                ..CpuCost::default()
+            },
+            ..Snapshot::default()
+        };
+        let counters = [
+            ("migrations", totals.migrations),
+            ("failures", totals.failures),
+            ("wire_bytes", totals.wire_bytes),
+            ("compressed_packets", totals.compressed_packets),
+            ("raw_packets", totals.raw_packets),
+            ("regions", totals.regions),
+        ];
+        snapshot.counters.extend(counters.map(|(name, count)| (name.to_owned(), count)));
+        Ok(snapshot)
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        Ok(())
+    }
+}
+
+/// A source as a load.
+#[derive(Debug)]
+pub struct SourceLoad {
+    source: Source,
+    settings: MigrationSettings,
+}
+
+impl SourceLoad {
+    /// Fills the memory of a guest that is to move to `target`.
+    ///
+    /// # Errors
+    /// When there is not enough memory, or the target cannot be read.
+    pub fn prepare(settings: &MigrationSettings, target: &Value) -> Result<Self, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError(format!("understand where the destination is: {error}")))?;
+        let source = Source::new(settings, target)?;
+        Ok(Self { source, settings: settings.clone() })
+    }
+
+    fn migrate_into(&self, slot: &mut Slot, mark: &mut dyn FnMut(Mark)) -> Result<(), PathError> {
+        let before: u64 = slot.outcomes.iter().map(|outcome| outcome.wire_bytes).sum();
+        let mut told_ns = slot.opened_ns;
+        let outcome = self.source.migrate(&mut |sample| {
+            if sample.at_ns >= told_ns + PROGRESS_NS {
+                told_ns = sample.at_ns;
+                let work = (before + sample.bytes) >> 20;
+                mark(Mark::Progress { work, elapsed_ns: sample.at_ns - slot.opened_ns });
+            }
+        });
+        slot.outcomes.push(outcome?);
+        if self.settings.load.stream_limit {
+            slot.stream_limits.push(self.source.stream_limit()?);
+        }
+        Ok(())
+    }
+}
+
+impl Load for SourceLoad {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        let started_ns = monotonic_ns();
+        while monotonic_ns() - started_ns < window.warmup_ns {
+            self.source.migrate(&mut |_| {})?;
+        }
+        mark(Mark::Opened);
+        let opened_ns = monotonic_ns();
+        let mut slot = Slot { opened_ns, ..Slot::default() };
+        loop {
+            self.migrate_into(&mut slot, mark)?;
+            let elapsed_ns = monotonic_ns() - opened_ns;
+            if elapsed_ns >= window.window_ns {
+                slot.window_ns = elapsed_ns;
+                break;
+            }
+        }
+        mark(Mark::Closed);
+        Ok(report::measurement(&self.settings, &slot, self.source.guest().watch_name()))
+    }
+}
+
+/// A destination for sources on other hosts.
+#[derive(Debug)]
+pub struct Listening {
+    destination: Destination,
+    told: std::cell::Cell<u64>,
+}
+
+impl Listening {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    /// When the port is not to be had.
+    pub fn start(settings: &MigrationSettings, address: SocketAddr) -> Result<Self, PathError> {
+        let destination = Destination::start(address, settings.system.tls == Tls::On)?;
+        Ok(Self { destination, told: std::cell::Cell::new(0) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.destination.target().address
+    }
+
+    /// The certificate that sources have to trust, with TLS.
+    #[must_use]
+    pub fn certificate_pem(&self) -> Option<String> {
+        self.destination.target().certificate_pem
+    }
+
+    /// What has happened since this was last asked, a line each.
+    #[must_use]
+    pub fn news(&self) -> Vec<String> {
+        let totals = self.destination.totals();
+        let before = self.told.replace(totals.migrations);
+        let complete =
+            (before..totals.migrations).map(|number| format!("migration {} is complete", number + 1));
+        let failed = self.destination.take_error().map(|reason| format!("failed to {reason}"));
+        complete.chain(failed).collect()
+    }
+}

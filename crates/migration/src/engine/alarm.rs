@@ -1,0 +1,58 @@
+//! What ends all threads of a migration when one of them fails.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::error::MigrationError;
+
+/// An alarm that is raised once. Whoever waits for a socket of it is woken.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    is_raised: AtomicBool,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    first: Option<MigrationError>,
+    sockets: Vec<(TcpStream, Shutdown)>,
+}
+
+impl Alarm {
+    /// Adds a socket that is shut in this way when the alarm is raised.
+    pub fn watch(&self, socket: TcpStream, how: Shutdown) {
+        let mut inner = self.lock();
+        if self.is_raised() {
+            let _ = socket.shutdown(how);
+        }
+        inner.sockets.push((socket, how));
+    }
+
+    /// Raises the alarm. The first error is the one that is told: what follows it are its consequences.
+    pub fn raise(&self, error: MigrationError) {
+        let mut inner = self.lock();
+        inner.first.get_or_insert(error);
+        self.is_raised.store(true, Ordering::Release);
+        for (socket, how) in &inner.sockets {
+            // One that is closed already needs no shutting.
+            let _ = socket.shutdown(*how);
+        }
+    }
+
+    /// Whether it was raised.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.is_raised.load(Ordering::Acquire)
+    }
+
+    /// The first error, the first time.
+    #[must_use]
+    pub fn take(&self) -> Option<MigrationError> {
+        self.lock().first.take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,188 @@
+//! The destination: it listens, takes memory in, and says when it would run.
+
+mod arrivals;
+mod channel;
+mod session;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plumb_host::cpu::CpuTime;
+use serde::{Deserialize, Serialize};
+
+use super::error::MigrationError;
+use super::message::Received;
+use super::wire::tls::Identity;
+use super::wire::{self, Hello};
+pub(super) use session::{part, threads};
+
+/// How long a connection may take to say what it is for.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where a source finds a destination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// The certificate of its channels, if it was asked for TLS.
+    pub certificate_pem: Option<String>,
+}
+
+/// What a destination has done so far. CPU time is that of migrations alone, from their setup until the guest runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Migrations that were complete.
+    pub migrations: u64,
+    /// Migrations that failed.
+    pub failures: u64,
+    /// CPU time.
+    pub cpu: CpuTime,
+    /// Bytes from the channels' sockets, by the kernel's count.
+    pub wire_bytes: u64,
+    /// Packets that were compressed.
+    pub compressed_packets: u64,
+    /// Packets whose content came as it is.
+    pub raw_packets: u64,
+    /// Regions of memory that were hashed for a comparison.
+    pub regions: u64,
+}
+
+/// A channel that came for a migration.
+type Arrival = (u8, TcpStream);
+
+/// What the threads of a destination share.
+#[derive(Debug)]
+struct Hub {
+    identity: Option<Identity>,
+    waiting: Mutex<BTreeMap<u64, Sender<Arrival>>>,
+    totals: Mutex<Totals>,
+    last_error: Mutex<Option<String>>,
+    is_over: AtomicBool,
+}
+
+impl Hub {
+    fn add(&self, received: &Received) {
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.migrations += 1;
+        totals.cpu += CpuTime { user_ns: received.cpu_user_ns, system_ns: received.cpu_system_ns };
+        totals.wire_bytes += received.wire_bytes;
+        totals.compressed_packets += received.compressed_packets;
+        totals.raw_packets += received.raw_packets;
+    }
+
+    fn add_regions(&self, regions: usize) {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner).regions += regions as u64;
+    }
+
+    fn fail(&self, error: &MigrationError) {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner).failures += 1;
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+    }
+}
+
+/// A destination that listens until it is dropped.
+#[derive(Debug)]
+pub struct Destination {
+    address: SocketAddr,
+    hub: Arc<Hub>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Destination {
+    /// Listens; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the port is not to be had, or the certificate cannot be made.
+    pub fn start(address: SocketAddr, is_encrypted: bool) -> Result<Self, MigrationError> {
+        let failed = |cause| MigrationError::Listen { address, cause };
+        let identity = if is_encrypted { Some(Identity::make()?) } else { None };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let hub = Arc::new(Hub {
+            identity,
+            waiting: Mutex::default(),
+            totals: Mutex::default(),
+            last_error: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        });
+        let shared = Arc::clone(&hub);
+        let listener = std::thread::Builder::new()
+            .name("listen".to_owned())
+            .spawn(move || listen(&listener, &shared))
+            .map_err(failed)?;
+        Ok(Self { address, hub, listener: Some(listener) })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        let certificate = self.hub.identity.as_ref().map(|identity| identity.certificate_pem.clone());
+        Target { address: self.address, certificate_pem: certificate }
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.hub.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the last migration failed, the first time this is asked.
+    #[must_use]
+    pub fn take_error(&self) -> Option<String> {
+        self.hub.last_error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        self.hub.is_over.store(true, Ordering::Release);
+        // The listener is woken by one more connection; where even that fails it ends with the process.
+        if wire::connect(self.address).is_ok()
+            && let Some(listener) = self.listener.take()
+        {
+            let _ = listener.join();
+        }
+    }
+}
+
+fn listen(listener: &TcpListener, hub: &Arc<Hub>) {
+    for stream in listener.incoming() {
+        if hub.is_over.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let hub = Arc::clone(hub);
+        // Each connection has a thread: one that says nothing keeps nobody from coming in.
+        let _ = std::thread::Builder::new().name("control".to_owned()).spawn(move || receive(stream, &hub));
+    }
+}
+
+/// Hears what a connection is for, and serves it.
+fn receive(mut stream: TcpStream, hub: &Arc<Hub>) {
+    let hello = || -> io::Result<Hello> {
+        wire::prepare(&stream)?;
+        stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
+        let hello = Hello::read(&mut stream)?;
+        stream.set_read_timeout(None)?;
+        Ok(hello)
+    };
+    let mut hello = hello;
+    match hello() {
+        Ok(Hello::Control) => session::serve(stream, hub),
+        Ok(Hello::Channel { token, channel }) => {
+            let waiting = hub.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(session) = waiting.get(&token) {
+                // A session that is over drops its channels, which closes them.
+                let _ = session.send((channel, stream));
+            }
+        }
+        // A stranger, or a source that went away at once.
+        Err(_) => {}
+    }
+}

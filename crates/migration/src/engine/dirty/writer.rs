@@ -1,0 +1,276 @@
+//! The guest's writer: a thread that dirties pages at a rate, eight bytes in each.
+//!
+//! It keeps to its schedule in small steps, so that the rate holds over every few milliseconds and a stop is heeded at
+//! once. Where it falls behind by more than a tenth of a second, what was missed is counted and not made up for: a guest
+//! that was kept from running does not run twice as fast afterwards.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
+
+use super::super::bitmap::SharedPageSet;
+use super::super::error::MigrationError;
+use super::super::memory::GuestMemory;
+use crate::codec::PAGE_BYTES;
+use crate::spec::{DirtySpec, HOT_PAGES, HOT_WRITES, Pattern};
+
+/// Pages between two looks at the clock.
+const STEP_PAGES: u64 = 64;
+/// The longest rest between two steps.
+const REST: Duration = Duration::from_micros(500);
+/// From here on a backlog is given up.
+const BACKLOG_NS: u64 = 100_000_000;
+const WORDS_PER_PAGE: u64 = PAGE_BYTES as u64 / 8;
+
+/// What a writer has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriterCounts {
+    /// Pages written to.
+    pub pages: u64,
+    /// Pages that it was too late for.
+    pub missed: u64,
+    /// For how long it ran.
+    pub ran_ns: u64,
+}
+
+impl WriterCounts {
+    /// What was done since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            pages: self.pages - earlier.pages,
+            missed: self.missed - earlier.missed,
+            ran_ns: self.ran_ns - earlier.ran_ns,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Run,
+    Pause,
+    End,
+}
+
+#[derive(Debug)]
+struct Shared {
+    order: Mutex<(Order, bool)>,
+    changed: Condvar,
+    is_ordered: AtomicBool,
+    pages: AtomicU64,
+    missed: AtomicU64,
+    ran_ns: AtomicU64,
+    dirty: SharedPageSet,
+}
+
+/// A writer that runs until it is dropped.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts a writer; with `notes` it notes each page that it writes to.
+    pub(super) fn start(
+        memory: Arc<GuestMemory>,
+        dirty: &DirtySpec,
+        notes: bool,
+    ) -> Result<Self, MigrationError> {
+        let shared = Arc::new(Shared {
+            order: Mutex::new((Order::Run, false)),
+            changed: Condvar::new(),
+            is_ordered: AtomicBool::new(false),
+            pages: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+            ran_ns: AtomicU64::new(0),
+            dirty: SharedPageSet::none(if notes { memory.pages() } else { 0 }),
+        });
+        let (dirty, seen) = (dirty.clone(), Arc::clone(&shared));
+        let thread = std::thread::Builder::new()
+            .name("guest".to_owned())
+            .spawn(move || run(&memory, &dirty, notes, &seen))
+            .map_err(MigrationError::kernel("start the guest's writer"))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    pub(super) fn dirty(&self) -> &SharedPageSet {
+        &self.shared.dirty
+    }
+
+    /// Waits until it stands still.
+    pub(super) fn pause(&self) {
+        self.order(Order::Pause);
+        let order = self.shared.order.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.shared.changed.wait_while(order, |(_, rests)| !*rests));
+    }
+
+    pub(super) fn resume(&self) {
+        self.order(Order::Run);
+    }
+
+    pub(super) fn counts(&self) -> WriterCounts {
+        let read = |count: &AtomicU64| count.load(Ordering::Acquire);
+        let Shared { pages, missed, ran_ns, .. } = &*self.shared;
+        WriterCounts { pages: read(pages), missed: read(missed), ran_ns: read(ran_ns) }
+    }
+
+    fn order(&self, order: Order) {
+        let mut current = self.shared.order.lock().unwrap_or_else(PoisonError::into_inner);
+        current.0 = order;
+        self.shared.is_ordered.store(order != Order::Run, Ordering::Release);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.order(Order::End);
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has nothing more to say here.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(memory: &GuestMemory, dirty: &DirtySpec, notes: bool, shared: &Shared) {
+    let ns_per_page = PAGE_BYTES as f64 / dirty.rate.0 * 1e9;
+    let mut choice = Choice { pattern: dirty.pattern, pages: memory.pages(), next: 0, state: 0x9e37_79b9 };
+    let mut epoch_ns = monotonic_ns();
+    let mut done = 0_u64;
+    loop {
+        if shared.is_ordered.load(Ordering::Acquire) {
+            if !rest(shared) {
+                return;
+            }
+            (epoch_ns, done) = (monotonic_ns(), 0);
+        }
+        let began_ns = monotonic_ns();
+        let due = due(began_ns - epoch_ns, ns_per_page).saturating_sub(done);
+        if due == 0 {
+            sleep(REST);
+        }
+        for _ in 0..due.min(STEP_PAGES) {
+            let (page, word, value) = choice.draw();
+            memory.store(usize::try_from(page * WORDS_PER_PAGE + word).unwrap_or(0), value);
+            if notes {
+                shared.dirty.insert(page);
+            }
+        }
+        done += due.min(STEP_PAGES);
+        shared.pages.fetch_add(due.min(STEP_PAGES), Ordering::AcqRel);
+        shared.ran_ns.fetch_add(monotonic_ns() - began_ns, Ordering::AcqRel);
+        let behind = due.saturating_sub(STEP_PAGES);
+        if behind as f64 * ns_per_page > BACKLOG_NS as f64 {
+            shared.missed.fetch_add(behind, Ordering::AcqRel);
+            done += behind;
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a number of pages written in the time of one migration"
+)]
+fn due(elapsed_ns: u64, ns_per_page: f64) -> u64 {
+    (elapsed_ns as f64 / ns_per_page) as u64
+}
+
+/// Rests until the order is another; `false` when it is to end.
+fn rest(shared: &Shared) -> bool {
+    let mut order = shared.order.lock().unwrap_or_else(PoisonError::into_inner);
+    order.1 = true;
+    shared.changed.notify_all();
+    while order.0 == Order::Pause {
+        order = shared.changed.wait(order).unwrap_or_else(PoisonError::into_inner);
+    }
+    order.1 = false;
+    order.0 == Order::Run
+}
+
+/// Which page is next.
+struct Choice {
+    pattern: Pattern,
+    pages: u64,
+    next: u64,
+    state: u64,
+}
+
+impl Choice {
+    /// A page, a word in it, and what to write there.
+    fn draw(&mut self) -> (u64, u64, u64) {
+        let (place, value) = (self.random(), self.random());
+        let page = match self.pattern {
+            Pattern::Sequential => {
+                self.next = (self.next + 1) % self.pages;
+                self.next
+            }
+            Pattern::Uniform => scale(place, self.pages),
+            Pattern::HotSet => {
+                let hot = part(HOT_PAGES.0, self.pages).max(1);
+                let is_hot = self.random() < part(HOT_WRITES.0, u64::MAX);
+                if is_hot { scale(place, hot) } else { scale(place, self.pages) }
+            }
+        };
+        (page, value >> 32 & (WORDS_PER_PAGE - 1), value)
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.state;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+}
+
+/// A random word as a number below `limit`.
+fn scale(word: u64, limit: u64) -> u64 {
+    u64::try_from((u128::from(word) * u128::from(limit)) >> 64).unwrap_or(0)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of one of a whole number"
+)]
+fn part(share: f64, whole: u64) -> u64 {
+    (share * whole as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages(pattern: Pattern) -> Vec<u64> {
+        let mut choice = Choice { pattern, pages: 1000, next: 0, state: 1 };
+        (0..20_000).map(|_| choice.draw().0).collect()
+    }
+
+    #[test]
+    fn patterns_are_what_they_are_called() {
+        let sequential = pages(Pattern::Sequential);
+        assert!(sequential.windows(2).all(|two| two[1] == (two[0] + 1) % 1000));
+        let below_100 = |pages: &[u64]| pages.iter().filter(|page| **page < 100).count();
+        let uniform = pages(Pattern::Uniform);
+        assert!((1800..2200).contains(&below_100(&uniform)), "{}", below_100(&uniform));
+        assert!(uniform.iter().all(|page| *page < 1000));
+        // Nine of ten, and a tenth of the rest.
+        let hot = pages(Pattern::HotSet);
+        assert!((18_000..18_400).contains(&below_100(&hot)), "{}", below_100(&hot));
+    }
+
+    #[test]
+    fn a_word_of_every_place_in_a_page_is_written() {
+        let mut choice = Choice { pattern: Pattern::Uniform, pages: 1, next: 0, state: 1 };
+        let words: std::collections::BTreeSet<u64> = (0..10_000).map(|_| choice.draw().1).collect();
+        assert_eq!(words.len() as u64, WORDS_PER_PAGE);
+    }
+}

@@ -1,0 +1,168 @@
+//! Why a migration could not be made.
+
+use std::io;
+use std::net::SocketAddr;
+
+use plumb_path::PathError;
+
+use super::packet::PacketError;
+use crate::codec::CodecError;
+use crate::content::ContentError;
+
+/// Why a migration could not be made; each message completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    /// There is not enough memory.
+    #[error("map {bytes} bytes of guest memory: {cause}")]
+    Memory {
+        /// How much.
+        bytes: u64,
+        /// What the kernel says.
+        cause: io::Error,
+    },
+    /// The content could not be made.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// No port is to be had.
+    #[error("listen on {address}: {cause}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the kernel says.
+        cause: io::Error,
+    },
+    /// The destination cannot be reached.
+    #[error("connect to the destination at {address}: {cause}")]
+    Connect {
+        /// Where.
+        address: SocketAddr,
+        /// What the kernel says.
+        cause: io::Error,
+    },
+    /// Encryption could not be set up.
+    #[error("set up TLS: {0}")]
+    Tls(String),
+    /// The codec could not be built.
+    #[error("build the codec {name}: {cause}")]
+    Build {
+        /// Which.
+        name: String,
+        /// Why.
+        cause: CodecError,
+    },
+    /// A channel broke while sending.
+    #[error("send packet {packet} on channel {channel}: {cause}")]
+    Send {
+        /// The channel, from 0.
+        channel: u8,
+        /// The packet, from 0.
+        packet: u64,
+        /// What the kernel says.
+        cause: io::Error,
+    },
+    /// A channel broke while receiving.
+    #[error("receive packet {packet} on channel {channel}: {cause}")]
+    Receive {
+        /// The channel, from 0.
+        channel: u8,
+        /// The packet, from 0.
+        packet: u64,
+        /// What the kernel says.
+        cause: io::Error,
+    },
+    /// A packet is not what was sent.
+    #[error("accept packet {packet} on channel {channel}: {cause}")]
+    Packet {
+        /// The channel, from 0.
+        channel: u8,
+        /// The packet, from 0.
+        packet: u64,
+        /// What is wrong.
+        cause: PacketError,
+    },
+    /// A packet is out of its order, or comes twice.
+    #[error("accept packet {packet} on channel {channel}: {what}")]
+    Order {
+        /// The channel, from 0.
+        channel: u8,
+        /// The packet, from 0.
+        packet: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The codec refuses a packet.
+    #[error("code packet {packet} on channel {channel}: {cause}")]
+    Code {
+        /// The channel, from 0.
+        channel: u8,
+        /// The packet, from 0.
+        packet: u64,
+        /// What the codec says.
+        cause: CodecError,
+    },
+    /// The control connection broke.
+    #[error("talk to the {peer}: {reason}")]
+    Control {
+        /// `source` or `destination`.
+        peer: &'static str,
+        /// How.
+        reason: String,
+    },
+    /// The other side gave up and said why.
+    #[error("go on: the {peer} failed to {reason}")]
+    Peer {
+        /// `source` or `destination`.
+        peer: &'static str,
+        /// What it says.
+        reason: String,
+    },
+    /// The other side is gone.
+    #[error("go on: the {peer} is gone")]
+    Gone {
+        /// `source` or `destination`.
+        peer: &'static str,
+    },
+    /// Something that was due did not come in time.
+    #[error("go on: {what} did not come within {seconds} s")]
+    Late {
+        /// What was due.
+        what: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The destination's memory is not the source's.
+    #[error(
+        "move the memory: {wrong} of {regions} regions differ at the destination, the first from {first:#x} on"
+    )]
+    Mismatch {
+        /// How many regions differ.
+        wrong: usize,
+        /// How many there are.
+        regions: usize,
+        /// Where the first one begins.
+        first: u64,
+    },
+    /// The kernel refuses something that has no place of its own here.
+    #[error("{what}: {cause}")]
+    Kernel {
+        /// What it refuses.
+        what: &'static str,
+        /// What it says.
+        cause: io::Error,
+    },
+    /// See [`plumb_host::Error`].
+    #[error(transparent)]
+    Host(#[from] plumb_host::Error),
+}
+
+impl MigrationError {
+    pub(super) fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Kernel { what, cause }
+    }
+}
+
+impl From<MigrationError> for PathError {
+    fn from(error: MigrationError) -> Self {
+        Self(error.to_string())
+    }
+}

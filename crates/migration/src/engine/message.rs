@@ -1,0 +1,137 @@
+//! What source and destination say to each other on the control connection: one JSON object a line.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::codec::{CodecCounters, CodecSpec};
+
+/// The longest line: digests of a large memory.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// What the channels carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carry {
+    /// Packets.
+    Packets,
+    /// Memory without any protocol, an equal part on each channel: what the two processes can move at best.
+    Stream,
+}
+
+/// What a source says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "say")]
+pub enum FromSource {
+    /// A migration is to begin.
+    Setup {
+        /// Names the migration in its channels' hellos.
+        token: u64,
+        /// The size of the memory in bytes.
+        memory_bytes: u64,
+        /// How many channels there will be.
+        channels: u8,
+        /// What compresses the pages.
+        codec: CodecSpec,
+        /// Whether channels are encrypted.
+        tls: bool,
+        /// What the channels carry.
+        carry: Carry,
+    },
+    /// Everything was sent; the destination is to run.
+    Complete,
+    /// Hash the memory.
+    Compare {
+        /// The hash's key.
+        key: u64,
+        /// The size of a region.
+        region_bytes: u64,
+    },
+    /// The memory is not needed any more.
+    Release,
+}
+
+/// What a destination says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "say")]
+pub enum FromDestination {
+    /// The channels may come.
+    Ready,
+    /// Everything has arrived, and the guest runs here.
+    Running {
+        /// What this side has done.
+        report: Received,
+    },
+    /// The hash of every region, in hexadecimal.
+    Digests {
+        /// One for each region.
+        digests: Vec<String>,
+    },
+    /// It cannot go on.
+    Failed {
+        /// Why; completes "failed to …".
+        reason: String,
+    },
+}
+
+/// What a destination has done in one migration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// CPU time in user mode.
+    pub cpu_user_ns: u64,
+    /// CPU time in the kernel.
+    pub cpu_system_ns: u64,
+    /// Bytes from the channels' sockets, by the kernel's count.
+    pub wire_bytes: u64,
+    /// Packets by channel.
+    pub packets: Vec<u64>,
+    /// Pages with content.
+    pub pages: u64,
+    /// Pages of zeros.
+    pub zero_pages: u64,
+    /// Packets that were compressed.
+    pub compressed_packets: u64,
+    /// Packets whose content came as it is.
+    pub raw_packets: u64,
+    /// What restored the compressed ones.
+    pub codec: CodecCounters,
+}
+
+/// Writes one message.
+///
+/// # Errors
+/// When the connection is closed or broken.
+pub fn write<T: Serialize>(stream: &mut TcpStream, message: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Reads messages.
+#[derive(Debug)]
+pub struct Messages {
+    reader: BufReader<TcpStream>,
+}
+
+impl Messages {
+    /// Those of a connection.
+    #[must_use]
+    pub fn new(stream: TcpStream) -> Self {
+        Self { reader: BufReader::new(stream) }
+    }
+
+    /// The next one; `None` at the end of the connection.
+    ///
+    /// # Errors
+    /// When the connection breaks, or what comes is no message.
+    pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let mut line = Vec::new();
+        self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') {
+            return if line.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+        }
+        serde_json::from_slice(&line).map(Some).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,163 @@
+//! The bandwidth cap over all channels together, counted in bytes on the wire.
+//!
+//! A generic cell rate algorithm (ITU-T I.371, annex A): one theoretical arrival time that every piece moves on by its
+//! cost. Nothing is saved up while there is nothing to send, but for a tolerance of some milliseconds, so that a thread
+//! that the scheduler woke late does not lose its turn. In any second that is at most the tolerance over the cap, plus one
+//! piece for each channel. Pieces are a quarter of a millisecond long.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
+
+/// How far behind its time a piece may be without losing it.
+const TOLERANCE_NS: u64 = 3_000_000;
+/// The length of a piece.
+const PIECE_S: f64 = 0.000_25;
+/// The smallest piece; below it the system calls would cost more than they carry.
+const PIECE_BYTES_MIN: usize = 4096;
+/// The largest piece.
+const PIECE_BYTES_MAX: usize = 512 << 10;
+/// How long a wait lasts before it looks whether the migration still goes on.
+const GLANCE_NS: u64 = 50_000_000;
+
+/// The cap that all channels share.
+#[derive(Debug)]
+pub struct Pacer {
+    bytes_per_s: Option<f64>,
+    arrival_ns: AtomicU64,
+    waited_ns: AtomicU64,
+}
+
+impl Pacer {
+    /// A pacer for a cap in bytes per second; `None` lets everything pass.
+    #[must_use]
+    pub fn new(bytes_per_s: Option<f64>) -> Self {
+        Self { bytes_per_s, arrival_ns: AtomicU64::new(monotonic_ns()), waited_ns: AtomicU64::new(0) }
+    }
+
+    /// How much may be asked for at once.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped below")]
+    pub fn piece_bytes(&self) -> usize {
+        let piece = self.bytes_per_s.map_or(PIECE_BYTES_MAX, |rate| (rate * PIECE_S) as usize);
+        (piece / PIECE_BYTES_MIN * PIECE_BYTES_MIN).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+    }
+
+    /// Waits until so many bytes may pass, or until `is_over` says that nobody wants them any more.
+    pub fn pass(&self, bytes: usize, is_over: impl Fn() -> bool) {
+        let Some(rate) = self.bytes_per_s else { return };
+        let mut now_ns = monotonic_ns();
+        let due_ns = self.reserve(bytes, rate, now_ns);
+        let began_ns = now_ns;
+        while now_ns < due_ns && !is_over() {
+            sleep(Duration::from_nanos((due_ns - now_ns).min(GLANCE_NS)));
+            now_ns = monotonic_ns();
+        }
+        self.waited_ns.fetch_add(now_ns - began_ns, Ordering::Relaxed);
+    }
+
+    /// When so many bytes may pass.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a piece of at most 512 KiB over a rate of at least one byte per second"
+    )]
+    fn reserve(&self, bytes: usize, rate: f64, now_ns: u64) -> u64 {
+        let cost_ns = (bytes as f64 / rate * 1e9).ceil() as u64;
+        let mut arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
+        loop {
+            let due_ns = arrival_ns.max(now_ns.saturating_sub(TOLERANCE_NS));
+            let next_ns = due_ns.saturating_add(cost_ns);
+            match self.arrival_ns.compare_exchange_weak(
+                arrival_ns,
+                next_ns,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return due_ns,
+                Err(seen) => arrival_ns = seen,
+            }
+        }
+    }
+
+    /// For how long all channels together have waited for the cap.
+    #[must_use]
+    pub fn waited_ns(&self) -> u64 {
+        self.waited_ns.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// What passes when: `channels` that ask one after another, each pausing as `pauses_ns` says before it asks again.
+    fn simulate(rate: f64, channels: usize, pauses_ns: &[u64]) -> (Vec<(u64, usize)>, usize) {
+        let pacer =
+            Pacer { bytes_per_s: Some(rate), arrival_ns: AtomicU64::new(0), waited_ns: AtomicU64::new(0) };
+        let piece = pacer.piece_bytes();
+        let mut free_ns = vec![0_u64; channels];
+        let mut passed = Vec::new();
+        for pause_ns in pauses_ns.iter().cycle() {
+            let Some(channel) = free_ns.iter_mut().min() else { break };
+            if *channel > 4 * SECOND_NS {
+                break;
+            }
+            let sent_ns = pacer.reserve(piece, rate, *channel).max(*channel);
+            passed.push((sent_ns, piece));
+            *channel = sent_ns + pause_ns;
+        }
+        passed.sort_unstable();
+        (passed, piece)
+    }
+
+    fn busiest_second(passed: &[(u64, usize)]) -> usize {
+        let within = |from_ns: u64| {
+            let later = passed.iter().skip_while(move |(at, _)| *at < from_ns);
+            later.take_while(move |(at, _)| *at < from_ns + SECOND_NS).map(|(_, bytes)| bytes).sum::<usize>()
+        };
+        passed.iter().step_by(37).map(|(at, _)| within(*at)).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn no_second_is_more_than_one_percent_over_the_cap(
+            rate in prop::sample::select(vec![125e6, 1e9, 1.25e9]), channels in 1_usize..9,
+            pauses_ns in prop::collection::vec(0_u64..40_000_000, 1..20)
+        ) {
+            let (passed, _) = simulate(rate, channels, &pauses_ns);
+            #[expect(clippy::cast_precision_loss, reason = "bytes of one second")]
+            let most = busiest_second(&passed) as f64;
+            prop_assert!(most <= rate * 1.01, "{most} of {rate}");
+        }
+    }
+
+    #[test]
+    fn a_binding_cap_is_used_whole_although_threads_wake_late() {
+        for rate in [125e6, 1e9] {
+            // A channel comes back 100 us after its time: later than a piece is long.
+            let (passed, piece) = simulate(rate, 2, &[100_000]);
+            let bytes = passed.iter().take_while(|(at, _)| *at < SECOND_NS).count() * piece;
+            #[expect(clippy::cast_precision_loss, reason = "bytes of one second")]
+            let used = bytes as f64 / rate;
+            assert!(used > 0.99, "{used}");
+        }
+    }
+
+    #[test]
+    fn without_a_cap_nothing_waits_and_with_one_a_wait_can_be_ended() {
+        let open = Pacer::new(None);
+        open.pass(usize::MAX, || false);
+        assert_eq!((open.waited_ns(), open.piece_bytes()), (0, PIECE_BYTES_MAX));
+        let shut = Pacer::new(Some(1.0));
+        shut.pass(1 << 20, || false);
+        shut.pass(1 << 20, || true);
+        assert_eq!(shut.piece_bytes(), PIECE_BYTES_MIN);
+    }
+}

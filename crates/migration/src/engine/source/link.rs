@@ -1,0 +1,307 @@
+//! A source's connections to the destination, with the threads behind them.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use plumb_host::time::monotonic_ns;
+
+use super::super::alarm::Alarm;
+use super::super::destination::Target;
+use super::super::error::MigrationError;
+use super::super::memory::GuestMemory;
+use super::super::message::{self, Carry, FromDestination, FromSource, Messages};
+use super::super::pace::Pacer;
+use super::super::wire::tls::Trust;
+use super::super::wire::{self, Hello, Outgoing};
+use super::super::zero::ZeroTest;
+use super::channel::{Channel, Sent};
+use super::outcome::Sample;
+use super::round::Round;
+use crate::spec::{SystemSpec, Tls, ZeroPages};
+
+/// How long a destination may take to answer where it has nothing to wait for itself.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the destination's own reason is waited for after a channel broke.
+const REASON_TIMEOUT: Duration = Duration::from_millis(700);
+/// The time between two samples of the wire.
+const SAMPLE_NS: u64 = 50_000_000;
+
+/// What a channel's thread is to do.
+enum Job {
+    Round(Arc<Round>),
+    End { rounds: u32 },
+    Stream(std::ops::Range<usize>),
+}
+
+/// The connections of one migration.
+pub(super) struct Link {
+    control: TcpStream,
+    answers: Receiver<Option<FromDestination>>,
+    alarm: Arc<Alarm>,
+    pacer: Arc<Pacer>,
+    jobs: Vec<Sender<Job>>,
+    done: Receiver<(u8, Sent)>,
+    threads: Vec<JoinHandle<()>>,
+    sockets: Vec<TcpStream>,
+    samples: Vec<Sample>,
+    sent: Vec<Sent>,
+}
+
+impl Link {
+    /// Connects, has the destination make room, and starts the channels' threads.
+    pub(super) fn open(
+        target: &Target,
+        spec: &SystemSpec,
+        memory: &Arc<GuestMemory>,
+        carry: Carry,
+    ) -> Result<Self, MigrationError> {
+        let failed = |cause| MigrationError::Connect { address: target.address, cause };
+        let control = wire::connect(target.address).map_err(failed)?;
+        let (alarm, token) = (Arc::new(Alarm::default()), rand::random());
+        let channels = u8::try_from(spec.channels).unwrap_or(u8::MAX);
+        let cap = spec.cap.0.filter(|_| carry == Carry::Packets).map(|cap| cap.0);
+        let (done_sender, done) = channel();
+        let mut link = Self {
+            answers: hear(control.try_clone().map_err(failed)?, &alarm)?,
+            control,
+            alarm,
+            pacer: Arc::new(Pacer::new(cap)),
+            jobs: Vec::new(),
+            done,
+            threads: Vec::new(),
+            sockets: Vec::new(),
+            samples: Vec::new(),
+            sent: vec![Sent::default(); usize::from(channels)],
+        };
+        std::io::Write::write_all(&mut link.control, &Hello::Control.encode()).map_err(failed)?;
+        link.say(&FromSource::Setup {
+            token,
+            memory_bytes: memory.bytes() as u64,
+            channels,
+            codec: spec.codec.clone(),
+            tls: spec.tls == Tls::On,
+            carry,
+        })?;
+        match link.hear(ANSWER_TIMEOUT, "the destination's readiness")? {
+            FromDestination::Ready => {}
+            other => return Err(unexpected(&other)),
+        }
+        for index in 0..channels {
+            link.add_channel(target, spec, memory, (token, index), &done_sender)?;
+        }
+        Ok(link)
+    }
+
+    fn add_channel(
+        &mut self,
+        target: &Target,
+        spec: &SystemSpec,
+        memory: &Arc<GuestMemory>,
+        (token, index): (u64, u8),
+        done: &Sender<(u8, Sent)>,
+    ) -> Result<(), MigrationError> {
+        let failed = |cause| MigrationError::Connect { address: target.address, cause };
+        let mut stream = wire::connect(target.address).map_err(failed)?;
+        if let Some(cap) = spec.cap.0 {
+            wire::limit_buffer(&stream, cap.0, spec.channels).map_err(failed)?;
+        }
+        std::io::Write::write_all(&mut stream, &Hello::Channel { token, channel: index }.encode())
+            .map_err(failed)?;
+        let tls = match (spec.tls, &target.certificate_pem) {
+            (Tls::Off, _) => None,
+            (Tls::On, Some(certificate)) => Some(Trust::of(certificate)?.connect()?),
+            (Tls::On, None) => {
+                return Err(MigrationError::Tls("the destination has no certificate".to_owned()));
+            }
+        };
+        self.alarm.watch(stream.try_clone().map_err(failed)?, Shutdown::Both);
+        self.sockets.push(stream.try_clone().map_err(failed)?);
+        let built = if spec.codec.is_none() { Ok(None) } else { spec.codec.build().map(Some) };
+        let codec = built.map_err(|cause| MigrationError::Build { name: spec.codec.name(), cause })?;
+        let zero = (spec.zero_pages == ZeroPages::Detect).then(ZeroTest::detect);
+        let outgoing = Outgoing::new(stream, Arc::clone(&self.pacer), Arc::clone(&self.alarm), tls);
+        let channel_end = Channel::new(index, outgoing, Arc::clone(memory), codec, zero);
+        let (jobs, orders) = channel();
+        let (alarm, done) = (Arc::clone(&self.alarm), done.clone());
+        let thread = std::thread::Builder::new()
+            .name(format!("send {index}"))
+            .spawn(move || work(channel_end, &orders, &done, &alarm))
+            .map_err(MigrationError::kernel("start a channel's thread"))?;
+        self.jobs.push(jobs);
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Has all channels send a round; `glance` is called meanwhile.
+    pub(super) fn send_round(
+        &mut self,
+        round: &Arc<Round>,
+        glance: impl FnMut(Sample),
+    ) -> Result<(), MigrationError> {
+        self.order(|_| Job::Round(Arc::clone(round)));
+        self.wait(glance)
+    }
+
+    /// Has all channels send their last packet.
+    pub(super) fn send_end(&mut self, rounds: u32) -> Result<(), MigrationError> {
+        self.order(|_| Job::End { rounds });
+        self.wait(|_| {})
+    }
+
+    /// Has each channel send its part of the memory without any protocol.
+    pub(super) fn send_stream(
+        &mut self,
+        part: impl Fn(u8) -> std::ops::Range<usize>,
+    ) -> Result<(), MigrationError> {
+        self.order(|index| Job::Stream(part(index)));
+        self.wait(|_| {})
+    }
+
+    fn order(&self, job: impl Fn(u8) -> Job) {
+        for (index, jobs) in (0..).zip(&self.jobs) {
+            // A thread that ended has raised the alarm.
+            let _ = jobs.send(job(index));
+        }
+    }
+
+    /// Waits until every channel has done its job, and looks at the wire meanwhile.
+    fn wait(&mut self, mut glance: impl FnMut(Sample)) -> Result<(), MigrationError> {
+        let mut due = self.jobs.len();
+        while due > 0 {
+            if self.alarm.is_raised() {
+                return Err(self.failure());
+            }
+            match self.done.recv_timeout(Duration::from_nanos(SAMPLE_NS / 5)) {
+                Ok((index, sent)) => {
+                    if let Some(known) = self.sent.get_mut(usize::from(index)) {
+                        *known = sent;
+                    }
+                    due -= 1;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(self.failure()),
+            }
+            self.sample(false);
+            self.samples.last().copied().into_iter().for_each(&mut glance);
+        }
+        Ok(())
+    }
+
+    /// Notes what the kernel has counted, about every 50 ms or at once.
+    pub(super) fn sample(&mut self, at_once: bool) -> u64 {
+        let now_ns = monotonic_ns();
+        let last = self.samples.last().copied().unwrap_or(Sample { at_ns: 0, bytes: 0 });
+        if !at_once && now_ns < last.at_ns + SAMPLE_NS {
+            return last.bytes;
+        }
+        let channels = self.sockets.iter().map(|socket| wire::socket_bytes(socket).sent).sum::<u64>();
+        let bytes = channels + wire::socket_bytes(&self.control).sent;
+        self.samples.push(Sample { at_ns: now_ns, bytes });
+        bytes
+    }
+
+    /// Bytes that were sent again.
+    pub(super) fn repeated_bytes(&self) -> u64 {
+        self.sockets.iter().map(|socket| wire::socket_bytes(socket).repeated).sum()
+    }
+
+    /// Says something to the destination.
+    pub(super) fn say(&mut self, message: &FromSource) -> Result<(), MigrationError> {
+        message::write(&mut self.control, message).map_err(|_| self.failure())
+    }
+
+    /// Waits for what the destination says next.
+    pub(super) fn hear(&mut self, timeout: Duration, what: &str) -> Result<FromDestination, MigrationError> {
+        match self.answers.recv_timeout(timeout) {
+            Ok(Some(FromDestination::Failed { reason })) => {
+                Err(MigrationError::Peer { peer: "destination", reason })
+            }
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => Err(self.failure()),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(MigrationError::Late { what: what.to_owned(), seconds: timeout.as_secs() })
+            }
+        }
+    }
+
+    /// Why the migration cannot go on: what the destination says, or that it is gone, or what broke on this side.
+    fn failure(&mut self) -> MigrationError {
+        let own = self.alarm.take();
+        match self.answers.recv_timeout(REASON_TIMEOUT) {
+            Ok(Some(FromDestination::Failed { reason })) => {
+                MigrationError::Peer { peer: "destination", reason }
+            }
+            Ok(None) => MigrationError::Gone { peer: "destination" },
+            _ => own.unwrap_or(MigrationError::Gone { peer: "destination" }),
+        }
+    }
+
+    /// What has passed so far.
+    pub(super) fn passed(&self) -> (Vec<Sent>, Vec<Sample>, u64) {
+        (self.sent.clone(), self.samples.clone(), self.pacer.waited_ns())
+    }
+
+    /// What all channels have sent up to the end of the last round.
+    pub(super) fn content_sent(&self) -> Sent {
+        self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(*sent))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.jobs.clear();
+        for socket in &self.sockets {
+            // Wakes a thread that still sends to a destination that reads no more.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        let _ = self.control.shutdown(Shutdown::Both);
+    }
+}
+
+/// Hears the destination on a thread of its own; `None` is the end of the connection.
+fn hear(stream: TcpStream, alarm: &Arc<Alarm>) -> Result<Receiver<Option<FromDestination>>, MigrationError> {
+    let (sender, answers) = channel();
+    let alarm = Arc::clone(alarm);
+    std::thread::Builder::new()
+        .name("hear".to_owned())
+        .spawn(move || {
+            let mut messages = Messages::new(stream);
+            loop {
+                let heard = messages.next::<FromDestination>().ok().flatten();
+                let is_last = matches!(heard, None | Some(FromDestination::Failed { .. }));
+                let _ = sender.send(heard);
+                if is_last {
+                    alarm.raise(MigrationError::Gone { peer: "destination" });
+                    return;
+                }
+            }
+        })
+        .map_err(MigrationError::kernel("start a thread"))?;
+    Ok(answers)
+}
+
+fn work(mut channel: Channel, orders: &Receiver<Job>, done: &Sender<(u8, Sent)>, alarm: &Alarm) {
+    while let Ok(job) = orders.recv() {
+        let result = match job {
+            Job::Round(round) => channel.send_round(&round),
+            Job::End { rounds } => channel.send_end(rounds),
+            Job::Stream(part) => channel.send_stream(&part).map(|()| Sent::default()),
+        };
+        match result {
+            // Nobody waits any more where the migration is over.
+            Ok(sent) => drop(done.send((channel.index(), sent))),
+            Err(error) => return alarm.raise(error),
+        }
+    }
+}
+
+pub(super) fn unexpected(message: &FromDestination) -> MigrationError {
+    let words = serde_json::to_string(message).unwrap_or_default();
+    MigrationError::Control { peer: "destination", reason: format!("it said out of turn: {words:.200}") }
+}

@@ -1,0 +1,306 @@
+//! The source: it sends the guest's memory in rounds until what is left fits the downtime limit, stops the guest, sends
+//! the rest, and hands over.
+
+mod channel;
+mod link;
+mod outcome;
+mod round;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plumb_host::cpu::{CpuTime, process_cpu_time, thread_cpu_times};
+use plumb_host::time::monotonic_ns;
+
+use self::link::{Link, unexpected};
+pub use self::outcome::{Ending, Outcome, RoundReport, Sample};
+use self::round::Round;
+use super::bitmap::PageSet;
+use super::destination::{Target, part, threads};
+use super::dirty::Guest;
+use super::error::MigrationError;
+use super::memory::GuestMemory;
+use super::message::{Carry, FromDestination, FromSource, Received};
+use crate::codec::PAGE_BYTES;
+use crate::spec::{LoadSpec, MigrationSettings, SystemSpec};
+
+/// A round with less content than this says little about the rate at which content goes.
+const RATE_BYTES_MIN: u64 = 8 << 20;
+/// The smallest region that is hashed on its own.
+const REGION_BYTES_MIN: u64 = 4 << 20;
+/// How many regions there are at most.
+const REGIONS_MAX: u64 = 4096;
+/// How long a destination may take to hash its memory: a hundred times what it takes.
+const COMPARE_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a destination may take to come to the end of what was sent.
+const RUNNING_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A guest that can be moved, again and again.
+#[derive(Debug)]
+pub struct Source {
+    guest: Guest,
+    spec: SystemSpec,
+    limits: LoadSpec,
+    target: Target,
+}
+
+/// The moments and the sums of a migration under way.
+struct Course {
+    began_ns: u64,
+    setup_ns: u64,
+    rounds: Vec<RoundReport>,
+    stopped_ns: Option<u64>,
+}
+
+impl Source {
+    /// A guest whose memory is as the settings say.
+    ///
+    /// # Errors
+    /// When there is not enough memory, or its content cannot be made.
+    pub fn new(settings: &MigrationSettings, target: Target) -> Result<Self, MigrationError> {
+        let spec = settings.system.clone();
+        let mut memory = GuestMemory::map(spec.memory.0)?;
+        spec.content.fill(memory.as_mut_slice(), CONTENT_SEED)?;
+        let guest = Guest::start(memory, &spec.dirty)?;
+        Ok(Self { guest, spec, limits: settings.load.clone(), target })
+    }
+
+    /// The guest.
+    #[must_use]
+    pub fn guest(&self) -> &Guest {
+        &self.guest
+    }
+
+    /// Moves the guest's memory once, and compares it with the destination's. The guest runs again here afterwards.
+    /// `watch` sees what is on the wire meanwhile.
+    ///
+    /// # Errors
+    /// When a side or a connection fails, or the memory that arrived is not what was sent.
+    pub fn migrate(&self, watch: &mut dyn FnMut(Sample)) -> Result<Outcome, MigrationError> {
+        let moved = self.move_once(watch);
+        self.guest.resume();
+        moved
+    }
+
+    fn move_once(&self, watch: &mut dyn FnMut(Sample)) -> Result<Outcome, MigrationError> {
+        let before = Spent::now()?;
+        let guest_before = self.guest.counts();
+        let began_ns = monotonic_ns();
+        let mut link = Link::open(&self.target, &self.spec, self.guest.memory(), Carry::Packets)?;
+        let mut course =
+            Course { began_ns, setup_ns: monotonic_ns() - began_ns, rounds: Vec::new(), stopped_ns: None };
+        link.sample(true);
+        let given_up = self.send_rounds(&mut link, &mut course, watch)?;
+        let received = if given_up.is_none() { Some(self.switch_over(&mut link, &course)?) } else { None };
+        let ended_ns = monotonic_ns();
+        let cpu = Spent::now()?.since(before);
+        let wire_bytes = link.sample(true);
+        let repeated_bytes = link.repeated_bytes();
+        let (sent, samples, waited_ns) = link.passed();
+        let guest_after = self.guest.counts();
+        let regions = if received.is_some() { self.compare(&mut link)? } else { 0 };
+        link.say(&FromSource::Release)?;
+        Ok(Outcome {
+            ending: given_up.map_or(Ending::Completed, Ending::GivenUp),
+            began_ns,
+            total_ns: ended_ns - began_ns,
+            setup_ns: course.setup_ns,
+            downtime_ns: course.stopped_ns.map_or(0, |stopped_ns| ended_ns - stopped_ns),
+            rounds: course.rounds,
+            wire_bytes,
+            repeated_bytes,
+            samples,
+            sent,
+            received,
+            cpu,
+            waited_ns,
+            guest: guest_after.since(guest_before),
+            regions,
+        })
+    }
+
+    /// Sends rounds until the last one is sent, with the guest at rest, or a limit is met: then the words for it.
+    fn send_rounds(
+        &self,
+        link: &mut Link,
+        course: &mut Course,
+        watch: &mut dyn FnMut(Sample),
+    ) -> Result<Option<String>, MigrationError> {
+        let pages = self.guest.memory().pages();
+        // What was written before the first page is read travels with the first round.
+        self.guest.take_dirty(&mut PageSet::none(pages))?;
+        self.send_round(link, course, PageSet::all(pages), watch)?;
+        loop {
+            let mut dirty = PageSet::none(pages);
+            self.guest.take_dirty(&mut dirty)?;
+            if let Some(last) = course.rounds.last_mut() {
+                last.dirty_pages = dirty.count();
+            }
+            if self.fits(link, course, dirty.count()) {
+                course.stopped_ns = Some(monotonic_ns());
+                self.guest.stop();
+                self.guest.take_dirty(&mut dirty)?;
+                self.send_round(link, course, dirty, watch)?;
+                return Ok(None);
+            }
+            if let Some(limit) = self.limit(course) {
+                return Ok(Some(limit));
+            }
+            self.send_round(link, course, dirty, watch)?;
+        }
+    }
+
+    /// Whether so many pages can be sent within the downtime limit, at the rate at which content went so far.
+    #[expect(clippy::cast_precision_loss, reason = "bytes of memory and nanoseconds of a migration")]
+    fn fits(&self, link: &Link, course: &Course, dirty_pages: u64) -> bool {
+        let content = |report: &RoundReport| (report.pages - report.zero_pages) * PAGE_BYTES as u64;
+        let rate = match course.rounds.last() {
+            Some(last) if content(last) >= RATE_BYTES_MIN => {
+                content(last) as f64 / last.time_ns.max(1) as f64
+            }
+            _ => {
+                let elapsed_ns = course.rounds.iter().map(|round| round.time_ns).sum::<u64>();
+                (link.content_sent().pages * PAGE_BYTES as u64) as f64 / elapsed_ns.max(1) as f64
+            }
+        };
+        let left = (dirty_pages * PAGE_BYTES as u64) as f64;
+        left == 0.0 || left / rate <= self.spec.downtime_limit.0 as f64
+    }
+
+    /// The limit that was met, in words.
+    fn limit(&self, course: &Course) -> Option<String> {
+        if self.is_late(course) {
+            return Some(format!("the time limit of {}", self.limits.time_limit));
+        }
+        let rounds = course.rounds.len();
+        (rounds as u64 >= u64::from(self.limits.max_rounds))
+            .then(|| format!("the limit of {} rounds", self.limits.max_rounds))
+    }
+
+    fn is_late(&self, course: &Course) -> bool {
+        monotonic_ns().saturating_sub(course.began_ns) >= self.limits.time_limit.0
+    }
+
+    fn send_round(
+        &self,
+        link: &mut Link,
+        course: &mut Course,
+        pages: PageSet,
+        watch: &mut dyn FnMut(Sample),
+    ) -> Result<(), MigrationError> {
+        let number = u32::try_from(course.rounds.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let is_quiet = course.stopped_ns.is_some() || !self.guest.is_active();
+        let round = Arc::new(Round::new(number, pages, is_quiet));
+        let (before, wire_before, began_ns) = (link.content_sent(), link.sample(true), monotonic_ns());
+        // The last round is sent whole: the guest waits for it.
+        link.send_round(&round, |sample| {
+            watch(sample);
+            if course.stopped_ns.is_none() && self.is_late(course) {
+                round.cut();
+            }
+        })?;
+        let time_ns = monotonic_ns() - began_ns;
+        let after = link.content_sent();
+        course.rounds.push(RoundReport {
+            number,
+            pages: after.pages + after.zero_pages - before.pages - before.zero_pages,
+            zero_pages: after.zero_pages - before.zero_pages,
+            wire_bytes: link.sample(true) - wire_before,
+            time_ns,
+            dirty_pages: 0,
+        });
+        Ok(())
+    }
+
+    fn switch_over(&self, link: &mut Link, course: &Course) -> Result<Received, MigrationError> {
+        let rounds = u32::try_from(course.rounds.len()).unwrap_or(u32::MAX);
+        link.send_end(rounds)?;
+        link.say(&FromSource::Complete)?;
+        match link.hear(RUNNING_TIMEOUT, "the destination's word that it runs")? {
+            FromDestination::Running { report } => Ok(report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Compares the memories, region by region, by a hash with a key that neither side could know before.
+    fn compare(&self, link: &mut Link) -> Result<usize, MigrationError> {
+        let bytes = self.guest.memory().bytes() as u64;
+        let region_bytes =
+            REGION_BYTES_MIN.max(bytes.div_ceil(REGIONS_MAX).next_multiple_of(PAGE_BYTES as u64));
+        let key = rand::random();
+        link.say(&FromSource::Compare { key, region_bytes })?;
+        let size = usize::try_from(region_bytes).unwrap_or(usize::MAX);
+        // SAFETY: the guest was stopped for the last round, or is idle, and runs again only when this is over.
+        let own = unsafe { self.guest.memory().digests(key, size, threads()) };
+        let FromDestination::Digests { digests } = link.hear(COMPARE_TIMEOUT, "the destination's hashes")?
+        else {
+            return Err(MigrationError::Control {
+                peer: "destination",
+                reason: "it did not say its hashes".to_owned(),
+            });
+        };
+        let differs =
+            |at: &usize| own.get(*at).map(|digest| format!("{digest:032x}")).as_ref() != digests.get(*at);
+        let wrong: Vec<usize> = (0..own.len().max(digests.len())).filter(differs).collect();
+        match wrong.first() {
+            None => Ok(own.len()),
+            Some(first) => Err(MigrationError::Mismatch {
+                wrong: wrong.len(),
+                regions: own.len(),
+                first: *first as u64 * region_bytes,
+            }),
+        }
+    }
+
+    /// What the same two processes move by plain writes and reads over as many connections, in bytes per second: the same
+    /// memory, into memory that is as fresh as a migration's.
+    ///
+    /// # Errors
+    /// When a side or a connection fails.
+    #[expect(clippy::cast_precision_loss, reason = "bytes of memory and nanoseconds of one transfer")]
+    pub fn stream_limit(&self) -> Result<f64, MigrationError> {
+        self.guest.stop();
+        let measure = || -> Result<f64, MigrationError> {
+            let memory = self.guest.memory();
+            let mut link = Link::open(&self.target, &self.spec, memory, Carry::Stream)?;
+            let began_ns = monotonic_ns();
+            let channels = u8::try_from(self.spec.channels).unwrap_or(u8::MAX);
+            link.send_stream(|channel| part(channel, channels, memory.pages()))?;
+            link.say(&FromSource::Complete)?;
+            let answer = link.hear(RUNNING_TIMEOUT, "the end of the stream")?;
+            let elapsed_ns = monotonic_ns() - began_ns;
+            link.say(&FromSource::Release)?;
+            match answer {
+                FromDestination::Running { .. } => Ok(memory.bytes() as f64 / elapsed_ns.max(1) as f64 * 1e9),
+                other => Err(unexpected(&other)),
+            }
+        };
+        let measured = measure();
+        self.guest.resume();
+        measured
+    }
+}
+
+/// Memory is the same in every slot and for every variant.
+const CONTENT_SEED: u64 = 0x706c_756d_6221;
+
+/// CPU time of this process without the guest's writer.
+#[derive(Clone, Copy)]
+struct Spent {
+    process: CpuTime,
+    guest_ns: u64,
+}
+
+impl Spent {
+    fn now() -> Result<Self, MigrationError> {
+        let guest_ns = thread_cpu_times("guest")?.iter().map(|thread| thread.cpu_ns).sum();
+        Ok(Self { process: process_cpu_time(std::process::id())?, guest_ns })
+    }
+
+    fn since(self, before: Self) -> CpuTime {
+        let mut spent = self.process.saturating_sub(before.process);
+        // The writer runs in user mode, but for its page faults, which are the migration's doing.
+        spent.user_ns = spent.user_ns.saturating_sub(self.guest_ns.saturating_sub(before.guest_ns));
+        spent
+    }
+}

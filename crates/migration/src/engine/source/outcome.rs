@@ -1,0 +1,103 @@
+//! What one migration came to.
+
+use plumb_host::cpu::CpuTime;
+
+use super::super::dirty::WriterCounts;
+use super::super::message::Received;
+use super::channel::Sent;
+
+/// How a migration ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// The guest runs on the destination.
+    Completed,
+    /// The guest dirtied pages faster than they went away; it runs on at the source. The words say which limit was met.
+    GivenUp(String),
+}
+
+/// One round over pages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundReport {
+    /// From 1.
+    pub number: u32,
+    /// Pages sent, those of zeros included.
+    pub pages: u64,
+    /// Those of zeros.
+    pub zero_pages: u64,
+    /// Bytes on the wire.
+    pub wire_bytes: u64,
+    /// How long it took.
+    pub time_ns: u64,
+    /// Pages that were dirty when it was over.
+    pub dirty_pages: u64,
+}
+
+/// Bytes on the wire at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The moment, in ns of the monotonic clock.
+    pub at_ns: u64,
+    /// Bytes on the wire since the migration's start.
+    pub bytes: u64,
+}
+
+/// What one migration came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// How it ended.
+    pub ending: Ending,
+    /// When it began, in ns of the monotonic clock.
+    pub began_ns: u64,
+    /// From the start until the source heard that the destination runs, or gave up.
+    pub total_ns: u64,
+    /// The part of it before the first page: connecting, mapping the destination's memory.
+    pub setup_ns: u64,
+    /// From the stop of the guest until the source heard that the destination runs.
+    pub downtime_ns: u64,
+    /// The rounds.
+    pub rounds: Vec<RoundReport>,
+    /// Bytes on the wire, control connection included, by the kernel's count.
+    pub wire_bytes: u64,
+    /// The part of them that was sent again.
+    pub repeated_bytes: u64,
+    /// Bytes on the wire over time.
+    pub samples: Vec<Sample>,
+    /// What each channel has sent.
+    pub sent: Vec<Sent>,
+    /// What the destination has received; `None` where the migration was given up.
+    pub received: Option<Received>,
+    /// CPU time of the source without the guest's writer.
+    pub cpu: CpuTime,
+    /// For how long all channels together have waited for the cap.
+    pub waited_ns: u64,
+    /// What the guest's writer did meanwhile.
+    pub guest: WriterCounts,
+    /// Regions of memory that were compared and found equal.
+    pub regions: usize,
+}
+
+impl Outcome {
+    /// Whether the guest runs on the destination.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.ending == Ending::Completed
+    }
+
+    /// The time in which pages moved.
+    #[must_use]
+    pub fn transfer_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.setup_ns).max(1)
+    }
+
+    /// What all channels have sent.
+    #[must_use]
+    pub fn all_sent(&self) -> Sent {
+        self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(*sent))
+    }
+
+    /// Channels that have carried pages.
+    #[must_use]
+    pub fn channels_used(&self) -> usize {
+        self.sent.iter().filter(|sent| sent.packets > 0).count()
+    }
+}

@@ -1,0 +1,57 @@
+//! The first bytes of every connection: which migration it belongs to, and what it is for.
+
+use std::io::{self, Read};
+
+/// The size of a hello.
+pub const HELLO_BYTES: usize = 24;
+const MAGIC: [u8; 8] = *b"plumbmig";
+const VERSION: u8 = 1;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hello {
+    /// The control connection of a new migration.
+    Control,
+    /// A channel of a migration that was set up.
+    Channel {
+        /// The migration's token.
+        token: u64,
+        /// The channel, from 0.
+        channel: u8,
+    },
+}
+
+impl Hello {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(self) -> [u8; HELLO_BYTES] {
+        let mut bytes = [0; HELLO_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8] = VERSION;
+        if let Self::Channel { token, channel } = self {
+            bytes[9] = 1;
+            bytes[10] = channel;
+            bytes[16..].copy_from_slice(&token.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads one from a connection.
+    ///
+    /// # Errors
+    /// When the peer is none of this engine, or of another version.
+    pub fn read(stream: &mut impl Read) -> io::Result<Self> {
+        let mut bytes = [0; HELLO_BYTES];
+        stream.read_exact(&mut bytes)?;
+        if bytes[..8] != MAGIC || bytes[8] != VERSION {
+            return Err(io::Error::other("it does not speak this engine's language"));
+        }
+        let mut token = [0; 8];
+        token.copy_from_slice(&bytes[16..]);
+        match bytes[9] {
+            0 => Ok(Self::Control),
+            1 => Ok(Self::Channel { token: u64::from_le_bytes(token), channel: bytes[10] }),
+            _ => Err(io::Error::other("it is for something that this engine does not know")),
+        }
+    }
+}

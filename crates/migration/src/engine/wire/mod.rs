@@ -1,0 +1,109 @@
+//! Connections between source and destination: how they are set up, what they say first, and what the kernel counted.
+
+mod hello;
+mod incoming;
+mod outgoing;
+pub mod tls;
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+
+pub use self::hello::Hello;
+pub use self::incoming::Incoming;
+pub use self::outgoing::Outgoing;
+
+/// How long bytes may stay without an answer before a connection counts as dead.
+const DEAD_AFTER: Duration = Duration::from_secs(4);
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+/// The share of a second of the cap that may wait in all send buffers together: what waits there is sent at once when a
+/// receiver that paused goes on.
+const BUFFERED_SHARE: f64 = 0.002;
+/// The kernel doubles what it is asked for and needs room for its own book-keeping.
+const SEND_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 32 << 10..=2 << 20;
+
+/// Connects to a destination.
+///
+/// # Errors
+/// When nobody listens there, or nobody answers.
+pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+    prepare(&stream)?;
+    Ok(stream)
+}
+
+/// Sets what both ends of every connection need.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(stream, true)?;
+    // Without these a peer whose machine is gone would be waited for a quarter of an hour.
+    let dead_after_ms = u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(stream, dead_after_ms)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(1))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(1))?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    if stream.peer_addr()?.ip().is_loopback() {
+        // Algorithms that estimate a path's bandwidth (BBR) find none on loopback and wander between too much and too
+        // little. A kernel without CUBIC keeps what it has.
+        let _ = sockopt::set_tcp_congestion(stream, "cubic");
+    }
+    Ok(())
+}
+
+/// Keeps what waits in the send buffers of all channels small against one second of a cap.
+///
+/// # Errors
+/// When the kernel refuses.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before it is used")]
+pub fn limit_buffer(stream: &TcpStream, cap_bytes_per_s: f64, channels: u32) -> io::Result<()> {
+    let bytes = (cap_bytes_per_s * BUFFERED_SHARE / f64::from(channels.max(1))) as usize;
+    let bytes = bytes.clamp(*SEND_BUFFER_BYTES.start(), *SEND_BUFFER_BYTES.end());
+    Ok(sockopt::set_socket_send_buffer_size(stream, bytes)?)
+}
+
+/// What the kernel counted on a connection: bytes of payload, repeated ones included, without the headers of TCP and IP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SocketBytes {
+    /// `tcpi_bytes_sent`.
+    pub sent: u64,
+    /// `tcpi_bytes_retrans`: the part of it that was sent again, be it that it was lost or that an answer took long.
+    pub repeated: u64,
+    /// `tcpi_bytes_received`.
+    pub received: u64,
+}
+
+/// Reads `TCP_INFO`; zeros where the kernel has none.
+#[must_use]
+pub fn socket_bytes(stream: &impl AsRawFd) -> SocketBytes {
+    // SAFETY: the struct consists of numbers, for which zeros are valid.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).unwrap_or(0);
+    // SAFETY: the kernel writes at most `length` bytes to the struct, which has as many.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return SocketBytes::default();
+    }
+    SocketBytes {
+        sent: info.tcpi_bytes_sent,
+        repeated: info.tcpi_bytes_retrans,
+        received: info.tcpi_bytes_received,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! TLS on the channels: the destination makes a certificate when it starts, and the source trusts that one alone.
+
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+
+use super::super::error::MigrationError;
+
+/// The name in the certificate: the source connects to an address and a certificate that it was told, not to a name.
+const NAME: &str = "plumbline.invalid";
+
+fn failed(error: impl ToString) -> MigrationError {
+    MigrationError::Tls(error.to_string())
+}
+
+/// A destination's certificate.
+#[derive(Debug)]
+pub struct Identity {
+    /// The certificate as PEM, for sources to trust.
+    pub certificate_pem: String,
+    config: Arc<ServerConfig>,
+}
+
+impl Identity {
+    /// A new one, on P-256.
+    ///
+    /// # Errors
+    /// When the library refuses.
+    pub fn make() -> Result<Self, MigrationError> {
+        let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(failed)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(made.signing_key.serialize_pem().as_bytes()).map_err(failed)?;
+        let mut config = ServerConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .map_err(failed)?;
+        // A channel is one connection that is never resumed.
+        config.send_tls13_tickets = 0;
+        Ok(Self { certificate_pem: made.cert.pem(), config: Arc::new(config) })
+    }
+
+    /// The state of one connection.
+    ///
+    /// # Errors
+    /// When the library refuses.
+    pub fn accept(&self) -> Result<ServerConnection, MigrationError> {
+        ServerConnection::new(Arc::clone(&self.config)).map_err(failed)
+    }
+}
+
+/// What a source needs to trust one destination.
+#[derive(Debug, Clone)]
+pub struct Trust {
+    config: Arc<ClientConfig>,
+}
+
+impl Trust {
+    /// Trust in one certificate.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn of(certificate_pem: &str) -> Result<Self, MigrationError> {
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_slice(certificate_pem.as_bytes()).map_err(failed)?)
+            .map_err(failed)?;
+        let config = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self { config: Arc::new(config) })
+    }
+
+    /// The state of one connection.
+    ///
+    /// # Errors
+    /// When the library refuses.
+    pub fn connect(&self) -> Result<ClientConnection, MigrationError> {
+        let name = ServerName::try_from(NAME).map_err(failed)?;
+        ClientConnection::new(Arc::clone(&self.config), name).map_err(failed)
+    }
+}
