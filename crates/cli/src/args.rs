@@ -387,15 +387,18 @@ pub struct MigrateArguments {
     /// The share of the rest that does not compress.
     #[arg(long, value_name = "PERCENT")]
     pub incompressible: Option<Percent>,
-    /// What the rest is: `builtin`, `file:PATH` or `directory:PATH`.
-    #[arg(long, value_name = "CORPUS")]
-    pub corpus: Option<String>,
+    /// A file that the rest is made of, in place of the built-in corpus.
+    #[arg(long, value_name = "FILE", conflicts_with = "directory")]
+    pub file: Option<PathBuf>,
+    /// A directory whose files the rest is made of.
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
     /// Connections, each with a thread on both sides.
     #[arg(long, short = 'c', value_name = "N")]
     pub channels: Option<u32>,
-    /// What compresses it: a name, or a name and a level such as `zstd:3`.
+    /// What compresses it, such as `zstd`, or `zstd:3` for another level.
     #[arg(long, value_name = "CODEC")]
-    pub codec: Option<String>,
+    pub codec: Option<CodecSpec>,
     /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
     #[arg(long, value_name = "RATE")]
     pub cap: Option<plumb_migration::spec::Cap>,
@@ -457,9 +460,10 @@ impl MigrateArguments {
             ("system.memory", text(self.memory.as_ref())),
             ("system.content.zero", text(self.zero.as_ref())),
             ("system.content.incompressible", text(self.incompressible.as_ref())),
-            ("system.content.corpus", text(self.corpus.as_ref())),
+            ("system.content.file", text(self.file.as_ref().map(|path| path.display()).as_ref())),
+            ("system.content.directory", text(self.directory.as_ref().map(|path| path.display()).as_ref())),
             ("system.channels", number(self.channels)),
-            ("system.codec", self.codec.as_deref().map(codec)),
+            ("system.codec", self.codec.as_ref().and_then(|codec| serde_json::to_value(codec).ok())),
             ("system.cap", text(self.cap.as_ref())),
             ("system.downtime_limit", text(self.downtime_limit.as_ref())),
             ("system.tls", text(self.tls.as_ref())),
@@ -472,13 +476,5 @@ impl MigrateArguments {
             ("load.stream_limit", self.stream_limit.then_some(Value::Bool(true))),
         ];
         keys.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
-    }
-}
-
-/// `zstd`, or `zstd:3` for a codec with its level.
-fn codec(text: &str) -> Value {
-    match text.split_once(':').and_then(|(name, level)| Some((name, level.parse::<i64>().ok()?))) {
-        Some((name, level)) => serde_json::json!({ name: { "level": level } }),
-        None => Value::String(text.to_owned()),
     }
 }

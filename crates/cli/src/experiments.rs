@@ -11,6 +11,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("haproxy-qat", include_str!("../../../experiments/haproxy-qat.yaml")),
     ("ingress-compare", include_str!("../../../experiments/ingress-compare.yaml")),
     ("crypto-devices", include_str!("../../../experiments/crypto-devices.yaml")),
+    ("migration-codecs", include_str!("../../../experiments/migration-codecs.yaml")),
+    ("migration-dirty", include_str!("../../../experiments/migration-dirty.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),
 ];
 

@@ -76,7 +76,7 @@ impl Settings for CryptoSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
     fn evidence(&self, _: &Snapshot, _: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

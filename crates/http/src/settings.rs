@@ -63,7 +63,7 @@ impl Settings for HttpSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

@@ -55,6 +55,7 @@ impl Settings for MigrationSettings {
         if system.cap.0.is_some_and(|cap| cap.0 < 1.0) {
             return Err(Fault::new("system.cap", "a rate above 0 is due here, or `none`"));
         }
+        system.content.check().map_err(|error| Fault::new("system.content", format!("failed to {error}")))?;
         let (limit, longest) = (self.load.time_limit, self.load.duration.0.saturating_add(LIMIT_SLACK_NS));
         if limit.0 == 0 || limit.0 > longest {
             return Err(Fault::new(
@@ -82,7 +83,11 @@ impl Settings for MigrationSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+        Timing {
+            window: &mut self.load.duration,
+            warmup: &mut self.load.warmup,
+            data: Some(&mut self.system.memory),
+        }
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

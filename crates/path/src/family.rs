@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plumb_model::{CpuCost, Evidence, Measurement, Metric, RequiredSaving, Span};
+use plumb_model::{Bytes, CpuCost, Evidence, Measurement, Metric, RequiredSaving, Span};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,8 @@ pub struct Timing<'a> {
     pub window: &'a mut Span,
     /// What comes before it and is not measured.
     pub warmup: &'a mut Span,
+    /// The data that a slot moves from end to end however long that takes, where there is such a thing.
+    pub data: Option<&'a mut Bytes>,
 }
 
 /// Something wrong with settings, at a key such as `system.ingress.url`.

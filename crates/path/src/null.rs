@@ -129,7 +129,7 @@ impl Settings for NullSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, _: &Measurement) -> Vec<Evidence> {

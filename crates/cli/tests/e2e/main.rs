@@ -13,5 +13,6 @@ mod common;
 mod crypto;
 mod endings;
 mod engines;
+mod migration;
 mod systems;
 mod verdicts;

@@ -26,6 +26,7 @@ pub fn evidence(
         codec(settings, before, after, measurement),
         wire(before, after, measurement),
     ];
+    evidence.extend(hardware(settings, measurement));
     evidence.extend(channels(settings, measurement));
     evidence.extend(cap(settings, measurement));
     evidence.extend(dirty(settings, measurement));
@@ -82,6 +83,18 @@ fn codec(
         ),
         holds: agree && if is_none { compressed == 0 } else { compressed > 0 || raw == 0 },
     }
+}
+
+/// That a codec which was asked for as a device was one. The library behind it may have done the work in software.
+fn hardware(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evidence> {
+    let by = |what: &str| measurement.observed_count("frames compressed by", what);
+    let (device, software) = (by("a device"), by("software"));
+    settings.system.codec.wants_hardware().then(|| Evidence {
+        what: "frames compressed by a device".to_owned(),
+        expected: "all".to_owned(),
+        observed: format!("{device} by a device, {software} in software"),
+        holds: device > 0 && software == 0,
+    })
 }
 
 fn wire(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evidence {

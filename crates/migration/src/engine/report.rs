@@ -11,7 +11,6 @@ use crate::spec::{MigrationSettings, ZeroPages};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const GIB: f64 = (1_u64 << 30) as f64;
-const MIB: u64 = 1 << 20;
 
 /// The migrations of one window.
 #[derive(Debug, Default)]
@@ -37,13 +36,11 @@ fn seconds(ns: u64) -> f64 {
 
 /// What the slot measured.
 pub fn measurement(settings: &MigrationSettings, slot: &Slot, watch: &str) -> Measurement {
-    let memory_bytes = settings.system.memory.0;
     let sum = |of: &dyn Fn(&Outcome) -> u64| slot.outcomes.iter().map(of).sum::<u64>();
-    let complete = sum(&|outcome| u64::from(outcome.is_complete()));
     let missed = sum(&|outcome| outcome.guest.missed);
     Measurement {
         window_ns: slot.window_ns,
-        work: (complete * memory_bytes / MIB).max(u64::from(complete > 0)),
+        work: sum(&|outcome| outcome.pages()),
         readings: readings(settings, slot),
         windows: [("throughput".to_owned(), whole_seconds(slot))].into(),
         observed: observed(settings, slot, watch),
@@ -129,8 +126,7 @@ fn sums(outcomes: &[&Outcome], of: impl Fn(&Outcome) -> (u64, u64)) -> (f64, f64
 
 fn rates(all: &[&Outcome]) -> Vec<(&'static str, Reading)> {
     let (wire, time) = sums(all, |outcome| (outcome.wire_bytes, outcome.transfer_ns()));
-    let pages = |outcome: &Outcome| outcome.rounds.iter().map(|round| round.pages).sum::<u64>();
-    let (pages, _) = sums(all, |outcome| (pages(outcome), 0));
+    let (pages, _) = sums(all, |outcome| (outcome.pages(), 0));
     let content = |outcome: &Outcome| outcome.all_sent().pages * PAGE_BYTES as u64;
     let (content, payload) = sums(all, |outcome| (content(outcome), outcome.all_sent().payload_bytes));
     let rate = |count: f64| Reading::Rate { value: count / time * 1e9, count: whole(count) };

@@ -9,6 +9,8 @@ use super::node::Node;
 /// The longest window and warm-up of a quick run, in ns.
 const QUICK_WINDOW_NS: u64 = 1_000_000_000;
 const QUICK_WARMUP_NS: u64 = 100_000_000;
+/// The most data that a slot of a quick run moves from end to end.
+const QUICK_DATA_BYTES: u64 = 128 << 20;
 
 /// Settings that a family has read and found in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,10 +45,11 @@ impl From<Fault> for Unsettled {
 pub fn settle<F: Family>(tree: &Node, quick: bool) -> Result<Settled, Unsettled> {
     let mut settings: F::Settings = de::from_node_thorough(tree).map_err(Unsettled::Shape)?;
     settings.check()?;
-    let Timing { window, warmup } = settings.timing();
+    let Timing { window, warmup, data } = settings.timing();
     if quick {
         window.0 = window.0.min(QUICK_WINDOW_NS);
         warmup.0 = warmup.0.min(QUICK_WARMUP_NS);
+        data.into_iter().for_each(|data| data.0 = data.0.min(QUICK_DATA_BYTES));
     }
     let (window_ns, warmup_ns) = (window.0, warmup.0);
     if window_ns == 0 {

@@ -89,6 +89,12 @@ impl Outcome {
         self.total_ns.saturating_sub(self.setup_ns).max(1)
     }
 
+    /// Pages that were sent, those of zeros included.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.rounds.iter().map(|round| round.pages).sum()
+    }
+
     /// What all channels have sent.
     #[must_use]
     pub fn all_sent(&self) -> Sent {

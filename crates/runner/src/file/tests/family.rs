@@ -139,7 +139,7 @@ impl Settings for TestSettings {
     }
 
     fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup }
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
     fn evidence(&self, _: &Snapshot, _: &Snapshot, _: &Measurement) -> Vec<Evidence> {
