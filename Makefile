@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-migration tools clean
+.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-offload bench-migration tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -34,10 +34,13 @@ deny:
 clippy:
 	@cargo clippy --workspace --all-targets --keep-going -- -D warnings
 
-bench: bench-http bench-migration ## Measure against the peers, every data path
+bench: bench-http bench-offload bench-migration ## Measure against the peers, every data path
 
 bench-http: ## Measure HTTP load against wrk and ab on the same nginx
 	@scripts/bench-http.sh
+
+bench-offload: ## Measure the multi-buffer device against software, and the embedded ingress against HAProxy
+	@scripts/bench-offload.sh
 
 bench-migration: ## Measure migration against QEMU, with the same memory, codec, channels and cap
 	@scripts/bench-migration.sh
