@@ -1,8 +1,10 @@
 //! DEFLATE on an Intel QuickAssist device by QATzip, loaded at run time.
 //!
-//! With its software backup on, as QEMU has it, QATzip answers with success where there is no device at all and does
-//! the work on the CPU. Only the extended calls tell the two apart, frame by frame: bit 4 of what they return beside
-//! their result is set when the frame was done in software (`qatzip.h`, `QZ_SW_EXECUTION`, github.com/intel/QATzip).
+//! With its software backup on, QATzip answers with success where there is no device at all and does the work on the CPU.
+//! Its extended calls have a bit for that (`qatzip.h`, `QZ_SW_EXECUTION`), but no public version up to 1.3.1 ever sets it
+//! (github.com/intel/QATzip, `src/qatzip.c`: nothing writes `ext_rc` on the software paths). So the backup is kept here: a
+//! session without it can only succeed on the device, and what it cannot do goes to a second session with it, whose
+//! frames are counted as software.
 
 use std::ffi::{c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 
@@ -19,9 +21,9 @@ const LIBQATZIP: Wanted = Wanted {
 const OK: c_int = 0;
 /// `QZ_SW_EXECUTION_MASK`.
 const BY_SOFTWARE: u64 = 1 << 4;
-/// The bits of `sw_backup`: software where there is no device, and software always.
+/// The values of `sw_backup`: no software, and software where the device cannot do it.
+const DEVICE_ONLY: c_uchar = 0;
 const BACKUP: c_uchar = 1;
-const SOFTWARE_ONLY: c_uchar = 1 << 1;
 /// `LOG_NONE`: this program says what went wrong itself.
 const LOG_NONE: c_uint = 0;
 
@@ -75,7 +77,12 @@ type Decompress = unsafe extern "C" fn(
     *mut u64,
 ) -> c_int;
 
+#[derive(Clone, Copy)]
 struct Functions {
+    log: unsafe extern "C" fn(c_uint) -> c_uint,
+    init: unsafe extern "C" fn(*mut Session, c_uchar) -> c_int,
+    defaults: unsafe extern "C" fn(*mut Parameters) -> c_int,
+    setup: unsafe extern "C" fn(*mut Session, *mut Parameters) -> c_int,
     bound: unsafe extern "C" fn(c_uint, *mut Session) -> c_uint,
     compress: Compress,
     decompress: Decompress,
@@ -83,12 +90,22 @@ struct Functions {
     close: unsafe extern "C" fn(*mut Session) -> c_int,
 }
 
-pub(super) struct Qatzip {
+/// A session that is set up.
+struct Worker {
     functions: Functions,
     /// Its place must not change: the library keeps a pointer to it.
     session: Box<Session>,
+}
+
+pub(super) struct Qatzip {
+    /// Without backup; `None` where no device can be had.
+    device: Option<Worker>,
+    /// With backup, for what the device does not do; `None` only after a frame that failed.
+    software: Option<Worker>,
+    level: u32,
+    functions: Functions,
     counters: CodecCounters,
-    /// The code that `functions` point to stays as long as this does.
+    /// The code that `functions` point to stays as long as this does; it is the last field, so that sessions end before.
     _library: Library,
 }
 
@@ -96,51 +113,142 @@ pub(super) struct Qatzip {
 unsafe impl Send for Qatzip {}
 
 impl Qatzip {
-    /// A session of its own, with the library's defaults but for level and software.
-    pub(super) fn new(level: u32, software_only: bool) -> Result<Self, CodecError> {
+    /// Whether the library is there, without looking for a device.
+    pub(super) fn probe() -> Result<(), CodecError> {
+        functions(&Library::load(LIBQATZIP)?).map(drop)
+    }
+
+    /// Sessions of its own, with the library's defaults but for the level.
+    pub(super) fn new(level: u32) -> Result<Self, CodecError> {
         let library = Library::load(LIBQATZIP)?;
-        let software = if software_only { BACKUP | SOFTWARE_ONLY } else { BACKUP };
-        let session = Session {
-            hw_session_stat: 0,
-            thd_sess_stat: 0,
-            internal: std::ptr::null_mut(),
-            total_in: 0,
-            total_out: 0,
-        };
-        // SAFETY: the types are those of the library's public header.
-        let functions = unsafe {
-            Functions {
-                bound: library.function("qzMaxCompressedLength\0")?,
-                compress: library.function("qzCompressExt\0")?,
-                decompress: library.function("qzDecompressExt\0")?,
-                teardown: library.function("qzTeardownSession\0")?,
-                close: library.function("qzClose\0")?,
+        let functions = functions(&library)?;
+        // With its backup a session looks for devices once a process, and tells here whether it found one.
+        let software = Worker::start(functions, level, BACKUP)?;
+        let is_attached = software.session.hw_session_stat == c_long::from(OK);
+        let device = if is_attached { Worker::start(functions, level, DEVICE_ONLY).ok() } else { None };
+        let software = Some(software);
+        let counters = CodecCounters::default();
+        Ok(Self { device, software, level, functions, counters, _library: library })
+    }
+
+    /// Has the device do it, or the software what the device does not.
+    ///
+    /// A session in which a frame failed is replaced: it keeps the failed stream and refuses whatever comes next.
+    fn run(
+        &mut self,
+        mut work: impl FnMut(&mut Worker) -> Result<bool, CodecError>,
+    ) -> Result<(), CodecError> {
+        if let Some(mut device) = self.device.take() {
+            match work(&mut device) {
+                Ok(by_software) => {
+                    self.device = Some(device);
+                    self.counters.count(!by_software);
+                    return Ok(());
+                }
+                Err(_) => {
+                    drop(device);
+                    self.device = Worker::start(self.functions, self.level, DEVICE_ONLY).ok();
+                }
             }
+        }
+        let mut software = match self.software.take() {
+            Some(software) => software,
+            None => Worker::start(self.functions, self.level, BACKUP)?,
         };
-        let mut session = Box::new(session);
-        start(&library, &mut session, level, software)?;
-        Ok(Self { functions, session, counters: CodecCounters::default(), _library: library })
+        work(&mut software)?;
+        self.software = Some(software);
+        self.counters.count(false);
+        Ok(())
     }
 }
 
-/// Attaches a session to a device or to the backup, and sets it up.
-fn start(library: &Library, session: &mut Session, level: u32, software: c_uchar) -> Result<(), CodecError> {
-    // SAFETY: the types are those of the library's public header. The session lives until it is closed, the parameters
-    // until the call returns and are larger than what the library fills and reads.
+fn functions(library: &Library) -> Result<Functions, CodecError> {
+    // SAFETY: the types are those of the library's public header.
     unsafe {
-        let log: unsafe extern "C" fn(c_uint) -> c_uint = library.function("qzSetLogLevel\0")?;
-        let init: unsafe extern "C" fn(*mut Session, c_uchar) -> c_int = library.function("qzInit\0")?;
-        let defaults: unsafe extern "C" fn(*mut Parameters) -> c_int =
-            library.function("qzGetDefaultsDeflate\0")?;
-        let setup: unsafe extern "C" fn(*mut Session, *mut Parameters) -> c_int =
-            library.function("qzSetupSessionDeflate\0")?;
-        log(LOG_NONE);
-        check("qzInit", init(session, software & BACKUP))?;
+        Ok(Functions {
+            log: library.function("qzSetLogLevel\0")?,
+            init: library.function("qzInit\0")?,
+            defaults: library.function("qzGetDefaultsDeflate\0")?,
+            setup: library.function("qzSetupSessionDeflate\0")?,
+            bound: library.function("qzMaxCompressedLength\0")?,
+            compress: library.function("qzCompressExt\0")?,
+            decompress: library.function("qzDecompressExt\0")?,
+            teardown: library.function("qzTeardownSession\0")?,
+            close: library.function("qzClose\0")?,
+        })
+    }
+}
+
+impl Worker {
+    /// Attaches a session to a device, or to the backup, and sets it up.
+    fn start(functions: Functions, level: u32, backup: c_uchar) -> Result<Self, CodecError> {
+        let internal = std::ptr::null_mut();
+        let session = Session { hw_session_stat: 0, thd_sess_stat: 0, internal, total_in: 0, total_out: 0 };
+        let mut worker = Self { functions, session: Box::new(session) };
         let mut parameters = Parameters::default();
-        check("qzGetDefaultsDeflate", defaults(&raw mut parameters))?;
-        parameters.comp_lvl = level;
-        parameters.sw_backup = software;
-        check("qzSetupSessionDeflate", setup(session, &raw mut parameters))
+        let session = &raw mut *worker.session;
+        // SAFETY: the session lives until it is closed, the parameters until the calls return, and they are larger than
+        // what the library fills and reads.
+        unsafe {
+            (functions.log)(LOG_NONE);
+            check("qzInit", (functions.init)(session, backup))?;
+            check("qzGetDefaultsDeflate", (functions.defaults)(&raw mut parameters))?;
+            parameters.comp_lvl = level;
+            parameters.sw_backup = backup;
+            check("qzSetupSessionDeflate", (functions.setup)(session, &raw mut parameters))?;
+        }
+        if backup == DEVICE_ONLY && worker.session.hw_session_stat != c_long::from(OK) {
+            return Err(CodecError::Setup { codec: "qatzip", reason: "there is no device".to_owned() });
+        }
+        Ok(worker)
+    }
+
+    /// Replaces what is in `out` with the form, and says whether the library admits to software.
+    fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, CodecError> {
+        let refused = |reason: String| CodecError::compress(input.len(), reason);
+        if input.is_empty() {
+            return Err(refused("QATzip has no form for nothing".to_owned()));
+        }
+        let bytes =
+            c_uint::try_from(input.len()).map_err(|_| refused("QATzip takes less than 4 GiB".to_owned()))?;
+        let session = &raw mut *self.session;
+        // SAFETY: the session is set up; the function only computes.
+        let bound = unsafe { (self.functions.bound)(bytes, session) };
+        let (mut taken, mut written, mut remark) = (bytes, bound, 0);
+        // SAFETY: the session is set up; the library reads the input, writes no more than the room that it is told of,
+        // and says how much of both.
+        unsafe {
+            spare::replace(out, bound as usize, |room| {
+                let compress = self.functions.compress;
+                let (from, lengths) = (input.as_ptr(), (&raw mut taken, &raw mut written));
+                match compress(session, from, lengths.0, room, lengths.1, 1, &raw mut remark) {
+                    OK if taken == bytes => Ok(written as usize),
+                    code => Err(refused(format!("QATzip answers with {code} ({})", words(code)))),
+                }
+            })
+        }?;
+        Ok(remark & BY_SOFTWARE != 0)
+    }
+
+    /// Fills `out` from the form, and says whether the library admits to software.
+    fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<bool, CodecError> {
+        let expected = out.len();
+        let corrupt = |reason: String| CodecError::corrupt(expected, reason);
+        let size =
+            |bytes| c_uint::try_from(bytes).map_err(|_| corrupt("QATzip takes less than 4 GiB".to_owned()));
+        let (mut taken, mut written, mut remark) = (size(input.len())?, size(out.len())?, 0);
+        let (session, decompress) = (&raw mut *self.session, self.functions.decompress);
+        let (from, lengths) = (input.as_ptr(), (&raw mut taken, &raw mut written));
+        // SAFETY: the session is set up; the library reads no more than the input and writes no more than `out`.
+        let code =
+            unsafe { decompress(session, from, lengths.0, out.as_mut_ptr(), lengths.1, &raw mut remark) };
+        if code != OK {
+            return Err(corrupt(format!("QATzip answers with {code} ({})", words(code))));
+        }
+        if written as usize != expected || taken as usize != input.len() {
+            return Err(CodecError::wrong_size(expected, written as usize));
+        }
+        Ok(remark & BY_SOFTWARE != 0)
     }
 }
 
@@ -171,9 +279,9 @@ fn words(code: c_int) -> &'static str {
     }
 }
 
-impl Drop for Qatzip {
+impl Drop for Worker {
     fn drop(&mut self) {
-        // SAFETY: the session was set up by the library and is not used after it.
+        // SAFETY: the session was given to the library, which takes one that was never set up, and is not used after it.
         unsafe {
             (self.functions.teardown)(&raw mut *self.session);
             (self.functions.close)(&raw mut *self.session);
@@ -183,63 +291,11 @@ impl Drop for Qatzip {
 
 impl Codec for Qatzip {
     fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        let refused = |reason: String| CodecError::compress(input.len(), reason);
-        let bytes =
-            c_uint::try_from(input.len()).map_err(|_| refused("QATzip takes less than 4 GiB".to_owned()))?;
-        let session = &raw mut *self.session;
-        // SAFETY: the session is set up; the function only computes.
-        let bound = unsafe { (self.functions.bound)(bytes, session) };
-        let (mut taken, mut written, mut remark) = (bytes, bound, 0);
-        // SAFETY: the session is set up; the library reads the input, writes no more than the room that it is told of,
-        // and says how much of both.
-        unsafe {
-            spare::replace(out, bound as usize, |room| {
-                let compress = self.functions.compress;
-                match compress(
-                    session,
-                    input.as_ptr(),
-                    &raw mut taken,
-                    room,
-                    &raw mut written,
-                    1,
-                    &raw mut remark,
-                ) {
-                    OK if taken == bytes => Ok(written as usize),
-                    code => Err(refused(format!("QATzip answers with {code} ({})", words(code)))),
-                }
-            })
-        }?;
-        self.counters.count(remark & BY_SOFTWARE == 0);
-        Ok(())
+        self.run(|worker| worker.compress(input, out))
     }
 
     fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
-        let expected = out.len();
-        let corrupt = |reason: String| CodecError::corrupt(expected, reason);
-        let size =
-            |bytes| c_uint::try_from(bytes).map_err(|_| corrupt("QATzip takes less than 4 GiB".to_owned()));
-        let (mut taken, mut written, mut remark) = (size(input.len())?, size(out.len())?, 0);
-        let session = &raw mut *self.session;
-        // SAFETY: the session is set up; the library reads no more than the input and writes no more than `out`.
-        let code = unsafe {
-            let decompress = self.functions.decompress;
-            decompress(
-                session,
-                input.as_ptr(),
-                &raw mut taken,
-                out.as_mut_ptr(),
-                &raw mut written,
-                &raw mut remark,
-            )
-        };
-        if code != OK {
-            return Err(corrupt(format!("QATzip answers with {code} ({})", words(code))));
-        }
-        if written as usize != out.len() || taken as usize != input.len() {
-            return Err(CodecError::wrong_size(out.len(), written as usize));
-        }
-        self.counters.count(remark & BY_SOFTWARE == 0);
-        Ok(())
+        self.run(|worker| worker.decompress(input, out))
     }
 
     fn counters(&self) -> CodecCounters {

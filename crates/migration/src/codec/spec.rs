@@ -35,8 +35,6 @@ pub enum CodecKind {
     Isal,
     /// DEFLATE by QATzip: on the device, with its software as backup.
     Qatzip,
-    /// DEFLATE by QATzip's software, whatever devices there are.
-    QatzipSoftware,
     /// DEFLATE by QPL: on the device, on its software path where there is none.
     Qpl,
     /// DEFLATE by QPL's software path, whatever devices there are.
@@ -48,7 +46,7 @@ type Row = (&'static str, Option<(i32, RangeInclusive<i32>)>);
 
 impl CodecKind {
     /// Every codec, whether this host has it or not.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::None,
         Self::Zlib,
         Self::Zstd,
@@ -56,7 +54,6 @@ impl CodecKind {
         Self::Libdeflate,
         Self::Isal,
         Self::Qatzip,
-        Self::QatzipSoftware,
         Self::Qpl,
         Self::QplSoftware,
     ];
@@ -72,7 +69,6 @@ impl CodecKind {
             Self::Libdeflate => ("libdeflate", Some((1, 1..=12))),
             Self::Isal => ("isal", Some((1, 0..=3))),
             Self::Qatzip => ("qatzip", Some((1, 1..=9))),
-            Self::QatzipSoftware => ("qatzip-software", Some((1, 1..=9))),
             Self::Qpl => ("qpl", Some((1, 1..=3))),
             Self::QplSoftware => ("qpl-software", Some((1, 1..=3))),
         }
@@ -185,8 +181,7 @@ impl CodecSpec {
             CodecKind::Lz4 => Box::new(Lz4::new(level)),
             CodecKind::Libdeflate => Box::new(Libdeflate::new(level)?),
             CodecKind::Isal => Box::new(Isal::new(unsigned)?),
-            CodecKind::Qatzip => Box::new(Qatzip::new(unsigned, false)?),
-            CodecKind::QatzipSoftware => Box::new(Qatzip::new(unsigned, true)?),
+            CodecKind::Qatzip => Box::new(Qatzip::new(unsigned)?),
             CodecKind::Qpl => Box::new(Qpl::new(unsigned, false)?),
             CodecKind::QplSoftware => Box::new(Qpl::new(unsigned, true)?),
         })
@@ -197,7 +192,9 @@ impl CodecSpec {
     /// # Errors
     /// One sentence that says what is missing and what to install.
     pub fn feasible(&self) -> Result<(), String> {
-        self.build().map(drop).map_err(|error| format!("codec {self}: failed to {error}"))
+        // A session looks for devices, which the library does aloud.
+        let found = if self.kind == CodecKind::Qatzip { Qatzip::probe() } else { self.build().map(drop) };
+        found.map_err(|error| format!("codec {self}: failed to {error}"))
     }
 }
 
