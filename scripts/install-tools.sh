@@ -6,7 +6,8 @@
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
 #   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, and libcrypto_mb where the CPU can run it; a
 #            variant that needs one of them is skipped without it
-#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, zstd, lz4, gzip, igzip
+#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, zstd, lz4, gzip, igzip,
+#            libdeflate-gzip
 #   lint     git, rustfmt, clippy, cargo-deny
 #
 # Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
@@ -86,6 +87,7 @@ note_missing() {
             want lz4 have lz4
             want gzip have gzip
             want isal have igzip
+            want libdeflate-tools have libdeflate-gzip
             ;;
         lint) want git have git ;;
         *) fail "there is no group \`$1\`; the groups are build, systems, tests and lint" ;;

@@ -308,6 +308,9 @@ pub struct CodecArguments {
     /// Of the built-in content: what it is made from; the same seed gives the same bytes.
     #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "data")]
     pub seed: u64,
+    /// Write the built-in content to this file, too, for other programs to compress.
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    pub save: Option<PathBuf>,
     /// Print the table as one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -60,10 +60,7 @@ pub fn codec(arguments: &CodecArguments) -> Outcome {
 
 /// The codecs that were asked for, each once; without any, all but those that are another's software path.
 fn asked(codecs: &[CodecSpec]) -> Vec<CodecSpec> {
-    let all = CodecKind::ALL
-        .into_iter()
-        .filter(|kind| !matches!(kind, CodecKind::QatzipSoftware | CodecKind::QplSoftware))
-        .map(CodecSpec::of);
+    let all = CodecKind::ALL.into_iter().filter(|kind| *kind != CodecKind::QplSoftware).map(CodecSpec::of);
     let mut asked: Vec<CodecSpec> = Vec::new();
     for codec in if codecs.is_empty() { all.collect() } else { codecs.to_vec() } {
         if !asked.contains(&codec) {
@@ -113,6 +110,10 @@ fn built_in(arguments: &CodecArguments) -> Result<(String, Vec<u8>), Failure> {
     content
         .fill(&mut data, arguments.seed)
         .map_err(|error| Failure::usage(format!("--zero, --incompressible: failed to {error}")))?;
+    if let Some(path) = &arguments.save {
+        std::fs::write(path, &data)
+            .map_err(|error| Failure::harness(format!("write {}: {error}", path.display())))?;
+    }
     let share =
         |share: Percent, what| if share.0 > 0.0 { format!(", {share} {what}") } else { String::new() };
     let shares = share(zero, "zero") + &share(incompressible, "incompressible");

@@ -8,6 +8,7 @@
     reason = "tests start programs, wait for them, say what they skip, and stop at the first surprise"
 )]
 
+mod codec;
 mod commands;
 mod common;
 mod crypto;
