@@ -26,7 +26,7 @@ fn experiment(variants: &str, claims: &str) -> String {
     format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: http\n\
          \x20 system: {{ ingress: {{ tls: \"1.2\", key: ecdsa-p256 }}, origin: {{ body: 612 B }} }}\n\
-         \x20 load: {{ connections: 4, reuse: none, duration: 200 ms, warmup: 50 ms, checks: [\"status == 200\", \"body length == 612 B\"] }}\n\
+         \x20 load: {{ connections: 4, reuse: none, duration: 200 ms, warmup: 400 ms, checks: [\"status == 200\", \"body length == 612 B\"] }}\n\
          \x20 baseline: software\n  variants:\n    software: {{}}\n{variants}  blocks: {{ min: 2, max: 2 }}\n  claims: [{claims}]\n"
     )
 }
