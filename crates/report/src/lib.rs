@@ -5,6 +5,7 @@
 //! directory at any time, and none can say something that another does not. Reading directories, choosing a form and
 //! printing it are the command's business.
 
+mod answers;
 mod break_even;
 mod codecs;
 mod costs;

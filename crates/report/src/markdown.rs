@@ -6,6 +6,7 @@
 
 use plumb_model::{ClaimVerdict, Judgement, MetricInfo, Run, VariantState};
 
+use crate::answers;
 use crate::break_even::BreakEven;
 use crate::figures;
 use crate::layout::{clean, widest};
@@ -26,6 +27,7 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
     parts.extend([
         claims(view),
         break_even(view),
+        how_to_choose(view),
         evidence(view),
         warnings(view),
         host(view),
@@ -75,6 +77,15 @@ fn heading(view: &View<'_>) -> String {
     let sentence = plain(&headline.sentence(view));
     let trust = plain(&headline.trust_reasons);
     format!("# {}\n\n**{sentence}.**\n{}: {trust}.", plain(&view.plan().title), headline.trust.words())
+}
+
+fn how_to_choose(view: &View<'_>) -> String {
+    let sentences = answers::sentences(view);
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = sentences.iter().map(|sentence| format!("- {}", plain(sentence))).collect();
+    format!("## How to choose\n\n{}", lines.join("\n"))
 }
 
 fn break_even(view: &View<'_>) -> String {

@@ -3,6 +3,7 @@
 
 use plumb_model::{ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantState, Verdict};
 
+use crate::answers;
 use crate::break_even::BreakEven;
 use crate::costs::{Costs, SideCost};
 use crate::figures;
@@ -56,6 +57,7 @@ pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
     page.warnings();
     page.claims();
     page.break_even();
+    page.answers();
     page.headline();
     page.lines.join("\n") + "\n"
 }
@@ -388,6 +390,16 @@ impl Page<'_> {
         let Some(found) = BreakEven::of(self.view) else { return };
         self.title(&format!("From how many {} on it pays", found.axis_word()));
         for (_, sentence) in found.sentences(self.view, true) {
+            self.wrapped("  ", None, &clean(&sentence));
+        }
+    }
+
+    fn answers(&mut self) {
+        let sentences = answers::sentences(self.view);
+        if !sentences.is_empty() {
+            self.title("How to choose");
+        }
+        for sentence in sentences {
             self.wrapped("  ", None, &clean(&sentence));
         }
     }

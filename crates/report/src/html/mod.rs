@@ -9,6 +9,7 @@ mod break_even;
 mod chart;
 mod cpu;
 mod forest;
+mod front;
 mod percentiles;
 mod plan;
 mod tables;
@@ -168,6 +169,7 @@ fn body(view: &View<'_>) -> Markup {
             (tables::variants(view))
         }
         (break_even::break_even(view))
+        (front::front(view))
         @for cell in 0..view.plan().cells.len() { (self::cell(view, cell)) }
         section id="evidence" {
             h2 { "Evidence" }
