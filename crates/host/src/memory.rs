@@ -1,5 +1,8 @@
 //! How much memory this process takes.
 
+use std::fs;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -28,6 +31,16 @@ fn parse(status: &str) -> Option<OwnMemory> {
         resident_bytes: text::kib_field(status, "VmRSS")?,
         resident_bytes_max: text::kib_field(status, "VmHWM")?,
     })
+}
+
+/// This process's page table as the kernel shows it, for the ioctls that it takes.
+///
+/// # Errors
+///
+/// When /proc is not mounted or does not let this process.
+pub fn own_pagemap() -> Result<fs::File, Error> {
+    let path = Path::new("/proc/self/pagemap");
+    fs::File::open(path).map_err(|cause| Error::Read { path: path.to_owned(), cause })
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl Userfault {
     /// When the kernel is older than 6.7 or does not let this process.
     pub(super) fn watch(memory: Arc<GuestMemory>) -> Result<Self, MigrationError> {
         let failed = MigrationError::kernel("watch guest memory by userfaultfd");
-        let open = || -> io::Result<(OwnedFd, File)> {
+        let open = || -> io::Result<OwnedFd> {
             let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
             // SAFETY: the call takes a number and returns a descriptor or an error.
             let descriptor = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
@@ -118,10 +118,10 @@ impl Userfault {
             };
             // SAFETY: as above; the range is this memory, and to watch its writes does not change what they do.
             unsafe { control(&watch, IOCTL_REGISTER, &mut register) }?;
-            Ok((watch, File::open("/proc/self/pagemap")?))
+            Ok(watch)
         };
-        let (watch, pagemap) = open().map_err(failed)?;
-        let userfault = Self { memory, _watch: watch, pagemap };
+        let watch = open().map_err(failed)?;
+        let userfault = Self { memory, _watch: watch, pagemap: plumb_host::memory::own_pagemap()? };
         userfault.take(&mut PageSet::none(0))?;
         Ok(userfault)
     }
