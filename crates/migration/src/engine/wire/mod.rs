@@ -26,6 +26,9 @@ const BUFFERED_SHARE: f64 = 0.002;
 /// The kernel doubles what it is asked for and needs room for its own book-keeping.
 const SEND_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 32 << 10..=2 << 20;
 
+/// What a connection over loopback may hold for its receiver.
+const LOOPBACK_RECEIVE_BYTES: usize = 4 << 20;
+
 /// Connects to a destination.
 ///
 /// # Errors
@@ -53,6 +56,9 @@ pub fn prepare(stream: &TcpStream) -> io::Result<()> {
         // Algorithms that estimate a path's bandwidth (BBR) find none on loopback and wander between too much and too
         // little. A kernel without CUBIC keeps what it has.
         let _ = sockopt::set_tcp_congestion(stream, "cubic");
+        // A segment is 64 KiB there, and the buffer that a connection begins with offers hardly more than one: the sender
+        // waits for room for a whole one, the receiver for a second one before it answers, and both for a timer.
+        sockopt::set_socket_recv_buffer_size(stream, LOOPBACK_RECEIVE_BYTES)?;
     }
     Ok(())
 }
