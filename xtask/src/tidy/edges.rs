@@ -20,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-crypto"]),
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
+    ("plumb-volumes", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
     ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
     (
@@ -51,6 +52,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-crypto",
     "plumb-http",
     "plumb-migration",
+    "plumb-volumes",
     "plumb-store",
     "plumb-report",
     "plumb-runner",

@@ -1,0 +1,22 @@
+//! What a volume may do in a second: operations and bytes at once, shared fairly, to the nanosecond.
+//!
+//! - [`Limits`] say how much.
+//! - The virtual schedule decides when the next operation is due (GCRA, the virtual-scheduling form of ITU-T
+//!   I.371, annex A).
+//! - [`Limiter`] lets connections wait in turn, and keeps the account that is the evidence.
+//!
+//! Time is given to all of it, so that every property can be tested exactly.
+
+mod account;
+mod limits;
+mod shared;
+mod turns;
+mod virtual_schedule;
+
+#[cfg(test)]
+mod tests;
+
+pub use account::{Account, Binding};
+pub use limits::{Cost, Limits};
+pub use shared::{Answer, Limiter};
+pub use turns::Flow;
