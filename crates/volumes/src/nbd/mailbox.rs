@@ -1,0 +1,76 @@
+//! What reaches an event loop from other threads.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::wire::Refusal;
+
+/// A connection by its place: what a limiter calls those who wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiter {
+    pub(super) thread: usize,
+    pub(super) connection: u64,
+}
+
+/// Something for a connection.
+#[derive(Debug)]
+pub(super) enum Letter {
+    /// The limiter lets its operation begin.
+    Begin(u64),
+    /// The limiter was replaced: it has to ask again.
+    Again(u64),
+    /// A worker did what was asked with this cookie.
+    Done { connection: u64, cookie: [u8; 8], refusal: Option<Refusal> },
+}
+
+/// Letters for one event loop, and the bell.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    letters: Mutex<Vec<Letter>>,
+    bell: OwnedFd,
+    stop: AtomicBool,
+}
+
+impl Mailbox {
+    pub(super) fn new() -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { letters: Mutex::new(Vec::new()), bell, stop: AtomicBool::new(false) })
+    }
+
+    pub(super) fn post(&self, letter: Letter) {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        self.ring();
+    }
+
+    /// Wakes the loop, to look at its limiters again.
+    pub(super) fn ring(&self) {
+        // The counter can refuse only when it is full, and then the loop is being woken already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// Takes everything; later letters ring again.
+    pub(super) fn empty(&self) -> Vec<Letter> {
+        // Nothing to take is no failure.
+        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+        std::mem::take(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+impl AsFd for Mailbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}

@@ -1,0 +1,66 @@
+//! The server side of NBD: fixed newstyle handshake, structured replies, several connections to one volume.
+//!
+//! Source of every number and rule: the protocol document of the NBD project, `doc/proto.md`
+//! (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>).
+//!
+//! Some event loops, each on a thread with its share of the connections, read requests, do reads and writes on the
+//! page cache at once, and leave what waits for a disk (flush, FUA, trim, zeroes) to a few worker threads. Nothing in a
+//! connection grows with what its client sends: there are two buffers of a fixed size, given back while they are empty,
+//! and a client that does not read its replies is not read from.
+
+mod buffer;
+mod connection;
+mod event_loop;
+mod handshake;
+mod mailbox;
+mod options;
+mod server;
+mod transmission;
+mod wire;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+pub use mailbox::Waiter;
+pub use server::{Server, ServerError};
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::volume::Volume;
+
+/// The volumes that are served, by name.
+#[derive(Debug, Default)]
+pub struct Exports {
+    volumes: RwLock<BTreeMap<String, Arc<Volume>>>,
+}
+
+impl Exports {
+    /// Serves a volume from now on.
+    pub fn add(&self, volume: Arc<Volume>) {
+        let mut volumes = self.volumes.write().unwrap_or_else(PoisonError::into_inner);
+        volumes.insert(volume.name().to_owned(), volume);
+    }
+
+    /// Serves a volume no more; connections to it are answered with an error and closed.
+    pub fn remove(&self, name: &str) -> Option<Arc<Volume>> {
+        let volume = self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(name)?;
+        volume.take_offline();
+        Some(volume)
+    }
+
+    /// A volume by its name. The empty name means the only one, where there is only one.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Arc<Volume>> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let only = || volumes.values().next().filter(|_| name.is_empty() && volumes.len() == 1);
+        volumes.get(name).or_else(only).cloned()
+    }
+
+    /// Every volume.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Volume>> {
+        self.volumes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}

@@ -1,0 +1,125 @@
+//! A running server: its threads, and the ways to change what they enforce.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use plumb_host::time::monotonic_ns;
+
+use super::Exports;
+use super::event_loop::{Common, EventLoop};
+use super::mailbox::{Letter, Mailbox, Waiter};
+use crate::limiter::Limits;
+use crate::volume::{Volume, VolumeLimiter};
+
+/// Why a server could not start; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address could not be listened on.
+    #[error("listen on {address}: {cause}")]
+    Listen {
+        /// The address as it was asked for.
+        address: SocketAddr,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// There are no more threads or descriptors.
+    #[error("start an event loop: {0}")]
+    Thread(io::Error),
+}
+
+/// A running server. Dropping it ends its threads and closes every connection.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    common: Common,
+    loops: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves volumes with so many event loops. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on, or a thread not be started.
+    pub fn start(address: SocketAddr, threads: usize, exports: Arc<Exports>) -> Result<Self, ServerError> {
+        let listen = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        let (listener, bound) = listen().map_err(|cause| ServerError::Listen { address, cause })?;
+        let mailboxes: io::Result<Arc<[Mailbox]>> = (0..threads.max(1)).map(|_| Mailbox::new()).collect();
+        let mailboxes = mailboxes.map_err(ServerError::Thread)?;
+        let common = Common { listener: Arc::new(listener), mailboxes, workers: Arc::default(), exports };
+        let mut server = Self { address: bound, common, loops: Vec::new(), workers: Vec::new() };
+        // What was started before a failure is ended by the drop.
+        server.start_threads().map_err(ServerError::Thread)?;
+        Ok(server)
+    }
+
+    fn start_threads(&mut self) -> io::Result<()> {
+        self.workers = self.common.workers.start(&self.common.mailboxes)?;
+        for index in 0..self.common.mailboxes.len() {
+            let event_loop = EventLoop::new(index, self.common.clone())?;
+            let thread = std::thread::Builder::new().name(format!("nbd-{index}"));
+            self.loops.push(thread.spawn(move || event_loop.run())?);
+        }
+        Ok(())
+    }
+
+    /// The address that it listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The volumes that it serves.
+    #[must_use]
+    pub fn exports(&self) -> &Arc<Exports> {
+        &self.common.exports
+    }
+
+    /// Has a limiter go on under other limits, at once.
+    pub fn change_limits(&self, limiter: &VolumeLimiter, limits: Limits) {
+        let mut begun = Vec::new();
+        limiter.change(limits, monotonic_ns(), &mut begun);
+        self.post(&begun, Letter::Begin);
+        // Whoever still waits may be due earlier than the timers say.
+        for mailbox in self.common.mailboxes.iter() {
+            mailbox.ring();
+        }
+    }
+
+    /// Moves a volume to another limiter, with the operations that wait. `is_last` says that no other volume uses the
+    /// one before.
+    pub fn move_volume(&self, volume: &Volume, limiter: Arc<VolumeLimiter>, is_last: bool) {
+        let before = volume.replace_limiter(limiter);
+        if is_last {
+            let mut again = Vec::new();
+            before.retire(monotonic_ns(), &mut again);
+            self.post(&again, Letter::Again);
+        }
+    }
+
+    fn post(&self, waiters: &[Waiter], letter: impl Fn(u64) -> Letter) {
+        for waiter in waiters {
+            self.common.mailboxes[waiter.thread].post(letter(waiter.connection));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for mailbox in self.common.mailboxes.iter() {
+            mailbox.stop();
+        }
+        self.common.workers.close();
+        // A thread that panicked has said so on standard error; there is nothing to add.
+        for thread in self.loops.drain(..).chain(self.workers.drain(..)) {
+            let _ = thread.join();
+        }
+    }
+}

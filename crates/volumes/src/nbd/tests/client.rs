@@ -1,0 +1,175 @@
+//! The client's side of the protocol, as far as the tests need it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A server that says nothing for so long has hung.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A handshake in progress.
+pub struct Handshake {
+    stream: TcpStream,
+}
+
+impl Handshake {
+    pub fn begin(address: SocketAddr) -> Self {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting, b"NBDMAGICIHAVEOPT\0\x03");
+        stream.write_all(&3_u32.to_be_bytes()).unwrap();
+        Self { stream }
+    }
+
+    fn ask(&mut self, number: u32, data: &[u8]) {
+        let mut bytes = b"IHAVEOPT".to_vec();
+        bytes.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&(data.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(data);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// Every reply to an option, up to the acknowledgement or the error.
+    pub fn option(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        self.ask(number, data);
+        let mut replies = Vec::new();
+        loop {
+            assert_eq!(u64::from_be_bytes(take(&mut self.stream)), 0x0003_e889_0455_65a9);
+            assert_eq!(u32::from_be_bytes(take(&mut self.stream)), number);
+            let kind = u32::from_be_bytes(take(&mut self.stream));
+            let mut data = vec![0; u32::from_be_bytes(take(&mut self.stream)) as usize];
+            self.stream.read_exact(&mut data).unwrap();
+            replies.push((kind, data));
+            if kind == 1 || kind >> 31 == 1 {
+                return replies;
+            }
+        }
+    }
+
+    /// The size of a volume that was chosen in the oldest way.
+    pub fn export_name(&mut self, name: &str) -> Option<u64> {
+        self.ask(1, name.as_bytes());
+        let mut answer = [0; 10];
+        self.stream.read_exact(&mut answer).ok()?;
+        answer.first_chunk().map(|size| u64::from_be_bytes(*size))
+    }
+
+    pub fn is_closed(&mut self) -> bool {
+        self.stream.read(&mut [0]).unwrap() == 0
+    }
+}
+
+/// What a request came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Done, with the data of a read.
+    Done(Vec<u8>),
+    /// Refused with this error.
+    Refused(u32),
+}
+
+/// A connection in its transmission phase.
+pub struct Client {
+    pub stream: TcpStream,
+    pub size_bytes: u64,
+    structured: bool,
+    cookie: u64,
+    expected: Vec<(u64, u64, usize)>,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr, name: &str, structured: bool) -> Self {
+        let mut handshake = Handshake::begin(address);
+        if structured {
+            assert_eq!(handshake.option(8, &[]), [(1, Vec::new())]);
+        }
+        let mut data = (name.len() as u32).to_be_bytes().to_vec();
+        data.extend_from_slice(name.as_bytes());
+        data.extend_from_slice(&[0, 0]);
+        let told = handshake.option(7, &data);
+        let size_bytes = u64::from_be_bytes(*told[0].1[2..].first_chunk().unwrap());
+        Self { stream: handshake.stream, size_bytes, structured, cookie: 0, expected: Vec::new() }
+    }
+
+    pub fn send(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) {
+        self.cookie += 1;
+        self.expected.push((self.cookie, offset, length as usize));
+        let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&flags.to_be_bytes());
+        bytes.extend_from_slice(&command.to_be_bytes());
+        bytes.extend_from_slice(&self.cookie.to_be_bytes());
+        bytes.extend_from_slice(&offset.to_be_bytes());
+        bytes.extend_from_slice(&length.to_be_bytes());
+        bytes.extend_from_slice(data);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    pub fn call(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> Reply {
+        self.send(command, flags, offset, length, data);
+        self.receive(command)
+    }
+
+    /// One whole reply, to any of the requests that are out.
+    pub fn receive(&mut self, command: u16) -> Reply {
+        match u32::from_be_bytes(take(&mut self.stream)) {
+            0x6744_6698 => self.receive_simple(command),
+            0x668e_33ef if self.structured => self.receive_chunks(),
+            other => panic!("no reply begins with {other:#x}"),
+        }
+    }
+
+    fn receive_simple(&mut self, command: u16) -> Reply {
+        assert!(!(self.structured && command == 0), "a read is answered in chunks");
+        let error = u32::from_be_bytes(take(&mut self.stream));
+        let cookie = u64::from_be_bytes(take(&mut self.stream));
+        let (_, length) = self.forget(cookie);
+        let mut data = vec![0; if command == 0 && error == 0 { length } else { 0 }];
+        self.stream.read_exact(&mut data).unwrap();
+        if error == 0 { Reply::Done(data) } else { Reply::Refused(error) }
+    }
+
+    fn receive_chunks(&mut self) -> Reply {
+        let mut data = Vec::new();
+        loop {
+            let flags = u16::from_be_bytes(take(&mut self.stream));
+            let kind = u16::from_be_bytes(take(&mut self.stream));
+            let cookie = u64::from_be_bytes(take(&mut self.stream));
+            let mut payload = vec![0; u32::from_be_bytes(take(&mut self.stream)) as usize];
+            self.stream.read_exact(&mut payload).unwrap();
+            match kind {
+                0 => {}
+                1 => {
+                    let offset = self.expected.iter().find(|request| request.0 == cookie).unwrap().1;
+                    assert_eq!(payload[..8], (offset + data.len() as u64).to_be_bytes());
+                    data.extend_from_slice(&payload[8..]);
+                }
+                0x8001 => {
+                    self.forget(cookie);
+                    return Reply::Refused(u32::from_be_bytes(*payload.first_chunk().unwrap()));
+                }
+                other => panic!("no chunk is a {other}"),
+            }
+            if flags & 1 == 1 {
+                self.forget(cookie);
+                return Reply::Done(data);
+            }
+            assert_eq!(take::<4>(&mut self.stream), 0x668e_33ef_u32.to_be_bytes());
+        }
+    }
+
+    fn forget(&mut self, cookie: u64) -> (u64, usize) {
+        let at =
+            self.expected.iter().position(|request| request.0 == cookie).expect("an answer to a question");
+        let (_, offset, length) = self.expected.swap_remove(at);
+        (offset, length)
+    }
+}
+
+fn take<const N: usize>(stream: &mut TcpStream) -> [u8; N] {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}

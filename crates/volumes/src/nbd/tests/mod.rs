@@ -1,0 +1,279 @@
+//! The server against well-behaved and hostile clients.
+
+mod client;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plumb_host::time::monotonic_ns;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use self::client::{Client, Reply};
+use super::handshake::{Handshake, Step};
+use super::wire::{REQUEST_BYTES, Request};
+use super::*;
+use crate::limiter::{Limiter, Limits};
+
+const SIZE_BYTES: u64 = 64 << 20;
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
+const TRIM: u16 = 4;
+const WRITE_ZEROES: u16 = 6;
+
+fn served(limits: Limits) -> (TempDir, Server) {
+    let directory = TempDir::new().unwrap();
+    let limiter = Arc::new(Limiter::new(limits, monotonic_ns()));
+    let volume = Volume::open("vol1", &directory.path().join("vol1"), SIZE_BYTES, limiter).unwrap();
+    let exports = Arc::new(Exports::default());
+    exports.add(Arc::new(volume));
+    let server = Server::start(([127, 0, 0, 1], 0).into(), 2, exports).unwrap();
+    (directory, server)
+}
+
+fn pattern(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| (at as u8).wrapping_mul(31).wrapping_add((at >> 8) as u8) ^ seed).collect()
+}
+
+#[test]
+fn what_is_written_is_read_in_both_forms_of_reply_and_on_another_connection() {
+    let (_directory, server) = served(Limits::NONE);
+    for structured in [false, true] {
+        let mut writer = Client::connect(server.address(), "vol1", structured);
+        let mut reader = Client::connect(server.address(), "vol1", structured);
+        assert_eq!(writer.size_bytes, SIZE_BYTES);
+        for (offset, length) in
+            [(0, 4096), (4096, 1), (8193, 300_001), (SIZE_BYTES - 4096, 4096), (1 << 20, 33 << 18)]
+        {
+            let data = pattern(length, structured as u8);
+            assert_eq!(writer.call(WRITE, 0, offset, length as u32, &data), Reply::Done(Vec::new()));
+            assert_eq!(writer.call(FLUSH, 0, 0, 0, &[]), Reply::Done(Vec::new()));
+            assert_eq!(reader.call(READ, 0, offset, length as u32, &[]), Reply::Done(data));
+        }
+        assert_eq!(writer.call(WRITE, 1, 0, 4096, &pattern(4096, 9)), Reply::Done(Vec::new()), "FUA");
+    }
+}
+
+#[test]
+fn trimmed_and_zeroed_ranges_read_as_zeroes_and_trimming_gives_space_back() {
+    let (_directory, server) = served(Limits::NONE);
+    let mut client = Client::connect(server.address(), "vol1", true);
+    let volume = server.exports().find("vol1").unwrap();
+    for (command, flags) in [(TRIM, 0), (WRITE_ZEROES, 0), (WRITE_ZEROES, 2), (WRITE_ZEROES, 1)] {
+        client.call(WRITE, 0, 0, 1 << 20, &pattern(1 << 20, 1));
+        client.call(FLUSH, 0, 0, 0, &[]);
+        let before = volume.used_bytes().unwrap();
+        assert_eq!(client.call(command, flags, 4096, (1 << 20) - 4096, &[]), Reply::Done(Vec::new()));
+        assert_eq!(client.call(READ, 0, 4096, 65_536, &[]), Reply::Done(vec![0; 65_536]));
+        let after = volume.used_bytes().unwrap();
+        assert_eq!(after < before, flags & 2 == 0, "command {command}, flags {flags}: {before}, {after}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_the_connection_goes_on() {
+    let (_directory, server) = served(Limits::NONE);
+    for structured in [false, true] {
+        let mut client = Client::connect(server.address(), "vol1", structured);
+        for (command, flags, offset, length, error) in [
+            (READ, 0, SIZE_BYTES, 1, 22),
+            (READ, 0, u64::MAX, 4096, 22),
+            (READ, 0, SIZE_BYTES - 1, 2, 22),
+            (READ, 0, 0, u32::MAX, 22),
+            (READ, 0, 0, (32 << 20) + 1, 75),
+            (WRITE, 0, SIZE_BYTES - 1, 4096, 28),
+            (WRITE, 1 << 9, 0, 4096, 22),
+            (TRIM, 0, SIZE_BYTES, 1, 28),
+            (WRITE_ZEROES, 1 << 4, 0, 4096, 22),
+            (5, 0, 0, 4096, 22),
+            (999, 0, 0, 0, 22),
+        ] {
+            let data = if command == WRITE { vec![7; length as usize] } else { Vec::new() };
+            let what = format!("command {command}, flags {flags}, offset {offset}, length {length}");
+            assert_eq!(client.call(command, flags, offset, length, &data), Reply::Refused(error), "{what}");
+        }
+        assert_eq!(client.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
+    }
+}
+
+#[test]
+fn every_option_of_the_handshake_is_answered() {
+    let (_directory, server) = served(Limits::NONE);
+    let mut client = client::Handshake::begin(server.address());
+    assert_eq!(client.option(3, &[]), [(2, b"\0\0\0\x04vol1".to_vec()), (1, Vec::new())]);
+    assert_eq!(client.option(6, b"\0\0\0\x04nope\0\0")[0].0, (1 << 31) + 6);
+    assert_eq!(client.option(6, b"\0\0\0\xffvol1\0\0")[0].0, (1 << 31) + 3);
+    assert_eq!(client.option(5, &[])[0].0, (1 << 31) + 1, "TLS");
+    assert_eq!(client.option(12_345, b"x")[0].0, (1 << 31) + 1);
+    assert_eq!(client.option(3, b"x")[0].0, (1 << 31) + 3);
+    assert_eq!(client.option(7, &vec![0; 100_000])[0].0, (1 << 31) + 9);
+    let informed = client.option(6, b"\0\0\0\x04vol1\0\x02\0\x01\0\x03");
+    assert_eq!(informed.len(), 4);
+    assert_eq!(informed[0].1[2..10], SIZE_BYTES.to_be_bytes());
+    assert_eq!(client.option(2, &[]), [(1, Vec::new())]);
+    assert!(client.is_closed());
+    let mut old = client::Handshake::begin(server.address());
+    assert_eq!(old.export_name("vol1"), Some(SIZE_BYTES));
+    assert_eq!(client::Handshake::begin(server.address()).export_name("nope"), None);
+}
+
+#[test]
+fn a_removed_volume_refuses_and_a_resized_one_has_its_new_end() {
+    let (_directory, server) = served(Limits::NONE);
+    let mut client = Client::connect(server.address(), "vol1", true);
+    let volume = server.exports().find("vol1").unwrap();
+    volume.resize(2 * SIZE_BYTES).unwrap();
+    assert_eq!(client.call(READ, 0, SIZE_BYTES, 512, &[]), Reply::Done(vec![0; 512]));
+    volume.resize(4096).unwrap();
+    assert_eq!(client.call(READ, 0, 4096, 512, &[]), Reply::Refused(22));
+    server.exports().remove("vol1").unwrap();
+    assert_eq!(client.call(READ, 0, 0, 512, &[]), Reply::Refused(108));
+    assert!(server.exports().find("vol1").is_none());
+}
+
+#[test]
+fn a_limit_holds_across_connections_can_change_and_move_and_is_accounted_for() {
+    let slow = Limits { iops: NonZeroU64::new(20), ..Limits::NONE };
+    let (_directory, server) = served(slow);
+    let volume = server.exports().find("vol1").unwrap();
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(server.address(), "vol1", true)).collect();
+    for client in &mut clients {
+        for _ in 0..5 {
+            client.send(READ, 0, 0, 4096, &[]);
+        }
+    }
+    // 20 operations, one each 50 ms: the limiter's own account says so, without a look at the clock.
+    for client in &mut clients {
+        for _ in 0..5 {
+            assert_eq!(client.receive(READ), Reply::Done(vec![0; 4096]));
+        }
+    }
+    let account = volume.limiter().account(monotonic_ns());
+    assert_eq!((account.operations, account.bytes, account.delayed), (20, 20 * 4096, 19));
+    assert!(account.bound_by_iops_ns > 900_000_000, "{account:?}");
+    // One an hour; then a change and a move let those go on who wait.
+    let hardly =
+        |iops| Limits { bytes_per_s: NonZeroU64::new(1), iops: NonZeroU64::new(iops), ..Limits::NONE };
+    server.change_limits(&volume.limiter(), hardly(1));
+    for client in &mut clients {
+        client.send(READ, 0, 0, 4096, &[]);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    server.change_limits(&volume.limiter(), Limits::NONE);
+    for client in &mut clients {
+        client.receive(READ);
+    }
+    server.change_limits(&volume.limiter(), hardly(2));
+    for client in &mut clients {
+        client.send(READ, 0, 0, 4096, &[]);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    server.move_volume(&volume, Arc::new(Limiter::new(Limits::NONE, monotonic_ns())), true);
+    for client in &mut clients {
+        assert_eq!(client.receive(READ), Reply::Done(vec![0; 4096]));
+    }
+}
+
+#[test]
+fn a_thousand_idle_connections_and_half_messages_disturb_nobody() {
+    let (_directory, server) = served(Limits::NONE);
+    let idle: Vec<TcpStream> = (0..1000)
+        .map(|index| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            // Half of a handshake, of different lengths.
+            stream.write_all(&b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x0a\0\0"[..index % 22]).unwrap();
+            stream
+        })
+        .collect();
+    let mut half = Client::connect(server.address(), "vol1", true);
+    half.send(WRITE, 0, 0, 1 << 20, &[1; 5000]);
+    let mut client = Client::connect(server.address(), "vol1", true);
+    assert_eq!(client.call(WRITE, 1, 4096, 4096, &[3; 4096]), Reply::Done(Vec::new()));
+    drop(half);
+    drop(idle);
+    assert_eq!(client.call(READ, 0, 4096, 4096, &[]), Reply::Done(vec![3; 4096]));
+}
+
+#[test]
+fn random_bytes_after_a_good_handshake_end_or_are_answered_but_never_more() {
+    let (_directory, server) = served(Limits::NONE);
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for round in 0..300 {
+        let mut client = Client::connect(server.address(), "vol1", round % 2 == 0);
+        let mut bytes: Vec<u8> = Vec::new();
+        for _ in 0..20 {
+            // A well-formed header with hostile numbers, and now and then none.
+            let magic = if random() % 8 == 0 { random() as u32 } else { 0x2560_9513 };
+            bytes.extend_from_slice(&magic.to_be_bytes());
+            bytes.extend_from_slice(&((random() % 64) as u16).to_be_bytes());
+            bytes.extend_from_slice(&((random() % 9) as u16).to_be_bytes());
+            bytes.extend_from_slice(&random().to_be_bytes());
+            let offset = if random() % 2 == 0 { random() } else { random() % (2 * SIZE_BYTES) };
+            bytes.extend_from_slice(&offset.to_be_bytes());
+            bytes.extend_from_slice(&((random() >> (32 + random() % 32)) as u32).to_be_bytes());
+        }
+        // The server may have closed already.
+        let _ = client.stream.write_all(&bytes[..bytes.len() - (random() % 28) as usize]);
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+        client.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let _ = client.stream.read(&mut [0; 4096]);
+    }
+    let mut client = Client::connect(server.address(), "vol1", true);
+    assert!(matches!(client.call(READ, 0, 0, 512, &[]), Reply::Done(data) if data.len() == 512));
+    assert_eq!(server.exports().find("vol1").unwrap().size_bytes(), SIZE_BYTES);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_handshake_panic_or_grow(input in proptest::collection::vec(any::<u8>(), 0..400), flags in 0..4_u32) {
+        let exports = Exports::default();
+        let (mut handshake, mut out, mut at) = (Handshake::default(), Vec::new(), 0);
+        let input: Vec<u8> = flags.to_be_bytes().into_iter().chain(*b"IHAVEOPT").chain(input).collect();
+        while let Step::Used(used) = handshake.step(&input[at..], &exports, &mut out) {
+            prop_assert!(used > 0 && at + used <= input.len());
+            at += used;
+        }
+        prop_assert!(out.len() <= input.len() * 2);
+    }
+
+    #[test]
+    fn a_handshake_does_the_same_whole_and_byte_by_byte(data in proptest::collection::vec(any::<u8>(), 0..40), number in 0..12_u32) {
+        let exports = Exports::default();
+        let mut input = vec![0, 0, 0, 3];
+        input.extend_from_slice(b"IHAVEOPT");
+        input.extend_from_slice(&number.to_be_bytes());
+        input.extend_from_slice(&(data.len() as u32).to_be_bytes());
+        input.extend_from_slice(&data);
+        let whole = replies(&exports, &input, input.len());
+        for part in 1..4 {
+            prop_assert_eq!(&replies(&exports, &input, part), &whole);
+        }
+    }
+
+    #[test]
+    fn any_request_parses_to_what_it_holds_or_not_at_all(bytes: [u8; REQUEST_BYTES]) {
+        prop_assert_eq!(Request::parse(&bytes).is_some(), bytes[..4] == [0x25, 0x60, 0x95, 0x13]);
+    }
+}
+
+/// What a handshake says to input that comes in parts.
+fn replies(exports: &Exports, input: &[u8], part: usize) -> Vec<u8> {
+    let (mut handshake, mut out, mut pending) = (Handshake::default(), Vec::new(), Vec::new());
+    for bytes in input.chunks(part) {
+        pending.extend_from_slice(bytes);
+        while let Step::Used(used) = handshake.step(&pending, exports, &mut out) {
+            pending.drain(..used);
+        }
+    }
+    out
+}

@@ -1,0 +1,296 @@
+//! The transmission phase of one connection: one request after the other, in pieces that fit the buffers.
+//!
+//! Reads go from the page cache straight into the output buffer, writes from the input buffer straight into the page
+//! cache, both in pieces of [`PIECE_BYTES`], so that a request of 32 MiB needs no more memory than one of 128 KiB.
+
+use std::sync::Arc;
+
+use super::buffer::{Buffer, Pool};
+use super::mailbox::Waiter;
+use super::wire::{Command, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, Refusal, Request, flag};
+use super::workers::{Job, Work, Workers};
+use crate::limiter::{Answer, Flow};
+use crate::volume::{Volume, VolumeLimiter};
+
+/// The largest piece of a read or a write.
+const PIECE_BYTES: u32 = 128 << 10;
+/// The head of a reply, and a little.
+const HEAD_BYTES: usize = 32;
+/// Requests of one connection that workers may have at a time.
+const JOBS_MAX: usize = 64;
+
+/// What a connection lends to its transmission.
+#[derive(Debug)]
+pub(super) struct Tools<'a> {
+    pub input: &'a mut Buffer,
+    pub output: &'a mut Buffer,
+    pub pool: &'a mut Pool,
+    pub workers: &'a Workers,
+    pub waiter: Waiter,
+    /// When the input arrived.
+    pub arrival_ns: u64,
+    pub now_ns: u64,
+}
+
+/// How far a step got.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// There is more to do.
+    More,
+    /// More input is needed.
+    NeedInput,
+    /// Output has to go first.
+    NeedRoom,
+    /// A letter has to come first; from this limiter if there is one.
+    Blocked(Option<Arc<VolumeLimiter>>),
+    /// The connection is at its end, once its output has gone.
+    Close,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    Waiting { request: Request, arrival_ns: u64, limiter: Arc<VolumeLimiter> },
+    Reading { request: Request, done: u32 },
+    Writing { request: Request, done: u32, refusal: Option<Refusal> },
+    Ending,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Transmission {
+    volume: Arc<Volume>,
+    structured: bool,
+    flow: Flow,
+    state: State,
+    /// With the workers.
+    jobs: usize,
+    /// Back from the workers, to be replied to; at most [`JOBS_MAX`].
+    finished: Vec<([u8; 8], Option<Refusal>)>,
+}
+
+impl Transmission {
+    pub(super) fn new(volume: Arc<Volume>, structured: bool) -> Self {
+        let (flow, state, finished) = (Flow::default(), State::Idle, Vec::new());
+        Self { volume, structured, flow, state, jobs: 0, finished }
+    }
+
+    /// Takes what a worker sent back.
+    pub(super) fn finish(&mut self, cookie: [u8; 8], refusal: Option<Refusal>) {
+        self.jobs -= 1;
+        self.finished.push((cookie, refusal));
+    }
+
+    /// The limiter lets the waiting operation begin.
+    pub(super) fn begin(&mut self, tools: &mut Tools<'_>) {
+        if let State::Waiting { request, .. } = self.state {
+            self.start(request, tools);
+        }
+    }
+
+    /// The limiter was replaced: the waiting operation asks again.
+    pub(super) fn ask_again(&mut self, tools: &mut Tools<'_>) -> Option<Arc<VolumeLimiter>> {
+        let State::Waiting { request, arrival_ns, .. } = self.state else { return None };
+        self.flow = Flow::default();
+        self.admit(request, arrival_ns, tools)
+    }
+
+    /// The connection has gone; nothing waits for it any more.
+    pub(super) fn abandon(&self, waiter: Waiter) {
+        if let State::Waiting { limiter, .. } = &self.state {
+            limiter.forget(waiter);
+        }
+    }
+
+    /// Does one step.
+    pub(super) fn step(&mut self, tools: &mut Tools<'_>) -> Progress {
+        // One head for what is finished and one for what may be refused.
+        if tools.output.room(2 * HEAD_BYTES, tools.pool).len() < 2 * HEAD_BYTES {
+            return Progress::NeedRoom;
+        }
+        let is_between_replies = !matches!(self.state, State::Reading { done: 1.., .. });
+        if is_between_replies && let Some((cookie, refusal)) = self.finished.pop() {
+            tools.output.push(Head::simple(cookie, refusal).as_slice(), tools.pool);
+            return Progress::More;
+        }
+        match self.state {
+            State::Idle => self.next_request(tools),
+            State::Waiting { .. } => Progress::Blocked(None),
+            State::Reading { request, done } => self.read_piece(request, done, tools),
+            State::Writing { request, done, refusal } => self.write_piece(request, done, refusal, tools),
+            State::Ending if self.jobs > 0 => Progress::Blocked(None),
+            State::Ending => Progress::Close,
+        }
+    }
+
+    fn next_request(&mut self, tools: &mut Tools<'_>) -> Progress {
+        if self.jobs >= JOBS_MAX {
+            return Progress::Blocked(None);
+        }
+        let Some(bytes) = tools.input.data().first_chunk::<REQUEST_BYTES>() else {
+            return Progress::NeedInput;
+        };
+        let Some(request) = Request::parse(bytes) else { return Progress::Close };
+        tools.input.consume(REQUEST_BYTES);
+        if request.command == Command::Disconnect {
+            self.state = State::Ending;
+            return Progress::More;
+        }
+        if request.command == Command::Write && request.length > PAYLOAD_BYTES_MAX {
+            return Progress::Close;
+        }
+        if let Some(refusal) = self.fault(&request) {
+            self.refuse(request, refusal, tools);
+            return Progress::More;
+        }
+        if request.command == Command::Flush {
+            self.start(request, tools);
+            return Progress::More;
+        }
+        self.admit(request, tools.arrival_ns, tools)
+            .map_or(Progress::More, |limiter| Progress::Blocked(Some(limiter)))
+    }
+
+    /// What is wrong with a request.
+    fn fault(&self, request: &Request) -> Option<Refusal> {
+        let known = match request.command {
+            Command::Read if self.structured => flag::FUA | flag::DF,
+            Command::Read | Command::Write | Command::Flush | Command::Trim => flag::FUA,
+            Command::WriteZeroes => flag::FUA | flag::NO_HOLE,
+            Command::Disconnect | Command::Unknown(_) => return Some(Refusal::Invalid),
+        };
+        let is_read = request.command == Command::Read;
+        if self.volume.is_offline() {
+            Some(Refusal::Shutdown)
+        } else if request.flags & !known != 0 {
+            Some(Refusal::Invalid)
+        } else if request.command == Command::Flush {
+            None
+        } else if !self.volume.holds(request.offset, u64::from(request.length)) {
+            Some(if is_read { Refusal::Invalid } else { Refusal::NoSpace })
+        } else if is_read && request.length > PAYLOAD_BYTES_MAX
+            || is_read && request.has(flag::DF) && request.length > PIECE_BYTES
+        {
+            Some(Refusal::Overflow)
+        } else {
+            None
+        }
+    }
+
+    fn refuse(&mut self, request: Request, refusal: Refusal, tools: &mut Tools<'_>) {
+        match request.command {
+            // Its data comes all the same.
+            Command::Write => self.state = State::Writing { request, done: 0, refusal: Some(refusal) },
+            Command::Read if self.structured => {
+                tools.output.push(Head::end(request.cookie, Some(refusal)).as_slice(), tools.pool);
+            }
+            _ => tools.output.push(Head::simple(request.cookie, Some(refusal)).as_slice(), tools.pool),
+        }
+    }
+
+    /// Has an operation begin, now or when the limiter says so; returns the limiter that it waits for.
+    fn admit(
+        &mut self,
+        request: Request,
+        arrival_ns: u64,
+        tools: &mut Tools<'_>,
+    ) -> Option<Arc<VolumeLimiter>> {
+        let limiter = self.volume.limiter();
+        let bytes = match request.command {
+            Command::Read | Command::Write => u64::from(request.length),
+            _ => 0,
+        };
+        match limiter.ask(tools.waiter, &mut self.flow, bytes, arrival_ns, tools.now_ns) {
+            Answer::Begin => {
+                self.start(request, tools);
+                None
+            }
+            Answer::Wait => {
+                self.state = State::Waiting { request, arrival_ns, limiter: Arc::clone(&limiter) };
+                Some(limiter)
+            }
+        }
+    }
+
+    fn start(&mut self, request: Request, tools: &mut Tools<'_>) {
+        let (offset, bytes) = (request.offset, u64::from(request.length));
+        let then_sync = request.has(flag::FUA);
+        self.state = State::Idle;
+        match request.command {
+            Command::Read => self.state = State::Reading { request, done: 0 },
+            Command::Write => self.state = State::Writing { request, done: 0, refusal: None },
+            Command::Trim => self.submit(&request, Work::Discard { offset, bytes, then_sync }, tools),
+            Command::WriteZeroes if request.has(flag::NO_HOLE) => {
+                self.submit(&request, Work::Zero { offset, bytes, then_sync }, tools);
+            }
+            Command::WriteZeroes => self.submit(&request, Work::Discard { offset, bytes, then_sync }, tools),
+            Command::Flush | Command::Disconnect | Command::Unknown(_) => {
+                self.submit(&request, Work::Sync, tools);
+            }
+        }
+    }
+
+    fn submit(&mut self, request: &Request, work: Work, tools: &Tools<'_>) {
+        self.jobs += 1;
+        let volume = Arc::clone(&self.volume);
+        tools.workers.submit(Job { volume, work, waiter: tools.waiter, cookie: request.cookie });
+    }
+
+    fn read_piece(&mut self, request: Request, done: u32, tools: &mut Tools<'_>) -> Progress {
+        let length = (request.length - done).min(PIECE_BYTES);
+        let is_last = done + length == request.length;
+        let offset = request.offset + u64::from(done);
+        let head = match (self.structured, done) {
+            (true, _) if request.length == 0 => Some(Head::end(request.cookie, None)),
+            (true, _) => Some(Head::data(request.cookie, offset, length, is_last)),
+            (false, 0) => Some(Head::simple(request.cookie, None)),
+            (false, _) => None,
+        };
+        let head = head.as_ref().map_or(&[][..], Head::as_slice);
+        let wanted = head.len() + length as usize;
+        let room = tools.output.room(wanted + HEAD_BYTES, tools.pool);
+        if room.len() < wanted {
+            return Progress::NeedRoom;
+        }
+        if let Err(error) = self.volume.read(&mut room[head.len()..wanted], offset) {
+            // A simple reply has no way to say so after its head.
+            if done > 0 && !self.structured {
+                return Progress::Close;
+            }
+            self.state = State::Idle;
+            self.refuse(request, Refusal::from(&error), tools);
+            return Progress::More;
+        }
+        room[..head.len()].copy_from_slice(head);
+        tools.output.filled(wanted);
+        self.state = if is_last { State::Idle } else { State::Reading { request, done: done + length } };
+        Progress::More
+    }
+
+    fn write_piece(
+        &mut self,
+        request: Request,
+        done: u32,
+        refusal: Option<Refusal>,
+        tools: &mut Tools<'_>,
+    ) -> Progress {
+        let length = (request.length - done).min(PIECE_BYTES);
+        let Some(data) = tools.input.data().get(..length as usize) else { return Progress::NeedInput };
+        let refusal = refusal.or_else(|| {
+            let written = self.volume.write(data, request.offset + u64::from(done));
+            written.err().map(|error| Refusal::from(&error))
+        });
+        tools.input.consume(length as usize);
+        if done + length < request.length {
+            self.state = State::Writing { request, done: done + length, refusal };
+            return Progress::More;
+        }
+        self.state = State::Idle;
+        if refusal.is_none() && request.has(flag::FUA) {
+            self.submit(&request, Work::Sync, tools);
+        } else {
+            tools.output.push(Head::simple(request.cookie, refusal).as_slice(), tools.pool);
+        }
+        Progress::More
+    }
+}

@@ -1,0 +1,156 @@
+//! A volume: a sparse file and the limiter that operations on it pass.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use crate::limiter::Limiter;
+use crate::nbd::Waiter;
+
+/// The limiter of the server's connections.
+pub type VolumeLimiter = Limiter<Waiter>;
+
+/// Zeroes for file systems that cannot be asked for them.
+const ZEROES_BYTES: usize = 128 << 10;
+
+/// A volume that is served.
+#[derive(Debug)]
+pub struct Volume {
+    name: String,
+    file: File,
+    size_bytes: AtomicU64,
+    is_offline: AtomicBool,
+    limiter: RwLock<Arc<VolumeLimiter>>,
+}
+
+impl Volume {
+    /// Opens the file of a volume, creating it where there is none, and makes it so large.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or made so large.
+    pub fn open(name: &str, path: &Path, size_bytes: u64, limiter: Arc<VolumeLimiter>) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        if file.metadata()?.len() != size_bytes {
+            file.set_len(size_bytes)?;
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            file,
+            size_bytes: AtomicU64::new(size_bytes),
+            is_offline: AtomicBool::new(false),
+            limiter: RwLock::new(limiter),
+        })
+    }
+
+    /// The name by which clients ask for it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Acquire)
+    }
+
+    /// What of it is allocated on disk.
+    ///
+    /// # Errors
+    /// When the file cannot be asked.
+    pub fn used_bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.blocks() * 512)
+    }
+
+    /// Makes it larger or smaller; clients that are connected may use the new size when they ask for it again.
+    ///
+    /// # Errors
+    /// When the file cannot be made so large.
+    pub fn resize(&self, size_bytes: u64) -> io::Result<()> {
+        if size_bytes < self.size_bytes() {
+            self.size_bytes.store(size_bytes, Ordering::Release);
+        }
+        self.file.set_len(size_bytes)?;
+        self.size_bytes.store(size_bytes, Ordering::Release);
+        Ok(())
+    }
+
+    /// Refuses every later operation.
+    pub fn take_offline(&self) {
+        self.is_offline.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_offline(&self) -> bool {
+        self.is_offline.load(Ordering::Acquire)
+    }
+
+    /// The limiter in effect.
+    #[must_use]
+    pub fn limiter(&self) -> Arc<VolumeLimiter> {
+        Arc::clone(&self.limiter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another limiter in its place and returns the one before, which the caller retires.
+    pub(crate) fn replace_limiter(&self, limiter: Arc<VolumeLimiter>) -> Arc<VolumeLimiter> {
+        let mut place = self.limiter.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut place, limiter)
+    }
+
+    /// Whether so many bytes from `offset` on are all inside.
+    pub(crate) fn holds(&self, offset: u64, bytes: u64) -> bool {
+        offset.checked_add(bytes).is_some_and(|end| end <= self.size_bytes())
+    }
+
+    pub(crate) fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(into, offset)
+    }
+
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    /// Returns when everything written before is on disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Gives the space back; it reads as zeroes afterwards.
+    pub(crate) fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.allocate(punch, offset, bytes)
+    }
+
+    /// Makes it read as zeroes and keeps the space.
+    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.allocate(FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE, offset, bytes)
+    }
+
+    /// Does what the flags say, or writes zeroes where the file system does not know how.
+    fn allocate(&self, flags: FallocateFlags, offset: u64, bytes: u64) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        match rustix::io::retry_on_intr(|| fallocate(&self.file, flags, offset, bytes)) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP) => self.write_zeroes(offset, bytes),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write_zeroes(&self, mut offset: u64, bytes: u64) -> io::Result<()> {
+        let zeroes = vec![0; ZEROES_BYTES];
+        let end = offset.saturating_add(bytes);
+        while offset < end {
+            let part = usize::try_from(end - offset).unwrap_or(usize::MAX).min(ZEROES_BYTES);
+            self.file.write_all_at(&zeroes[..part], offset)?;
+            offset += part as u64;
+        }
+        Ok(())
+    }
+}
