@@ -1,6 +1,8 @@
 //! The command line as types. Flags carry the names of the experiment file's keys, with the short forms that users
 //! of ab, wrk and k6 expect.
 
+mod storage;
+
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -11,6 +13,8 @@ use plumb_migration::codec::CodecSpec;
 use plumb_migration::codec::measure::Form;
 use plumb_model::{ByteRate, Bytes, Percent, Rate, Span};
 use serde_json::Value;
+
+pub use self::storage::StorageArguments;
 
 /// Proves what one change does to an infrastructure data path.
 #[derive(Debug, Parser)]
@@ -38,6 +42,8 @@ pub enum Command {
     Report(ReportArguments),
     /// Measure one URL once, without a comparison.
     Http(Box<HttpArguments>),
+    /// Measure a file or a block device once, without a comparison.
+    Storage(Box<StorageArguments>),
     /// Measure what does encryption here: signatures, key exchanges, AEAD and hashes, by device.
     Crypto(CryptoArguments),
     /// Measure what each codec makes of data, in the units of a migration and as a whole.

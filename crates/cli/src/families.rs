@@ -10,6 +10,7 @@ pub fn all() -> Vec<AnyFamily> {
         AnyFamily::of::<plumb_http::Http>(),
         AnyFamily::of::<plumb_crypto::Crypto>(),
         AnyFamily::of::<plumb_migration::Migration>(),
+        AnyFamily::of::<plumb_storage::Storage>(),
         AnyFamily::of::<Null>(),
     ]
 }
@@ -20,6 +21,7 @@ pub fn builders() -> Vec<Builder> {
         Builder::of::<plumb_http::Http>(),
         Builder::of::<plumb_crypto::Crypto>(),
         Builder::of::<plumb_migration::Migration>(),
+        Builder::of::<plumb_storage::Storage>(),
         Builder::of::<Null>(),
     ]
 }

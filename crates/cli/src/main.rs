@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Http(http) => commands::http::http(&http),
         Command::Codec(codec) => commands::codec::codec(&codec),
         Command::Crypto(crypto) => commands::crypto::crypto(&crypto),
+        Command::Storage(storage) => commands::storage::storage(&storage),
         Command::Migrate(migrate) => commands::migrate::migrate(&migrate),
         Command::Host(host) => commands::host::host(&host),
         Command::Schema(schema) => commands::schema::schema(&schema),

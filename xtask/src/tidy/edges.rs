@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-crypto"]),
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-volumes", &["plumb-model", "plumb-host"]),
+    ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
     ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
     (
@@ -53,6 +54,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-http",
     "plumb-migration",
     "plumb-volumes",
+    "plumb-storage",
     "plumb-store",
     "plumb-report",
     "plumb-runner",

@@ -13,4 +13,5 @@ pub mod planning;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod storage;
 pub mod version;

@@ -15,5 +15,6 @@ mod crypto;
 mod endings;
 mod engines;
 mod migration;
+mod storage;
 mod systems;
 mod verdicts;

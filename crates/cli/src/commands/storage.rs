@@ -1,0 +1,137 @@
+//! `plumb storage TARGET`: one measurement, no comparison: the everyday replacement for fio and dbench.
+
+use plumb_model::{Bytes, Measurement, MetricInfo, Reading, Span};
+use plumb_path::{Load, Mark, Window};
+use plumb_storage::load::Prepared;
+use plumb_storage::spec::{LoadSpec, Target};
+
+use crate::args::StorageArguments;
+use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
+use crate::live::LiveLine;
+use crate::output;
+
+mod dbench;
+
+/// How long to measure when nothing is said.
+const DEFAULT_DURATION: Span = Span(10_000_000_000);
+/// How long to measure at most when a number of reads and writes is asked for.
+const LONGEST: Span = Span(24 * 3_600_000_000_000);
+
+/// Measures and prints.
+pub fn storage(arguments: &StorageArguments) -> Outcome {
+    let spec = load_spec(arguments);
+    plumb_storage::load::validate(&spec).map_err(|fault| {
+        let flag = fault.key.trim_start_matches("load.").replace('_', "-");
+        Failure::usage(format!("--{flag}: {}", fault.message))
+    })?;
+    if !arguments.quiet {
+        output::message(&headline(arguments, &spec));
+    }
+    let prepared = plumb_storage::load::prepare(&spec, &target(arguments, &spec))
+        .map_err(|error| Failure::usage(format!("failed to {error}")))?;
+    let measurement = if arguments.suite.is_some() {
+        dbench::measure(&spec, &prepared, arguments)?
+    } else {
+        one(&spec, &prepared, arguments)?
+    };
+    if arguments.json {
+        let metrics: Vec<MetricInfo> = plumb_storage::metrics::METRICS.iter().map(MetricInfo::from).collect();
+        output::result(&plumb_report::measurement_json(&measurement, &metrics));
+    }
+    code(&measurement)
+}
+
+fn one(spec: &LoadSpec, prepared: &Prepared, arguments: &StorageArguments) -> Result<Measurement, Failure> {
+    let mut load = plumb_storage::load::storage_load(spec, prepared.target())
+        .map_err(|error| Failure::usage(format!("failed to {error}")))?;
+    let live = LiveLine::new(arguments.quiet || arguments.json);
+    let measured = load.measure(window(spec), &mut |mark| show(&live, "", mark, spec.duration));
+    live.clear();
+    let mut measurement = measured.map_err(Failure::harness)?;
+    measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
+    if !arguments.json {
+        let metrics: Vec<MetricInfo> = plumb_storage::metrics::METRICS.iter().map(MetricInfo::from).collect();
+        let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
+        output::result(&plumb_report::measurement_text(&measurement, &metrics, &style));
+    }
+    Ok(measurement)
+}
+
+fn headline(arguments: &StorageArguments, spec: &LoadSpec) -> String {
+    let what = match &arguments.suite {
+        Some(suite) => format!("the nine jobs of {suite}"),
+        None => format!(
+            "{} · {} · depth {} · {} {} · {}",
+            spec.access.name(),
+            spec.block_size,
+            spec.depth,
+            spec.jobs,
+            if spec.jobs == 1 { "job" } else { "jobs" },
+            spec.engine.name()
+        ),
+    };
+    format!("plumb {} · {} · {what}", env!("CARGO_PKG_VERSION"), arguments.target)
+}
+
+fn window(spec: &LoadSpec) -> Window {
+    let seed = plumb_host::time::monotonic_ns();
+    Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed, index: 0, attempt: 0 }
+}
+
+fn show(live: &LiveLine, job: &str, mark: Mark, duration: Span) {
+    if let Mark::Progress { work, elapsed_ns } = mark {
+        let elapsed_s = Span(elapsed_ns).seconds();
+        live.show(&format!("{job}{elapsed_s:.0} s of {:.0} s, {work} reads and writes", duration.seconds()));
+    }
+}
+
+/// A wrong pattern refutes what was asked; a read or write that failed makes the measurement a failure.
+fn code(measurement: &Measurement) -> Outcome {
+    if let Some(Reading::Share { no, .. }) = measurement.readings.get("verified")
+        && *no > 0
+    {
+        return Ok(REFUTED);
+    }
+    let failed: u64 = measurement.errors.values().sum();
+    if let Some((what, _)) = measurement.errors.iter().max_by_key(|(_, count)| **count) {
+        return Err(Failure::harness(format!("measure without errors: {failed} times, such as {what}")));
+    }
+    Ok(if measurement.work == 0 { FAILED } else { HOLDS })
+}
+
+/// A file that does not exist is made as large as the regions of all jobs need.
+fn target(arguments: &StorageArguments, spec: &LoadSpec) -> Target {
+    let further = spec.offset_increment.0.saturating_mul(u64::from(spec.jobs.saturating_sub(1)));
+    let create = spec.size.map(|size| Bytes(spec.offset.0.saturating_add(further).saturating_add(size.0)));
+    Target { address: arguments.target.clone(), is_ours: false, create }
+}
+
+fn load_spec(arguments: &StorageArguments) -> LoadSpec {
+    let is_suite = arguments.suite.is_some();
+    let duration = match (arguments.duration, arguments.operations) {
+        (Some(duration), _) => duration,
+        (None, Some(_)) => LONGEST,
+        (None, None) if is_suite => dbench::DURATION,
+        (None, None) => DEFAULT_DURATION,
+    };
+    LoadSpec {
+        // The suite reads and writes, so that is what its target has to stand.
+        access: if is_suite { plumb_storage::spec::Access::RandReadWrite } else { arguments.access },
+        read_share: arguments.read_share,
+        block_size: arguments.block_size,
+        depth: arguments.depth,
+        jobs: arguments.jobs,
+        engine: arguments.engine,
+        direct: !arguments.buffered,
+        offset: arguments.offset,
+        size: arguments.size,
+        offset_increment: arguments.offset_increment,
+        rate: arguments.rate,
+        duration,
+        warmup: arguments.warmup.unwrap_or(if is_suite { dbench::WARMUP } else { Span(0) }),
+        operations: arguments.operations,
+        compressible: arguments.compressible,
+        verify: arguments.verify,
+        destroy_data: arguments.destroy_data,
+    }
+}

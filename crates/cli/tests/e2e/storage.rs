@@ -1,0 +1,221 @@
+//! `plumb storage`: on files, on loop devices where the test may make some, and on targets that cannot be used.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::common::{code, plumb, run, signal, stderr, stdout, wait, write};
+
+fn path(directory: &Path, name: &str) -> String {
+    directory.join(name).to_str().unwrap().to_owned()
+}
+
+fn storage(target: &str, arguments: &str) -> Output {
+    let mut all = vec!["storage", target];
+    all.extend(arguments.split_whitespace());
+    run(&all)
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
+}
+
+/// A file with data in it.
+fn file_of(directory: &Path, name: &str, bytes: usize) -> PathBuf {
+    let data: Vec<u8> = (0..bytes).map(|index| (index * 2_654_435_761 >> 13) as u8 | 1).collect();
+    write(directory, name, data)
+}
+
+#[test]
+fn every_engine_reads_and_writes_and_finds_its_patterns_again() {
+    let directory = tempfile::tempdir().unwrap();
+    for engine in ["io_uring", "libaio", "psync"] {
+        let target = path(directory.path(), engine);
+        let arguments = "-s 16MiB --rw randrw -n 3000 -c 8 --verify --json --engine";
+        let output = storage(&target, &format!("{arguments} {engine}"));
+        assert_eq!(code(&output), 0, "{engine}: {}", stderr(&output));
+        let found = json(&output);
+        assert_eq!(found["work"], 3000, "{engine}");
+        let verified = &found["metrics"]["verified"];
+        assert_eq!(verified["no"], 0, "{engine}");
+        assert!(verified["yes"].as_u64().unwrap() >= 1000, "{engine}: {verified}");
+        let count = |metric: &str| found["metrics"][metric]["count"].as_u64().unwrap();
+        assert_eq!(count("read_iops") + count("write_iops"), 3000);
+        assert_eq!(count("read_latency"), count("read_iops"));
+        assert_eq!(count("write_bw"), count("write_iops") * 4096);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{engine} left something");
+    }
+}
+
+#[test]
+fn what_another_run_wrote_is_checked_and_a_changed_block_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("blocks");
+    std::fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    let target = file.to_str().unwrap();
+    let written = storage(target, "--rw write -n 256 --verify --json");
+    assert_eq!(code(&written), 0, "{}", stderr(&written));
+    let read = storage(target, "--rw randread -n 256 --verify --json");
+    assert_eq!((code(&read), &json(&read)["metrics"]["verified"]["yes"]), (0, &256.into()));
+
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[5 * 4096 + 1000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let read = storage(target, "--rw randread -n 256 --verify --json");
+    assert_eq!((code(&read), &json(&read)["metrics"]["verified"]["no"]), (1, &1.into()));
+    assert_eq!(json(&read)["errors"]["verify: a pattern whose bytes were changed"], 1);
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_one_message() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = file_of(directory.path(), "full", 64 << 10);
+    let full = full.to_str().unwrap();
+    let before = std::fs::read(full).unwrap();
+    let missing = path(directory.path(), "missing");
+    for (target, arguments, message) in [
+        (missing.as_str(), "", "there is no such file"),
+        (directory.path().to_str().unwrap(), "", "it is a directory"),
+        ("/dev/null", "", "it is a character device"),
+        (full, "--rw randwrite", "it is not empty"),
+        (full, "--suite dbench", "it is not empty"),
+        (full, "--offset 60KiB --size 8KiB", "ends at 69632 B, and it has only 65536 B"),
+        (full, "-b 128KiB", "not one block"),
+        (full, "-c 0", "--depth: a job has 1 to 4096"),
+        (full, "-t 0", "--jobs: a load has 1 to 1024 jobs"),
+        (full, "-b 0B", "--block-size: a block has"),
+        (full, "-b 64B --verify", "--verify"),
+        ("/nowhere/at/all", "-s 1MiB", "No such file or directory"),
+    ] {
+        let number = if arguments.contains("suite") { "" } else { "-n 10" };
+        let output = storage(target, &format!("{arguments} -q {number}"));
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{target} {arguments}: {said}");
+        assert!(said.contains(message) && said.trim().lines().count() == 1, "{target} {arguments}: {said}");
+    }
+    assert_eq!(std::fs::read(full).unwrap(), before);
+    let destroyed = storage(full, "--rw randwrite -n 100 -q --destroy-data");
+    assert_eq!(code(&destroyed), 0, "{}", stderr(&destroyed));
+    assert_ne!(std::fs::read(full).unwrap(), before);
+}
+
+#[test]
+fn direct_io_takes_whole_sectors_only_and_the_page_cache_takes_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = file_of(directory.path(), "full", 64 << 10);
+    let file = file.to_str().unwrap();
+    let direct = storage(file, "-b 1000B -n 10 --json");
+    let is_direct = code(&direct) == 2;
+    assert!(!is_direct || stderr(&direct).contains("takes multiples of"), "{}", stderr(&direct));
+    // Where the file system has no direct I/O, the measurement says so.
+    assert!(is_direct || json(&direct)["observed"]["direct"]["no"] == 1, "{}", stdout(&direct));
+    let buffered = storage(file, "-b 1000B -n 10 --json --buffered");
+    assert_eq!((code(&buffered), &json(&buffered)["observed"]["direct"]["no"]), (0, &1.into()));
+}
+
+#[test]
+fn a_fixed_rate_is_held_and_timed_from_the_intended_start() {
+    let output = storage("null:", "-R 500/s -d 1s --json");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let metrics = &json(&output)["metrics"];
+    let count = |name: &str| metrics[name]["count"].as_u64().unwrap();
+    assert_eq!((count("read_latency"), count("read_service")), (500, 500));
+}
+
+#[test]
+fn dbench_prints_its_summary_of_nine_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = path(directory.path(), "blocks");
+    let output = storage(&target, "--suite dbench -s 64MiB -d 100ms --warmup 0s");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    let begin = "==================\n= Dbench Summary =\n==================\nRandom Read/Write IOPS: ";
+    assert!(text.starts_with(begin), "{text}");
+    for line in [
+        ". BW: ",
+        "\nAverage Latency (usec) Read/Write: ",
+        "\nSequential Read/Write: ",
+        "\nMixed Random Read/Write IOPS: ",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains(": 0/") && !text.contains("/0\n"), "{text}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_load_that_is_killed_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = path(directory.path(), "blocks");
+    let child = plumb()
+        .args(["storage", &target, "-s", "4MiB", "-d", "60s", "--rw", "randrw"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    crate::common::wait_until("the file's name to be gone and the file to be open", || {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        let mut links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        links.any(|link| link.to_string_lossy().ends_with("blocks (deleted)"))
+    });
+    signal(pid, "KILL");
+    wait(child);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// A loop device over a file, gone with this value.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    /// `None`, and said why, where this user or this machine cannot make one.
+    fn over(file: &Path) -> Option<Self> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
+        match output {
+            Ok(output) if output.status.success() => Some(Self(stdout(&output).trim().to_owned())),
+            _ => {
+                println!("test skipped: storage on a loop device: losetup needs root and /dev/loop-control");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_that_holds_data_or_is_in_use_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("device");
+    std::fs::File::create(&file).unwrap().set_len(16 << 20).unwrap();
+    let Some(device) = LoopDevice::over(&file) else { return };
+    let empty = storage(&device.0, "--rw randwrite -n 200 --verify --json");
+    assert_eq!(code(&empty), 0, "{}", stderr(&empty));
+    assert_eq!(json(&empty)["observed"]["direct"]["yes"], 1);
+    let used = storage(&device.0, "--rw randwrite -n 200 -q");
+    assert_eq!(code(&used), 2);
+    assert!(stderr(&used).contains("it is not empty"), "{}", stderr(&used));
+    let allowed = storage(&device.0, "--rw randwrite -n 200 -q --destroy-data");
+    assert_eq!(code(&allowed), 0, "{}", stderr(&allowed));
+}
+
+#[test]
+fn an_experiment_compares_depths_on_a_file_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: depths }\nspec:\n  path: storage\n  \
+        system: { kind: file, size: 8 MiB }\n  load: { depth: 1, duration: 100 ms, warmup: 0 s }\n  baseline: shallow\n  \
+        variants: { shallow: {}, deep: { load: { depth: 16 } } }\n  blocks: { min: 2, max: 2 }\n  \
+        claims: [\"deep.read_iops > 0.01 * shallow.read_iops\"]\n";
+    let file = write(directory.path(), "depths.yaml", text);
+    let runs = path(directory.path(), "run");
+    let output = run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", &runs]);
+    let found = json(&output);
+    for variant in found["variants"].as_array().unwrap() {
+        let evidence = variant["evidence"].as_array().unwrap();
+        let named: Vec<&str> = evidence.iter().map(|one| one["what"].as_str().unwrap()).collect();
+        assert!(named.contains(&"direct I/O") && named.contains(&"reads and writes in flight"), "{variant}");
+        assert!(variant["metrics"]["read_iops"]["median"].as_f64().unwrap() > 0.0, "{variant}");
+    }
+}

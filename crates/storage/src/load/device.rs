@@ -1,0 +1,308 @@
+//! The target as something that blocks are read from and written to: what it is, how large, whether the page cache is
+//! passed by, and whether anything on it would be lost.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fstatfs, statx};
+
+use super::error::Error;
+use super::pattern;
+use crate::spec::{LoadSpec, Target};
+
+/// The address of the target that does nothing.
+pub const NULL: &str = "null:";
+/// How large that is when nothing is said.
+const NULL_BYTES: u64 = 1 << 40;
+/// What the kernel asks for at most where it does not say what it asks for.
+const SECTOR_BYTES: u32 = 512;
+/// A new file is filled in pieces of this size.
+const FILL_BYTES: usize = 1 << 20;
+/// A block device is looked at in this many places before it counts as empty.
+const PROBES: u64 = 256;
+const PROBE_BYTES: usize = 64 << 10;
+
+/// How the engines reach it.
+#[derive(Debug, Clone)]
+pub enum Handle {
+    /// Not at all.
+    Null,
+    /// By a file descriptor.
+    File(Arc<File>),
+}
+
+/// An opened target.
+#[derive(Debug)]
+pub struct Device {
+    /// How the engines reach it.
+    pub handle: Handle,
+    /// Its name, for messages.
+    pub path: String,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Offsets and lengths are multiples of this.
+    pub alignment: u32,
+    /// Whether the page cache is passed by, as it was found and not as it was asked for.
+    pub direct: bool,
+    /// What the reader has to know about it.
+    pub messages: Vec<String>,
+}
+
+impl Device {
+    /// Opens a target and makes sure that the load may do with it what it is asked to.
+    ///
+    /// # Errors
+    /// When it is not there, is no storage, or holds what would be lost.
+    pub fn open(target: &Target, spec: &LoadSpec) -> Result<Self, Error> {
+        if target.address == NULL {
+            return Ok(Self::null(spec));
+        }
+        let path = target.address.clone();
+        let metadata = match std::fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Self::create(target, spec),
+            Err(cause) => return Err(Error::Open { path, cause }),
+        };
+        let is_device = metadata.file_type().is_block_device();
+        if !is_device && !metadata.is_file() {
+            return Err(Error::NotStorage { path, what: what_it_is(&metadata) });
+        }
+        if spec.access.writes() && !target.is_ours && !spec.destroy_data {
+            refuse_to_destroy(&path, is_device)?;
+        }
+        let exclusive =
+            if is_device && spec.access.writes() && !spec.destroy_data { libc::O_EXCL } else { 0 };
+        Self::of_file(path, spec, exclusive)
+    }
+
+    fn null(spec: &LoadSpec) -> Self {
+        let regions = u64::from(spec.jobs.saturating_sub(1)).saturating_mul(spec.offset_increment.0);
+        let asked = spec.size.map(|size| spec.offset.0.saturating_add(size.0).saturating_add(regions));
+        Self {
+            handle: Handle::Null,
+            path: NULL.to_owned(),
+            bytes: asked.unwrap_or(NULL_BYTES),
+            alignment: 1,
+            direct: true,
+            messages: vec![
+                "null: does nothing, so that these are the load's own costs and no storage's".to_owned(),
+            ],
+        }
+    }
+
+    /// Makes a file that has no name any more when it is used: however this ends, nothing is left.
+    fn create(target: &Target, spec: &LoadSpec) -> Result<Self, Error> {
+        let path = target.address.clone();
+        let Some(size) = target.create else { return Err(Error::Missing { path }) };
+        let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = created.map_err(|cause| Error::Open { path: path.clone(), cause })?;
+        let device = fill(&file, size.0, spec)
+            .map_err(|cause| Error::Fill { path: path.clone(), cause })
+            .and_then(|()| Self::of_file(path.clone(), spec, 0));
+        // It may have been removed by someone else meanwhile, which is what is wanted.
+        let _ = std::fs::remove_file(&path);
+        let mut device = device?;
+        device.messages.push(format!("made {path} for this measurement, and left nothing of it"));
+        Ok(device)
+    }
+
+    fn of_file(path: String, spec: &LoadSpec, flags: i32) -> Result<Self, Error> {
+        let open = |flags: i32| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(spec.access.writes()).custom_flags(flags);
+            options.open(&path)
+        };
+        let mut messages = Vec::new();
+        let direct = if spec.direct { libc::O_DIRECT } else { 0 };
+        let opened = match open(flags | direct) {
+            Err(cause) if direct != 0 && cause.raw_os_error() == Some(libc::EINVAL) => open(flags),
+            opened => opened,
+        };
+        let mut file = match opened {
+            Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
+                let use_of_it = "it is mounted, or a volume manager or swap has it".to_owned();
+                return Err(Error::InUse { path, use_of_it });
+            }
+            opened => opened.map_err(|cause| Error::Open { path: path.clone(), cause })?,
+        };
+        let bytes = file.seek(SeekFrom::End(0)).map_err(|cause| Error::Open { path: path.clone(), cause })?;
+        let direct = is_direct(&file);
+        if spec.direct && !direct {
+            messages.push(format!(
+                "there is no direct I/O for {path}: what was measured is the page cache as much as the storage"
+            ));
+        }
+        let alignment = if direct { alignment(&file) } else { 1 };
+        Ok(Self { handle: Handle::File(Arc::new(file)), path, bytes, alignment, direct, messages })
+    }
+
+    /// What the region of every job is: its beginning and its length.
+    ///
+    /// # Errors
+    /// When a setting does not fit the target.
+    pub fn regions(&self, spec: &LoadSpec) -> Result<Vec<(u64, u64)>, Error> {
+        let unfit = |key, message| Err(Error::Unfit { path: self.path.clone(), key, message });
+        let alignment = u64::from(self.alignment);
+        for (key, value) in [
+            ("block_size", spec.block_size),
+            ("offset", spec.offset),
+            ("offset_increment", spec.offset_increment),
+        ] {
+            if !value.0.is_multiple_of(alignment) {
+                let message = format!("direct I/O on it takes multiples of {alignment} B, and not {value}");
+                return unfit(key, message);
+            }
+        }
+        let mut regions = Vec::new();
+        for job in 0..u64::from(spec.jobs) {
+            let begin = spec.offset.0.saturating_add(job.saturating_mul(spec.offset_increment.0));
+            let length = spec.size.map_or(self.bytes.saturating_sub(begin), |size| size.0);
+            if begin.saturating_add(length) > self.bytes {
+                let message = format!(
+                    "the region of job {job} ends at {} B, and it has only {} B",
+                    begin.saturating_add(length),
+                    self.bytes
+                );
+                return unfit("size", message);
+            }
+            if length < spec.block_size.0 {
+                let message =
+                    format!("not one block of {} fits into the {length} B of job {job}", spec.block_size);
+                return unfit("block_size", message);
+            }
+            regions.push((begin, length));
+        }
+        Ok(regions)
+    }
+
+    /// The share of a file that was never written and is read without any storage; `None` where that is unknown.
+    #[must_use]
+    pub fn holes(&self) -> Option<f64> {
+        let Handle::File(file) = &self.handle else { return None };
+        let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+        let held = std::os::unix::fs::MetadataExt::blocks(&metadata).saturating_mul(512);
+        (self.bytes > 0).then(|| 1.0 - (held as f64 / self.bytes as f64).min(1.0))
+    }
+}
+
+fn what_it_is(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        "a directory"
+    } else if kind.is_char_device() {
+        "a character device"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else {
+        "a socket"
+    }
+}
+
+/// Makes sure that what would be written over holds nothing.
+fn refuse_to_destroy(path: &str, is_device: bool) -> Result<(), Error> {
+    let open_error = |cause| Error::Open { path: path.to_owned(), cause };
+    let mut file = File::open(path).map_err(open_error)?;
+    let holds_data = if is_device {
+        let bytes = file.seek(SeekFrom::End(0)).map_err(open_error)?;
+        device_holds_data(&file, bytes).map_err(open_error)?
+    } else {
+        file_holds_data(&mut file).map_err(open_error)?
+    };
+    let use_of_it = || "it is not empty".to_owned();
+    if holds_data { Err(Error::InUse { path: path.to_owned(), use_of_it: use_of_it() }) } else { Ok(()) }
+}
+
+/// Whether a file holds anything but holes and zeros.
+fn file_holds_data(file: &mut File) -> io::Result<bool> {
+    match rustix::fs::seek(&*file, rustix::fs::SeekFrom::Data(0)) {
+        Err(rustix::io::Errno::NXIO) => return Ok(false),
+        Err(_) => {
+            file.rewind()?;
+        }
+        Ok(_) => {}
+    }
+    let mut piece = vec![0; FILL_BYTES];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(false),
+            got if piece[..got].iter().any(|byte| *byte != 0) => return Ok(true),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a device holds anything but zeros in any of many places, its beginning and its end among them: there every
+/// file system, partition table and volume manager leaves its mark.
+fn device_holds_data(file: &File, bytes: u64) -> io::Result<bool> {
+    let mut piece = vec![0; PROBE_BYTES];
+    let last = bytes.saturating_sub(PROBE_BYTES as u64);
+    for probe in 0..PROBES {
+        let at = u128::from(last) * u128::from(probe) / u128::from(PROBES - 1);
+        let got = file.read_at(&mut piece, u64::try_from(at).unwrap_or(last))?;
+        if piece[..got].iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Gives a new file its content: data where it is read, only space where it is written.
+fn fill(file: &File, bytes: u64, spec: &LoadSpec) -> io::Result<()> {
+    if spec.access.reads() {
+        return write_data(file, bytes, spec.compressible.0);
+    }
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes),
+        allocated => allocated.map_err(io::Error::from),
+    }
+}
+
+/// Writes `bytes` of data that neither compresses nor dedupes, and waits until they are stored.
+///
+/// # Errors
+/// When the kernel cannot store them.
+pub fn write_data(mut file: &File, bytes: u64, compressible: f64) -> io::Result<()> {
+    let mut piece = vec![0; FILL_BYTES];
+    let mut number = plumb_host::time::monotonic_ns();
+    pattern::fill(&mut piece, compressible, number);
+    let mut left = bytes;
+    while left > 0 {
+        pattern::make_unique(&mut piece, compressible, &mut number);
+        let length = usize::try_from(left).unwrap_or(FILL_BYTES).min(FILL_BYTES);
+        file.write_all(&piece[..length])?;
+        left -= length as u64;
+    }
+    file.sync_all()
+}
+
+/// Whether its file system keeps files in memory only. A device's own name may well be in such a one.
+fn lives_in_memory(file: &File) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    const RAMFS_MAGIC: i64 = 0x8584_58f6;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    #[expect(clippy::unnecessary_cast, reason = "its type depends on the architecture")]
+    fstatfs(file).is_ok_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(found.f_type as i64)))
+}
+
+/// Whether the page cache is passed by: file systems in memory take the flag and have nothing else than that cache.
+fn is_direct(file: &File) -> bool {
+    fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT)) && !lives_in_memory(file)
+}
+
+fn alignment(file: &File) -> u32 {
+    let of_device = file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
+    if of_device {
+        return rustix::fs::ioctl_blksszget(file).unwrap_or(SECTOR_BYTES).max(1);
+    }
+    let asked = StatxFlags::DIOALIGN;
+    match statx(file, "", AtFlags::EMPTY_PATH, asked) {
+        Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(asked) => {
+            found.stx_dio_offset_align.max(1)
+        }
+        _ => SECTOR_BYTES,
+    }
+}

@@ -1,0 +1,96 @@
+//! What can go wrong before and while a target is measured. Messages complete "failed to …".
+
+use std::io;
+
+use plumb_path::{Fault, PathError};
+
+/// A target that cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The target's name leads nowhere.
+    #[error(
+        "find {path}: there is no such file; say how large to make it with a size, or name one that exists"
+    )]
+    Missing {
+        /// The target.
+        path: String,
+    },
+    /// The kernel refuses to open it.
+    #[error("open {path}: {cause}")]
+    Open {
+        /// The target.
+        path: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// It is nothing that blocks are read from.
+    #[error("use {path} as storage: it is {what}; name a file or a block device")]
+    NotStorage {
+        /// The target.
+        path: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Someone else uses the device.
+    #[error("write to {path}: {use_of_it}; what is on it would be lost (destroy-data allows it)")]
+    InUse {
+        /// The target.
+        path: String,
+        /// What was found.
+        use_of_it: String,
+    },
+    /// A setting that does not fit the target.
+    #[error("use {key} on {path}: {message}")]
+    Unfit {
+        /// The target.
+        path: String,
+        /// The key of the setting.
+        key: &'static str,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A new file could not be filled.
+    #[error("fill {path} with data: {cause}")]
+    Fill {
+        /// The target.
+        path: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// No engine could be set up.
+    #[error("{what}: {cause}")]
+    Engine {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// An NBD server said or did something that it should not.
+    #[error("use {address}: {message}")]
+    Nbd {
+        /// The server.
+        address: String,
+        /// What happened.
+        message: String,
+    },
+    /// A setting is wrong by itself.
+    #[error("build the load: {key}: {message}")]
+    Setting {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl From<Error> for PathError {
+    fn from(error: Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Setting { key: fault.key, message: fault.message }
+    }
+}

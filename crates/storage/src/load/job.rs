@@ -1,0 +1,396 @@
+//! One job: a thread that keeps its depth of reads and writes in flight, or starts them when they are due.
+//!
+//! The loop reads the clock once per batch of completions, and once more where data had to be prepared or a batch's
+//! hand-over is timed. It allocates nothing per read or write.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use plumb_host::cpu::current_thread_cpu_ns;
+use plumb_host::time::{monotonic_ns, sleep};
+use plumb_pace::{Budget, Frame, Proportion, Share};
+
+use super::buffers::Buffers;
+use super::engine::{Completion, Engine, Request};
+use super::error::Error;
+use super::ledger::Ledger;
+use super::offsets::Offsets;
+use super::pattern;
+use super::tally::{Slot, Tally};
+use crate::spec::Access;
+
+/// Every so many batches the hand-over is timed by itself, which takes a system call more.
+const SAMPLE_EVERY: u64 = 16;
+/// A job whose last so many reads and writes all failed gives up.
+const FAILURES_MAX: u32 = 100;
+
+/// What a job is made of.
+pub struct Making {
+    /// What takes its requests. It stands before the buffers, so that it is dropped before them.
+    pub engine: Box<dyn Engine>,
+    /// A block for each place in the queue, and as many more to write from where it reads and writes.
+    pub buffers: Buffers,
+    /// Which blocks.
+    pub offsets: Offsets,
+    /// What is known of them, where they are checked.
+    pub ledger: Option<Ledger>,
+    /// What is done with them.
+    pub access: Access,
+    /// Which of them are read.
+    pub reads: Proportion,
+    /// Their size.
+    pub block: u32,
+    /// Reads and writes in flight at most.
+    pub depth: u32,
+    /// The share of what is written that compresses away.
+    pub compressible: f64,
+    /// When reads and writes are due; a closed loop if absent.
+    pub due: Option<Share>,
+    /// The measurement.
+    pub frame: Frame,
+    /// How many may still begin, all jobs together.
+    pub budget: Option<Arc<Budget>>,
+    /// Completions so far in the window.
+    pub progress: Arc<AtomicU64>,
+    /// Of everything random.
+    pub seed: u64,
+}
+
+/// What a job brings home.
+#[derive(Debug)]
+pub struct Yield {
+    /// Counts and times.
+    pub tally: Tally,
+    /// When it ended, at the latest the end of the window.
+    pub end_ns: u64,
+    /// The share of the window for which its thread was on a CPU.
+    pub busy: f64,
+}
+
+/// A job under way.
+pub struct Job {
+    make: Making,
+    slots: Vec<Slot>,
+    /// The generations of the patterns under way, by slot.
+    generations: Vec<u64>,
+    free: Vec<u32>,
+    /// Since when there has been a free slot.
+    free_since_ns: u64,
+    /// What was queued since the last hand-over.
+    batch: Vec<u32>,
+    batches: u64,
+    completions: Vec<Completion>,
+    tally: Tally,
+    unique: u64,
+    failures: u32,
+    has_ended: bool,
+    opened: Option<(u64, u64)>,
+    closed: Option<(u64, u64)>,
+}
+
+impl Job {
+    /// A job that has not begun.
+    #[must_use]
+    pub fn new(mut make: Making) -> Self {
+        let depth = make.depth;
+        let tally = Tally::new(make.frame, make.due.is_some());
+        if make.access.writes() {
+            for slot in 0..depth {
+                let at = write_block(&make, slot);
+                let seed = make.seed.wrapping_add(u64::from(slot));
+                pattern::fill(make.buffers.block_mut(at), make.compressible, seed);
+            }
+        }
+        Self {
+            slots: vec![Slot::default(); depth as usize],
+            generations: vec![0; if make.ledger.is_some() { depth as usize } else { 0 }],
+            free: (0..depth).rev().collect(),
+            free_since_ns: 0,
+            batch: Vec::with_capacity(depth as usize),
+            batches: 0,
+            completions: Vec::with_capacity(depth as usize),
+            tally,
+            unique: make.seed,
+            failures: 0,
+            has_ended: false,
+            opened: None,
+            closed: None,
+            make,
+        }
+    }
+
+    /// Measures, waits for what is under way, and reads back what has to be checked.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn run(mut self) -> Result<Yield, Error> {
+        // Timers of this thread are to be exact: by default they may be 50 us late.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+        sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
+        let end_ns = self.measure()?;
+        let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
+        let busy = closed.1.saturating_sub(opened.1) as f64 / closed.0.saturating_sub(opened.0).max(1) as f64;
+        if self.failures < FAILURES_MAX {
+            self.read_back()?;
+        }
+        Ok(Yield { tally: self.tally, end_ns: end_ns.min(self.make.frame.close_ns), busy })
+    }
+
+    /// The loop. Returns when the last completion came.
+    fn measure(&mut self) -> Result<u64, Error> {
+        let mut now_ns = monotonic_ns();
+        loop {
+            self.observe(now_ns);
+            if now_ns < self.make.frame.close_ns && !self.has_ended {
+                self.start(now_ns);
+            } else if !self.has_ended {
+                self.close();
+            }
+            let in_flight = self.in_flight();
+            if in_flight == 0 {
+                let Some(due_ns) = self.next_due_ns() else { break };
+                sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
+                now_ns = monotonic_ns();
+                continue;
+            }
+            self.hand_over()?;
+            let timeout_ns = self.next_due_ns().filter(|_| !self.free.is_empty());
+            let timeout_ns = timeout_ns.map(|due_ns| due_ns.saturating_sub(monotonic_ns()));
+            self.make.engine.wait(timeout_ns, &mut self.completions)?;
+            let before_ns = std::mem::replace(&mut now_ns, monotonic_ns());
+            self.tally.spend(before_ns, now_ns, in_flight);
+            self.finish(now_ns);
+        }
+        if self.closed.is_none() {
+            self.closed = Some((now_ns, current_thread_cpu_ns()));
+        }
+        Ok(now_ns)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.make.depth - u32::try_from(self.free.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Notes the thread's CPU time where the window opens and where it closes.
+    fn observe(&mut self, now_ns: u64) {
+        if self.opened.is_none() && now_ns >= self.make.frame.open_ns {
+            self.opened = Some((now_ns, current_thread_cpu_ns()));
+        }
+        if self.closed.is_none() && now_ns >= self.make.frame.close_ns {
+            self.closed = Some((now_ns, current_thread_cpu_ns()));
+        }
+    }
+
+    /// When the next one is due; `None` in a closed loop and after the end.
+    fn next_due_ns(&self) -> Option<u64> {
+        let due = self.make.due.as_ref().filter(|_| !self.has_ended)?;
+        Some(self.make.frame.start_ns.saturating_add(due.due_ns()).min(self.make.frame.close_ns))
+    }
+
+    /// Queues as many as there are free places and as are due.
+    fn start(&mut self, now_ns: u64) {
+        let mut has_written = false;
+        while let Some(slot) = self.free.pop() {
+            let Some(intended_ns) = self.take_turn(now_ns) else {
+                self.free.push(slot);
+                break;
+            };
+            has_written |= self.queue(slot, intended_ns, now_ns);
+        }
+        if has_written && self.make.due.is_none() {
+            // Preparing data is not the storage's time.
+            let now_ns = monotonic_ns();
+            for slot in &self.batch {
+                let slot = &mut self.slots[*slot as usize];
+                (slot.intended_ns, slot.start_ns) = (now_ns, now_ns);
+            }
+        }
+    }
+
+    /// When the next one is to count as begun; `None` if none is to begin now.
+    fn take_turn(&mut self, now_ns: u64) -> Option<u64> {
+        let Some(due) = &mut self.make.due else {
+            self.has_ended = self.make.budget.as_ref().is_some_and(|budget| !budget.take());
+            return (!self.has_ended).then_some(now_ns);
+        };
+        let due_ns = self.make.frame.start_ns.saturating_add(due.due_ns());
+        if due_ns > now_ns {
+            return None;
+        }
+        due.advance();
+        self.tally.lag(due_ns, self.free_since_ns, now_ns);
+        Some(due_ns)
+    }
+
+    /// Queues one. Returns whether it writes.
+    fn queue(&mut self, slot: u32, intended_ns: u64, now_ns: u64) -> bool {
+        let make = &mut self.make;
+        let is_write = make.access.writes() && !(make.access.reads() && make.reads.choose());
+        let mut offset = make.offsets.next();
+        if make.ledger.is_some() {
+            let used = |offset| {
+                let is_free = |slot: &u32| self.free.contains(slot);
+                (0..make.depth)
+                    .filter(|other| *other != slot && !is_free(other))
+                    .any(|other| self.slots[other as usize].offset == offset)
+            };
+            while used(offset) {
+                offset = make.offsets.next();
+            }
+        }
+        let at = if is_write { write_block(make, slot) } else { slot as usize };
+        if is_write {
+            let block = make.buffers.block_mut(at);
+            if let Some(ledger) = &mut make.ledger {
+                let generation = ledger.next_generation();
+                self.generations[slot as usize] = generation;
+                pattern::write(block, make.compressible, offset, generation);
+            } else {
+                pattern::make_unique(block, make.compressible, &mut self.unique);
+            }
+        }
+        let buffer = make.buffers.address(at);
+        make.engine.queue(Request { slot, is_write, offset, buffer, length: make.block });
+        self.slots[slot as usize] = Slot { intended_ns, start_ns: now_ns, submitted_ns: 0, offset, is_write };
+        self.batch.push(slot);
+        is_write
+    }
+
+    /// Times the hand-over of a sampled batch. All others are handed over by the wait that follows.
+    fn hand_over(&mut self) -> Result<(), Error> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.batches += 1;
+        if self.batches.is_multiple_of(SAMPLE_EVERY) {
+            let before_ns = monotonic_ns();
+            self.make.engine.submit()?;
+            let after_ns = monotonic_ns();
+            let belongs = self.make.frame.measures(after_ns);
+            for slot in &self.batch {
+                self.slots[*slot as usize].submitted_ns = after_ns;
+                if belongs {
+                    self.tally.submission.record(after_ns - before_ns);
+                }
+            }
+        }
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// Takes the completions that came.
+    fn finish(&mut self, now_ns: u64) {
+        if self.completions.is_empty() {
+            return;
+        }
+        if self.free.is_empty() {
+            self.free_since_ns = now_ns;
+        }
+        let second = self.make.frame.second(now_ns);
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..) {
+            let slot = self.slots[completion.slot as usize];
+            if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
+                self.failures = 0;
+                self.tally.complete(&slot, now_ns, second);
+                self.check(completion.slot, &slot);
+            } else {
+                self.fail(completion, &slot);
+            }
+            self.free.push(completion.slot);
+        }
+        self.completions = completions;
+        if second.is_some() {
+            let done = self.tally.directions.iter().map(|direction| direction.completed).sum();
+            self.make.progress.store(done, Ordering::Relaxed);
+        }
+    }
+
+    fn check(&mut self, index: u32, slot: &Slot) {
+        let Some(ledger) = &mut self.make.ledger else { return };
+        if slot.is_write {
+            ledger.confirm(slot.offset, Some(self.generations[index as usize]));
+            return;
+        }
+        match ledger.check(self.make.buffers.block(index as usize), slot.offset) {
+            None => {}
+            Some(Ok(())) => self.tally.verified[0] += 1,
+            Some(Err(mismatch)) => {
+                self.tally.verified[1] += 1;
+                self.tally.fail(mismatch.words().to_owned());
+            }
+        }
+    }
+
+    fn fail(&mut self, completion: Completion, slot: &Slot) {
+        let what = if slot.is_write { "write" } else { "read" };
+        if let (true, Some(ledger)) = (slot.is_write, &mut self.make.ledger) {
+            ledger.confirm(slot.offset, None);
+        }
+        self.tally.fail(if completion.result < 0 {
+            format!("{what}: {}", std::io::Error::from_raw_os_error(-completion.result))
+        } else {
+            format!("{what}: only a part of the block")
+        });
+        self.failures += 1;
+        self.has_ended |= self.failures >= FAILURES_MAX;
+    }
+
+    /// Nothing begins any more. What was due and never began is counted with the time that it waited.
+    fn close(&mut self) {
+        self.has_ended = true;
+        let Making { frame, access, reads, due: Some(due), .. } = &mut self.make else { return };
+        loop {
+            let due_ns = frame.start_ns.saturating_add(due.due_ns());
+            if due_ns >= frame.close_ns {
+                return;
+            }
+            due.advance();
+            if frame.measures(due_ns) {
+                let is_write = access.writes() && !(access.reads() && reads.choose());
+                self.tally.leave_unstarted(due_ns, is_write);
+            }
+        }
+    }
+
+    /// Reads every block of which it is known what it has to hold, and checks it.
+    fn read_back(&mut self) -> Result<(), Error> {
+        let Some(ledger) = &self.make.ledger else { return Ok(()) };
+        let places: Vec<u64> = ledger.known().collect();
+        let mut places = places.into_iter();
+        loop {
+            while let Some(slot) = self.free.pop() {
+                let Some(offset) = places.next() else {
+                    self.free.push(slot);
+                    break;
+                };
+                let buffer = self.make.buffers.address(slot as usize);
+                let length = self.make.block;
+                self.make.engine.queue(Request { slot, is_write: false, offset, buffer, length });
+                self.slots[slot as usize] = Slot { offset, ..Slot::default() };
+            }
+            if self.in_flight() == 0 || self.failures >= FAILURES_MAX {
+                return Ok(());
+            }
+            self.make.engine.wait(None, &mut self.completions)?;
+            let mut completions = std::mem::take(&mut self.completions);
+            for completion in completions.drain(..) {
+                let slot = self.slots[completion.slot as usize];
+                if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
+                    self.check(completion.slot, &slot);
+                } else {
+                    self.fail(completion, &slot);
+                }
+                self.free.push(completion.slot);
+            }
+            self.completions = completions;
+        }
+    }
+}
+
+/// Which block of the buffers a slot writes from. Where there are reads too these have blocks of their own, as what
+/// they bring in may compress.
+fn write_block(make: &Making, slot: u32) -> usize {
+    (slot + if make.access.reads() { make.depth } else { 0 }) as usize
+}

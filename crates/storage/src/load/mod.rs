@@ -1,0 +1,348 @@
+//! The storage load: one event loop per job, a closed loop by depth or an open loop by rate.
+//!
+//! No async runtime. Which blocks, what is written, how requests reach the kernel and when they are due are values that
+//! the one loop in `job` works with.
+
+mod buffers;
+mod device;
+mod engine;
+mod error;
+mod job;
+mod ledger;
+mod offsets;
+mod pattern;
+mod prepared;
+mod report;
+mod steady;
+pub mod suite;
+mod tally;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_host::time::monotonic_ns;
+use plumb_model::Measurement;
+use plumb_pace::{Budget, Frame, Proportion, Schedule};
+use plumb_path::{Fault, Load, Mark, PathError, Window};
+
+use self::buffers::Buffers;
+use self::device::{Device, Handle};
+pub use self::device::{NULL, write_data};
+pub use self::error::Error;
+use self::job::{Job, Making, Yield};
+use self::ledger::Ledger;
+use self::offsets::{Offsets, split_mix};
+pub use self::prepared::{Prepared, prepare};
+use crate::spec::{EngineKind, LoadSpec, Target};
+
+/// From the moment the threads are started to the moment they all begin.
+const LEAD_NS: u64 = 2_000_000;
+/// Progress is told about this often.
+const PROGRESS_NS: u64 = 1_000_000_000;
+/// How long what is under way at the end of the window may take.
+const PATIENCE_NS: u64 = 30_000_000_000;
+/// The kernel's own limit on one read or write lies a little below 2 GiB.
+const BLOCK_MAX: u64 = 1 << 30;
+/// Blocks in flight of all jobs together.
+const BUFFERS_MAX: u64 = 16 << 30;
+
+/// Checks what a load asks for, without a target.
+///
+/// # Errors
+/// The first fault, with the key that it is about.
+pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
+    let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
+    if spec.depth == 0 || spec.depth > 4096 {
+        return fault("depth", "a job has 1 to 4096 reads and writes in flight");
+    }
+    if spec.jobs == 0 || spec.jobs > 1024 {
+        return fault("jobs", "a load has 1 to 1024 jobs");
+    }
+    if spec.block_size.0 == 0 || spec.block_size.0 > BLOCK_MAX {
+        return fault("block_size", "a block has 1 B to 1 GiB");
+    }
+    let in_flight = u64::from(spec.depth) * u64::from(spec.jobs) * spec.block_size.0;
+    if in_flight > BUFFERS_MAX {
+        return fault("depth", "more than 16 GiB would be in flight: block size times depth times jobs");
+    }
+    if spec.duration.0 == 0 {
+        return fault("duration", "a window of no length measures nothing");
+    }
+    if spec.operations == Some(0) {
+        return fault("operations", "a load does at least 1 read or write; leave it out for no limit");
+    }
+    if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
+        return fault("rate", "a rate is above 0; leave `rate` out for a closed loop");
+    }
+    for (key, share) in [("read_share", spec.read_share), ("compressible", spec.compressible)] {
+        if !(0.0..=1.0).contains(&share.0) {
+            return fault(key, "a share is 0% to 100%");
+        }
+    }
+    if spec.verify && (spec.block_size.0 as usize) < 2 * pattern::HEADER_BYTES {
+        return fault("verify", "a block that is checked has at least 80 B");
+    }
+    Ok(())
+}
+
+/// Opens the target and finds an engine that works here.
+///
+/// # Errors
+/// When a setting is wrong, or the target is not there or would lose data.
+pub fn storage_load(spec: &LoadSpec, target: &Target) -> Result<StorageLoad, Error> {
+    validate(spec)?;
+    let device = Device::open(target, spec)?;
+    let mut regions = device.regions(spec)?;
+    if spec.verify && spec.access.writes() {
+        regions = apart(&device, spec, &regions)?;
+    }
+    let mut messages = device.messages.clone();
+    let engine = choose_engine(spec, &device.handle, &mut messages)?;
+    let mut spec = spec.clone();
+    if engine == EngineKind::Psync && spec.depth > 1 && matches!(device.handle, Handle::File(_)) {
+        messages.push(format!(
+            "psync has one read or write in flight in each job: a depth of 1 and not of {}",
+            spec.depth
+        ));
+        spec.depth = 1;
+    }
+    if let Some(holes) = device.holes().filter(|holes| spec.access.reads() && *holes > 0.01) {
+        messages.push(format!(
+            "{:.0}% of {} was never written: reading that needs no storage",
+            holes * 100.0,
+            device.path
+        ));
+    }
+    Ok(StorageLoad { spec, device, regions, engine, messages })
+}
+
+/// What is checked must be written by one job alone: regions that are the same are divided.
+fn apart(device: &Device, spec: &LoadSpec, regions: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, Error> {
+    let unfit = |message: &str| {
+        Err(Error::Unfit { path: device.path.clone(), key: "verify", message: message.to_owned() })
+    };
+    let block = spec.block_size.0;
+    let jobs = u64::from(spec.jobs);
+    let divided: Vec<(u64, u64)> = match regions {
+        [(begin, length), ..] if spec.offset_increment.0 == 0 => {
+            let each = length / jobs / block * block;
+            (0..jobs).map(|job| (begin + job * each, each)).collect()
+        }
+        _ => regions.to_vec(),
+    };
+    if divided.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+        return unfit("the jobs' regions overlap; give a size of at most the offset increment");
+    }
+    let blocks = divided.iter().map(|(_, length)| length / block);
+    if blocks.clone().any(|count| count < u64::from(spec.depth) * 2) {
+        return unfit(
+            "every job needs at least twice as many blocks as its depth; give more room or less depth",
+        );
+    }
+    if blocks.clone().any(|count| count > ledger::BLOCKS_MAX) {
+        return unfit("a job can check at most 2^28 blocks; give a smaller size or larger blocks");
+    }
+    Ok(divided)
+}
+
+/// The engine that was asked for, or the next one where the kernel refuses it.
+fn choose_engine(spec: &LoadSpec, handle: &Handle, messages: &mut Vec<String>) -> Result<EngineKind, Error> {
+    let probe = Buffers::new(1, 4096)
+        .map_err(|cause| Error::Engine { what: "get memory for the blocks in flight", cause })?;
+    let mut kinds = EngineKind::ALL.into_iter().skip_while(|kind| *kind != spec.engine);
+    loop {
+        let Some(kind) = kinds.next() else { return Ok(EngineKind::Psync) };
+        match engine::build(kind, handle, spec.depth, &probe) {
+            Ok(_) => return Ok(kind),
+            Err(error) if kind == EngineKind::Psync => return Err(error),
+            Err(error) => messages.push(format!("{} is not to be had here, failed to {error}", kind.name())),
+        }
+    }
+}
+
+/// A load that is ready to measure.
+#[derive(Debug)]
+pub struct StorageLoad {
+    spec: LoadSpec,
+    device: Device,
+    /// Of every job: where it begins, and how long it is.
+    regions: Vec<(u64, u64)>,
+    engine: EngineKind,
+    messages: Vec<String>,
+}
+
+impl Load for StorageLoad {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        let jobs = self.spec.jobs;
+        let buffers: Vec<Buffers> = (0..jobs).map(|_| self.buffers()).collect::<Result<_, Error>>()?;
+        let lead_ns = LEAD_NS * u64::from(jobs);
+        let mut frame = Frame::new(monotonic_ns() + lead_ns, window.warmup_ns, window.window_ns);
+        let schedule = self.spec.rate.and_then(|rate| Schedule::constant(rate.0));
+        if let (Some(schedule), Some(operations)) = (schedule, self.spec.operations) {
+            frame = shortened(frame, schedule, operations);
+        }
+        let budget =
+            self.spec.operations.filter(|_| schedule.is_none()).map(|units| Arc::new(Budget::new(units)));
+        let (sender, receiver) = channel();
+        let progress: Vec<Arc<AtomicU64>> = (0..jobs).map(|_| Arc::default()).collect();
+        for ((job, buffers), progress) in (0_u32..).zip(buffers).zip(&progress) {
+            let own = Own {
+                region: self.regions[job as usize],
+                seed: window.seed.wrapping_add(u64::from(job).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                due: schedule.map(|schedule| schedule.share(job.into(), jobs.into())),
+                budget: budget.clone(),
+                progress: Arc::clone(progress),
+            };
+            let (spec, handle, engine) = (self.spec.clone(), self.device.handle.clone(), self.engine);
+            let sender = sender.clone();
+            thread::Builder::new()
+                .name(format!("plumb-load-{job}"))
+                .spawn(move || {
+                    let ran =
+                        making(&spec, &handle, engine, buffers, frame, own).and_then(|it| Job::new(it).run());
+                    // The receiver is gone only if the measurement was given up.
+                    let _ = sender.send(ran);
+                })
+                .map_err(|cause| PathError::new(format!("start a load thread: {cause}")))?;
+        }
+        drop(sender);
+        let watched = watch(&receiver, &progress, frame, mark)?;
+        let circumstances = report::Circumstances {
+            spec: &self.spec,
+            frame,
+            engine: if matches!(self.device.handle, Handle::Null) { "null" } else { self.engine.name() },
+            is_direct: self.device.direct,
+            cpu: watched.cpu,
+            messages: &self.messages,
+        };
+        Ok(report::measurement(&watched.yields, &circumstances))
+    }
+}
+
+impl StorageLoad {
+    fn buffers(&self) -> Result<Buffers, Error> {
+        let spec = &self.spec;
+        let blocks = spec.depth as usize * if spec.access.reads() && spec.access.writes() { 2 } else { 1 };
+        let block = usize::try_from(spec.block_size.0).unwrap_or(usize::MAX);
+        Buffers::new(blocks, block)
+            .map_err(|cause| Error::Engine { what: "get memory for the blocks in flight", cause })
+    }
+}
+
+/// What one job has for itself.
+struct Own {
+    region: (u64, u64),
+    seed: u64,
+    due: Option<plumb_pace::Share>,
+    budget: Option<Arc<Budget>>,
+    progress: Arc<AtomicU64>,
+}
+
+/// Puts a job together, in its own thread, where its engine stays.
+fn making(
+    spec: &LoadSpec,
+    handle: &Handle,
+    engine: EngineKind,
+    buffers: Buffers,
+    frame: Frame,
+    own: Own,
+) -> Result<Making, Error> {
+    let (begin, length) = own.region;
+    let mut state = own.seed;
+    let random_seed = spec.access.is_random().then(|| split_mix(&mut state));
+    let block = spec.block_size.0;
+    let offsets = Offsets::new(begin, length, block, random_seed).ok_or_else(|| Error::Setting {
+        key: "load.block_size".to_owned(),
+        message: format!("not one block of {block} B fits into {length} B"),
+    })?;
+    let ledger = spec
+        .verify
+        .then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), split_mix(&mut state)));
+    Ok(Making {
+        engine: engine::build(engine, handle, spec.depth, &buffers)?,
+        buffers,
+        offsets,
+        ledger,
+        access: spec.access,
+        reads: Proportion::new(spec.read_share.0, own.seed),
+        block: u32::try_from(block).unwrap_or(u32::MAX),
+        depth: spec.depth,
+        compressible: spec.compressible.0,
+        due: own.due,
+        frame,
+        budget: own.budget,
+        progress: own.progress,
+        seed: own.seed,
+    })
+}
+
+/// The window of a schedule that ends after so many reads and writes, if that is earlier.
+fn shortened(frame: Frame, schedule: Schedule, operations: u64) -> Frame {
+    let first = schedule.first_at_or_after(frame.open_ns - frame.start_ns);
+    let end_ns = frame.start_ns.saturating_add(schedule.due_ns(first.saturating_add(operations)));
+    Frame { close_ns: frame.close_ns.min(end_ns), ..frame }
+}
+
+/// What was seen of the jobs from outside.
+struct Watched {
+    yields: Vec<Yield>,
+    /// CPU time of this process, in the window.
+    cpu: CpuTime,
+}
+
+/// Marks the moments of the measurement as they pass, until all jobs are done.
+fn watch(
+    jobs: &Receiver<Result<Yield, Error>>,
+    progress: &[Arc<AtomicU64>],
+    frame: Frame,
+    mark: &mut dyn FnMut(Mark),
+) -> Result<Watched, PathError> {
+    let mut yields = Vec::new();
+    let all = progress.len();
+    wait_until(jobs, frame.open_ns, all, &mut yields)?;
+    let before = process_cpu_time(std::process::id())?;
+    mark(Mark::Opened);
+    let mut next_ns = frame.open_ns.saturating_add(PROGRESS_NS);
+    while next_ns < frame.close_ns && !wait_until(jobs, next_ns, all, &mut yields)? {
+        let work = progress.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        mark(Mark::Progress { work, elapsed_ns: next_ns - frame.open_ns });
+        next_ns = next_ns.saturating_add(PROGRESS_NS);
+    }
+    wait_until(jobs, frame.close_ns, all, &mut yields)?;
+    let cpu = process_cpu_time(std::process::id())?.saturating_sub(before);
+    mark(Mark::Closed);
+    let last_ns = frame.close_ns.saturating_add(PATIENCE_NS);
+    if !wait_until(jobs, last_ns, all, &mut yields)? {
+        return Err(PathError::new(format!(
+            "get an answer from the storage: reads or writes of {} of {all} jobs are still under way {} s after the \
+             window",
+            all - yields.len(),
+            PATIENCE_NS / 1_000_000_000
+        )));
+    }
+    Ok(Watched { yields, cpu })
+}
+
+/// Collects what jobs bring home until `at_ns`. Returns whether all of them are done.
+fn wait_until(
+    jobs: &Receiver<Result<Yield, Error>>,
+    at_ns: u64,
+    all: usize,
+    yields: &mut Vec<Yield>,
+) -> Result<bool, PathError> {
+    while yields.len() < all {
+        let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
+        match jobs.recv_timeout(left) {
+            Ok(ran) => yields.push(ran?),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PathError::new("measure: a load thread ended early"));
+            }
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,66 @@
+//! A target that was made ready once, so that several measurements can use it one after the other: what they may destroy
+//! was looked at before the first of them wrote, and a file that was made for them has no name to be left behind under.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use super::device::{Device, Handle};
+use super::error::Error;
+use crate::spec::{LoadSpec, Target};
+
+/// A target, ready.
+#[derive(Debug)]
+pub struct Prepared {
+    target: Target,
+    messages: Vec<String>,
+    bytes: u64,
+    /// The file that has no name any more, open as long as it is needed.
+    _file: Option<Arc<File>>,
+}
+
+/// Makes a target ready, with the rights and the content that the load needs.
+///
+/// # Errors
+/// When it is not there, is no storage, or holds what would be lost.
+pub fn prepare(spec: &LoadSpec, target: &Target) -> Result<Prepared, Error> {
+    let is_missing = matches!(
+        std::fs::symlink_metadata(&target.address),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound
+    );
+    let device = Device::open(target, spec)?;
+    let (bytes, path) = (device.bytes, device.path.clone());
+    let (Handle::File(file), true) = (device.handle, is_missing) else {
+        let target = Target { address: path, is_ours: true, create: None };
+        return Ok(Prepared { target, messages: Vec::new(), bytes, _file: None });
+    };
+    let address = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let messages =
+        vec![format!("{path} did not exist: it was made for this measurement, and nothing of it is left")];
+    Ok(Prepared {
+        target: Target { address, is_ours: true, create: None },
+        messages,
+        bytes,
+        _file: Some(file),
+    })
+}
+
+impl Prepared {
+    /// How to reach it.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What the reader has to know of it.
+    #[must_use]
+    pub fn messages(&self) -> &[String] {
+        &self.messages
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

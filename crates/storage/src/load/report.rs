@@ -1,0 +1,207 @@
+//! What the jobs brought home as one measurement.
+
+use std::collections::BTreeMap;
+
+use plumb_host::cpu::CpuTime;
+use plumb_model::{Histogram, LoadHealth, Measurement, Metric, Reading};
+use plumb_pace::Frame;
+
+use super::job::Yield;
+use super::steady::{self, Steadiness};
+use super::tally::{Direction, Tally};
+use crate::metrics;
+use crate::spec::LoadSpec;
+
+/// What is known of a measurement beside what its jobs counted.
+#[derive(Debug)]
+pub struct Circumstances<'a> {
+    /// What was asked for.
+    pub spec: &'a LoadSpec,
+    /// When.
+    pub frame: Frame,
+    /// Which engine it was.
+    pub engine: &'static str,
+    /// Whether the page cache was passed by.
+    pub is_direct: bool,
+    /// CPU time of this process in the window.
+    pub cpu: CpuTime,
+    /// Sentences that were known before.
+    pub messages: &'a [String],
+}
+
+/// Puts the yields of all jobs together.
+#[must_use]
+pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
+    let is_open_loop = of.spec.rate.is_some();
+    let mut tally = Tally::new(of.frame, is_open_loop);
+    for one in yields {
+        tally.merge(&one.tally);
+    }
+    let end_ns = yields.iter().map(|one| one.end_ns).max().unwrap_or(of.frame.close_ns);
+    let window_ns = end_ns.saturating_sub(of.frame.open_ns);
+    let work = tally.directions.iter().map(|direction| direction.completed).sum();
+    let seconds = of.frame.whole_seconds(end_ns);
+    let windows = windows(&tally, of.spec, seconds);
+    let mut measurement = Measurement {
+        window_ns,
+        work,
+        readings: readings(&tally, of.spec, window_ns),
+        observed: observed(of, &windows),
+        windows,
+        errors: tally.errors.clone(),
+        health: LoadHealth {
+            busiest_thread: yields.iter().map(|one| one.busy).fold(0.0, f64::max),
+            threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
+            lag_ns_max: tally.lag_ns_max,
+            late_share: if tally.scheduled == 0 { 0.0 } else { tally.late as f64 / tally.scheduled as f64 },
+        },
+        cpu_user_ns: of.cpu.user_ns,
+        cpu_system_ns: of.cpu.system_ns,
+        warnings: of.messages.to_vec(),
+        tables: BTreeMap::new(),
+    };
+    if work > 0 {
+        let cpu_us = of.cpu.total_ns() as f64 / 1e3 / work as f64;
+        measurement.readings.insert(plumb_model::metric::CPU_LOAD.name.to_owned(), Reading::Gauge(cpu_us));
+    }
+    warn(&mut measurement, &tally, of);
+    measurement
+}
+
+fn per_second(count: u64, window_ns: u64) -> f64 {
+    if window_ns == 0 { 0.0 } else { count as f64 * 1e9 / window_ns as f64 }
+}
+
+fn readings(tally: &Tally, spec: &LoadSpec, window_ns: u64) -> BTreeMap<String, Reading> {
+    let mut readings = BTreeMap::new();
+    let mut put = |metric: Metric, reading| {
+        readings.insert(metric.name.to_owned(), reading);
+    };
+    let trend = |histogram: &Histogram| Reading::Trend(histogram.clone());
+    for (at, metrics) in SIDES.iter().enumerate().filter(|(at, _)| takes_part(spec, *at)) {
+        let direction: &Direction = &tally.directions[at];
+        let bytes = direction.completed.saturating_mul(spec.block_size.0);
+        let rate = |count| Reading::Rate { value: per_second(count, window_ns), count };
+        put(metrics.iops, rate(direction.completed));
+        put(metrics.bandwidth, rate(bytes));
+        put(metrics.latency, trend(&direction.latency));
+        put(metrics.completion, trend(&direction.completion));
+        if spec.rate.is_some() {
+            put(metrics.service, trend(&direction.service));
+        }
+    }
+    put(metrics::SUBMISSION_LATENCY, trend(&tally.submission));
+    if window_ns > 0 {
+        put(metrics::ACHIEVED_DEPTH, Reading::Gauge(tally.in_flight_ns as f64 / window_ns as f64));
+    }
+    if spec.verify {
+        put(metrics::VERIFIED, Reading::Share { yes: tally.verified[0], no: tally.verified[1] });
+    }
+    readings
+}
+
+/// The metrics of one direction.
+struct Side {
+    iops: Metric,
+    bandwidth: Metric,
+    latency: Metric,
+    service: Metric,
+    completion: Metric,
+}
+
+const SIDES: [Side; 2] = [
+    Side {
+        iops: metrics::READ_IOPS,
+        bandwidth: metrics::READ_BW,
+        latency: metrics::READ_LATENCY,
+        service: metrics::READ_SERVICE,
+        completion: metrics::READ_COMPLETION_LATENCY,
+    },
+    Side {
+        iops: metrics::WRITE_IOPS,
+        bandwidth: metrics::WRITE_BW,
+        latency: metrics::WRITE_LATENCY,
+        service: metrics::WRITE_SERVICE,
+        completion: metrics::WRITE_COMPLETION_LATENCY,
+    },
+];
+
+fn takes_part(spec: &LoadSpec, direction: usize) -> bool {
+    if direction == 0 { spec.access.reads() } else { spec.access.writes() }
+}
+
+/// Rates in each whole second of the window, and the mean latency in each.
+fn windows(tally: &Tally, spec: &LoadSpec, seconds: usize) -> BTreeMap<String, Vec<f64>> {
+    let mut windows = BTreeMap::new();
+    for (at, metrics) in SIDES.iter().enumerate().filter(|(at, _)| takes_part(spec, *at)) {
+        let direction = &tally.directions[at];
+        let second = |of: &[u64], at: usize| of.get(at).copied().unwrap_or(0) as f64;
+        let iops: Vec<f64> = (0..seconds).map(|at| second(&direction.by_second, at)).collect();
+        let bandwidth = iops.iter().map(|count| count * spec.block_size.0 as f64).collect();
+        let latency_us =
+            |at| second(&direction.latency_ns_by_second, at) / 1e3 / second(&direction.by_second, at);
+        // A second in which nothing was complete has no mean, and a list with gaps would mislead.
+        if iops.iter().all(|count| *count > 0.0) {
+            windows.insert(metrics.latency.name.to_owned(), (0..seconds).map(latency_us).collect());
+        }
+        windows.insert(metrics.bandwidth.name.to_owned(), bandwidth);
+        windows.insert(metrics.iops.name.to_owned(), iops);
+    }
+    windows
+}
+
+fn observed(
+    of: &Circumstances<'_>,
+    windows: &BTreeMap<String, Vec<f64>>,
+) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let yes_no = |yes| if yes { "yes" } else { "no" };
+    let mut observed = BTreeMap::new();
+    let mut see = |property: &str, value: &str| {
+        let values: &mut BTreeMap<String, u64> = observed.entry(property.to_owned()).or_default();
+        values.insert(value.to_owned(), u64::from(of.spec.jobs));
+    };
+    see("direct", yes_no(of.is_direct));
+    see("engine", of.engine);
+    for metrics in &SIDES {
+        if let Some(steadiness) = windows.get(metrics.iops.name).and_then(|windows| steady::judge(windows)) {
+            see(&format!("{}_settled", metrics.iops.name), yes_no(steadiness.is_settled()));
+        }
+    }
+    observed
+}
+
+fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>) {
+    let mut say = |sentence: String| measurement.warnings.push(sentence);
+    for metrics in &SIDES {
+        let steadiness =
+            measurement.windows.get(metrics.iops.name).and_then(|windows| steady::judge(windows));
+        if let Some(Steadiness { range, slope }) = steadiness.filter(|found| !found.is_settled()) {
+            say(format!(
+                "{} had not settled: over five equal parts of the window it ranged by {:.0}% of its mean and its \
+                 trend made up {:.0}% (SNIA's test specification allows 20% and 10%)",
+                metrics.iops.name,
+                range * 100.0,
+                slope * 100.0
+            ));
+        }
+    }
+    if tally.unstarted > 0 {
+        say(format!(
+            "{} reads and writes were due in the window and found no free place in the queue until its end; they stand \
+             in the latencies with the time that they had waited by then",
+            tally.unstarted
+        ));
+    }
+    if tally.errors.values().sum::<u64>() > 0 && measurement.work == 0 {
+        say("nothing was read or written within the window".to_owned());
+    }
+    let asked = f64::from(of.spec.depth) * f64::from(of.spec.jobs);
+    let achieved = measurement.readings.get(metrics::ACHIEVED_DEPTH.name);
+    if let (None, None, Some(Reading::Gauge(achieved))) = (of.spec.rate, of.spec.operations, achieved)
+        && *achieved < asked * crate::settings::DEPTH_SHARE
+    {
+        measurement.warnings.push(format!(
+            "{achieved:.1} reads and writes were in flight on the mean where {asked:.0} were asked for"
+        ));
+    }
+}

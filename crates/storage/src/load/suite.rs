@@ -1,0 +1,139 @@
+//! dbench's nine jobs with its sizes and depths (logdna/dbench, docker-entrypoint.sh), as one measurement under dbench's
+//! names.
+
+use plumb_model::{Bytes, Measurement, Metric, Percent};
+use plumb_path::{Load, Mark, PathError, Window};
+
+use super::prepared::Prepared;
+use super::storage_load;
+use crate::metrics::{
+    READ_BW, READ_IOPS, READ_LATENCY, READ_SEQ, RW_MIX_READ_IOPS, RW_MIX_WRITE_IOPS, WRITE_BW, WRITE_IOPS,
+    WRITE_LATENCY, WRITE_SEQ,
+};
+use crate::spec::{Access, LoadSpec};
+
+/// Reads and writes in flight where latency is measured.
+pub const LATENCY_DEPTH: u32 = 4;
+/// How much further in each of the sequential jobs' four parts begins, if there is room.
+const OFFSET_INCREMENT: u64 = 500 << 20;
+const SEQUENTIAL_BLOCK: u64 = 1 << 20;
+const SEQUENTIAL_JOBS: u32 = 4;
+
+/// One of the nine.
+struct Job {
+    name: &'static str,
+    access: Access,
+    block: u64,
+    depth: u32,
+    /// What is taken from its measurement, and under which name.
+    takes: &'static [(Metric, Metric)],
+}
+
+const JOBS: [Job; 9] = [
+    random("read IOPS", Access::RandRead, 4 << 10, 64, &[(READ_IOPS, READ_IOPS)]),
+    random("write IOPS", Access::RandWrite, 4 << 10, 64, &[(WRITE_IOPS, WRITE_IOPS)]),
+    random("read bandwidth", Access::RandRead, 128 << 10, 64, &[(READ_BW, READ_BW)]),
+    random("write bandwidth", Access::RandWrite, 128 << 10, 64, &[(WRITE_BW, WRITE_BW)]),
+    random("read latency", Access::RandRead, 4 << 10, LATENCY_DEPTH, &[(READ_LATENCY, READ_LATENCY)]),
+    random("write latency", Access::RandWrite, 4 << 10, LATENCY_DEPTH, &[(WRITE_LATENCY, WRITE_LATENCY)]),
+    random("sequential read", Access::Read, SEQUENTIAL_BLOCK, 16, &[(READ_BW, READ_SEQ)]),
+    random("sequential write", Access::Write, SEQUENTIAL_BLOCK, 16, &[(WRITE_BW, WRITE_SEQ)]),
+    random(
+        "mixed",
+        Access::RandReadWrite,
+        4 << 10,
+        64,
+        &[(READ_IOPS, RW_MIX_READ_IOPS), (WRITE_IOPS, RW_MIX_WRITE_IOPS)],
+    ),
+];
+
+const fn random(
+    name: &'static str,
+    access: Access,
+    block: u64,
+    depth: u32,
+    takes: &'static [(Metric, Metric)],
+) -> Job {
+    Job { name, access, block, depth, takes }
+}
+
+impl Job {
+    fn spec(&self, base: &LoadSpec, room: u64) -> LoadSpec {
+        let (jobs, offset_increment) = if self.block == SEQUENTIAL_BLOCK {
+            let quarter = room / u64::from(SEQUENTIAL_JOBS) / SEQUENTIAL_BLOCK * SEQUENTIAL_BLOCK;
+            (SEQUENTIAL_JOBS, OFFSET_INCREMENT.min(quarter))
+        } else {
+            (1, 0)
+        };
+        // Every sequential job goes on from its own beginning for as long as the one that begins last has room.
+        let size = room.saturating_sub(offset_increment * u64::from(jobs - 1));
+        LoadSpec {
+            access: self.access,
+            read_share: Percent(0.75),
+            block_size: Bytes(self.block),
+            depth: self.depth,
+            jobs,
+            offset_increment: Bytes(offset_increment),
+            size: Some(Bytes(size)),
+            rate: None,
+            operations: None,
+            verify: false,
+            ..base.clone()
+        }
+    }
+}
+
+/// Measures one after the other; `window` is that of each job.
+///
+/// # Errors
+/// When one of them cannot be measured at all.
+pub fn measure(
+    base: &LoadSpec,
+    prepared: &Prepared,
+    window: Window,
+    mark: &mut dyn FnMut(&str, Mark),
+) -> Result<Measurement, PathError> {
+    let room = base.size.map_or(prepared.bytes().saturating_sub(base.offset.0), |size| size.0);
+    let mut sum = Measurement::default();
+    for (index, job) in (0_u64..).zip(&JOBS) {
+        let mut load = storage_load(&job.spec(base, room), prepared.target())?;
+        let window = Window { seed: window.seed.wrapping_add(index), ..window };
+        let measured = load.measure(window, &mut |moment| mark(job.name, moment))?;
+        add(&mut sum, job, measured);
+    }
+    Ok(sum)
+}
+
+fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
+    sum.window_ns += measured.window_ns;
+    sum.work += measured.work;
+    sum.cpu_user_ns += measured.cpu_user_ns;
+    sum.cpu_system_ns += measured.cpu_system_ns;
+    sum.health.busiest_thread = sum.health.busiest_thread.max(measured.health.busiest_thread);
+    sum.health.threads = sum.health.threads.max(measured.health.threads);
+    for (from, to) in job.takes {
+        if let Some(reading) = measured.readings.get(from.name) {
+            sum.readings.insert(to.name.to_owned(), reading.clone());
+        }
+        if let Some(windows) = measured.windows.get(from.name) {
+            sum.windows.insert(to.name.to_owned(), windows.clone());
+        }
+        // Steadiness is looked at by operations, whatever is taken of them.
+        let side = if from.name.starts_with("read") { READ_IOPS } else { WRITE_IOPS };
+        if let Some(settled) = measured.observed.get(&format!("{}_settled", side.name)) {
+            sum.observed.insert(format!("{}_settled", to.name), settled.clone());
+        }
+    }
+    for property in ["direct", "engine"] {
+        let seen = measured.observed.get(property).into_iter().flatten();
+        let all = sum.observed.entry(property.to_owned()).or_default();
+        seen.for_each(|(value, count)| *all.entry(value.clone()).or_default() += count);
+    }
+    for (what, count) in measured.errors {
+        *sum.errors.entry(what).or_default() += count;
+    }
+    for warning in measured.warnings {
+        let warning = format!("{}: {warning}", job.name);
+        sum.warnings.push(warning);
+    }
+}

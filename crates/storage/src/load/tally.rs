@@ -1,0 +1,225 @@
+//! What one job counts and times in the window.
+//!
+//! In a closed loop a read or write belongs to the window if it is complete within it. At a fixed rate times belong to
+//! the window in which it was due, whenever it was complete, while the rate stays one of completions within the window.
+
+use std::collections::BTreeMap;
+
+use plumb_model::Histogram;
+use plumb_pace::Frame;
+
+/// A hand-over that is later than this for the load's own reasons counts as late.
+const LATE_NS: u64 = 1_000_000;
+
+/// Reads, or writes.
+#[derive(Debug, Default)]
+pub struct Direction {
+    /// How many were complete within the window.
+    pub completed: u64,
+    /// The same by second of the window.
+    pub by_second: Vec<u64>,
+    /// The sum of their times, by second of the window.
+    pub latency_ns_by_second: Vec<u64>,
+    /// From the start, at a fixed rate the intended one, to the completion.
+    pub latency: Histogram,
+    /// At a fixed rate: from the real start to the completion.
+    pub service: Histogram,
+    /// From the end of the hand-over to the completion, of sampled batches.
+    pub completion: Histogram,
+}
+
+/// One read or write that is under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Slot {
+    /// When it was due; in a closed loop, when it was started.
+    pub intended_ns: u64,
+    /// When it was about to be handed over.
+    pub start_ns: u64,
+    /// When its batch was handed over; 0 where nobody looked.
+    pub submitted_ns: u64,
+    /// Where it reads or writes.
+    pub offset: u64,
+    /// Whether it writes.
+    pub is_write: bool,
+}
+
+/// The counts and times of one job.
+#[derive(Debug)]
+pub struct Tally {
+    frame: Frame,
+    is_open_loop: bool,
+    /// Reads, and writes.
+    pub directions: [Direction; 2],
+    /// Handing over, of sampled batches.
+    pub submission: Histogram,
+    /// Failures by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Blocks whose pattern was right, and those whose pattern was wrong.
+    pub verified: [u64; 2],
+    /// The time for which reads and writes were in flight in the window, summed over them.
+    pub in_flight_ns: u128,
+    /// How far a hand-over lagged its schedule at most for the load's own reasons.
+    pub lag_ns_max: u64,
+    /// Hand-overs that did so for longer than a millisecond.
+    pub late: u64,
+    /// Reads and writes that had a schedule.
+    pub scheduled: u64,
+    /// Reads and writes that were due in the window and never got a place in the queue.
+    pub unstarted: u64,
+    /// Reads and writes without an answer at the end.
+    pub unfinished: u64,
+}
+
+impl Tally {
+    /// Nothing so far.
+    #[must_use]
+    pub fn new(frame: Frame, is_open_loop: bool) -> Self {
+        Self {
+            frame,
+            is_open_loop,
+            directions: Default::default(),
+            submission: Histogram::new(),
+            errors: BTreeMap::new(),
+            verified: [0; 2],
+            in_flight_ns: 0,
+            lag_ns_max: 0,
+            late: 0,
+            scheduled: 0,
+            unstarted: 0,
+            unfinished: 0,
+        }
+    }
+
+    /// Counts a whole block that was read or written.
+    pub fn complete(&mut self, slot: &Slot, now_ns: u64, second: Option<usize>) {
+        let direction = &mut self.directions[usize::from(slot.is_write)];
+        let latency_ns = now_ns - slot.intended_ns;
+        if let Some(second) = second {
+            direction.completed += 1;
+            if direction.by_second.len() <= second {
+                direction.by_second.resize(second + 1, 0);
+                direction.latency_ns_by_second.resize(second + 1, 0);
+            }
+            direction.by_second[second] += 1;
+            direction.latency_ns_by_second[second] += latency_ns;
+        }
+        let belongs =
+            if self.is_open_loop { self.frame.measures(slot.intended_ns) } else { second.is_some() };
+        if belongs {
+            direction.latency.record(latency_ns);
+            if self.is_open_loop {
+                direction.service.record(now_ns - slot.start_ns);
+            }
+            if slot.submitted_ns > 0 {
+                direction.completion.record(now_ns - slot.submitted_ns);
+            }
+        }
+    }
+
+    /// Counts one that was due in the window and that the window's end found without a place in the queue.
+    pub fn leave_unstarted(&mut self, due_ns: u64, is_write: bool) {
+        self.unstarted += 1;
+        let waited_ns = self.frame.close_ns.saturating_sub(due_ns);
+        self.directions[usize::from(is_write)].latency.record(waited_ns);
+    }
+
+    /// Counts how late a scheduled one was handed over although there was a place for it since `free_ns`.
+    pub fn lag(&mut self, due_ns: u64, free_ns: u64, now_ns: u64) {
+        if self.frame.measures(due_ns) {
+            let lag_ns = now_ns.saturating_sub(due_ns.max(free_ns));
+            self.scheduled += 1;
+            self.lag_ns_max = self.lag_ns_max.max(lag_ns);
+            self.late += u64::from(lag_ns > LATE_NS);
+        }
+    }
+
+    /// Adds the time between two moments for which `in_flight` were under way.
+    pub fn spend(&mut self, from_ns: u64, to_ns: u64, in_flight: u32) {
+        let from_ns = from_ns.max(self.frame.open_ns);
+        let to_ns = to_ns.min(self.frame.close_ns);
+        self.in_flight_ns += u128::from(to_ns.saturating_sub(from_ns)) * u128::from(in_flight);
+    }
+
+    /// Counts a failure.
+    pub fn fail(&mut self, what: String) {
+        *self.errors.entry(what).or_default() += 1;
+    }
+
+    /// Adds what another job counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, one) in self.directions.iter_mut().zip(&other.directions) {
+            sum.completed += one.completed;
+            sum.latency.merge(&one.latency);
+            sum.service.merge(&one.service);
+            sum.completion.merge(&one.completion);
+            add(&mut sum.by_second, &one.by_second);
+            add(&mut sum.latency_ns_by_second, &one.latency_ns_by_second);
+        }
+        self.submission.merge(&other.submission);
+        for (what, count) in &other.errors {
+            *self.errors.entry(what.clone()).or_default() += count;
+        }
+        self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
+        self.in_flight_ns += other.in_flight_ns;
+        self.lag_ns_max = self.lag_ns_max.max(other.lag_ns_max);
+        self.late += other.late;
+        self.scheduled += other.scheduled;
+        self.unstarted += other.unstarted;
+        self.unfinished += other.unfinished;
+    }
+}
+
+fn add(sums: &mut Vec<u64>, ones: &[u64]) {
+    if sums.len() < ones.len() {
+        sums.resize(ones.len(), 0);
+    }
+    sums.iter_mut().zip(ones).for_each(|(sum, one)| *sum += one);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_closed_loop_counts_by_completion_and_an_open_one_by_intention() {
+        let frame = Frame::new(0, SECOND, 2 * SECOND);
+        let slot = Slot { intended_ns: SECOND - 5, start_ns: SECOND - 2, ..Slot::default() };
+        for (is_open_loop, times) in [(false, 1), (true, 0)] {
+            let mut tally = Tally::new(frame, is_open_loop);
+            tally.complete(&slot, SECOND + 5, frame.second(SECOND + 5));
+            assert_eq!(tally.directions[0].completed, 1);
+            assert_eq!(tally.directions[0].latency.count(), times);
+        }
+    }
+
+    #[test]
+    fn time_in_flight_is_that_within_the_window() {
+        let mut tally = Tally::new(Frame::new(0, 100, 100), false);
+        tally.spend(50, 150, 4);
+        tally.spend(150, 400, 2);
+        assert_eq!(tally.in_flight_ns, 50 * 4 + 50 * 2);
+    }
+
+    #[test]
+    fn what_is_late_for_want_of_a_place_is_no_lag() {
+        let mut tally = Tally::new(Frame::new(0, 0, 100 * SECOND), true);
+        tally.lag(SECOND, 2 * SECOND, 2 * SECOND + 10);
+        assert_eq!((tally.lag_ns_max, tally.late, tally.scheduled), (10, 0, 1));
+        tally.lag(3 * SECOND, 0, 4 * SECOND);
+        assert_eq!((tally.lag_ns_max, tally.late), (SECOND, 1));
+    }
+
+    #[test]
+    fn jobs_add_up_second_by_second() {
+        let frame = Frame::new(0, 0, 3 * SECOND);
+        let mut sum = Tally::new(frame, false);
+        for at_ns in [1, SECOND + 1, 2 * SECOND + 1] {
+            let mut one = Tally::new(frame, false);
+            one.complete(&Slot::default(), at_ns, frame.second(at_ns));
+            sum.merge(&one);
+        }
+        assert_eq!(sum.directions[0].by_second, [1, 1, 1]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Storage settings as a whole: what no single field can check, and the evidence that a slot measured what it was asked
+//! to: the storage and not the page cache, at the depth that was asked for.
+
+use plumb_model::{Evidence, Measurement, Metric, Reading};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::spec::{Kind, StorageSettings, Target};
+use crate::{load, metrics, system};
+
+/// The share of the asked depth that has to be in flight on the mean.
+pub const DEPTH_SHARE: f64 = 0.9;
+
+/// The family `storage`.
+#[derive(Debug, Clone, Copy)]
+pub struct Storage;
+
+impl Family for Storage {
+    type Settings = StorageSettings;
+
+    const NAME: &'static str = "storage";
+
+    const METRICS: &'static [Metric] = metrics::METRICS;
+
+    fn system(settings: &StorageSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+        system::start(&settings.system, place)
+    }
+
+    fn load(settings: &StorageSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError::new(format!("read where the storage is: {error}")))?;
+        Ok(Box::new(load::storage_load(&settings.load, &target)?))
+    }
+}
+
+impl Settings for StorageSettings {
+    fn check(&self) -> Result<(), Fault> {
+        let system = &self.system;
+        if system.kind == Kind::External && system.path.is_none() {
+            return Err(Fault::new("system.path", "an external system needs the path of a file or a device"));
+        }
+        if system.kind == Kind::File && system.size.0 == 0 {
+            return Err(Fault::new("system.size", "a file above 0 B is due here, such as `256 MiB`"));
+        }
+        load::validate(&self.load)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        match (self.system.kind, &self.system.path) {
+            (Kind::External, Some(path)) if !is_remote(path) => match std::fs::metadata(path) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("{path}: {error}")),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+    }
+
+    fn evidence(&self, _: &Snapshot, _: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        let mut evidence = vec![direct(self, measurement), engine(self, measurement)];
+        // At a fixed rate the depth is what the storage makes of it.
+        if self.load.rate.is_none() {
+            evidence.push(depth(self, measurement));
+        }
+        evidence
+    }
+}
+
+fn is_remote(path: &str) -> bool {
+    path.contains("://") || path == load::NULL
+}
+
+fn seen(measurement: &Measurement, property: &str) -> String {
+    let values = measurement.observed.get(property);
+    values.and_then(|values| values.keys().next()).cloned().unwrap_or_else(|| "nothing".to_owned())
+}
+
+fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
+    let expected = if settings.load.direct { "yes" } else { "no" };
+    let observed = seen(measurement, "direct");
+    Evidence {
+        what: "direct I/O".to_owned(),
+        expected: expected.to_owned(),
+        holds: !settings.load.direct || observed == expected,
+        observed,
+    }
+}
+
+fn engine(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
+    let expected = settings.load.engine.name();
+    let observed = seen(measurement, "engine");
+    // Another one measures the same storage; that it was another one is said, and costs other CPU time.
+    Evidence {
+        what: "engine".to_owned(),
+        expected: format!("{expected}, or what stands in for it"),
+        observed,
+        holds: true,
+    }
+}
+
+fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
+    let asked = f64::from(settings.load.depth) * f64::from(settings.load.jobs);
+    let achieved = match measurement.readings.get(metrics::ACHIEVED_DEPTH.name) {
+        Some(Reading::Gauge(achieved)) => *achieved,
+        _ => 0.0,
+    };
+    Evidence {
+        what: "reads and writes in flight".to_owned(),
+        expected: format!("{asked:.0}, at least {:.0}% of it on the mean", DEPTH_SHARE * 100.0),
+        observed: format!("{achieved:.1}"),
+        holds: achieved >= asked * DEPTH_SHARE,
+    }
+}

@@ -1,0 +1,231 @@
+//! The `system` and `load` of a `storage` experiment as types, under the names that users of fio know.
+
+use plumb_model::{Bytes, Percent, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a `storage` experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StorageSettings {
+    /// What is read and written.
+    pub system: SystemSpec,
+    /// Who reads and writes it, and how.
+    pub load: LoadSpec,
+}
+
+/// What stands for the storage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A file that is made for the run, filled with data, and removed afterwards.
+    #[default]
+    File,
+    /// A file, a block device or an NBD export that exists.
+    External,
+}
+
+/// What is read and written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// What stands for the storage.
+    pub kind: Kind,
+    /// `file`: a directory to make the file in, by default the run's scratch directory. `external`: the path of a file
+    /// or block device, or `nbd://HOST:PORT/NAME`.
+    pub path: Option<String>,
+    /// `file`: how large it is.
+    pub size: Bytes,
+}
+
+impl Default for SystemSpec {
+    fn default() -> Self {
+        Self { kind: Kind::default(), path: None, size: Bytes(256 << 20) }
+    }
+}
+
+/// Which blocks are taken, and what is done with them; fio's `readwrite`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Access {
+    /// Sequential reads.
+    #[serde(rename = "read")]
+    Read,
+    /// Sequential writes.
+    #[serde(rename = "write")]
+    Write,
+    /// Random reads.
+    #[default]
+    #[serde(rename = "randread")]
+    RandRead,
+    /// Random writes.
+    #[serde(rename = "randwrite")]
+    RandWrite,
+    /// Sequential reads and writes.
+    #[serde(rename = "rw")]
+    ReadWrite,
+    /// Random reads and writes.
+    #[serde(rename = "randrw")]
+    RandReadWrite,
+}
+
+impl Access {
+    /// Every one, in the order in which they are offered.
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::RandRead, Self::RandWrite, Self::ReadWrite, Self::RandReadWrite];
+
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::RandRead => "randread",
+            Self::RandWrite => "randwrite",
+            Self::ReadWrite => "rw",
+            Self::RandReadWrite => "randrw",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|access| access.name() == name)
+    }
+
+    /// Whether blocks are taken in a random order.
+    #[must_use]
+    pub fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite)
+    }
+
+    /// Whether it writes.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::RandRead)
+    }
+
+    /// Whether it reads.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::RandWrite)
+    }
+}
+
+/// How reads and writes are handed to the kernel; fio's `ioengine`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EngineKind {
+    /// io_uring with registered buffers and files.
+    #[default]
+    #[serde(rename = "io_uring")]
+    IoUring,
+    /// Linux' native asynchronous I/O, `io_submit`.
+    #[serde(rename = "libaio")]
+    Libaio,
+    /// `pread` and `pwrite`, one at a time in each job.
+    #[serde(rename = "psync")]
+    Psync,
+}
+
+impl EngineKind {
+    /// Every one, in the order in which one stands in for another.
+    pub const ALL: [Self; 3] = [Self::IoUring, Self::Libaio, Self::Psync];
+
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IoUring => "io_uring",
+            Self::Libaio => "libaio",
+            Self::Psync => "psync",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|engine| engine.name() == name)
+    }
+}
+
+/// Who reads and writes, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// Which blocks, and whether they are read or written.
+    pub access: Access,
+    /// Of `rw` and `randrw`: the share of reads.
+    pub read_share: Percent,
+    /// The size of every read and write.
+    pub block_size: Bytes,
+    /// Reads and writes in flight, in each job.
+    pub depth: u32,
+    /// Jobs, each a thread with an event loop and a depth of its own.
+    pub jobs: u32,
+    /// How reads and writes are handed to the kernel.
+    pub engine: EngineKind,
+    /// Whether the page cache is passed by.
+    pub direct: bool,
+    /// Where the region begins.
+    pub offset: Bytes,
+    /// The length of the region, in each job; up to the end if absent.
+    pub size: Option<Bytes>,
+    /// How much further into the target each job's region begins than that of the job before it.
+    pub offset_increment: Bytes,
+    /// A fixed rate of all jobs together, timed from the intended starts; a closed loop if absent.
+    pub rate: Option<Rate>,
+    /// How long to measure.
+    pub duration: Span,
+    /// Unmeasured time before the window; fio's `ramp_time`.
+    pub warmup: Span,
+    /// Stop after this many reads and writes.
+    pub operations: Option<u64>,
+    /// The share of what is written that compresses away.
+    pub compressible: Percent,
+    /// Write patterns that name their place and time, and check what is read against them.
+    pub verify: bool,
+    /// Write to a target although it is mounted or holds data.
+    pub destroy_data: bool,
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            access: Access::default(),
+            read_share: Percent(0.5),
+            block_size: Bytes(4096),
+            depth: 32,
+            jobs: 1,
+            engine: EngineKind::default(),
+            direct: true,
+            offset: Bytes(0),
+            size: None,
+            offset_increment: Bytes(0),
+            rate: None,
+            duration: Span(5_000_000_000),
+            warmup: Span(500_000_000),
+            operations: None,
+            compressible: Percent(0.0),
+            verify: false,
+            destroy_data: false,
+        }
+    }
+}
+
+/// What the load needs to reach a system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// A path, `nbd://HOST:PORT/NAME`, or `null:`.
+    pub address: String,
+    /// Whether it was made for this measurement, so that nobody's data can be lost.
+    pub is_ours: bool,
+    /// Make a file of this size where there is none, and leave none behind.
+    pub create: Option<Bytes>,
+}
+
+impl Target {
+    /// Something that exists.
+    #[must_use]
+    pub fn existing(address: impl Into<String>) -> Self {
+        Self { address: address.into(), is_ours: false, create: None }
+    }
+}

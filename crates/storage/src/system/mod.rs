@@ -1,0 +1,102 @@
+//! What is read and written: a file that is made for the run, or something that exists.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use plumb_host::scratch::Scratch;
+use plumb_path::{PathError, Place, Snapshot, System};
+
+use crate::load::{NULL, write_data};
+use crate::spec::{Kind, SystemSpec, Target};
+
+/// Builds the system.
+///
+/// # Errors
+/// When the file cannot be made, or what should exist does not.
+pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
+    match spec.kind {
+        Kind::File => Ok(Box::new(OwnFile::make(spec, place)?)),
+        Kind::External => Ok(Box::new(External::find(spec)?)),
+    }
+}
+
+/// A file filled with data, in a directory that goes with it.
+#[derive(Debug)]
+struct OwnFile {
+    path: PathBuf,
+    /// Where the file is not in the run's own scratch directory.
+    scratch: Option<Scratch>,
+}
+
+impl OwnFile {
+    fn make(spec: &SystemSpec, place: &Place) -> Result<Self, PathError> {
+        let scratch = match &spec.path {
+            Some(parent) => Some(Scratch::create(Path::new(parent), "plumb-storage")?),
+            None => None,
+        };
+        let directory = scratch.as_ref().map_or(place.scratch.as_path(), Scratch::path);
+        let path = directory.join("blocks");
+        let failed =
+            |cause| PathError::new(format!("make a file of {} at {}: {cause}", spec.size, path.display()));
+        let made = File::create(&path).and_then(|file| write_data(&file, spec.size.0, 0.0));
+        if made.is_err() {
+            // The space is wanted back at once; that it cannot be is no second message.
+            let _ = std::fs::remove_file(&path);
+        }
+        made.map_err(failed)?;
+        Ok(Self { path, scratch })
+    }
+}
+
+impl System for OwnFile {
+    fn target(&self) -> serde_json::Value {
+        let address = self.path.display().to_string();
+        serde_json::json!(Target { address, is_ours: true, create: None })
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        Ok(Snapshot::default())
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        drop(self.scratch.take());
+        match std::fs::remove_file(&self.path) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                Err(PathError::new(format!("remove {}: {cause}", self.path.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Something that exists.
+#[derive(Debug)]
+struct External {
+    target: Target,
+}
+
+impl External {
+    fn find(spec: &SystemSpec) -> Result<Self, PathError> {
+        let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
+        let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
+        if is_here {
+            Ok(Self { target: Target::existing(path) })
+        } else {
+            Err(PathError::new(format!("find {path}: there is no such file or device")))
+        }
+    }
+}
+
+impl System for External {
+    fn target(&self) -> serde_json::Value {
+        serde_json::json!(self.target)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        Ok(Snapshot::default())
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        Ok(())
+    }
+}
