@@ -106,7 +106,7 @@ impl Link {
         let failed = |cause| MigrationError::Connect { address: target.address, cause };
         let mut stream = wire::connect(target.address).map_err(failed)?;
         if let Some(cap) = spec.cap.0 {
-            wire::limit_buffer(&stream, cap.0, spec.channels).map_err(failed)?;
+            wire::limit_unsent(&stream, cap.0, spec.channels).map_err(failed)?;
         }
         std::io::Write::write_all(&mut stream, &Hello::Channel { token, channel: index }.encode())
             .map_err(failed)?;

@@ -104,7 +104,7 @@ fn shared(channels: u32) -> MigrationSettings {
 fn a_corrupt_packet_on_one_of_many_channels_is_laid_to_that_one() {
     let settings = shared(4);
     let (source, destination) = harmed(&settings, 2, Harm::Flip(300_000));
-    assert!(destination.starts_with("accept packet 0 on channel 2: its content is corrupt"), "{destination}");
+    assert!(destination.contains(" on channel 2: its content is corrupt, for pages "), "{destination}");
     assert_eq!(source, format!("go on: the destination failed to {destination}"));
 }
 
@@ -117,7 +117,8 @@ fn a_channel_that_is_cut_ends_the_migration_on_both_sides() {
     for place in places.into_iter().chain(anywhere) {
         let settings = shared(3);
         let (source, destination) = harmed(&settings, 1, Harm::Cut(place));
-        assert!(destination.contains("on channel 1: the connection was closed"), "{place}: {destination}");
+        // The source may see it first and close the other channels.
+        assert!(destination.ends_with(": the connection was closed"), "{place}: {destination}");
         assert_eq!(source, format!("go on: the destination failed to {destination}"), "{place}");
     }
 }

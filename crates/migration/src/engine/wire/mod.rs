@@ -20,11 +20,11 @@ pub use self::outgoing::Outgoing;
 const DEAD_AFTER: Duration = Duration::from_secs(4);
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// The share of a second of the cap that may wait in all send buffers together: what waits there is sent at once when a
-/// receiver that paused goes on.
-const BUFFERED_SHARE: f64 = 0.002;
-/// The kernel doubles what it is asked for and needs room for its own book-keeping.
-const SEND_BUFFER_BYTES: std::ops::RangeInclusive<usize> = 32 << 10..=2 << 20;
+/// The share of a second of the cap that may wait unsent in all sockets together: it goes out at once when a receiver that
+/// paused goes on. What is sent and not yet acknowledged is not limited: a sender that waits for each acknowledgement would
+/// stand still for as long as the receiver delays it, which is 40 ms.
+const UNSENT_SHARE: f64 = 0.002;
+const UNSENT_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 
 /// What a connection over loopback may hold for its receiver.
 const LOOPBACK_RECEIVE_BYTES: usize = 4 << 20;
@@ -63,15 +63,27 @@ pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps what waits in the send buffers of all channels small against one second of a cap.
+/// Keeps what waits unsent in the sockets of all channels small against one second of a cap.
 ///
 /// # Errors
 /// When the kernel refuses.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before it is used")]
-pub fn limit_buffer(stream: &TcpStream, cap_bytes_per_s: f64, channels: u32) -> io::Result<()> {
-    let bytes = (cap_bytes_per_s * BUFFERED_SHARE / f64::from(channels.max(1))) as usize;
-    let bytes = bytes.clamp(*SEND_BUFFER_BYTES.start(), *SEND_BUFFER_BYTES.end());
-    Ok(sockopt::set_socket_send_buffer_size(stream, bytes)?)
+pub fn limit_unsent(stream: &TcpStream, cap_bytes_per_s: f64, channels: u32) -> io::Result<()> {
+    let bytes = (cap_bytes_per_s * UNSENT_SHARE / f64::from(channels.max(1))) as usize;
+    let bytes = bytes.clamp(*UNSENT_BYTES.start(), *UNSENT_BYTES.end());
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or(0);
+    // SAFETY: the option takes a number, and the pointer and the length describe one.
+    let result = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const value).cast(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What the kernel counted on a connection: bytes of payload, repeated ones included, without the headers of TCP and IP.
