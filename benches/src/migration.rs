@@ -20,6 +20,8 @@ const BLOCKS: u32 = 6;
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// QEMUs beside the one that is installed: paths with colons between them.
 const MORE_QEMUS: &str = "PLUMB_BENCH_QEMU";
+/// A directory where the rows' runs are kept; a row whose run is there is not measured again.
+const KEPT_RUNS: &str = "PLUMB_BENCH_RUNS";
 const TIME_TARGET: &str = "≤ 0.7";
 const CPU_TARGET: &str = "≤ 0.8";
 
@@ -61,10 +63,15 @@ pub fn run(words: &[String]) -> Outcome {
     let peers = peers()?;
     let scratch =
         Scratch::create(&std::env::temp_dir(), "plumb-bench-").map_err(|error| error.to_string())?;
+    let kept = std::env::var_os(KEPT_RUNS).map(PathBuf::from);
+    let runs = kept.as_deref().unwrap_or(scratch.path());
     let mut tables = Tables::default();
     for row in ROWS.iter().filter(|row| words.iter().all(|word| row.words().contains(word))) {
-        let directory = scratch.path().join(row.words().replace([' ', ',', '/'], "-"));
-        let report = measure(row, &peers, &directory)?;
+        let directory = runs.join(row.words().replace([' ', ',', '/'], "-"));
+        let report = match read_report(&directory) {
+            Some(report) => report,
+            None => measure(row, &peers, &directory)?,
+        };
         let windows = Windows::read(&directory)?;
         tables.add(row, &peers, &report, &windows)?;
     }
@@ -114,6 +121,11 @@ impl Row {
             self.codec,
         )
     }
+}
+
+/// The report of a run that has ended.
+fn read_report(directory: &Path) -> Option<Value> {
+    serde_json::from_str(&std::fs::read_to_string(directory.join("report.json")).ok()?).ok()
 }
 
 /// Runs the experiment of a row, and returns what `plumb run --json` printed.

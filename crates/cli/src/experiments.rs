@@ -13,6 +13,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("crypto-devices", include_str!("../../../experiments/crypto-devices.yaml")),
     ("migration-codecs", include_str!("../../../experiments/migration-codecs.yaml")),
     ("migration-dirty", include_str!("../../../experiments/migration-dirty.yaml")),
+    ("migration-qemu", include_str!("../../../experiments/migration-qemu.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),
 ];
 

@@ -15,6 +15,7 @@ mod crypto;
 mod endings;
 mod engines;
 mod migration;
+mod migration_qemu;
 mod storage;
 mod systems;
 mod verdicts;

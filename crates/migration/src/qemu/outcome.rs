@@ -3,6 +3,8 @@
 use plumb_host::cpu::CpuTime;
 use serde_json::Value;
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// How much had gone over the wire at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
@@ -97,7 +99,6 @@ impl Outcome {
 
     /// Bytes on the wire in each whole second since the first byte.
     pub(super) fn bytes_by_second(&self) -> Vec<f64> {
-        const SECOND_NS: u64 = 1_000_000_000;
         let (Some(first), Some(last)) =
             (self.samples.iter().rfind(|sample| sample.sent_bytes == 0), self.samples.last())
         else {
@@ -107,6 +108,15 @@ impl Outcome {
         let edges: Vec<f64> =
             (0..=seconds).map(|second| self.sent_at(first.at_ns + second * SECOND_NS)).collect();
         edges.windows(2).map(|edge| edge[1] - edge[0]).collect()
+    }
+
+    /// The most bytes on the wire in a second, wherever it begins; `None` when the migration lasted less than one.
+    pub(super) fn busiest_second(&self) -> Option<f64> {
+        let (first_ns, last_ns) = (self.samples.first()?.at_ns, self.samples.last()?.at_ns);
+        let begins = self.samples.iter().map(|sample| sample.at_ns);
+        let ends = self.samples.iter().filter_map(|sample| sample.at_ns.checked_sub(SECOND_NS));
+        let whole = begins.chain(ends).filter(|at_ns| *at_ns >= first_ns && at_ns + SECOND_NS <= last_ns);
+        whole.map(|at_ns| self.sent_at(at_ns + SECOND_NS) - self.sent_at(at_ns)).max_by(f64::total_cmp)
     }
 
     /// Bytes sent until a moment, by the straight line between the samples around it.
@@ -178,6 +188,7 @@ pub(super) mod tests {
         // From 0.5 s on: 100 until 1.5 s, 100 until 2.5 s, and half a second that is not whole.
         assert_eq!(outcome.bytes_by_second(), [100.0, 100.0]);
         assert_eq!(outcome.wire_bytes(), 250);
+        assert_eq!(outcome.busiest_second().map(f64::round), Some(100.0));
     }
 
     #[test]

@@ -88,11 +88,13 @@ fn readings(settings: &MigrationSettings, outcomes: &[Outcome]) -> BTreeMap<Stri
     let mut rounds = Histogram::new();
     outcomes.iter().flat_map(|outcome| &outcome.rounds_us).for_each(|us| rounds.record(us * 1_000));
     let converged = done.len() as u64;
+    let peak = outcomes.iter().filter_map(Outcome::busiest_second).max_by(f64::total_cmp);
     let no = outcomes.len() as u64 - converged;
     let readings = [
         (metrics::TOTAL_TIME, mean_done(&|outcome| outcome.total_ns, 1e6)),
         (metrics::DOWNTIME, mean_done(&|outcome| outcome.downtime_us.unwrap_or_default(), 1e3)),
         (metrics::THROUGHPUT, rate(wire_bytes, moving_ns)),
+        (metrics::THROUGHPUT_PEAK, peak.map(Reading::Gauge)),
         (metrics::PAGES_PER_SECOND, rate(sum(&|outcome| outcome.account.pages()), moving_ns)),
         (metrics::SEND_CPU, ratio(sum_done(&send_ns), total_ns)),
         (metrics::RECV_CPU, ratio(sum_done(&recv_ns), total_ns)),
