@@ -6,7 +6,7 @@
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
 #   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, and libcrypto_mb where the CPU can run it; a
 #            variant that needs one of them is skipped without it
-#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, zstd, lz4, gzip, igzip,
+#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, fio, qemu-nbd, losetup, zstd, lz4, gzip, igzip,
 #            libdeflate-gzip
 #   lint     git, rustfmt, clippy, cargo-deny
 #
@@ -83,6 +83,9 @@ note_missing() {
             want nghttp2-client have h2load
             want openssl have openssl
             want iproute2 have ip
+            want fio have fio
+            want qemu-utils have qemu-nbd
+            want mount have losetup
             want zstd have zstd
             want lz4 have lz4
             want gzip have gzip

@@ -84,7 +84,8 @@ fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
     Evidence {
         what: "direct I/O".to_owned(),
         expected: expected.to_owned(),
-        holds: !settings.load.direct || observed == expected,
+        // What a server does is not ours to see; a cache that is known is.
+        holds: !settings.load.direct || observed != "no",
         observed,
     }
 }

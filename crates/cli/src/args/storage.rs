@@ -9,7 +9,7 @@ use plumb_storage::spec::{Access, EngineKind};
 /// `plumb storage`.
 #[derive(Debug, Args)]
 pub struct StorageArguments {
-    /// A file, a block device, or `null:` for the load's own costs. A file that does not exist is made with
+    /// A file, a block device, nbd://HOST:PORT/NAME, or `null:` for the load's own costs. A file that does not exist is made with
     /// --size, and gone afterwards.
     pub target: String,
     /// Run dbench's nine jobs and print its summary; --duration and --warmup are those of each job (15 s and 2 s).

@@ -219,3 +219,73 @@ fn an_experiment_compares_depths_on_a_file_of_its_own() {
         assert!(variant["metrics"]["read_iops"]["median"].as_f64().unwrap() > 0.0, "{variant}");
     }
 }
+
+/// A server of someone else's over a file, gone with this value.
+struct NbdServer(std::process::Child, String);
+
+impl NbdServer {
+    fn over(file: &Path) -> Option<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new("qemu-nbd");
+        command.args([
+            "--persistent",
+            "--shared=4",
+            "--bind=127.0.0.1",
+            "--format=raw",
+            "--export-name=blocks",
+        ]);
+        let child = command.arg(format!("--port={port}")).arg(file).spawn();
+        let Ok(child) = child else {
+            println!("test skipped: storage over NBD: qemu-nbd is not installed");
+            return None;
+        };
+        let server = Self(child, format!("nbd://127.0.0.1:{port}/blocks"));
+        crate::common::wait_until("qemu-nbd to listen", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Some(server)
+    }
+}
+
+impl Drop for NbdServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_export_of_qemu_nbd_is_written_and_checked_over_several_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("blocks");
+    std::fs::File::create(&file).unwrap().set_len(8 << 20).unwrap();
+    let Some(server) = NbdServer::over(&file) else { return };
+    let written = storage(&server.1, "--rw randrw -n 2000 -c 16 -t 2 --verify --json");
+    assert_eq!(code(&written), 0, "{}", stderr(&written));
+    let found = json(&written);
+    assert_eq!((&found["work"], &found["metrics"]["verified"]["no"]), (&2000.into(), &0.into()));
+    assert_eq!(found["observed"]["engine"]["nbd"], 2);
+    let refused = storage(&server.1, "--rw randwrite -n 100 -q");
+    assert_eq!(
+        (code(&refused), stderr(&refused).contains("it is not empty")),
+        (2, true),
+        "{}",
+        stderr(&refused)
+    );
+    let wrong = storage(&server.1.replace("blocks", "nothing"), "-n 100 -q");
+    assert_eq!(
+        (code(&wrong), stderr(&wrong).contains("refuses the export `nothing`")),
+        (2, true),
+        "{}",
+        stderr(&wrong)
+    );
+    let gone = server.1.clone();
+    drop(server);
+    let nobody = storage(&gone, "-n 100 -q");
+    assert_eq!(
+        (code(&nobody), stderr(&nobody).contains("does not answer")),
+        (2, true),
+        "{}",
+        stderr(&nobody)
+    );
+}

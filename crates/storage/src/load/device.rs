@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fstatfs, statx};
 
+use super::buffers::Buffers;
+use super::engine::nbd::{Address, Nbd};
+use super::engine::{Engine, Request};
 use super::error::Error;
 use super::pattern;
 use crate::spec::{LoadSpec, Target};
@@ -31,6 +34,31 @@ pub enum Handle {
     Null,
     /// By a file descriptor.
     File(Arc<File>),
+    /// By a connection of each job.
+    Nbd(Arc<Address>),
+}
+
+/// Whether the page cache is passed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direct {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+    /// That is decided elsewhere.
+    Remote,
+}
+
+impl Direct {
+    /// As it stands in measurements.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Remote => "decided by the server",
+        }
+    }
 }
 
 /// An opened target.
@@ -45,7 +73,7 @@ pub struct Device {
     /// Offsets and lengths are multiples of this.
     pub alignment: u32,
     /// Whether the page cache is passed by, as it was found and not as it was asked for.
-    pub direct: bool,
+    pub direct: Direct,
     /// What the reader has to know about it.
     pub messages: Vec<String>,
 }
@@ -60,6 +88,9 @@ impl Device {
             return Ok(Self::null(spec));
         }
         let path = target.address.clone();
+        if path.starts_with("nbd:") {
+            return Self::remote(path, target, spec);
+        }
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Self::create(target, spec),
@@ -85,11 +116,33 @@ impl Device {
             path: NULL.to_owned(),
             bytes: asked.unwrap_or(NULL_BYTES),
             alignment: 1,
-            direct: true,
+            direct: Direct::Yes,
             messages: vec![
                 "null: does nothing, so that these are the load's own costs and no storage's".to_owned(),
             ],
         }
+    }
+
+    fn remote(path: String, target: &Target, spec: &LoadSpec) -> Result<Self, Error> {
+        let wrong = |message: &str| Error::Nbd { address: path.clone(), message: message.to_owned() };
+        let address = Address::parse(&path).ok_or_else(|| wrong("an address is nbd://HOST:PORT/NAME"))?;
+        let mut connection = Nbd::connect(&address, 1)?;
+        let export = connection.export();
+        if spec.access.writes() {
+            if export.is_read_only() {
+                return Err(wrong("the export is read-only"));
+            }
+            if !target.is_ours && !spec.destroy_data && export_holds_data(&mut connection)? {
+                return Err(Error::InUse { path, use_of_it: "it is not empty".to_owned() });
+            }
+        }
+        let mut messages = Vec::new();
+        if spec.jobs > 1 && spec.access.writes() && !export.is_shared() {
+            messages
+                .push("the server does not promise that its connections see each other's writes".to_owned());
+        }
+        let handle = Handle::Nbd(Arc::new(address));
+        Ok(Self { handle, path, bytes: export.bytes, alignment: 1, direct: Direct::Remote, messages })
     }
 
     /// Makes a file that has no name any more when it is used: however this ends, nothing is left.
@@ -135,6 +188,7 @@ impl Device {
             ));
         }
         let alignment = if direct { alignment(&file) } else { 1 };
+        let direct = if direct { Direct::Yes } else { Direct::No };
         Ok(Self { handle: Handle::File(Arc::new(file)), path, bytes, alignment, direct, messages })
     }
 
@@ -242,6 +296,26 @@ fn device_holds_data(file: &File, bytes: u64) -> io::Result<bool> {
         let at = u128::from(last) * u128::from(probe) / u128::from(PROBES - 1);
         let got = file.read_at(&mut piece, u64::try_from(at).unwrap_or(last))?;
         if piece[..got].iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// As with a device.
+fn export_holds_data(connection: &mut Nbd) -> Result<bool, Error> {
+    let bytes = connection.export().bytes;
+    let length = u32::try_from(bytes.min(PROBE_BYTES as u64)).unwrap_or(0);
+    let buffers = Buffers::new(1, length as usize)
+        .map_err(|cause| Error::Engine { what: "get memory for the blocks in flight", cause })?;
+    let mut completions = Vec::new();
+    for probe in 0..PROBES {
+        let last = bytes - u64::from(length);
+        let at = u128::from(last) * u128::from(probe) / u128::from(PROBES - 1);
+        let offset = u64::try_from(at).unwrap_or(last) / 512 * 512;
+        connection.queue(Request { slot: 0, is_write: false, offset, buffer: buffers.address(0), length });
+        connection.wait(None, &mut completions)?;
+        if completions.drain(..).any(|it| it.result > 0) && buffers.block(0).iter().any(|byte| *byte != 0) {
             return Ok(true);
         }
     }

@@ -154,6 +154,9 @@ fn choose_engine(spec: &LoadSpec, handle: &Handle, messages: &mut Vec<String>) -
     let probe = Buffers::new(1, 4096)
         .map_err(|cause| Error::Engine { what: "get memory for the blocks in flight", cause })?;
     let mut kinds = EngineKind::ALL.into_iter().skip_while(|kind| *kind != spec.engine);
+    if !matches!(handle, Handle::File(_)) {
+        return Ok(spec.engine);
+    }
     loop {
         let Some(kind) = kinds.next() else { return Ok(EngineKind::Psync) };
         match engine::build(kind, handle, spec.depth, &probe) {
@@ -214,8 +217,12 @@ impl Load for StorageLoad {
         let circumstances = report::Circumstances {
             spec: &self.spec,
             frame,
-            engine: if matches!(self.device.handle, Handle::Null) { "null" } else { self.engine.name() },
-            is_direct: self.device.direct,
+            engine: match self.device.handle {
+                Handle::Null => "null",
+                Handle::Nbd(_) => "nbd",
+                Handle::File(_) => self.engine.name(),
+            },
+            direct: self.device.direct.name(),
             cpu: watched.cpu,
             messages: &self.messages,
         };

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use super::device::{Device, Handle};
+use super::device::{Device, Handle, NULL};
 use super::error::Error;
 use crate::spec::{LoadSpec, Target};
 
@@ -24,10 +24,12 @@ pub struct Prepared {
 /// # Errors
 /// When it is not there, is no storage, or holds what would be lost.
 pub fn prepare(spec: &LoadSpec, target: &Target) -> Result<Prepared, Error> {
-    let is_missing = matches!(
-        std::fs::symlink_metadata(&target.address),
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound
-    );
+    let is_path = target.address != NULL && !target.address.contains("://");
+    let is_missing = is_path
+        && matches!(
+            std::fs::symlink_metadata(&target.address),
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound
+        );
     let device = Device::open(target, spec)?;
     let (bytes, path) = (device.bytes, device.path.clone());
     let (Handle::File(file), true) = (device.handle, is_missing) else {

@@ -22,7 +22,7 @@ pub struct Circumstances<'a> {
     /// Which engine it was.
     pub engine: &'static str,
     /// Whether the page cache was passed by.
-    pub is_direct: bool,
+    pub direct: &'static str,
     /// CPU time of this process in the window.
     pub cpu: CpuTime,
     /// Sentences that were known before.
@@ -160,7 +160,7 @@ fn observed(
         let values: &mut BTreeMap<String, u64> = observed.entry(property.to_owned()).or_default();
         values.insert(value.to_owned(), u64::from(of.spec.jobs));
     };
-    see("direct", yes_no(of.is_direct));
+    see("direct", of.direct);
     see("engine", of.engine);
     for metrics in &SIDES {
         if let Some(steadiness) = windows.get(metrics.iops.name).and_then(|windows| steady::judge(windows)) {

@@ -1,6 +1,7 @@
 //! How reads and writes reach the storage. One engine per job, used by one thread.
 
 mod libaio;
+pub mod nbd;
 mod null;
 mod psync;
 mod uring;
@@ -64,6 +65,7 @@ pub fn build(
 ) -> Result<Box<dyn Engine>, Error> {
     Ok(match handle {
         Handle::Null => Box::new(null::Null::new(depth)),
+        Handle::Nbd(address) => Box::new(nbd::Nbd::connect(address, depth)?),
         Handle::File(file) => match kind {
             EngineKind::IoUring => Box::new(uring::Uring::new(file, depth, buffers)?),
             EngineKind::Libaio => Box::new(libaio::Libaio::new(file, depth)?),
