@@ -21,7 +21,7 @@ fn json(output: &Output) -> serde_json::Value {
 
 /// A file with data in it.
 fn file_of(directory: &Path, name: &str, bytes: usize) -> PathBuf {
-    let data: Vec<u8> = (0..bytes).map(|index| (index * 2_654_435_761 >> 13) as u8 | 1).collect();
+    let data: Vec<u8> = (0..bytes).map(|index| ((index * 2_654_435_761) >> 13) as u8 | 1).collect();
     write(directory, name, data)
 }
 
