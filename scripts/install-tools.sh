@@ -6,8 +6,8 @@
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
 #   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, and libcrypto_mb where the CPU can run it; a
 #            variant that needs one of them is skipped without it
-#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, fio, qemu-nbd, losetup, zstd, lz4, gzip, igzip,
-#            libdeflate-gzip
+#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, losetup, zstd, lz4, gzip,
+#            igzip, libdeflate-gzip, qemu-io, qemu-nbd, nbdcopy, nbdinfo, fio
 #   lint     git, rustfmt, clippy, cargo-deny
 #
 # Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
@@ -85,6 +85,7 @@ note_missing() {
             want iproute2 have ip
             want fio have fio
             want qemu-utils have qemu-nbd
+            want libnbd-bin have nbdcopy
             want mount have losetup
             want zstd have zstd
             want lz4 have lz4

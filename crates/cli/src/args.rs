@@ -5,6 +5,7 @@ mod storage;
 
 use std::path::PathBuf;
 
+use crate::commands::volumes::arguments::VolumesArguments;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -50,6 +51,8 @@ pub enum Command {
     Codec(Box<CodecArguments>),
     /// Move the memory of a guest once and measure it.
     Migrate(Box<MigrateArguments>),
+    /// Keep volumes under QoS policies, and serve them by NBD.
+    Volumes(Box<VolumesArguments>),
     /// Show what this machine is, and what would disturb a measurement on it.
     Host(JsonArguments),
     /// Print a JSON Schema.

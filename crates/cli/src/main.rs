@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Crypto(crypto) => commands::crypto::crypto(&crypto),
         Command::Storage(storage) => commands::storage::storage(&storage),
         Command::Migrate(migrate) => commands::migrate::migrate(&migrate),
+        Command::Volumes(volumes) => commands::volumes::volumes(&volumes),
         Command::Host(host) => commands::host::host(&host),
         Command::Schema(schema) => commands::schema::schema(&schema),
         Command::Completions { shell } => commands::completions::completions(shell),

@@ -15,3 +15,4 @@ pub mod run;
 pub mod schema;
 pub mod storage;
 pub mod version;
+pub mod volumes;

@@ -19,3 +19,4 @@ mod migration_qemu;
 mod storage;
 mod systems;
 mod verdicts;
+mod volumes;

@@ -1,0 +1,144 @@
+//! `plumb volumes`: volumes under QoS policies, served by NBD.
+
+pub mod arguments;
+mod serve;
+
+use std::path::Path;
+
+use plumb_model::{ByteRate, Bytes, Rate};
+use plumb_volumes::policy::{Adaptive, Fixed, Policy};
+use plumb_volumes::state::{PolicyRow, State, StateError, VolumeRow};
+use serde_json::{Value, json};
+
+use self::arguments::{PolicyArguments, PolicyCommand, VolumesArguments, VolumesCommand};
+use crate::exit::{Failure, HOLDS, Outcome};
+use crate::output;
+
+/// Does one of the things that there are to do with volumes.
+pub fn volumes(arguments: &VolumesArguments) -> Outcome {
+    let directory = &arguments.state;
+    if let VolumesCommand::Serve(serve) = &arguments.command {
+        return serve::serve(directory, serve);
+    }
+    let state = State::open(directory).map_err(Failure::harness)?;
+    let done = match &arguments.command {
+        VolumesCommand::Serve(_) => Ok(()),
+        VolumesCommand::List { json } => return list_volumes(&state, *json),
+        VolumesCommand::Create { name, size, policy } => state.create_volume(name, size.0, policy.as_deref()),
+        VolumesCommand::Resize { name, size } => state.resize_volume(name, size.0),
+        VolumesCommand::Assign { name, policy } => {
+            state.assign_policy(name, Some(policy.as_str()).filter(|policy| *policy != "none"))
+        }
+        VolumesCommand::Delete { name } => state.delete_volume(name),
+        VolumesCommand::Policy(PolicyCommand::List { json }) => return list_policies(&state, *json),
+        VolumesCommand::Policy(PolicyCommand::Create(policy)) => {
+            state.create_policy(&policy.name, &defined(policy)?)
+        }
+        VolumesCommand::Policy(PolicyCommand::Change(policy)) => {
+            state.change_policy(&policy.name, &defined(policy)?)
+        }
+        VolumesCommand::Policy(PolicyCommand::Delete { name }) => state.delete_policy(name),
+    };
+    done.map(|()| HOLDS).map_err(failure)
+}
+
+/// What the user asked for that cannot be is the user's; the rest is ours.
+fn failure(error: StateError) -> Failure {
+    match error {
+        StateError::Database(_) | StateError::Open { .. } | StateError::Format { .. } => {
+            Failure::harness(error)
+        }
+        error => Failure::usage(format!("failed to {error}")),
+    }
+}
+
+fn defined(arguments: &PolicyArguments) -> Result<Policy, Failure> {
+    let iops = |rate: Option<Rate>| rate.map(|rate| whole(rate.0)).transpose();
+    let bytes = |rate: Option<ByteRate>| rate.map(|rate| whole(rate.0)).transpose();
+    let Some(peak) = arguments.peak_iops else {
+        return Ok(Policy::Fixed(Fixed {
+            min_iops: iops(arguments.min_iops)?,
+            max_iops: iops(arguments.max_iops)?,
+            min_bytes_per_s: bytes(arguments.min_bandwidth)?,
+            max_bytes_per_s: bytes(arguments.max_bandwidth)?,
+            capacity_shared: arguments.shared,
+        }));
+    };
+    Ok(Policy::Adaptive(Adaptive {
+        absolute_min_iops: whole(arguments.absolute_min_iops.0)?,
+        expected_iops_allocation: arguments.expected_iops_allocation.into(),
+        peak_iops_allocation: arguments.peak_iops_allocation.into(),
+        block_bytes: arguments.block_size.map(|size| size.0),
+        ..Adaptive::new(arguments.expected_iops, peak)
+    }))
+}
+
+/// Limits are whole operations and bytes.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn whole(rate: f64) -> Result<u64, Failure> {
+    let is_whole = (0.0..1e15).contains(&rate) && (rate == 0.0 || rate >= 1.0);
+    is_whole
+        .then(|| rate.round() as u64)
+        .ok_or_else(|| Failure::usage(format!("a rate of {rate} per second: from 1 to 10^15 is possible")))
+}
+
+fn list_volumes(state: &State, as_json: bool) -> Outcome {
+    let served = report_of(state.directory());
+    let volumes = state.volumes().map_err(Failure::harness)?;
+    let reported = |name: &str| -> Option<&Value> {
+        served.as_ref()?.get("volumes")?.as_array()?.iter().find(|volume| volume["name"] == name)
+    };
+    let address = served.as_ref().and_then(|report| report["address"].as_str());
+    if as_json {
+        let row = |row: &VolumeRow| {
+            let serving = reported(&row.name);
+            json!({ "name": row.name, "size_bytes": row.size_bytes, "policy": row.policy,
+                    "uri": address.map(|address| format!("nbd://{address}/{}", row.name)),
+                    "used_bytes": serving.map(|it| &it["used_bytes"]), "limits": serving.map(|it| &it["limits"]),
+                    "account": serving.map(|it| &it["account"]) })
+        };
+        return print_json(&volumes.iter().map(row).collect());
+    }
+    for row in &volumes {
+        let policy = row.policy.as_deref().unwrap_or("none");
+        let limits =
+            reported(&row.name).map_or_else(|| "not served".to_owned(), |it| limits_text(&it["limits"]));
+        let uri = address.map_or_else(String::new, |address| format!("  nbd://{address}/{}", row.name));
+        output::result(&format!("{}  {}  policy {policy}  {limits}{uri}", row.name, Bytes(row.size_bytes)));
+    }
+    Ok(HOLDS)
+}
+
+fn list_policies(state: &State, as_json: bool) -> Outcome {
+    let policies = state.policies().map_err(Failure::harness)?;
+    let row = |row: &PolicyRow| json!({ "name": row.name, "uuid": row.uuid, "policy": row.policy });
+    if as_json {
+        return print_json(&policies.iter().map(row).collect());
+    }
+    for row in &policies {
+        output::result(&format!("{}  {}", row.name, json!(row.policy)));
+    }
+    Ok(HOLDS)
+}
+
+fn print_json(rows: &Vec<Value>) -> Outcome {
+    let text = serde_json::to_string_pretty(rows)
+        .map_err(|error| Failure::harness(format!("put the list into JSON: {error}")))?;
+    output::result(&text);
+    Ok(HOLDS)
+}
+
+fn limits_text(limits: &Value) -> String {
+    let iops = limits["iops"].as_u64().map(|iops| format!("{iops} IOPS"));
+    #[expect(clippy::cast_precision_loss, reason = "only printed")]
+    let bytes = limits["bytes_per_s"].as_u64().map(|bytes| ByteRate(bytes as f64).to_string());
+    let parts: Vec<String> = iops.into_iter().chain(bytes).collect();
+    if parts.is_empty() { "unlimited".to_owned() } else { parts.join(", ") }
+}
+
+/// What a running server says of itself; `None` where none runs.
+fn report_of(directory: &Path) -> Option<Value> {
+    let is_served = State::is_served(directory);
+    let text = std::fs::read_to_string(directory.join(serve::REPORT_FILE)).ok()?;
+    is_served.then(|| serde_json::from_str(&text).ok()).flatten()
+}

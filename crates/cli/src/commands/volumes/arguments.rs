@@ -1,0 +1,180 @@
+//! The arguments of `plumb volumes`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use plumb_model::quantity::{Dimension, Quantity, QuantityError};
+use plumb_model::{ByteRate, Bytes, Rate};
+use plumb_volumes::policy::{Space, TB_BYTES};
+
+/// `plumb volumes`.
+#[derive(Debug, Args)]
+pub struct VolumesArguments {
+    /// Where volumes and policies are kept.
+    #[arg(long, global = true, value_name = "DIR", default_value = "plumb-volumes")]
+    pub state: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: VolumesCommand,
+}
+
+/// What to do with volumes.
+#[derive(Debug, Subcommand)]
+pub enum VolumesCommand {
+    /// Serve every volume by NBD, under its policy, until interrupted. Changes by the other commands are followed.
+    Serve(ServeArguments),
+    /// List volumes, with the limits in effect while a server runs.
+    List {
+        /// Print as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a volume.
+    Create {
+        /// Its name.
+        name: String,
+        /// Its size, such as `100GiB`. It takes space only as it is written to.
+        #[arg(long)]
+        size: Bytes,
+        /// The policy that it is under.
+        #[arg(long, value_name = "NAME")]
+        policy: Option<String>,
+    },
+    /// Make a volume larger or smaller.
+    Resize {
+        /// Its name.
+        name: String,
+        /// Its new size.
+        #[arg(long)]
+        size: Bytes,
+    },
+    /// Move a volume to another policy, or with `none` to no policy.
+    Assign {
+        /// The volume.
+        name: String,
+        /// The policy.
+        policy: String,
+    },
+    /// Delete a volume and what is in it.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+    /// Make, change, list and delete policies.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+}
+
+/// `plumb volumes serve`.
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// The address to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
+    pub listen: SocketAddr,
+    /// Event loops, each on a thread with its share of the connections; one for each CPU if absent, at most 4.
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// No messages but errors.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What to do with policies.
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Make a policy: fixed (limits) or adaptive (operations per size).
+    Create(PolicyArguments),
+    /// Say anew what a policy says, for all its volumes at once.
+    Change(PolicyArguments),
+    /// List policies.
+    List {
+        /// Print as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a policy that no volume is under.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A policy's definition.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("kind").required(true).multiple(true)
+    .args(["max_iops", "max_bandwidth", "min_iops", "min_bandwidth", "peak_iops"])))]
+pub struct PolicyArguments {
+    /// Its name.
+    pub name: String,
+    /// Fixed: at most so many operations, such as `500 IOPS`.
+    #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
+    pub max_iops: Option<Rate>,
+    /// Fixed: at most so much data, such as `100MB/s`.
+    #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
+    pub max_bandwidth: Option<ByteRate>,
+    /// Fixed: at least so many operations. Recorded and reported; nothing is held back in its favour.
+    #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
+    pub min_iops: Option<Rate>,
+    /// Fixed: at least so much data. Recorded and reported; nothing is held back in its favour.
+    #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
+    pub min_bandwidth: Option<ByteRate>,
+    /// Fixed: one limit for all its volumes together.
+    #[arg(long, conflicts_with = "peak_iops")]
+    pub shared: bool,
+    /// Adaptive: at most so many operations for a size, such as `50 IOPS/GB`.
+    #[arg(long, value_name = "RATE", value_parser = per_tb)]
+    pub peak_iops: Option<u64>,
+    /// Adaptive: at least so many operations for a size.
+    #[arg(long, value_name = "RATE", value_parser = per_tb, requires = "peak_iops", default_value = "0 IOPS/GB",
+          hide_default_value = true)]
+    pub expected_iops: u64,
+    /// Adaptive: never less than so many operations, for small volumes.
+    #[arg(
+        long,
+        value_name = "RATE",
+        requires = "peak_iops",
+        default_value = "0 IOPS",
+        hide_default_value = true
+    )]
+    pub absolute_min_iops: Rate,
+    /// Adaptive: the size that the peak is a proportion of.
+    #[arg(long, value_enum, requires = "peak_iops", default_value_t = SpaceArgument::UsedSpace)]
+    pub peak_iops_allocation: SpaceArgument,
+    /// Adaptive: the size that the expected operations are a proportion of.
+    #[arg(long, value_enum, requires = "peak_iops", default_value_t = SpaceArgument::AllocatedSpace)]
+    pub expected_iops_allocation: SpaceArgument,
+    /// Adaptive: limit bytes, too, to so many times the operations; 4KiB to 128KiB.
+    #[arg(long, value_name = "SIZE", requires = "peak_iops")]
+    pub block_size: Option<Bytes>,
+}
+
+/// Of what a proportion is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SpaceArgument {
+    /// The size that the volume was made with.
+    AllocatedSpace,
+    /// What is in it.
+    UsedSpace,
+}
+
+impl From<SpaceArgument> for Space {
+    fn from(space: SpaceArgument) -> Self {
+        match space {
+            SpaceArgument::AllocatedSpace => Self::AllocatedSpace,
+            SpaceArgument::UsedSpace => Self::UsedSpace,
+        }
+    }
+}
+
+/// Operations per 2^40 bytes, from `50 IOPS/GB` or `51200 IOPS/TiB`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "quantities are not negative, a float cast saturates, and 2^40 is a float"
+)]
+fn per_tb(text: &str) -> Result<u64, QuantityError> {
+    let quantity = Quantity::parse_as(text, Dimension::EventRatePerData)?;
+    Ok((quantity.value * TB_BYTES as f64).round() as u64)
+}

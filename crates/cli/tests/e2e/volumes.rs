@@ -1,0 +1,172 @@
+//! `plumb volumes`: a server against the clients that people use, and against kill -9.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::{code, plumb, run, stderr, stdout, wait_until};
+
+/// A server of the volumes in a state directory; killed when dropped.
+struct Serving {
+    child: Child,
+    address: String,
+}
+
+impl Serving {
+    fn start(state: &Path) -> Self {
+        let mut command = plumb();
+        command.args(["volumes", "serve", "--listen", "127.0.0.1:0", "--state"]).arg(state);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = lines.map_while(Result::ok).find_map(|line| Some(line.rsplit_once(" on ")?.1.to_owned()));
+        Self { address: said.expect("the server says where it listens"), child }
+    }
+
+    fn uri(&self, volume: &str) -> String {
+        format!("nbd://{}/{volume}", self.address)
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have been killed already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn volumes(state: &Path, arguments: &[&str]) -> String {
+    let state = state.to_str().unwrap();
+    let output = run(&[&["volumes", "--state", state], arguments].concat());
+    assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// Runs a client; `None`, said aloud, where it is not installed.
+fn client(test: &str, program: &str, arguments: &[&str]) -> Option<String> {
+    let Ok(output) = Command::new(program).args(arguments).output() else {
+        println!("test skipped: {test}: {program} is not installed");
+        return None;
+    };
+    let text = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(output.status.success(), "{program} {arguments:?}: {text}");
+    Some(text)
+}
+
+#[test]
+fn the_clients_that_people_use_read_what_others_wrote() {
+    const TEST: &str = "the_clients_that_people_use_read_what_others_wrote";
+    let directory = tempfile::tempdir().unwrap();
+    volumes(directory.path(), &["create", "vol1", "--size", "64MiB"]);
+    let serving = Serving::start(directory.path());
+    let uri = serving.uri("vol1");
+    let qemu = [
+        "write -P 0xab 0 1M",
+        "write -f -P 0xcd 1M 64k",
+        "write -z 2M 1M",
+        "discard 4M 1M",
+        "flush",
+        "read -P 0xab 0 1M",
+        "read -P 0xcd 1M 64k",
+        "read -P 0 2M 3M",
+    ];
+    let commands: Vec<&str> = qemu.iter().flat_map(|command| ["-c", command]).collect();
+    let arguments = [&["-f", "raw", uri.as_str()][..], &commands].concat();
+    let said = client(TEST, "qemu-io", &arguments);
+    assert!(said.is_none_or(|said| !said.contains("verification failed")));
+    if let Some(said) = client(TEST, "nbdinfo", &["--json", &uri]) {
+        for expected in [
+            "\"export-size\": 67108864",
+            "\"can_multi_conn\": true",
+            "\"can_fua\": true",
+            "\"can_trim\": true",
+        ] {
+            assert!(said.contains(expected), "{expected} is not in {said}");
+        }
+    }
+    let copy = directory.path().join("copy");
+    let copied = client(TEST, "nbdcopy", &["--connections=4", &uri, copy.to_str().unwrap()]);
+    if copied.is_some() {
+        let original = std::fs::read(directory.path().join("data/vol1")).unwrap();
+        assert!(std::fs::read(&copy).unwrap() == original, "nbdcopy read something else");
+    }
+    client(
+        TEST,
+        "fio",
+        &[
+            "--name=verify",
+            "--ioengine=nbd",
+            &format!("--uri={uri}"),
+            "--rw=randwrite",
+            "--bs=4k",
+            "--iodepth=64",
+            "--size=16m",
+            "--verify=crc32c",
+        ],
+    );
+}
+
+#[test]
+fn what_was_flushed_is_there_after_kill_9() {
+    const TEST: &str = "what_was_flushed_is_there_after_kill_9";
+    let directory = tempfile::tempdir().unwrap();
+    volumes(directory.path(), &["create", "vol1", "--size", "16MiB"]);
+    for round in 1..4 {
+        let serving = Serving::start(directory.path());
+        let write = format!("write -f -P {round} {round}M 1M");
+        let wrote = client(TEST, "qemu-io", &["-f", "raw", "-c", &write, &serving.uri("vol1")]);
+        serving.kill();
+        if wrote.is_none() {
+            return;
+        }
+        let serving = Serving::start(directory.path());
+        for earlier in 1..=round {
+            let read = format!("read -P {earlier} {earlier}M 1M");
+            client(TEST, "qemu-io", &["-f", "raw", "-c", &read, &serving.uri("vol1")]);
+        }
+    }
+}
+
+#[test]
+fn a_policy_is_followed_while_the_server_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path();
+    volumes(state, &["policy", "create", "q500", "--max-iops", "500 IOPS"]);
+    volumes(
+        state,
+        &[
+            "policy",
+            "create",
+            "per-gb",
+            "--peak-iops",
+            "50 IOPS/GB",
+            "--expected-iops",
+            "5 IOPS/GB",
+            "--peak-iops-allocation",
+            "allocated-space",
+        ],
+    );
+    volumes(state, &["create", "vol1", "--size", "100GB", "--policy", "q500"]);
+    assert!(volumes(state, &["list"]).contains("not served"));
+    let serving = Serving::start(state);
+    wait_until("the first limit", || volumes(state, &["list"]).contains("500 IOPS"));
+    volumes(state, &["assign", "vol1", "per-gb"]);
+    wait_until("5 IOPS/GB of 100 GB", || volumes(state, &["list"]).contains("5000 IOPS"));
+    volumes(state, &["resize", "vol1", "--size", "200GB"]);
+    wait_until("5 IOPS/GB of 200 GB", || volumes(state, &["list"]).contains("10000 IOPS"));
+    let second = run(&["volumes", "--state", state.to_str().unwrap(), "serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(code(&second), 5);
+    assert!(stderr(&second).contains("another server does already"), "{}", stderr(&second));
+    serving.kill();
+    assert!(volumes(state, &["list"]).contains("not served"));
+    let twice = run(&["volumes", "--state", state.to_str().unwrap(), "create", "vol1", "--size", "1GB"]);
+    assert_eq!(
+        (code(&twice), stderr(&twice).trim()),
+        (2, "error: failed to create the volume `vol1`: there is one of that name")
+    );
+}

@@ -1,0 +1,353 @@
+//! The state made real: every volume of a state directory served by NBD under its policy's limits.
+//!
+//! [`Service::follow`] compares what should be with what is and changes the difference. It is to be called some times a
+//! second, and does next to nothing when nothing changed; that is all it takes for a change of policy, a resize or a growth
+//! in used space to be in effect within a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use plumb_host::time::monotonic_ns;
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+
+use crate::limiter::{Account, Limiter, Limits};
+use crate::nbd::{Exports, Server, ServerError};
+use crate::policy::{Policy, Size};
+use crate::state::{LOCK_FILE, PolicyRow, State, StateError, VolumeRow};
+use crate::volume::{Volume, VolumeLimiter};
+
+/// Why volumes cannot be served; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The state failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The server could not start.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// Another server uses the state directory.
+    #[error("serve {}: another server does already", .0.display())]
+    Served(PathBuf),
+    /// A volume's file failed.
+    #[error("use the volume `{name}`: {cause}")]
+    Volume {
+        /// The volume.
+        name: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+}
+
+/// Whose limiter a volume uses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Volume(String),
+    Policy(String),
+}
+
+/// A volume that is served.
+#[derive(Debug)]
+struct Served {
+    volume: Arc<Volume>,
+    owner: Owner,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Service {
+    state: State,
+    server: Server,
+    served: BTreeMap<String, Served>,
+    limiters: BTreeMap<Owner, Arc<VolumeLimiter>>,
+    version: Option<i64>,
+    volumes: Vec<VolumeRow>,
+    policies: Vec<PolicyRow>,
+    /// Holds the lock by which a second server is refused; the kernel lets go of it whatever ends this process.
+    _lock: File,
+}
+
+/// What is served, for people and programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The address that clients connect to.
+    pub address: SocketAddr,
+    /// Every volume by name.
+    pub volumes: Vec<VolumeReport>,
+}
+
+/// One volume of a [`Report`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VolumeReport {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What of it is allocated on disk.
+    pub used_bytes: u64,
+    /// The policy that it is under.
+    pub policy: Option<String>,
+    /// The limits in effect, read back from the limiter.
+    pub limits: Limits,
+    /// What the limiter did so far; of a shared policy, for all its volumes together.
+    pub account: Account,
+}
+
+impl Service {
+    /// Serves everything in a state directory. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When another server does already, or the address or a file cannot be used.
+    pub fn start(state: State, address: SocketAddr, threads: usize) -> Result<Self, ServiceError> {
+        let lock = lock(&state)?;
+        let server = Server::start(address, threads, Arc::new(Exports::default()))?;
+        let mut service = Self {
+            state,
+            server,
+            served: BTreeMap::new(),
+            limiters: BTreeMap::new(),
+            version: None,
+            volumes: Vec::new(),
+            policies: Vec::new(),
+            _lock: lock,
+        };
+        service.follow()?;
+        Ok(service)
+    }
+
+    /// The address that clients connect to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The state, to be changed; [`Service::follow`] makes the change real.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Makes what is served what the state says.
+    ///
+    /// # Errors
+    /// When the state or a volume's file fails. What could be done is done, and the next call tries the rest again.
+    pub fn follow(&mut self) -> Result<(), ServiceError> {
+        // The number tells of others' changes only; ours are followed by whoever makes them, by `forget_version`.
+        let version = self.state.version()?;
+        if self.version != Some(version) {
+            self.volumes = self.state.volumes()?;
+            self.policies = self.state.policies()?;
+            self.version = Some(version);
+        }
+        self.remove_deleted();
+        for row in self.volumes.clone() {
+            if let Err(cause) = self.follow_volume(&row) {
+                // So that it is looked at again although nothing changes.
+                self.version = None;
+                return Err(ServiceError::Volume { name: row.name, cause });
+            }
+        }
+        let used: BTreeSet<&Owner> = self.served.values().map(|served| &served.owner).collect();
+        self.limiters.retain(|owner, _| used.contains(owner));
+        Ok(())
+    }
+
+    /// Has the next [`Service::follow`] read the state, after a change through [`Service::state`].
+    pub fn forget_version(&mut self) {
+        self.version = None;
+    }
+
+    /// What is served at this moment.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let now_ns = monotonic_ns();
+        let policy_of = |name: &str| {
+            let row = self.volumes.iter().find(|row| row.name == name);
+            row.and_then(|row| row.policy.clone())
+        };
+        let volume = |(name, served): (&String, &Served)| {
+            let limiter = served.volume.limiter();
+            VolumeReport {
+                name: name.clone(),
+                size_bytes: served.volume.size_bytes(),
+                used_bytes: served.volume.used_bytes().unwrap_or(0),
+                policy: policy_of(name),
+                limits: limiter.limits(),
+                account: limiter.account(now_ns),
+            }
+        };
+        Report { address: self.address(), volumes: self.served.iter().map(volume).collect() }
+    }
+
+    fn remove_deleted(&mut self) {
+        let names: BTreeSet<&str> = self.volumes.iter().map(|row| row.name.as_str()).collect();
+        self.served.retain(|name, _| {
+            let is_kept = names.contains(name.as_str());
+            if !is_kept {
+                self.server.exports().remove(name);
+            }
+            is_kept
+        });
+    }
+
+    fn follow_volume(&mut self, row: &VolumeRow) -> io::Result<()> {
+        let policy = row.policy.as_ref().and_then(|name| self.policies.iter().find(|row| row.name == *name));
+        let owner = match policy {
+            Some(policy) if policy.policy.is_shared() => Owner::Policy(policy.name.clone()),
+            _ => Owner::Volume(row.name.clone()),
+        };
+        let policy = policy.map(|row| row.policy.clone());
+        match self.served.get(&row.name) {
+            None => self.serve(row, &owner, policy.as_ref())?,
+            Some(served) if served.volume.size_bytes() != row.size_bytes => {
+                served.volume.resize(row.size_bytes)?;
+            }
+            Some(_) => {}
+        }
+        let Some(volume) = self.served.get(&row.name).map(|served| Arc::clone(&served.volume)) else {
+            return Ok(());
+        };
+        let limits = limits_of(policy.as_ref(), row.size_bytes, volume.used_bytes()?);
+        let limiter = self.limiter(&owner, limits);
+        self.move_to(&row.name, &volume, owner, &limiter);
+        if limiter.limits() != limits {
+            self.server.change_limits(&limiter, limits);
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, row: &VolumeRow, owner: &Owner, policy: Option<&Policy>) -> io::Result<()> {
+        let limiter = self.limiter(owner, limits_of(policy, row.size_bytes, 0));
+        let path = self.state.file_of(&row.name);
+        let volume = Arc::new(Volume::open(&row.name, &path, row.size_bytes, limiter)?);
+        // The right limits before the first operation: used space counts from the start.
+        let limits = limits_of(policy, row.size_bytes, volume.used_bytes()?);
+        self.server.change_limits(&volume.limiter(), limits);
+        self.server.exports().add(Arc::clone(&volume));
+        self.served.insert(row.name.clone(), Served { volume, owner: owner.clone() });
+        Ok(())
+    }
+
+    fn limiter(&mut self, owner: &Owner, limits: Limits) -> Arc<VolumeLimiter> {
+        let new = || Arc::new(Limiter::new(limits, monotonic_ns()));
+        Arc::clone(self.limiters.entry(owner.clone()).or_insert_with(new))
+    }
+
+    /// Moves a volume under another limiter where its owner is another now.
+    fn move_to(&mut self, name: &str, volume: &Volume, owner: Owner, limiter: &Arc<VolumeLimiter>) {
+        let Some(served) = self.served.get_mut(name) else { return };
+        if served.owner == owner {
+            return;
+        }
+        let before = std::mem::replace(&mut served.owner, owner);
+        let is_last = !self.served.values().any(|served| served.owner == before);
+        self.server.move_volume(volume, Arc::clone(limiter), is_last);
+        if is_last {
+            self.limiters.remove(&before);
+        }
+    }
+}
+
+fn limits_of(policy: Option<&Policy>, allocated: u64, used: u64) -> Limits {
+    policy.map_or(Limits::NONE, |policy| policy.limits(Size { allocated, used }))
+}
+
+fn lock(state: &State) -> Result<File, ServiceError> {
+    let path = state.directory().join(LOCK_FILE);
+    let open = File::create(&path);
+    let fail = |cause: io::Error| StateError::Open { directory: path.clone(), cause: cause.to_string() };
+    let file = open.map_err(fail)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| ServiceError::Served(state.directory().to_owned()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Adaptive, Fixed, Space};
+
+    fn iops(service: &Service, volume: &str) -> u64 {
+        let report = service.report();
+        let volume = report.volumes.iter().find(|row| row.name == volume).unwrap();
+        volume.limits.iops.map_or(0, std::num::NonZeroU64::get)
+    }
+
+    fn capped(max_iops: u64, capacity_shared: bool) -> Policy {
+        Policy::Fixed(Fixed { max_iops: Some(max_iops), capacity_shared, ..Fixed::default() })
+    }
+
+    #[test]
+    fn changes_made_by_another_process_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let hand = State::open(directory.path()).unwrap();
+        hand.create_policy("fixed", &capped(500, false)).unwrap();
+        let adaptive =
+            Adaptive { peak_iops_allocation: Space::AllocatedSpace, ..Adaptive::new(5 * 1024, 50 * 1024) };
+        hand.create_policy("adaptive", &Policy::Adaptive(adaptive)).unwrap();
+        hand.create_volume("vol1", 100 << 30, Some("fixed")).unwrap();
+        let state = State::open(directory.path()).unwrap();
+        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        assert_eq!(iops(&service, "vol1"), 500);
+        let mut follow = |change: Result<(), StateError>| {
+            change.unwrap();
+            service.follow().unwrap();
+            iops(&service, "vol1")
+        };
+        assert_eq!(follow(hand.change_policy("fixed", &capped(600, false))), 600);
+        assert_eq!(follow(hand.assign_policy("vol1", Some("adaptive"))), 5_000);
+        assert_eq!(follow(hand.resize_volume("vol1", 200 << 30)), 10_000);
+        assert_eq!(follow(hand.assign_policy("vol1", None)), 0);
+        hand.delete_volume("vol1").unwrap();
+        service.follow().unwrap();
+        assert!(service.report().volumes.is_empty());
+        let second = Service::start(State::open(directory.path()).unwrap(), ([127, 0, 0, 1], 0).into(), 1);
+        assert!(matches!(second, Err(ServiceError::Served(_))));
+    }
+
+    #[test]
+    fn growth_in_used_space_raises_the_peak() {
+        let directory = tempfile::tempdir().unwrap();
+        let hand = State::open(directory.path()).unwrap();
+        // 1 IOPS per KiB that is used, in a volume of 1 MiB.
+        hand.create_policy("used", &Policy::Adaptive(Adaptive::new(0, 1 << 30))).unwrap();
+        hand.create_volume("vol1", 1 << 20, Some("used")).unwrap();
+        let state = State::open(directory.path()).unwrap();
+        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        assert_eq!(iops(&service, "vol1"), 1);
+        let volume = service.server.exports().find("vol1").unwrap();
+        volume.write(&[1; 512 << 10], 0).unwrap();
+        volume.sync().unwrap();
+        service.follow().unwrap();
+        assert!((512..=1_024).contains(&iops(&service, "vol1")), "{}", iops(&service, "vol1"));
+    }
+
+    #[test]
+    fn volumes_of_a_shared_policy_have_one_limiter_and_others_their_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let hand = State::open(directory.path()).unwrap();
+        hand.create_policy("shared", &capped(500, true)).unwrap();
+        for name in ["a", "b"] {
+            hand.create_volume(name, 1 << 20, Some("shared")).unwrap();
+        }
+        let state = State::open(directory.path()).unwrap();
+        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let same = |service: &Service| {
+            let limiter = |name| service.server.exports().find(name).unwrap().limiter();
+            Arc::ptr_eq(&limiter("a"), &limiter("b"))
+        };
+        assert!(same(&service));
+        hand.change_policy("shared", &capped(500, false)).unwrap();
+        service.follow().unwrap();
+        assert!(!same(&service));
+        assert_eq!((iops(&service, "a"), iops(&service, "b")), (500, 500));
+        hand.change_policy("shared", &capped(700, true)).unwrap();
+        service.follow().unwrap();
+        assert!(same(&service));
+        assert_eq!(iops(&service, "a"), 700);
+    }
+}

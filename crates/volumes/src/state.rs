@@ -1,0 +1,406 @@
+//! What exists: policies and volumes, in a SQLite database that survives a crash.
+//!
+//! The database is the only truth. Commands change it whether a server runs or not; a server looks for changes some times a
+//! second ([`State::version`] costs no query) and follows. So there is no protocol between the two that could fail halfway,
+//! and no state that a kill loses.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::policy::{Policy, PolicyFault};
+
+const FILE: &str = "volumes.sqlite";
+/// Locked by the server that serves a state directory.
+pub(crate) const LOCK_FILE: &str = "lock";
+/// `user_version` of the schema below.
+const SCHEMA_VERSION: i64 = 1;
+/// A version 4 UUID, from SQLite's own random bytes (RFC 9562, section 5.4).
+const SCHEMA: &str = "
+    CREATE TABLE policies (
+        name TEXT PRIMARY KEY,
+        uuid TEXT NOT NULL UNIQUE DEFAULT (lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' ||
+            substr(hex(randomblob(2)), 2) || '-a' || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))),
+        definition TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE volumes (
+        name TEXT PRIMARY KEY,
+        size_bytes INTEGER NOT NULL CHECK (size_bytes > 0),
+        policy TEXT REFERENCES policies (name) ON UPDATE CASCADE ON DELETE RESTRICT
+    ) STRICT;
+    PRAGMA user_version = 1;
+";
+const NAME_CHARACTERS_MAX: usize = 127;
+
+/// Why the state could not be read or changed; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The directory or the database cannot be used.
+    #[error("open the state in {}: {cause}", directory.display())]
+    Open {
+        /// The state directory.
+        directory: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Another version of this program wrote it.
+    #[error("open the state in {}: its format is {found}, and this program knows {SCHEMA_VERSION}", directory.display())]
+    Format {
+        /// The state directory.
+        directory: PathBuf,
+        /// The version found.
+        found: i64,
+    },
+    /// The database failed.
+    #[error("use the state: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// A name that cannot be used.
+    #[error("use the name `{0}`: 1 to 127 letters, digits, `_` and `-`, the first a letter or a digit")]
+    Name(String),
+    /// There is one of that name.
+    #[error("create the {kind} `{name}`: there is one of that name")]
+    Exists {
+        /// `volume` or `policy`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// There is none of that name.
+    #[error("find the {kind} `{name}`")]
+    Missing {
+        /// `volume` or `policy`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A policy that volumes are under.
+    #[error("delete the policy `{0}`: there are volumes under it")]
+    InUse(String),
+    /// A policy that contradicts itself.
+    #[error("accept the policy `{name}`: {fault}")]
+    Policy {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        fault: PolicyFault,
+    },
+    /// A fixed policy is to become adaptive, or the other way round.
+    #[error("change the policy `{0}`: a fixed policy cannot become an adaptive one, nor the reverse")]
+    Kind(String),
+    /// A size of 0, or one that no file has.
+    #[error("make the volume `{name}` {size_bytes} B large")]
+    Size {
+        /// The volume.
+        name: String,
+        /// The size.
+        size_bytes: u64,
+    },
+}
+
+/// A policy as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyRow {
+    /// Its name.
+    pub name: String,
+    /// Its UUID, which never changes.
+    pub uuid: String,
+    /// What it says.
+    pub policy: Policy,
+}
+
+/// A volume as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeRow {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// The policy that it is under.
+    pub policy: Option<String>,
+}
+
+/// An open state directory.
+#[derive(Debug)]
+pub struct State {
+    directory: PathBuf,
+    database: Connection,
+}
+
+impl State {
+    /// Opens a state directory, and makes it where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be used, or was written by another version.
+    pub fn open(directory: &Path) -> Result<Self, StateError> {
+        let fail = |cause: String| StateError::Open { directory: directory.to_owned(), cause };
+        std::fs::create_dir_all(directory.join("data")).map_err(|cause| fail(cause.to_string()))?;
+        let mut database = Connection::open(directory.join(FILE)).map_err(|cause| fail(cause.to_string()))?;
+        prepare(&mut database).map_err(|cause| fail(cause.to_string()))?;
+        let found = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if found != SCHEMA_VERSION {
+            return Err(StateError::Format { directory: directory.to_owned(), found });
+        }
+        Ok(Self { directory: directory.to_owned(), database })
+    }
+
+    /// The state directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether a server serves a state directory now.
+    #[must_use]
+    pub fn is_served(directory: &Path) -> bool {
+        let Ok(file) = File::open(directory.join(LOCK_FILE)) else { return false };
+        // Taken for a moment only, and given back with the file.
+        flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+    }
+
+    /// The file of a volume.
+    #[must_use]
+    pub fn file_of(&self, volume: &str) -> PathBuf {
+        self.directory.join("data").join(volume)
+    }
+
+    /// A number that changes when another connection changed something (SQLite's `data_version`); not when this one did.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn version(&self) -> Result<i64, StateError> {
+        Ok(self.database.query_row("PRAGMA data_version", [], |row| row.get(0))?)
+    }
+
+    /// Every policy by name.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn policies(&self) -> Result<Vec<PolicyRow>, StateError> {
+        let mut query = self.database.prepare("SELECT name, uuid, definition FROM policies ORDER BY name")?;
+        let rows = query.query_map([], |row| {
+            let text: String = row.get(2)?;
+            let policy = serde_json::from_str(&text).map_err(|error| {
+                rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
+            })?;
+            Ok(PolicyRow { name: row.get(0)?, uuid: row.get(1)?, policy })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Every volume by name.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn volumes(&self) -> Result<Vec<VolumeRow>, StateError> {
+        let mut query =
+            self.database.prepare("SELECT name, size_bytes, policy FROM volumes ORDER BY name")?;
+        let rows = query.query_map([], |row| {
+            let size: i64 = row.get(1)?;
+            Ok(VolumeRow { name: row.get(0)?, size_bytes: size.cast_unsigned(), policy: row.get(2)? })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Makes a policy.
+    ///
+    /// # Errors
+    /// When the name is taken or none, or the policy contradicts itself.
+    pub fn create_policy(&self, name: &str, policy: &Policy) -> Result<(), StateError> {
+        check_name(name)?;
+        let definition = definition(name, policy)?;
+        let done = self
+            .database
+            .execute("INSERT INTO policies (name, definition) VALUES (?1, ?2)", params![name, definition]);
+        taken(done, "policy", name)
+    }
+
+    /// Changes what a policy says, for all its volumes at once.
+    ///
+    /// # Errors
+    /// When there is no such policy, it contradicts itself, or is of the other kind.
+    pub fn change_policy(&self, name: &str, policy: &Policy) -> Result<(), StateError> {
+        let definition = definition(name, policy)?;
+        let rows = self.policies()?;
+        let row = rows.iter().find(|row| row.name == name);
+        let row = row.ok_or_else(|| StateError::Missing { kind: "policy", name: name.to_owned() })?;
+        if std::mem::discriminant(&row.policy) != std::mem::discriminant(policy) {
+            return Err(StateError::Kind(name.to_owned()));
+        }
+        let done = self
+            .database
+            .execute("UPDATE policies SET definition = ?2 WHERE name = ?1", params![name, definition])?;
+        found(done, "policy", name)
+    }
+
+    /// Deletes a policy that no volume is under.
+    ///
+    /// # Errors
+    /// When there is none, or volumes are under it.
+    pub fn delete_policy(&self, name: &str) -> Result<(), StateError> {
+        match self.database.execute("DELETE FROM policies WHERE name = ?1", [name]) {
+            Err(error) if is_constraint(&error) => Err(StateError::InUse(name.to_owned())),
+            done => found(done?, "policy", name),
+        }
+    }
+
+    /// Makes a volume, empty, under a policy or none.
+    ///
+    /// # Errors
+    /// When the name is taken or none, the size is, or there is no such policy.
+    pub fn create_volume(&self, name: &str, size_bytes: u64, policy: Option<&str>) -> Result<(), StateError> {
+        check_name(name)?;
+        let size = check_size(name, size_bytes)?;
+        self.check_policy(policy)?;
+        let insert = "INSERT INTO volumes (name, size_bytes, policy) VALUES (?1, ?2, ?3)";
+        taken(self.database.execute(insert, params![name, size, policy]), "volume", name)
+    }
+
+    /// Makes a volume larger or smaller.
+    ///
+    /// # Errors
+    /// When there is none, or no file can be so large.
+    pub fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<(), StateError> {
+        let size = check_size(name, size_bytes)?;
+        let update = "UPDATE volumes SET size_bytes = ?2 WHERE name = ?1";
+        found(self.database.execute(update, params![name, size])?, "volume", name)
+    }
+
+    /// Moves a volume to another policy, or to none.
+    ///
+    /// # Errors
+    /// When there is no such volume or policy.
+    pub fn assign_policy(&self, volume: &str, policy: Option<&str>) -> Result<(), StateError> {
+        self.check_policy(policy)?;
+        let update = "UPDATE volumes SET policy = ?2 WHERE name = ?1";
+        found(self.database.execute(update, params![volume, policy])?, "volume", volume)
+    }
+
+    /// Deletes a volume and what is in it.
+    ///
+    /// # Errors
+    /// When there is none, or the database fails. A file that cannot be removed stays behind unused.
+    pub fn delete_volume(&self, name: &str) -> Result<(), StateError> {
+        found(self.database.execute("DELETE FROM volumes WHERE name = ?1", [name])?, "volume", name)?;
+        // It is not there where no server ever served it.
+        let _ = std::fs::remove_file(self.file_of(name));
+        Ok(())
+    }
+
+    fn check_policy(&self, policy: Option<&str>) -> Result<(), StateError> {
+        let Some(name) = policy else { return Ok(()) };
+        let select = "SELECT 1 FROM policies WHERE name = ?1";
+        let known: Option<i64> = self.database.query_row(select, [name], |row| row.get(0)).optional()?;
+        known.map(drop).ok_or_else(|| StateError::Missing { kind: "policy", name: name.to_owned() })
+    }
+}
+
+fn prepare(database: &mut Connection) -> Result<(), rusqlite::Error> {
+    database.busy_timeout(Duration::from_secs(5))?;
+    // A commit is on disk when it returns; readers and the one writer do not wait for each other.
+    database.pragma_update(None, "journal_mode", "wal")?;
+    database.pragma_update(None, "synchronous", "full")?;
+    database.pragma_update(None, "foreign_keys", true)?;
+    let making = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let version: i64 = making.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        making.execute_batch(SCHEMA)?;
+    }
+    making.commit()
+}
+
+fn definition(name: &str, policy: &Policy) -> Result<String, StateError> {
+    policy.check().map_err(|fault| StateError::Policy { name: name.to_owned(), fault })?;
+    serde_json::to_string(policy)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)).into())
+}
+
+/// Names become file names and parts of addresses.
+fn check_name(name: &str) -> Result<(), StateError> {
+    let is_good = (1..=NAME_CHARACTERS_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
+    if is_good { Ok(()) } else { Err(StateError::Name(name.to_owned())) }
+}
+
+fn check_size(name: &str, size_bytes: u64) -> Result<i64, StateError> {
+    let size = i64::try_from(size_bytes).ok().filter(|size| *size > 0);
+    size.ok_or_else(|| StateError::Size { name: name.to_owned(), size_bytes })
+}
+
+fn is_constraint(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+}
+
+fn taken(done: Result<usize, rusqlite::Error>, kind: &'static str, name: &str) -> Result<(), StateError> {
+    match done {
+        Err(error) if is_constraint(&error) => Err(StateError::Exists { kind, name: name.to_owned() }),
+        done => Ok(done.map(drop)?),
+    }
+}
+
+fn found(rows: usize, kind: &'static str, name: &str) -> Result<(), StateError> {
+    if rows > 0 { Ok(()) } else { Err(StateError::Missing { kind, name: name.to_owned() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Adaptive, Fixed};
+
+    fn capped(max_iops: u64) -> Policy {
+        Policy::Fixed(Fixed { max_iops: Some(max_iops), ..Fixed::default() })
+    }
+
+    #[test]
+    fn what_was_made_is_there_after_opening_again_and_seen_by_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        let other = State::open(directory.path()).unwrap();
+        let before = other.version().unwrap();
+        state.create_policy("gold", &capped(500)).unwrap();
+        state.create_volume("vol1", 100 << 30, Some("gold")).unwrap();
+        state.resize_volume("vol1", 200 << 30).unwrap();
+        state.change_policy("gold", &capped(600)).unwrap();
+        assert_ne!(other.version().unwrap(), before);
+        let row =
+            VolumeRow { name: "vol1".to_owned(), size_bytes: 200 << 30, policy: Some("gold".to_owned()) };
+        assert_eq!(other.volumes().unwrap(), [row]);
+        let policies = other.policies().unwrap();
+        assert_eq!((policies[0].name.as_str(), &policies[0].policy), ("gold", &capped(600)));
+        assert_eq!(policies[0].uuid.len(), 36, "{}", policies[0].uuid);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        state.create_policy("gold", &capped(500)).unwrap();
+        state.create_volume("vol1", 4096, Some("gold")).unwrap();
+        let fails = |result: Result<(), StateError>| result.unwrap_err().to_string();
+        let twice = fails(state.create_policy("gold", &capped(1)));
+        assert_eq!(twice, "create the policy `gold`: there is one of that name");
+        assert_eq!(
+            fails(state.create_volume("vol1", 1, None)),
+            "create the volume `vol1`: there is one of that name"
+        );
+        assert_eq!(fails(state.create_volume("vol2", 1, Some("nope"))), "find the policy `nope`");
+        assert_eq!(fails(state.create_volume("vol2", 0, None)), "make the volume `vol2` 0 B large");
+        assert_eq!(
+            fails(state.delete_policy("gold")),
+            "delete the policy `gold`: there are volumes under it"
+        );
+        assert_eq!(fails(state.assign_policy("nope", None)), "find the volume `nope`");
+        let adaptive = Policy::Adaptive(Adaptive::new(1, 2));
+        assert!(fails(state.change_policy("gold", &adaptive)).starts_with("change the policy `gold`"));
+        for name in ["", ".", "../x", "a/b", "-a", "a b", &"x".repeat(128)] {
+            assert!(matches!(state.create_volume(name, 1, None), Err(StateError::Name(_))), "{name}");
+        }
+        state.assign_policy("vol1", None).unwrap();
+        state.delete_policy("gold").unwrap();
+        state.delete_volume("vol1").unwrap();
+        assert!(state.volumes().unwrap().is_empty());
+    }
+}
