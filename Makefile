@@ -45,6 +45,9 @@ bench-offload: ## Measure the multi-buffer device against software, and the embe
 bench-migration: ## Measure migration against QEMU, with the same memory, codec, channels and cap
 	@scripts/bench-migration.sh
 
+bench-storage: ## Measure storage load against fio, on the same file, loop device and on nothing
+	@scripts/bench-storage.sh
+
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh
 

@@ -18,7 +18,7 @@ pub struct Samples {
 pub fn interleave(
     tools: &[Tool],
     blocks: usize,
-    (cpus, server_pid): (&CpuSet, u32),
+    (cpus, server_pid): (&CpuSet, Option<u32>),
     seed: u64,
 ) -> Result<Samples, String> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -27,14 +27,14 @@ pub fn run() -> Outcome {
 
     let mut tools = vec![plumb("-c 50", &plain)?];
     tools.extend(wrk(&plain));
-    let samples = interleave(&tools, BLOCKS, (&sides.load, server.pid()), 1)?;
+    let samples = interleave(&tools, BLOCKS, (&sides.load, Some(server.pid())), 1)?;
     rows.extend(rows_of("keep-alive, plain HTTP, 50 connections", &tools, &samples, 0.75));
 
     let flags = "-c 20 --reuse none --tls 1.2 --cipher ECDHE-RSA-AES256-GCM-SHA384 --insecure";
     let mut tools = vec![plumb(flags, &secure)?];
     tools.extend(ab(&secure));
     tools.extend(k6(&secure));
-    let samples = interleave(&tools, BLOCKS, (&sides.load, server.pid()), 2)?;
+    let samples = interleave(&tools, BLOCKS, (&sides.load, Some(server.pid())), 2)?;
     rows.extend(rows_of(
         "full handshake per request, TLS 1.2, RSA-2048, 20 connections",
         &tools,

@@ -10,6 +10,7 @@ mod http;
 mod migration;
 mod nginx;
 mod results;
+mod storage;
 mod tool;
 
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ fn main() -> ExitCode {
         Some("http") => http::run(),
         Some("harness") => harness::run(),
         Some("migration") => migration::run(&arguments[1..]),
-        _ => Err("say which: http, harness or migration".to_owned()),
+        Some("storage") => storage::run(),
+        _ => Err("say which: http, harness, migration or storage".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

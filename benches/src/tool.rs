@@ -32,12 +32,13 @@ pub struct Tool {
 
 impl Tool {
     /// Runs it once, pinned to `cpus`. The server is a child of this process too, and what it uses is not the tool's.
-    pub fn run(&self, cpus: &CpuSet, server_pid: u32) -> Result<Sample, String> {
+    pub fn run(&self, cpus: &CpuSet, server_pid: Option<u32>) -> Result<Sample, String> {
         let own = std::process::id();
         let children_ns = || -> Result<u64, String> {
             let tree = tree_cpu_time(own).map_err(|error| error.to_string())?;
             let alone = process_cpu_time(own).map_err(|error| error.to_string())?;
-            let server = tree_cpu_time(server_pid).map_err(|error| error.to_string())?;
+            let server = server_pid.map(tree_cpu_time).transpose().map_err(|error| error.to_string())?;
+            let server = server.unwrap_or_default();
             Ok(tree.total_ns().saturating_sub(alone.total_ns()).saturating_sub(server.total_ns()))
         };
         let (before_ns, begun_ns) = (children_ns()?, monotonic_ns());

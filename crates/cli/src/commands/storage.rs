@@ -2,7 +2,7 @@
 
 use plumb_model::{Bytes, Measurement, MetricInfo, Reading, Span};
 use plumb_path::{Load, Mark, Window};
-use plumb_storage::load::Prepared;
+use plumb_storage::load::{Error, Prepared};
 use plumb_storage::spec::{LoadSpec, Target};
 
 use crate::args::StorageArguments;
@@ -27,8 +27,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     if !arguments.quiet {
         output::message(&headline(arguments, &spec));
     }
-    let prepared = plumb_storage::load::prepare(&spec, &target(arguments, &spec))
-        .map_err(|error| Failure::usage(format!("failed to {error}")))?;
+    let prepared = plumb_storage::load::prepare(&spec, &target(arguments, &spec)).map_err(failure)?;
     let measurement = if arguments.suite.is_some() {
         dbench::measure(&spec, &prepared, arguments)?
     } else {
@@ -42,8 +41,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
 }
 
 fn one(spec: &LoadSpec, prepared: &Prepared, arguments: &StorageArguments) -> Result<Measurement, Failure> {
-    let mut load = plumb_storage::load::storage_load(spec, prepared.target())
-        .map_err(|error| Failure::usage(format!("failed to {error}")))?;
+    let mut load = plumb_storage::load::storage_load(spec, prepared.target()).map_err(failure)?;
     let live = LiveLine::new(arguments.quiet || arguments.json);
     let measured = load.measure(window(spec), &mut |mark| show(&live, "", mark, spec.duration));
     live.clear();
@@ -55,6 +53,14 @@ fn one(spec: &LoadSpec, prepared: &Prepared, arguments: &StorageArguments) -> Re
         output::result(&plumb_report::measurement_text(&measurement, &metrics, &style));
     }
     Ok(measurement)
+}
+
+/// A target that is not there is the user's to put right; a disk that is full or a kernel that refuses is not.
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Fill { .. } | Error::Engine { .. } => Failure::harness(error),
+        _ => Failure::usage(format!("failed to {error}")),
+    }
 }
 
 fn headline(arguments: &StorageArguments, spec: &LoadSpec) -> String {

@@ -162,6 +162,18 @@ fn a_load_that_is_killed_leaves_no_file() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+#[test]
+fn a_file_for_which_there_is_no_space_is_one_message_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = path(directory.path(), "blocks");
+    // More than any file may have, so that no real disk has to be filled.
+    let output = storage(&target, "-s 8000000TiB --rw randwrite -q -n 10");
+    let said = stderr(&output);
+    assert_eq!(code(&output), 5, "{said}");
+    assert!(said.contains("fill") && said.trim().lines().count() == 1, "{said}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 /// A loop device over a file, gone with this value.
 struct LoopDevice(String);
 
@@ -199,6 +211,13 @@ fn a_block_device_that_holds_data_or_is_in_use_is_not_written() {
     assert!(stderr(&used).contains("it is not empty"), "{}", stderr(&used));
     let allowed = storage(&device.0, "--rw randwrite -n 200 -q --destroy-data");
     assert_eq!(code(&allowed), 0, "{}", stderr(&allowed));
+
+    // A device that loses most of what is behind it fails what is beyond.
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(64 << 10).unwrap();
+    let failing = storage(&device.0, "-d 1s -q");
+    assert_eq!(code(&failing), 5);
+    let said = stderr(&failing);
+    assert!(said.contains("read: Input/output error") && said.trim().lines().count() == 1, "{said}");
 }
 
 #[test]

@@ -1,0 +1,182 @@
+//! Storage load: CPU time per read and reads/s against fio, with the same engine, block size and depth, on the same file,
+//! loop device, and on what does nothing.
+//!
+//! fio is given what it has that helps: registered files and buffers, and a second time batches of sixteen, which is not
+//! its default. A submission thread of the kernel (`sqthread_poll`) is a row of its own, as it takes a CPU for itself.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::cpu::{CpuSet, available_cpus, split_sides};
+use plumb_host::process::{Output, run_for_output, which};
+use plumb_host::scratch::Scratch;
+
+use crate::blocks::{Samples, interleave};
+use crate::results::{Row, write_section};
+use crate::tool::Tool;
+use crate::{Outcome, say};
+
+/// Blocks of every row.
+const BLOCKS: usize = 6;
+/// Seconds of every run.
+const SECONDS: u32 = 3;
+const DEPTH: u32 = 64;
+const FILE_BYTES: u64 = 1 << 30;
+const CPU_TARGET: f64 = 0.8;
+const REGISTERED: &str = "--registerfiles=1 --fixedbufs=1";
+const BATCHES: &str =
+    "--iodepth_batch_submit=16 --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=64";
+
+/// Runs every row and writes their section of RESULTS.md.
+pub fn run() -> Outcome {
+    let fio = which("fio").ok_or("fio is not installed; run scripts/install-tools.sh tests")?;
+    let cpus = available_cpus().map_err(|error| error.to_string())?;
+    let cpus = split_sides(&cpus).load;
+    let scratch = Scratch::create(Path::new("."), "plumb-bench").map_err(|error| error.to_string())?;
+    let file = scratch.path().join("blocks");
+    plumb_storage::load::write_data(
+        &std::fs::File::create(&file).map_err(|error| format!("create {}: {error}", file.display()))?,
+        FILE_BYTES,
+        0.0,
+    )
+    .map_err(|error| format!("fill {}: {error}", file.display()))?;
+    let file = file.display().to_string();
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    let mut targets = vec![("file", file.clone())];
+    let device = LoopDevice::over(&file);
+    targets.extend(device.as_ref().map(|device| ("loop device", device.0.clone())));
+    if device.is_none() {
+        say("no loop device can be made here: its rows are left out");
+    }
+    for (what, target) in &targets {
+        let uring = format!("--ioengine=io_uring {REGISTERED}");
+        let peers = [
+            ("fio io_uring", uring.clone()),
+            ("fio io_uring, batches of 16", format!("{uring} {BATCHES}")),
+            ("fio io_uring, sqthread_poll", format!("{uring} --sqthread_poll=1")),
+        ];
+        rows.extend(compare(
+            &format!("{what}, io_uring"),
+            ("io_uring", target),
+            &fio,
+            &peers,
+            &cpus,
+            &mut notes,
+        )?);
+        let peers = [
+            ("fio libaio", "--ioengine=libaio".to_owned()),
+            ("fio libaio, batches of 16", format!("--ioengine=libaio {BATCHES}")),
+        ];
+        rows.extend(compare(
+            &format!("{what}, libaio"),
+            ("libaio", target),
+            &fio,
+            &peers,
+            &cpus,
+            &mut notes,
+        )?);
+    }
+    let peers = [("fio null", "--ioengine=null --size=1G".to_owned())];
+    rows.extend(compare("nothing", ("io_uring", "null:"), &fio, &peers, &cpus, &mut notes)?);
+    write_section("storage", "Storage load: random reads of 4 KiB, depth 64, direct I/O", &rows, &notes)
+}
+
+fn compare(
+    what: &str,
+    (engine, target): (&str, &str),
+    fio: &Path,
+    peers: &[(&'static str, String)],
+    cpus: &CpuSet,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Row>, String> {
+    let mut tools = vec![plumb(engine, target)?];
+    tools.extend(peers.iter().map(|(name, flags)| fio_tool(name, fio.to_owned(), flags, target)));
+    let samples = interleave(&tools, BLOCKS, (cpus, None), rows_seed(what))?;
+    notes.extend(peers.iter().map(|(name, flags)| format!("- {what}, {name}: `{flags}`")));
+    Ok((1..tools.len()).map(|peer| row(what, &tools, &samples, peer)).collect())
+}
+
+fn rows_seed(what: &str) -> u64 {
+    what.bytes().fold(3, |seed, byte| seed * 31 + u64::from(byte))
+}
+
+fn row(what: &str, tools: &[Tool], samples: &Samples, peer: usize) -> Row {
+    Row {
+        what: what.to_owned(),
+        peer: tools[peer].name.to_owned(),
+        ours_per_s: samples.median(0, |sample| sample.requests_per_s),
+        theirs_per_s: samples.median(peer, |sample| sample.requests_per_s),
+        ours_cpu_us: samples.median(0, |sample| sample.cpu_us_per_request),
+        theirs_cpu_us: samples.median(peer, |sample| sample.cpu_us_per_request),
+        ours_busy: samples.median(0, |sample| sample.busy),
+        theirs_busy: samples.median(peer, |sample| sample.busy),
+        cpu_ratio: samples.ratio(0, peer, |sample| sample.cpu_us_per_request),
+        rate_ratio: samples.ratio(0, peer, |sample| sample.requests_per_s),
+        target: Some(CPU_TARGET),
+    }
+}
+
+fn plumb(engine: &str, target: &str) -> Result<Tool, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = own.with_file_name("plumb");
+    if !program.exists() {
+        return Err(format!("{} is not built; run `cargo build --release`", program.display()));
+    }
+    let flags =
+        format!("storage --json --quiet -d {SECONDS}s -c {DEPTH} -b 4KiB --rw randread --engine {engine}");
+    let mut arguments: Vec<String> = flags.split(' ').map(str::to_owned).collect();
+    arguments.push(target.to_owned());
+    Ok(Tool { name: "plumb", program, arguments, read: read_plumb })
+}
+
+fn read_plumb(output: &Output) -> Option<(f64, f64)> {
+    let object: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
+    let reads = &object["metrics"]["read_iops"];
+    let (count, value) = (reads["count"].as_f64()?, reads["value"].as_f64()?);
+    (count > 0.0).then(|| (count, count / value))
+}
+
+fn fio_tool(name: &'static str, program: PathBuf, flags: &str, target: &str) -> Tool {
+    let common = format!(
+        "--name=bench --rw=randread --bs=4k --iodepth={DEPTH} --direct=1 --time_based --runtime={SECONDS} \
+         --randrepeat=0 --output-format=json"
+    );
+    let mut arguments: Vec<String> =
+        common.split_whitespace().chain(flags.split(' ')).map(str::to_owned).collect();
+    if target != plumb_storage::load::NULL {
+        arguments.push(format!("--filename={target}"));
+    }
+    Tool { name, program, arguments, read: read_fio }
+}
+
+fn read_fio(output: &Output) -> Option<(f64, f64)> {
+    // Notes may stand before the object.
+    let begin = output.stdout.find('{')?;
+    let object: serde_json::Value = serde_json::from_str(&output.stdout[begin..]).ok()?;
+    let read = &object["jobs"][0]["read"];
+    let (count, value) = (read["total_ios"].as_f64()?, read["iops"].as_f64()?);
+    (count > 0.0).then(|| (count, count / value))
+}
+
+/// A loop device with direct I/O over a file, gone with this value.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    fn over(file: &str) -> Option<Self> {
+        let output = losetup(&["--find", "--show", "--direct-io=on", file])?;
+        let device = output.stdout.trim();
+        device.starts_with("/dev/").then(|| Self(device.to_owned()))
+    }
+}
+
+fn losetup(arguments: &[&str]) -> Option<Output> {
+    run_for_output("losetup", arguments, Duration::from_secs(10)).ok()
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // One that cannot be detached is seen by `losetup -a`.
+        let _ = losetup(&["--detach", &self.0]);
+    }
+}
