@@ -429,6 +429,9 @@ pub struct MigrateArguments {
     /// Whether pages of zeros are found and sent as a mark.
     #[arg(long, value_parser = ["detect", "send"], value_name = "HOW")]
     pub zero_pages: Option<String>,
+    /// Whether the destination's memory is there before the migration begins; `on` if absent
+    #[arg(long, value_parser = ["on", "off"], value_name = "PREFAULT")]
+    pub prefault: Option<String>,
     /// Migrations follow one another until this is over.
     #[arg(long, short = 'd', value_name = "TIME")]
     pub duration: Option<Span>,
@@ -482,6 +485,7 @@ impl MigrateArguments {
             ("system.dirty.rate", text(self.dirty_rate.as_ref())),
             ("system.dirty.pattern", text(self.dirty_pattern.as_ref())),
             ("system.zero_pages", text(self.zero_pages.as_ref())),
+            ("system.prefault", self.prefault.as_ref().map(|prefault| Value::Bool(prefault == "on"))),
             ("load.duration", text(self.duration.as_ref())),
             ("load.max_rounds", number(self.max_rounds)),
             ("load.time_limit", text(self.time_limit.as_ref())),

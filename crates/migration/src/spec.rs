@@ -158,6 +158,9 @@ pub struct SystemSpec {
     pub dirty: DirtySpec,
     /// Whether pages of zeros are found and sent as a mark.
     pub zero_pages: ZeroPages,
+    /// Whether the destination's memory is there before the migration begins. Otherwise each page is made when it
+    /// arrives, and in a virtual machine that can cost more than the migration, as often as the host feels like it.
+    pub prefault: bool,
 }
 
 impl Default for SystemSpec {
@@ -174,6 +177,7 @@ impl Default for SystemSpec {
             tls: Tls::default(),
             dirty: DirtySpec::default(),
             zero_pages: ZeroPages::default(),
+            prefault: true,
         }
     }
 }

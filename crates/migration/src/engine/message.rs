@@ -39,6 +39,8 @@ pub enum FromSource {
         tls: bool,
         /// What the channels carry.
         carry: Carry,
+        /// Whether the memory is to be there before it is ready.
+        prefault: bool,
     },
     /// Everything was sent; the destination is to run.
     Complete,
@@ -58,7 +60,10 @@ pub enum FromSource {
 #[serde(rename_all = "kebab-case", tag = "say")]
 pub enum FromDestination {
     /// The channels may come.
-    Ready,
+    Ready {
+        /// How long it took to make the memory's pages, in ns.
+        prefault_ns: u64,
+    },
     /// Everything has arrived, and the guest runs here.
     Running {
         /// What this side has done.

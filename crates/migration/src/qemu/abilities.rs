@@ -9,7 +9,7 @@ use std::path::Path;
 use plumb_path::PathError;
 use serde_json::{Value, json};
 
-use super::instance::{Instance, Role};
+use super::instance::{Instance, Ram, Role};
 use super::method::Method;
 use crate::spec::{SystemSpec, ZeroPages};
 
@@ -32,7 +32,12 @@ pub(super) struct Abilities {
 impl Abilities {
     /// Starts the binary and asks it.
     pub(super) fn of(program: &Path, directory: &Path) -> Result<Self, PathError> {
-        let mut instance = Instance::start(program, Role::Source, PROBE_BYTES, directory)?;
+        let mut instance = Instance::start(
+            program,
+            Role::Source,
+            Ram { bytes: PROBE_BYTES, is_prefaulted: false },
+            directory,
+        )?;
         let schema = instance.execute("query-qmp-schema", json!({}))?;
         let capabilities = instance.execute("query-migrate-capabilities", json!({}))?;
         let version = instance.version().to_owned();

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::abilities::Abilities;
 use super::control::{self, Answer, Ask, read_line, write_line};
-use super::instance::{Instance, Role};
+use super::instance::{Instance, Ram, Role};
 use super::memory::GuestMemory;
 use crate::spec::SystemSpec;
 
@@ -183,7 +183,12 @@ impl Server {
     fn fresh(&mut self) -> Result<u16, PathError> {
         self.current = None;
         let Plan { program, abilities, system, place } = &self.plan;
-        let mut instance = Instance::start(program, Role::Destination, system.memory.0, &place.scratch)?;
+        let mut instance = Instance::start(
+            program,
+            Role::Destination,
+            Ram { bytes: system.memory.0, is_prefaulted: system.prefault },
+            &place.scratch,
+        )?;
         let parameters = instance.configure(system, abilities)?;
         instance.execute("migrate-incoming", json!({ "uri": "tcp:127.0.0.1:0" }))?;
         let state = instance.execute("query-migrate", json!({}))?;

@@ -57,19 +57,14 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Starts one with so much memory, and waits until it answers. Its standard error goes to a file in `directory`.
-    pub(super) fn start(
-        program: &Path,
-        role: Role,
-        memory_bytes: u64,
-        directory: &Path,
-    ) -> Result<Self, PathError> {
-        Self::start_patiently(program, role, memory_bytes, directory, PATIENCE)
+    pub(super) fn start(program: &Path, role: Role, ram: Ram, directory: &Path) -> Result<Self, PathError> {
+        Self::start_patiently(program, role, ram, directory, PATIENCE + ram.patience())
     }
 
     fn start_patiently(
         program: &Path,
         role: Role,
-        memory_bytes: u64,
+        ram: Ram,
         directory: &Path,
         patience: Duration,
     ) -> Result<Self, PathError> {
@@ -79,7 +74,7 @@ impl Instance {
             PathError::new(format!("start QEMU: it cannot write to {}: {cause}", log.display()))
         })?;
         let mut child = Command::new(program)
-            .args(arguments(role, memory_bytes))
+            .args(arguments(role, ram))
             .stdin(Stream::Piped)
             .stdout(Stream::Piped)
             .stderr(Stream::File(errors))
@@ -153,9 +148,9 @@ impl Instance {
         Ok((self.child.memory()?, begin))
     }
 
-    /// How it ended and what it wrote last; `None` while it runs.
+    /// How it ended and what it wrote last; `None` if it runs on. One that was killed first gives its memory back.
     pub(super) fn end(&mut self) -> Option<String> {
-        end(&mut self.child, self.role, &self.log, Duration::ZERO)
+        end(&mut self.child, self.role, &self.log, LAST_BREATH)
     }
 
     /// Ends it.
@@ -166,8 +161,24 @@ impl Instance {
     }
 }
 
-fn arguments(role: Role, memory_bytes: u64) -> Vec<String> {
-    let memory = format!("memory-backend-ram,id=memory,size={memory_bytes}");
+/// A guest's memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ram {
+    pub(super) bytes: u64,
+    /// Whether it is there before the monitor answers.
+    pub(super) is_prefaulted: bool,
+}
+
+impl Ram {
+    /// How much longer than any other answer the monitor's first one may take: 4 s for each GiB that is made.
+    fn patience(self) -> Duration {
+        if self.is_prefaulted { Duration::from_secs(4 * (self.bytes >> 30)) } else { Duration::ZERO }
+    }
+}
+
+fn arguments(role: Role, Ram { bytes: memory_bytes, is_prefaulted }: Ram) -> Vec<String> {
+    let prealloc = if is_prefaulted { "on" } else { "off" };
+    let memory = format!("memory-backend-ram,id=memory,size={memory_bytes},prealloc={prealloc}");
     let ram = format!("size={memory_bytes}B");
     let mut arguments =
         vec!["-nodefaults", "-no-user-config", "-display", "none", "-machine", "none,memory-backend=memory"];

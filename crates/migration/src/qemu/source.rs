@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::abilities::Abilities;
 use super::control::{Answer, Ask, Link};
-use super::instance::{Instance, Role};
+use super::instance::{Instance, Ram, Role};
 use super::memory::{Digests, GuestMemory};
 use super::outcome::{Account, Outcome, Sample};
 use super::qmp::Event;
@@ -57,8 +57,12 @@ impl Source {
     pub(super) fn start(plan: Plan) -> Result<Self, PathError> {
         let system = &plan.settings.system;
         let link = Link::connect(&plan.control)?;
-        let mut instance =
-            Instance::start(&plan.program, Role::Source, system.memory.0, &plan.place.scratch)?;
+        let mut instance = Instance::start(
+            &plan.program,
+            Role::Source,
+            Ram { bytes: system.memory.0, is_prefaulted: false },
+            &plan.place.scratch,
+        )?;
         let parameters = instance.configure(system, &plan.abilities)?;
         let (process, begin) = instance.memory(system.memory.0)?;
         let bytes = usize::try_from(system.memory.0).map_err(|error| PathError::new(error.to_string()))?;

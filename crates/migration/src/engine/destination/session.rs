@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_host::time::monotonic_ns;
 
 use super::super::alarm::Alarm;
 use super::super::error::MigrationError;
@@ -29,6 +30,7 @@ struct Wanted<'m> {
     codec: &'m CodecSpec,
     tls: bool,
     carry: Carry,
+    prefault_ns: u64,
 }
 
 /// Serves one migration; an error is told to the source and kept.
@@ -51,16 +53,22 @@ fn migrate(
     messages: &mut Messages,
     hub: &Hub,
 ) -> Result<(), MigrationError> {
-    let FromSource::Setup { token, memory_bytes, channels, ref codec, tls, carry } = *setup else {
+    let FromSource::Setup { token, memory_bytes, channels, ref codec, tls, carry, prefault } = *setup else {
         return Err(unexpected(setup));
     };
-    let wanted = Wanted { token, channels, codec, tls, carry };
-    let cpu_before = process_cpu_time(std::process::id())?;
+
     if memory_bytes == 0 || !memory_bytes.is_multiple_of(PAGE_BYTES as u64) || channels == 0 {
         let reason = format!("{memory_bytes} bytes of memory over {channels} channels were asked for");
         return Err(MigrationError::Control { peer: "source", reason });
     }
-    let memory = Arc::new(GuestMemory::map(memory_bytes)?);
+    let mut memory = GuestMemory::map(memory_bytes)?;
+    let began_ns = monotonic_ns();
+    if prefault {
+        memory.populate()?;
+    }
+    let (memory, prefault_ns) = (Arc::new(memory), monotonic_ns() - began_ns);
+    let cpu_before = process_cpu_time(std::process::id())?;
+    let wanted = Wanted { token, channels, codec, tls, carry, prefault_ns };
     let alarm = Arc::new(Alarm::default());
     alarm.watch(control.try_clone().map_err(lost)?, Shutdown::Read);
     let (workers, sockets) = match open_channels(&wanted, control, &memory, &alarm, hub) {
@@ -135,7 +143,7 @@ fn open_channels(
     let (sender, arrivals) = channel();
     let waiting = || hub.waiting.lock().unwrap_or_else(PoisonError::into_inner);
     waiting().insert(wanted.token, sender);
-    let come = message::write(control, &FromDestination::Ready)
+    let come = message::write(control, &FromDestination::Ready { prefault_ns: wanted.prefault_ns })
         .map_err(lost)
         .and_then(|()| await_channels(&arrivals, wanted.channels));
     waiting().remove(&wanted.token);

@@ -46,11 +46,23 @@ pub(super) struct Link {
     done: Receiver<(u8, Sent)>,
     threads: Vec<JoinHandle<()>>,
     sockets: Vec<TcpStream>,
+    prefault_ns: u64,
     samples: Vec<Sample>,
     sent: Vec<Sent>,
 }
 
+/// How long a destination may take until the channels may come: as long as for any answer, and 4 s more for each GiB of
+/// memory that it has to make.
+fn readiness_timeout(memory_bytes: usize) -> Duration {
+    ANSWER_TIMEOUT + Duration::from_secs(4 * (memory_bytes >> 30) as u64)
+}
+
 impl Link {
+    /// How long the destination took to make its memory, which is no part of the migration.
+    pub(super) fn prefault_ns(&self) -> u64 {
+        self.prefault_ns
+    }
+
     /// Connects, has the destination make room, and starts the channels' threads.
     pub(super) fn open(
         target: &Target,
@@ -73,6 +85,7 @@ impl Link {
             done,
             threads: Vec::new(),
             sockets: Vec::new(),
+            prefault_ns: 0,
             samples: Vec::new(),
             sent: vec![Sent::default(); usize::from(channels)],
         };
@@ -84,9 +97,10 @@ impl Link {
             codec: spec.codec.clone(),
             tls: spec.tls == Tls::On,
             carry,
+            prefault: spec.prefault,
         })?;
-        match link.hear(ANSWER_TIMEOUT, "the destination's readiness")? {
-            FromDestination::Ready => {}
+        match link.hear(readiness_timeout(memory.bytes()), "the destination's readiness")? {
+            FromDestination::Ready { prefault_ns } => link.prefault_ns = prefault_ns,
             other => return Err(unexpected(&other)),
         }
         for index in 0..channels {

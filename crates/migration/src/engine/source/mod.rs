@@ -87,6 +87,7 @@ impl Source {
         let guest_before = self.guest.counts();
         let began_ns = monotonic_ns();
         let mut link = Link::open(&self.target, &self.spec, self.guest.memory(), Carry::Packets)?;
+        let began_ns = began_ns + link.prefault_ns();
         let mut course =
             Course { began_ns, setup_ns: monotonic_ns() - began_ns, rounds: Vec::new(), stopped_ns: None };
         link.sample(true);
