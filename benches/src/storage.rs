@@ -98,7 +98,7 @@ fn compare(
 }
 
 fn rows_seed(what: &str) -> u64 {
-    what.bytes().fold(3, |seed, byte| seed * 31 + u64::from(byte))
+    what.bytes().fold(3_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()))
 }
 
 fn row(what: &str, tools: &[Tool], samples: &Samples, peer: usize) -> Row {
