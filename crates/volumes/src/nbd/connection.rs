@@ -61,6 +61,9 @@ pub(super) struct Connection {
     /// All of its input was taken, so that the next to come arrives when it comes.
     is_drained: bool,
     arrival_ns: u64,
+    /// When the socket became readable. An operation that waits for the limiter holds up reading, and what comes in the
+    /// meantime has arrived all the same: charging it from when it is read would lose the lateness of every wake-up.
+    readable_ns: u64,
     is_closing: bool,
 }
 
@@ -78,6 +81,7 @@ impl Connection {
             is_ending: false,
             is_drained: true,
             arrival_ns: 0,
+            readable_ns: 0,
             is_closing: false,
         }
     }
@@ -88,6 +92,9 @@ impl Connection {
 
     /// Notes what epoll said.
     pub(super) fn note(&mut self, readable: bool, writable: bool, ending: bool) {
+        if readable && !self.is_readable {
+            self.readable_ns = monotonic_ns();
+        }
         self.is_readable |= readable;
         self.is_writable |= writable;
         self.is_ending |= ending;
@@ -232,7 +239,7 @@ impl Connection {
         }
         let moved = self.input.receive(&self.socket, pool)?;
         if self.is_drained && matches!(moved, Moved::Bytes { .. }) {
-            self.arrival_ns = monotonic_ns();
+            self.arrival_ns = self.readable_ns;
         }
         self.is_drained = !matches!(moved, Moved::Bytes { more: true, .. });
         // The end stands behind the last bytes, and no further event tells of it.
