@@ -43,10 +43,8 @@ pub struct MeasurementDocument {
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
     /// What has rows and columns, such as the rounds of a migration.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Table>,
     /// Proof that what was asked for is what was measured, where the command looks for it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
 }
 

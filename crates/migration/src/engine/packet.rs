@@ -283,7 +283,7 @@ impl Check {
     #[must_use]
     pub fn and(self, content: &[u8]) -> Self {
         let pieces = content.chunks(CHECK_PIECE_BYTES);
-        Self(pieces.fold(self.0, |check, piece| XxHash3_64::oneshot_with_seed(check, piece)))
+        Self(pieces.fold(self.0, XxHash3_64::oneshot_with_seed))
     }
 
     /// The number that goes into the header.

@@ -94,7 +94,7 @@ impl Link {
             token,
             memory_bytes: memory.bytes() as u64,
             channels,
-            codec: spec.codec.clone(),
+            codec: spec.codec,
             tls: spec.tls == Tls::On,
             carry,
             prefault: spec.prefault,
