@@ -258,6 +258,8 @@ impl Watch {
                 self.ended_us = Some(event.at_us);
                 return match event.data["status"].as_str() {
                     Some("completed") => Some(End::Completed),
+                    // Connections that are closed under its threads can make it call a cancelled migration a failed one.
+                    Some("failed") if self.is_cancelled => Some(End::Cancelled),
                     Some("failed") => Some(End::Failed),
                     Some("cancelled") => Some(End::Cancelled),
                     _ => None,
