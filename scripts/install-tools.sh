@@ -4,8 +4,8 @@
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
-#   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, and libcrypto_mb where the CPU can run it; a
-#            variant that needs one of them is skipped without it
+#   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the
+#            CPU can run it; a variant that needs one of them is skipped without it
 #   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, losetup, zstd, lz4, gzip,
 #            igzip, libdeflate-gzip, qemu-io, qemu-nbd, nbdcopy, nbdinfo, fio
 #   lint     git, rustfmt, clippy, cargo-deny
@@ -74,6 +74,8 @@ note_missing() {
             want haproxy have haproxy
             want nginx have nginx
             want libisal2 has_library libisal.so.2
+            want nftables have nft
+            want openvswitch-switch have ovs-vswitchd
             want "$(qemu_package)" have "qemu-system-$(uname -m)"
             if cpu_has_ifma; then want python3-pip python3 -m pip --version; fi
             ;;
@@ -98,8 +100,9 @@ note_missing() {
     esac
 }
 
-# Debian starts a service as soon as its package is installed. HAProxy and nginx are wanted as programs that
-# experiments start on ports of their own; as services they would take port 80 and burn CPU beside a measurement.
+# Debian starts a service as soon as its package is installed. HAProxy, nginx and Open vSwitch are wanted as
+# programs that experiments start on ports of their own; as services they would take port 80 and burn CPU beside a
+# measurement.
 # So none is started while packages are installed here, and none of those that came with them starts at boot.
 # A policy that the administrator has set is left as it is.
 forbid_service_starts() {
@@ -118,7 +121,7 @@ disable_new_services() {
     have systemctl || return 0
     local service now=()
     [ ! -d /run/systemd/system ] || now=(--now)
-    for service in haproxy nginx; do
+    for service in haproxy nginx nftables openvswitch-switch; do
         case " ${missing[*]} " in
             *" $service "*) as_root systemctl disable ${now[@]+"${now[@]}"} "$service" >/dev/null 2>&1 || true ;;
         esac

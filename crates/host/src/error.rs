@@ -108,6 +108,24 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
+    /// The kernel refused something about a network.
+    #[error("{what}: {cause}")]
+    Network {
+        /// What was tried, as it completes "failed to …".
+        what: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A program that was to do something said no.
+    #[error("{what}: {program} says: {words}")]
+    Refused {
+        /// What was tried, as it completes "failed to …".
+        what: String,
+        /// The program.
+        program: &'static str,
+        /// The first line of what it said.
+        words: String,
+    },
     /// The kernel refused something that has neither a path nor a process.
     #[error("{what}: {cause}")]
     System {

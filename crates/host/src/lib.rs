@@ -12,6 +12,8 @@ pub mod cpu;
 pub mod facts;
 pub mod limits;
 pub mod memory;
+pub mod namespace;
+pub mod network;
 pub mod noise;
 pub mod process;
 pub mod qat;

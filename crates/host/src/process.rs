@@ -16,7 +16,7 @@ pub use command::{Command, Stream};
 pub use exit::Exit;
 pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use mappings::mapped_files;
-pub use output::{Output, run_for_output, which};
+pub use output::{Output, output_of, run_for_output, which};
 pub use rustix::process::Signal;
 pub use tree::{descendants, kill_tree};
 

@@ -3,15 +3,18 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::{getpid, getppid, set_parent_process_death_signal};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{Child, Signal};
 use crate::Error;
 use crate::cpu::{CpuSet, set_affinity};
+use crate::namespace::Namespace;
 
 /// Where one of a child's standard streams leads.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ impl From<Stream> for Stdio {
 pub struct Command {
     inner: std::process::Command,
     cpus: Option<CpuSet>,
+    network: Option<OwnedFd>,
     is_own_group: bool,
     parent_death_signal: Option<Signal>,
 }
@@ -58,7 +62,7 @@ impl Command {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let mut inner = std::process::Command::new(program);
         inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { inner, cpus: None, is_own_group: false, parent_death_signal: None }
+        Self { inner, cpus: None, network: None, is_own_group: false, parent_death_signal: None }
     }
 
     /// Adds an argument.
@@ -118,6 +122,17 @@ impl Command {
         self
     }
 
+    /// Starts the child inside a network namespace.
+    ///
+    /// # Errors
+    ///
+    /// When this process has no descriptor left to hold it until then.
+    pub fn network(mut self, namespace: &Namespace) -> Result<Self, Error> {
+        let held = namespace.as_fd().try_clone_to_owned();
+        self.network = Some(held.map_err(|cause| Error::System { what: "hold a network namespace", cause })?);
+        Ok(self)
+    }
+
     /// Puts the child into a process group of its own: a Ctrl-C on the terminal does not reach it, and
     /// whatever of the group outlives the child is killed when the child is reaped.
     #[must_use]
@@ -150,7 +165,11 @@ impl Command {
         }
         let mask = self.cpus.as_ref().map(CpuSet::to_mask);
         let (signal, parent) = (self.parent_death_signal, getpid());
+        let network = self.network.take();
         let prepare = move || {
+            if let Some(network) = &network {
+                move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
+            }
             mask.as_deref().map_or(Ok(()), set_affinity)?;
             let Some(signal) = signal else { return Ok(()) };
             set_parent_process_death_signal(Some(signal))?;

@@ -65,8 +65,18 @@ pub fn run_for_output<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
     timeout: Duration,
 ) -> Result<Output, Error> {
-    let command = Command::new(&program).args(arguments).stdout(Stream::Piped).stderr(Stream::Piped);
-    let program = || program.as_ref().to_string_lossy().into_owned();
+    let name = program.as_ref().to_string_lossy().into_owned();
+    output_of(Command::new(&program).args(arguments), &name, timeout)
+}
+
+/// Runs what was prepared to its end, as [`run_for_output`] does; `name` is what errors call it.
+///
+/// # Errors
+///
+/// As [`run_for_output`].
+pub fn output_of(command: Command, name: &str, timeout: Duration) -> Result<Output, Error> {
+    let command = command.stdout(Stream::Piped).stderr(Stream::Piped);
+    let program = || name.to_owned();
     // This thread waits for it, so that the child cannot outlive the thread that started it.
     let mut child = command.own_group().dies_with_parent(Signal::KILL).spawn()?;
     let mut streams = [Captured::from(child.take_stdout()), Captured::from(child.take_stderr())];

@@ -1,0 +1,228 @@
+//! Network namespaces that have no name: each lives as long as something holds it, and nothing has to remove it.
+//!
+//! A named one is a mount that stays behind when its maker is killed. These are held by a descriptor of the process that
+//! made them, by the sockets in them and by the processes in them, and the kernel takes them down, with their devices,
+//! addresses and rules, when the last of those is gone. Others reach one through `/proc/PID/fd/N` of its holder.
+
+use std::fs::File;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::Error;
+use crate::network::netlink::Netlink;
+
+/// A network namespace that this process made and holds.
+#[derive(Debug)]
+pub struct Namespace {
+    handle: File,
+    /// A socket inside, by which its devices are managed from any thread.
+    netlink: Mutex<Netlink>,
+    /// Another one, for what netlink does not say in one message.
+    pub(crate) control: UdpSocket,
+}
+
+impl Namespace {
+    /// Makes one, in which nothing but the loopback device is up.
+    ///
+    /// # Errors
+    ///
+    /// When this process may not: it needs root, or a user namespace of its own (see [`become_root_within`]).
+    pub fn create() -> Result<Self, Error> {
+        let made = in_thread(|| {
+            unshare_network()?;
+            let handle = File::open("/proc/thread-self/ns/net")?;
+            let control = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("0.0.0.0:0"))?;
+            Ok(Self { handle, netlink: Mutex::new(Netlink::open()?), control })
+        });
+        let namespace =
+            made.map_err(|cause| Error::Network { what: "make a network namespace".into(), cause })?;
+        namespace.set_up("lo")?;
+        Ok(namespace)
+    }
+
+    /// Where other processes of the same user find it, as long as this process holds it.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd()).into()
+    }
+
+    /// Does something in a thread that is inside: what opens sockets, or reads files of `/proc/sys/net`.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started or may not enter.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        in_thread(|| {
+            enter_handle(self.handle.as_fd())?;
+            Ok(work())
+        })
+        .map_err(|cause| Error::Network { what: "enter a network namespace".into(), cause })
+    }
+
+    /// Does something in a thread that is inside and sees the namespace's own devices below `/sys/class/net`.
+    ///
+    /// # Errors
+    ///
+    /// When the thread may not mount a `/sys` of its own.
+    pub fn with_sysfs<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        in_thread(|| {
+            enter_handle(self.handle.as_fd())?;
+            // SAFETY: the thread ends here, and no other thread relies on its view of the file system.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+            mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;
+            Ok(work())
+        })
+        .map_err(|cause| Error::Network { what: "mount the /sys of a network namespace".into(), cause })
+    }
+
+    /// Reads a setting below `/proc/sys/net`, such as `netfilter/nf_conntrack_count`; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the namespace cannot be entered.
+    pub fn setting(&self, name: &str) -> Result<Option<String>, Error> {
+        let path = Path::new("/proc/sys/net").join(name);
+        let text = self.inside(|| std::fs::read_to_string(&path).ok())?;
+        Ok(text.map(|text| text.trim().to_owned()))
+    }
+
+    /// Writes a setting below `/proc/sys/net`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such setting or its value is refused.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), Error> {
+        let path = Path::new("/proc/sys/net").join(name);
+        self.inside(|| std::fs::write(&path, value))?.map_err(|cause| Error::Write { path, cause })
+    }
+
+    pub(crate) fn netlink(&self) -> MutexGuard<'_, Netlink> {
+        // A request that panicked left nothing half done: each begins with a number of its own.
+        self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+/// Moves the calling thread into a network namespace, for good: sockets that it opens from now on are in there.
+///
+/// # Errors
+///
+/// When there is no namespace at `path`, or this process may not enter it.
+pub fn enter(path: &Path) -> Result<(), Error> {
+    let failed =
+        |cause| Error::Network { what: format!("enter the network namespace {}", path.display()), cause };
+    let handle = File::open(path).map_err(failed)?;
+    enter_handle(handle.as_fd()).map_err(failed)
+}
+
+fn enter_handle(handle: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(move_into_link_name_space(handle, Some(LinkNameSpaceType::Network))?)
+}
+
+fn unshare_network() -> io::Result<()> {
+    // SAFETY: only what the calling thread opens afterwards is concerned, and the thread is ours.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    Ok(())
+}
+
+/// Runs `work` to its end in a thread of its own, whose namespaces go with it.
+fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Whether this process may make network namespaces as it is.
+#[must_use]
+pub fn may_create() -> bool {
+    in_thread(unshare_network).is_ok()
+}
+
+/// Moves this process, which may not make network namespaces, into a user namespace in which it may: there it is root
+/// over what it makes, and outside it stays who it is. What it starts from now on is in there too.
+///
+/// # Errors
+///
+/// When the kernel lets no ordinary user do that, or this process has several threads already.
+pub fn become_root_within() -> Result<(), Error> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let entered = || {
+        // SAFETY: the kernel refuses it to a process with several threads, so nothing runs beside this.
+        unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }?;
+        // Before the groups: whoever may set groups could drop one that forbids something (user_namespaces(7)).
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+    };
+    entered().map_err(|cause: io::Error| Error::Network { what: "make a user namespace".into(), cause })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says why a test that needs root does nothing.
+    fn may(name: &str) -> bool {
+        let may = may_create();
+        if !may {
+            println!("test skipped: {name}: it makes network namespaces, which needs root");
+        }
+        may
+    }
+
+    #[test]
+    fn a_namespace_has_its_own_devices_and_settings_and_goes_with_its_holder() {
+        if !may("a_namespace_has_its_own_devices_and_settings_and_goes_with_its_holder") {
+            return;
+        }
+        let here = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let namespace = Namespace::create().unwrap();
+        let there = namespace.inside(|| std::fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap();
+        assert_ne!(here, there);
+        assert_eq!(std::fs::read_link("/proc/thread-self/ns/net").unwrap(), here, "this thread stayed");
+        namespace.set("ipv4/ip_forward", "1").unwrap();
+        assert_eq!(namespace.setting("ipv4/ip_forward").unwrap().as_deref(), Some("1"));
+        assert_eq!(namespace.setting("no/such/setting").unwrap(), None);
+        let devices = || {
+            let names = std::fs::read_dir("/sys/class/net").unwrap();
+            names.map(|name| name.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        // Tunnel devices that a kernel gives every namespace may be there too.
+        let inside = namespace.with_sysfs(devices).unwrap();
+        assert!(inside.contains(&"lo".to_owned()) && !inside.contains(&"eth0".to_owned()), "{inside:?}");
+    }
+
+    #[test]
+    fn a_thread_that_enters_is_inside() {
+        if !may("a_thread_that_enters_is_inside") {
+            return;
+        }
+        let namespace = Namespace::create().unwrap();
+        let there = namespace.inside(|| std::fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap();
+        let path = namespace.path();
+        let entered = std::thread::spawn(move || {
+            enter(&path).unwrap();
+            std::fs::read_link("/proc/thread-self/ns/net").unwrap()
+        });
+        assert_eq!(entered.join().unwrap(), there);
+    }
+
+    #[test]
+    fn what_is_no_namespace_is_named() {
+        let error = enter(Path::new("/no/such")).unwrap_err().to_string();
+        assert!(error.starts_with("enter the network namespace /no/such: No such file"), "{error}");
+    }
+}

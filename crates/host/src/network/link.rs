@@ -1,0 +1,260 @@
+//! Devices, addresses and routes of a namespace, by netlink.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::Error;
+use crate::namespace::Namespace;
+
+/// A device's name and what it is made with.
+#[derive(Debug, Clone, Copy)]
+pub struct Link<'a> {
+    /// Its name, at most 15 bytes.
+    pub name: &'a str,
+    /// The largest packet.
+    pub mtu: u32,
+    /// How many packets may wait to be sent where it has a queue; the kernel's own number if absent.
+    pub queue_length: Option<u32>,
+    /// Queues for sending, and as many for receiving.
+    pub queues: u32,
+}
+
+/// The far end of a VXLAN tunnel.
+#[derive(Debug, Clone, Copy)]
+pub struct Tunnel {
+    /// The number of the network.
+    pub id: u32,
+    /// The near end's address.
+    pub local: Ipv4Addr,
+    /// Where what is not known goes.
+    pub remote: Ipv4Addr,
+    /// The UDP port.
+    pub port: u16,
+}
+
+/// What a device counted since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets received.
+    pub received_packets: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets dropped or faulty, both ways.
+    pub lost_packets: u64,
+}
+
+/// A device as the kernel describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkState {
+    /// Its number.
+    pub index: u32,
+    /// The largest packet.
+    pub mtu: u32,
+    /// How many packets may wait to be sent.
+    pub queue_length: u32,
+    /// How packets wait to be sent: `noqueue`, `tbf`.
+    pub qdisc: String,
+    /// Its hardware address.
+    pub address: Vec<u8>,
+    /// What it counted.
+    pub counters: Counters,
+}
+
+impl Namespace {
+    /// Makes a pair of devices that are joined, one here and one in `other`.
+    ///
+    /// # Errors
+    ///
+    /// When a name is taken or the kernel has no such devices.
+    pub fn add_veth(&self, link: Link<'_>, peer: Link<'_>, other: &Namespace) -> Result<(), Error> {
+        let mut peer_message = LinkMessage::default();
+        peer_message.attributes = attributes(peer);
+        peer_message.attributes.push(LinkAttribute::NetNsFd(other.as_fd().as_raw_fd()));
+        let data = InfoData::Veth(InfoVeth::Peer(peer_message));
+        self.add(link, InfoKind::Veth, Some(data))
+    }
+
+    /// Makes a bridge.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or the kernel has no bridges.
+    pub fn add_bridge(&self, link: Link<'_>) -> Result<(), Error> {
+        self.add(link, InfoKind::Bridge, None)
+    }
+
+    /// Makes a VXLAN device that sends everything to one far end.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or the kernel has no VXLAN.
+    pub fn add_vxlan(&self, link: Link<'_>, tunnel: Tunnel) -> Result<(), Error> {
+        let data = InfoData::Vxlan(vec![
+            InfoVxlan::Id(tunnel.id),
+            InfoVxlan::Local(tunnel.local),
+            InfoVxlan::Group(tunnel.remote),
+            InfoVxlan::Port(tunnel.port),
+        ]);
+        self.add(link, InfoKind::Vxlan, Some(data))
+    }
+
+    fn add(&self, link: Link<'_>, kind: InfoKind, data: Option<InfoData>) -> Result<(), Error> {
+        let what = || format!("make the {kind} device {}", link.name);
+        let mut info = vec![LinkInfo::Kind(kind.clone())];
+        info.extend(data.map(LinkInfo::Data));
+        let mut message = LinkMessage::default();
+        message.attributes = attributes(link);
+        message.attributes.push(LinkAttribute::LinkInfo(info));
+        let made = self.netlink().act(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL);
+        made.map_err(|cause| Error::Network { what: what(), cause })
+    }
+
+    /// Puts a device under a bridge.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not there.
+    pub fn join(&self, name: &str, bridge: &str) -> Result<(), Error> {
+        let index = self.link(bridge)?.index;
+        self.change(name, "put under a bridge", vec![LinkAttribute::Controller(index)], LinkFlags::empty())
+    }
+
+    /// Sets a device up.
+    ///
+    /// # Errors
+    ///
+    /// When there is none by that name.
+    pub fn set_up(&self, name: &str) -> Result<(), Error> {
+        self.change(name, "set up", Vec::new(), LinkFlags::Up)
+    }
+
+    /// Sets a device's largest packet.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot have such.
+    pub fn set_mtu(&self, name: &str, mtu: u32) -> Result<(), Error> {
+        self.change(name, "set the MTU of", vec![LinkAttribute::Mtu(mtu)], LinkFlags::empty())
+    }
+
+    fn change(
+        &self,
+        name: &str,
+        verb: &str,
+        attributes: Vec<LinkAttribute>,
+        flags: LinkFlags,
+    ) -> Result<(), Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.link(name)?.index;
+        message.header.flags = flags;
+        message.header.change_mask = flags;
+        message.attributes = attributes;
+        let changed = self.netlink().act(RouteNetlinkMessage::SetLink(message), 0);
+        changed.map_err(|cause| Error::Network { what: format!("{verb} {name}"), cause })
+    }
+
+    /// Gives a device an address and, with it, a route to all addresses with the same first `prefix` bits.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such device.
+    pub fn add_address(&self, name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Error> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = prefix;
+        message.header.index = self.link(name)?.index;
+        message.attributes =
+            vec![AddressAttribute::Local(address.into()), AddressAttribute::Address(address.into())];
+        let done = self.netlink().act(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL);
+        done.map_err(|cause| Error::Network { what: format!("give {name} the address {address}"), cause })
+    }
+
+    /// Sends what has no other way to a gateway.
+    ///
+    /// # Errors
+    ///
+    /// When the gateway cannot be reached.
+    pub fn add_default_route(&self, gateway: Ipv4Addr) -> Result<(), Error> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.attributes = vec![RouteAttribute::Gateway(RouteAddress::Inet(gateway))];
+        let done = self.netlink().act(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL);
+        done.map_err(|cause| Error::Network { what: format!("route by {gateway}"), cause })
+    }
+
+    /// What the kernel says of a device.
+    ///
+    /// # Errors
+    ///
+    /// When there is none by that name.
+    pub fn link(&self, name: &str) -> Result<LinkState, Error> {
+        let mut message = LinkMessage::default();
+        message.attributes = vec![LinkAttribute::IfName(name.to_owned())];
+        let answer = self.netlink().ask(RouteNetlinkMessage::GetLink(message));
+        let state = answer.and_then(|answer| match answer {
+            RouteNetlinkMessage::NewLink(message) => Ok(state_of(&message)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        });
+        state.map_err(|cause| Error::Network { what: format!("find the device {name}"), cause })
+    }
+}
+
+fn attributes(link: Link<'_>) -> Vec<LinkAttribute> {
+    let mut attributes = vec![
+        LinkAttribute::IfName(link.name.to_owned()),
+        LinkAttribute::Mtu(link.mtu),
+        LinkAttribute::NumTxQueues(link.queues),
+        LinkAttribute::NumRxQueues(link.queues),
+    ];
+    attributes.extend(link.queue_length.map(LinkAttribute::TxQueueLen));
+    attributes
+}
+
+fn state_of(message: &LinkMessage) -> LinkState {
+    let mut state = LinkState {
+        index: message.header.index,
+        mtu: 0,
+        queue_length: 0,
+        qdisc: String::new(),
+        address: Vec::new(),
+        counters: Counters::default(),
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::Mtu(mtu) => state.mtu = *mtu,
+            LinkAttribute::TxQueueLen(length) => state.queue_length = *length,
+            LinkAttribute::Qdisc(name) => state.qdisc.clone_from(name),
+            LinkAttribute::Address(address) => state.address.clone_from(address),
+            LinkAttribute::Stats64(stats) => {
+                state.counters = Counters {
+                    received_packets: stats.rx_packets,
+                    received_bytes: stats.rx_bytes,
+                    sent_packets: stats.tx_packets,
+                    sent_bytes: stats.tx_bytes,
+                    lost_packets: stats.rx_dropped + stats.tx_dropped + stats.rx_errors + stats.tx_errors,
+                };
+            }
+            _ => {}
+        }
+    }
+    state
+}

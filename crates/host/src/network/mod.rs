@@ -1,0 +1,20 @@
+//! Networks of this machine's kernel: devices, addresses, routes, features, queues, shaping, packet filters.
+//!
+//! All of it is done to a [`Namespace`](crate::namespace::Namespace) that this process made, never to the network that the
+//! machine itself is on.
+
+mod features;
+mod link;
+pub(crate) mod netlink;
+mod packet_filter;
+mod qdisc;
+mod queues;
+mod redirect;
+#[cfg(test)]
+mod tests;
+
+pub use features::Feature;
+pub use link::{Counters, Link, LinkState, Tunnel};
+pub use packet_filter::RuleCounter;
+pub use qdisc::{Impairment, TokenBucket};
+pub use redirect::{Redirect, Shortcut};

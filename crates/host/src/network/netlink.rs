@@ -1,0 +1,70 @@
+//! Requests to the kernel's routing netlink, one at a time, each until its answer.
+//!
+//! The messages are a library's. Its asynchronous companion (`rtnetlink`) would bring a runtime along for what are a few
+//! dozen requests in a row.
+
+use std::io;
+
+use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// A socket to the kernel, in the namespace of the thread that opened it.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    pub(crate) fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Has the kernel do something.
+    pub(crate) fn act(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
+        self.answer().map(drop)
+    }
+
+    /// Asks for one thing.
+    pub(crate) fn ask(&mut self, message: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
+        self.send(message, NLM_F_REQUEST)?;
+        self.answer()?.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(drop)
+    }
+
+    /// The answer to the last request: what was asked for, or `None` for "done".
+    fn answer(&mut self) -> io::Result<Option<RouteNetlinkMessage>> {
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+            // What is left of a request that was given up has another number.
+            if message.header.sequence_number != self.sequence {
+                continue;
+            }
+            return match message.payload {
+                NetlinkPayload::Error(error) if error.code.is_none() => Ok(None),
+                NetlinkPayload::Error(error) => Err(error.to_io()),
+                NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
+                _ => Ok(None),
+            };
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which CPUs a device's queues belong to, through a `/sys` that shows the namespace.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::cpu::CpuSet;
+use crate::namespace::Namespace;
+
+/// Which way packets go through a queue.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Receive,
+    Send,
+}
+
+impl Way {
+    fn file(self, device: &str, queue: usize) -> PathBuf {
+        let (queues, file) = match self {
+            Self::Receive => ("rx", "rps_cpus"),
+            Self::Send => ("tx", "xps_cpus"),
+        };
+        format!("/sys/class/net/{device}/queues/{queues}-{queue}/{file}").into()
+    }
+}
+
+impl Namespace {
+    /// Has packets that a device receives handled on these CPUs (receive packet steering), in every queue.
+    ///
+    /// # Errors
+    ///
+    /// When this process may not, or the kernel cannot steer packets.
+    pub fn set_receive_cpus(&self, device: &str, queues: usize, cpus: &CpuSet) -> Result<(), Error> {
+        let mask = hexadecimal(cpus.iter());
+        self.write_queues(Way::Receive, device, vec![mask; queues])
+    }
+
+    /// Has each of a device's queues for sending used by one of these CPUs in turn (transmit packet steering).
+    ///
+    /// # Errors
+    ///
+    /// When this process may not, or the device has one queue only.
+    pub fn set_send_cpus(&self, device: &str, queues: usize, cpus: &CpuSet) -> Result<(), Error> {
+        let masks = (0..queues).map(|queue| hexadecimal(cpus.iter().skip(queue).step_by(queues))).collect();
+        self.write_queues(Way::Send, device, masks)
+    }
+
+    /// The masks of a device's queues as the kernel says them: for receiving, then for sending.
+    ///
+    /// # Errors
+    ///
+    /// When this process may not mount a `/sys` of its own.
+    pub fn queue_cpus(&self, device: &str, queues: usize) -> Result<(Vec<String>, Vec<String>), Error> {
+        let read = |way: Way| -> Vec<String> {
+            let texts = (0..queues).map(|queue| fs::read_to_string(way.file(device, queue)));
+            texts.map(|text| text.unwrap_or_default().trim().to_owned()).collect()
+        };
+        self.with_sysfs(|| (read(Way::Receive), read(Way::Send)))
+    }
+
+    fn write_queues(&self, way: Way, device: &str, masks: Vec<String>) -> Result<(), Error> {
+        self.with_sysfs(|| {
+            masks.iter().enumerate().try_for_each(|(queue, mask)| {
+                let path = way.file(device, queue);
+                fs::write(&path, mask).map_err(|cause| Error::Write { path, cause })
+            })
+        })?
+    }
+}
+
+/// CPUs as the kernel's mask in hexadecimal: groups of 32 with commas between them.
+fn hexadecimal(cpus: impl Iterator<Item = u32>) -> String {
+    let mut groups = vec![0_u32];
+    for cpu in cpus {
+        let group = cpu as usize / 32;
+        groups.resize(groups.len().max(group + 1), 0);
+        groups[group] |= 1 << (cpu % 32);
+    }
+    let words: Vec<String> = groups.iter().rev().map(|group| format!("{group:08x}")).collect();
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_written_as_the_kernel_reads_them() {
+        assert_eq!(hexadecimal([0, 1].into_iter()), "00000003");
+        assert_eq!(hexadecimal([33].into_iter()), "00000002,00000000");
+        assert_eq!(hexadecimal([].into_iter()), "00000000");
+    }
+}
