@@ -58,9 +58,10 @@ pub fn codec(arguments: &CodecArguments) -> Outcome {
     Ok(HOLDS)
 }
 
-/// The codecs that were asked for, each once; without any, all but those that are another's software path.
+/// The codecs that were asked for, each once; without any, all but another's software path and what only QEMU has.
 fn asked(codecs: &[CodecSpec]) -> Vec<CodecSpec> {
-    let all = CodecKind::ALL.into_iter().filter(|kind| *kind != CodecKind::QplSoftware).map(CodecSpec::of);
+    let is_own = |kind: &CodecKind| !matches!(kind, CodecKind::QplSoftware | CodecKind::Uadk);
+    let all = CodecKind::ALL.into_iter().filter(is_own).map(CodecSpec::of);
     let mut asked: Vec<CodecSpec> = Vec::new();
     for codec in if codecs.is_empty() { all.collect() } else { codecs.to_vec() } {
         if !asked.contains(&codec) {

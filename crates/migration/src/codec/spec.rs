@@ -39,6 +39,8 @@ pub enum CodecKind {
     Qpl,
     /// DEFLATE by QPL's software path, whatever devices there are.
     QplSoftware,
+    /// DEFLATE by UADK on Kunpeng's device. Only QEMU has it.
+    Uadk,
 }
 
 /// A codec's name, and its default level with the range of its levels if it has any.
@@ -46,7 +48,7 @@ type Row = (&'static str, Option<(i32, RangeInclusive<i32>)>);
 
 impl CodecKind {
     /// Every codec, whether this host has it or not.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::None,
         Self::Zlib,
         Self::Zstd,
@@ -56,6 +58,7 @@ impl CodecKind {
         Self::Qatzip,
         Self::Qpl,
         Self::QplSoftware,
+        Self::Uadk,
     ];
 
     /// Defaults are those of QEMU's multifd (`multifd-zlib-level`, `multifd-zstd-level`, `multifd-qatzip-level`: 1), and
@@ -71,6 +74,7 @@ impl CodecKind {
             Self::Qatzip => ("qatzip", Some((1, 1..=9))),
             Self::Qpl => ("qpl", Some((1, 1..=3))),
             Self::QplSoftware => ("qpl-software", Some((1, 1..=3))),
+            Self::Uadk => ("uadk", None),
         }
     }
 
@@ -159,7 +163,7 @@ impl CodecSpec {
     /// Whether a device is what the codec was chosen for, so that frames done in software are no evidence of it.
     #[must_use]
     pub fn wants_hardware(&self) -> bool {
-        matches!(self.kind, CodecKind::Qatzip | CodecKind::Qpl)
+        matches!(self.kind, CodecKind::Qatzip | CodecKind::Qpl | CodecKind::Uadk)
     }
 
     /// The name that evidence and reports use: `zstd:1`, `none`.
@@ -184,6 +188,10 @@ impl CodecSpec {
             CodecKind::Qatzip => Box::new(Qatzip::new(unsigned)?),
             CodecKind::Qpl => Box::new(Qpl::new(unsigned, false)?),
             CodecKind::QplSoftware => Box::new(Qpl::new(unsigned, true)?),
+            CodecKind::Uadk => {
+                let reason = "only QEMU has it: set `system.kind: qemu`".to_owned();
+                return Err(CodecError::Setup { codec: "uadk", reason });
+            }
         })
     }
 

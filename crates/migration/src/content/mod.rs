@@ -25,6 +25,9 @@ use crate::codec::{PAGE_BYTES, UNIT_BYTES};
 /// The size after which the built-in corpus has had every kind of data in its proportion.
 pub const BUILTIN_BYTES: usize = builtin::DECK_BYTES;
 
+/// Memory is the same in every slot, for every variant and every system, and in every run.
+pub(crate) const CONTENT_SEED: u64 = 0x706c_756d_6221;
+
 /// What guest memory holds: pages of a corpus, but for the shares that are zero or do not compress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -6,14 +6,12 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
 use crate::codec::PAGE_BYTES;
-use crate::content::{ContentError, ContentSpec};
+use crate::content::{CONTENT_SEED, ContentError, ContentSpec};
 
 /// Memory is hashed in regions of this size, so that a difference has a place.
 pub(super) const REGION_BYTES: usize = 16 << 20;
 /// What is read at once: it fits a core's own cache.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The content is the same in every variant of a run, and in every run: that of the engine's guest.
-const CONTENT_SEED: u64 = 0x706c_756d_6221;
 
 /// A keyed hash of each region of a memory: in halves, as not every reader of JSON has numbers of 128 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

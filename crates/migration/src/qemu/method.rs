@@ -37,6 +37,7 @@ impl Method {
             CodecKind::Zstd => Ok(Self { name: "zstd", level: level("multifd-zstd-level") }),
             CodecKind::Qatzip => Ok(Self { name: "qatzip", level: level("multifd-qatzip-level") }),
             CodecKind::Qpl => Ok(Self { name: "qpl", level: None }),
+            CodecKind::Uadk => Ok(Self { name: "uadk", level: None }),
             _ => Err(format!("no QEMU has a method that does what {codec} does")),
         }
     }
@@ -58,6 +59,7 @@ mod tests {
             Method { name: "zstd", level: Some(("multifd-zstd-level", 3)) }
         );
         assert_eq!(method("zlib").unwrap(), Method { name: "zlib", level: Some(("multifd-zlib-level", 1)) });
+        assert_eq!(method("uadk").unwrap(), Method { name: "uadk", level: None });
         assert_eq!(method("zstd:-3").unwrap_err(), "QEMU's zstd has levels from 0 to 20, not zstd:-3");
         assert_eq!(method("lz4").unwrap_err(), "no QEMU has a method that does what lz4:1 does");
     }

@@ -16,7 +16,6 @@ use crate::spec::MigrationSettings;
 const BYTES_TOLERANCE: f64 = 0.02;
 /// By how much its total time may differ, relative and in ms.
 const TIME_TOLERANCE: (f64, f64) = (0.05, 5.0);
-const BYTES_PER_MIB: u64 = 1 << 20;
 const BYTES_PER_GIB: f64 = 1_073_741_824.0;
 
 /// Parameters that say how memory was sent.
@@ -40,7 +39,7 @@ pub(super) fn measurement(
     let send_ns = |part: fn(&Outcome) -> u64| outcomes.iter().map(part).sum();
     Measurement {
         window_ns,
-        work: work(settings, outcomes),
+        work: work(outcomes),
         readings: readings(settings, outcomes),
         windows: BTreeMap::from([(
             metrics::THROUGHPUT.name.to_owned(),
@@ -56,10 +55,9 @@ pub(super) fn measurement(
     }
 }
 
-/// MiB of guest memory that have moved.
-pub(super) fn work(settings: &MigrationSettings, outcomes: &[Outcome]) -> u64 {
-    let converged = outcomes.iter().filter(|outcome| outcome.has_converged).count() as u64;
-    converged * settings.system.memory.0 / BYTES_PER_MIB
+/// Pages that were sent, as in the engine.
+pub(super) fn work(outcomes: &[Outcome]) -> u64 {
+    outcomes.iter().map(|outcome| outcome.account.pages()).sum()
 }
 
 #[expect(

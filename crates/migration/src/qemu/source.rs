@@ -170,7 +170,7 @@ impl Load for Source {
             if elapsed_ns >= window.window_ns {
                 break elapsed_ns;
             }
-            let work = report::work(&self.plan.settings, &outcomes);
+            let work = report::work(&outcomes);
             mark(Mark::Progress { work, elapsed_ns });
             port = self.fresh_destination()?;
         };

@@ -88,7 +88,7 @@ fn memory_moves_and_what_moved_is_proven() {
         // The migration of the warm-up was received before the window, too.
         assert!(evidence.holds || evidence.what.starts_with("memory"), "{evidence:?}");
     }
-    assert_eq!(measurement.work, 64);
+    assert_eq!(measurement.work, 64 * MIB / crate::codec::PAGE_BYTES as u64);
     let half = 32 * MIB;
     let wire = gauge(&measurement, &metrics::WIRE_BYTES);
     assert!(wire > half as f64 * 0.9 && wire < half as f64 * 1.2, "{wire}");

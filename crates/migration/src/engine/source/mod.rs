@@ -22,6 +22,7 @@ use super::error::MigrationError;
 use super::memory::GuestMemory;
 use super::message::{Carry, FromDestination, FromSource, Received};
 use crate::codec::PAGE_BYTES;
+use crate::content::CONTENT_SEED;
 use crate::spec::{LoadSpec, MigrationSettings, SystemSpec};
 
 /// A round with less content than this says little about the rate at which content goes.
@@ -281,9 +282,6 @@ impl Source {
         measured
     }
 }
-
-/// Memory is the same in every slot and for every variant.
-const CONTENT_SEED: u64 = 0x706c_756d_6221;
 
 /// CPU time of this process without the guest's writer.
 #[derive(Clone, Copy)]
