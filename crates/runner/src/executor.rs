@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, CpuTime};
+use plumb_host::cpu::{CpuSet, CpuTime, tree_cpu_time};
 use plumb_host::noise::{Noise as HostNoise, Snapshot as HostSnapshot};
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{CpuCost, Measurement, Noise, PlannedVariant, Reading, SlotResult};
@@ -235,6 +235,9 @@ struct Sight {
     read_ns: u64,
     at: String,
     host: HostSnapshot,
+    /// CPU time so far of the runner and all that descends from it. It is more than both sides' cost: filling memory
+    /// or reading a disk between two pieces of work costs nobody anything, and is not somebody else's noise either.
+    own: CpuTime,
     system: Snapshot,
 }
 
@@ -246,8 +249,10 @@ impl Sight {
             other => return Err(unexpected("snapshot", &other)),
         };
         let read_ns = monotonic_ns();
-        let host = HostSnapshot::take().map_err(|error| SlotError::Failed(error.to_string()))?;
-        Ok(Self { at_ns, read_ns, at, host, system: snapshot })
+        let failed = |error: plumb_host::Error| SlotError::Failed(error.to_string());
+        let own = tree_cpu_time(std::process::id()).map_err(failed)?;
+        let host = HostSnapshot::take().map_err(failed)?;
+        Ok(Self { at_ns, read_ns, at, host, own, system: snapshot })
     }
 }
 
@@ -270,11 +275,7 @@ fn assemble(
         }
     }
     measurement.warnings.extend(late_counters(opened, closed, measurement.window_ns));
-    let own = CpuTime {
-        user_ns: system_cpu.user_ns + load_cpu.user_ns,
-        system_ns: system_cpu.system_ns + load_cpu.system_ns,
-    };
-    let noise = noise_between(&opened.host, &closed.host, own);
+    let noise = noise_between(&opened.host, &closed.host, closed.own.saturating_sub(opened.own));
     SlotResult { measurement, system_cpu, load_cpu, evidence, noise }
 }
 
