@@ -11,6 +11,7 @@ pub fn all() -> Vec<AnyFamily> {
         AnyFamily::of::<plumb_crypto::Crypto>(),
         AnyFamily::of::<plumb_migration::Migration>(),
         AnyFamily::of::<plumb_storage::Storage>(),
+        AnyFamily::of::<plumb_network::Network>(),
         AnyFamily::of::<Null>(),
     ]
 }
@@ -22,6 +23,7 @@ pub fn builders() -> Vec<Builder> {
         Builder::of::<plumb_crypto::Crypto>(),
         Builder::of::<plumb_migration::Migration>(),
         Builder::of::<plumb_storage::Storage>(),
+        Builder::of::<plumb_network::Network>(),
         Builder::of::<Null>(),
     ]
 }

@@ -9,5 +9,6 @@ pub use affinity::{Sides, available_cpus, pin_current_thread, split_sides};
 pub use set::CpuSet;
 pub(crate) use time::ns_per_tick;
 pub use time::{
-    CpuTime, ThreadTime, current_thread_cpu_ns, process_cpu_time, thread_cpu_times, tree_cpu_time,
+    CpuTime, ThreadTime, current_thread_cpu_ns, current_thread_cpu_time, process_cpu_time, thread_cpu_times,
+    tree_cpu_time,
 };

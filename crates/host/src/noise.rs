@@ -106,6 +106,16 @@ impl Snapshot {
     }
 }
 
+/// Softirq time of all CPUs since the boot, in ticks of 10 ms on most kernels.
+///
+/// # Errors
+///
+/// When /proc is not mounted.
+pub fn softirq_ns() -> Result<u64, Error> {
+    let stat = text::require("/proc/stat", |text| parse_stat(text, ns_per_tick()))?;
+    Ok(stat.all.softirq_ns)
+}
+
 /// What else happened on the machine in an interval. Shares are of all CPUs' time, 0 to 1, and
 /// pressures are of the interval, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-volumes", &["plumb-model", "plumb-host"]),
     ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
+    ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
     ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
     (
@@ -55,6 +56,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-migration",
     "plumb-volumes",
     "plumb-storage",
+    "plumb-network",
     "plumb-store",
     "plumb-report",
     "plumb-runner",

@@ -176,6 +176,22 @@ pub fn current_thread_cpu_ns() -> u64 {
     as_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 
+/// CPU time of the calling thread. The kernel divides it into user and system time at its ticks, unless it is built to count
+/// every change between the two.
+#[must_use]
+pub fn current_thread_cpu_time() -> CpuTime {
+    // SAFETY: a usage is numbers, for all of which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for the one write that the call makes.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let us = |time: libc::timeval| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds.saturating_mul(1_000_000).saturating_add(u64::try_from(time.tv_usec).unwrap_or(0))
+    };
+    let (user, system) = if result == 0 { (us(usage.ru_utime), us(usage.ru_stime)) } else { (0, 0) };
+    CpuTime::divided(current_thread_cpu_ns(), user, system)
+}
+
 /// The clock of a thread of this process, as the kernel numbers it (`MAKE_THREAD_CPUCLOCK` with
 /// `CPUCLOCK_SCHED`, include/linux/posix-timers_types.h). `pthread_getcpuclockid` computes the same from
 /// its handle, which is not to be had from a thread id.

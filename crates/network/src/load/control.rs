@@ -1,0 +1,232 @@
+//! The client's side of the control connection. Every answer has a deadline, so that a server that is gone is one clear
+//! error within seconds.
+
+use std::io::{self, BufReader};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+
+use super::error::Error;
+use crate::spec::{Target, Test};
+use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
+use crate::wire::hello::{HELLO_BYTES, Purpose, Stranger, VERSION};
+use crate::wire::socket::{self, ConnectError};
+
+/// How long a server may take to answer.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+/// How long it may take to say what came in all: it waits for what is under way, too.
+const FINISH_PATIENCE: Duration = Duration::from_millis(4500);
+
+/// A control connection.
+#[derive(Debug)]
+pub struct Control {
+    /// The server as it was named.
+    name: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    to: TcpStream,
+    from: BufReader<TcpStream>,
+    test: Option<Test>,
+}
+
+/// Runs something in a thread that has entered a network namespace, where there is one to enter.
+///
+/// # Errors
+/// When it cannot be entered, and what `run` says.
+pub fn within<T: Send>(
+    netns: Option<&Path>,
+    run: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let Some(netns) = netns else { return run() };
+    std::thread::scope(|scope| {
+        let entered = || {
+            plumb_host::namespace::enter(netns)?;
+            run()
+        };
+        let early =
+            || Error::System { what: "open sockets", cause: io::Error::other("the thread ended early") };
+        scope.spawn(entered).join().unwrap_or_else(|_| Err(early()))
+    })
+}
+
+impl Control {
+    /// Connects to a server, and makes sure that it is one.
+    ///
+    /// # Errors
+    /// When it does not answer, or is something else.
+    pub fn connect(target: &Target) -> Result<Self, Error> {
+        within(target.netns.as_deref(), || Self::connect_here(target))
+    }
+
+    fn connect_here(target: &Target) -> Result<Self, Error> {
+        let name = match target.address.contains(':') {
+            true => format!("[{}]:{}", target.address, target.port),
+            false => format!("{}:{}", target.address, target.port),
+        };
+        let addresses = (target.address.as_str(), target.port).to_socket_addrs();
+        let resolved = addresses.and_then(|addresses| match addresses.collect::<Vec<_>>() {
+            none if none.is_empty() => Err(io::Error::other("it has no address")),
+            some => Ok(some),
+        });
+        let addresses = resolved.map_err(|cause| Error::Resolve { address: name.clone(), cause })?;
+        let mut failed = None;
+        for address in addresses.iter().take(2) {
+            match socket::connect(*address, None, PATIENCE / 2) {
+                Ok(connection) => return Self::greet(name, *address, connection),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let failed = failed.unwrap_or(ConnectError::Io(io::ErrorKind::NotFound.into()));
+        Err(Error::connect(&name, failed))
+    }
+
+    fn greet(name: String, address: SocketAddr, connection: OwnedFd) -> Result<Self, Error> {
+        let broken = |cause| Error::Connect { address: name.clone(), cause };
+        socket::keep_watch(&connection).map_err(broken)?;
+        socket::set_receive_timeout(&connection, Some(PATIENCE)).map_err(broken)?;
+        socket::send_all(&connection, &Purpose::Control.encode()).map_err(broken)?;
+        let mut bytes = [0; HELLO_BYTES];
+        let stranger = |what: String| Err(Error::Stranger { address: name.clone(), what });
+        let mut filled = 0;
+        while filled < HELLO_BYTES {
+            match socket::receive(&connection, &mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if is_timeout(&error) => break,
+                Err(_) => break,
+            }
+        }
+        match Purpose::decode(&bytes[..filled]) {
+            Ok(_) => {}
+            Err(Stranger::Version(version)) => {
+                return stranger(format!(
+                    "it is a server of version {version} of the protocol, and this is version {VERSION}; use one \
+                     plumb at both ends"
+                ));
+            }
+            Err(Stranger::Foreign) if filled == 0 => {
+                return stranger(
+                    "it answers nothing that a plumb server would; is `plumb network serve` what listens there?"
+                        .to_owned(),
+                );
+            }
+            Err(Stranger::Foreign) => {
+                let said = String::from_utf8_lossy(&bytes[..filled]).escape_debug().to_string();
+                return stranger(format!("it is no plumb server, it said \"{said}\""));
+            }
+        }
+        let to = TcpStream::from(connection);
+        let from = BufReader::new(to.try_clone().map_err(broken)?);
+        Ok(Self { name, address, to, from, test: None })
+    }
+
+    /// The server as it was named.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
+        let sent = write_line(&mut self.to, request);
+        let reply = sent.and_then(|()| read_line(&mut self.from));
+        match reply {
+            Ok(Some(Reply::Refused { reason, is_usage })) => {
+                Err(Error::Refused { address: self.name.clone(), reason, is_usage })
+            }
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(self.gone()),
+            Err(error) if is_timeout(&error) => Err(Error::Silent {
+                address: self.name.clone(),
+                test: self.test.map_or("the beginning", Test::name),
+                seconds: PATIENCE.as_secs(),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(Error::Stranger { address: self.name.clone(), what: error.to_string() })
+            }
+            Err(_) => Err(self.gone()),
+        }
+    }
+
+    fn gone(&self) -> Error {
+        Error::Gone { address: self.name.clone(), test: self.test.map_or("the beginning", Test::name) }
+    }
+
+    fn unexpected(&self, reply: &Reply) -> Error {
+        let said = serde_json::to_string(reply).unwrap_or_default();
+        Error::Stranger {
+            address: self.name.clone(),
+            what: format!("it said {said:.200} where that has no meaning"),
+        }
+    }
+
+    /// Begins a test. Returns its token.
+    ///
+    /// # Errors
+    /// When the server is gone or refuses.
+    pub fn begin(&mut self, terms: &Terms) -> Result<u64, Error> {
+        self.test = Some(terms.test);
+        match self.ask(&Request::Begin(terms.clone()))? {
+            Reply::Ready { token } => Ok(token),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Waits until the server has all flows.
+    ///
+    /// # Errors
+    /// When the server is gone or has not got them.
+    pub fn join(&mut self) -> Result<(), Error> {
+        let long = socket::set_receive_timeout(&self.to, Some(FINISH_PATIENCE));
+        long.map_err(|cause| Error::System { what: "wait for the server", cause })?;
+        match self.ask(&Request::Join)? {
+            Reply::Joined => {}
+            other => return Err(self.unexpected(&other)),
+        }
+        socket::set_receive_timeout(&self.to, Some(PATIENCE))
+            .map_err(|cause| Error::System { what: "wait for the server", cause })
+    }
+
+    /// The server's counters of now.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub fn sample(&mut self) -> Result<Counters, Error> {
+        match self.ask(&Request::Sample)? {
+            Reply::Counters(counters) => Ok(counters),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Everything that came.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub fn finish(&mut self) -> Result<Totals, Error> {
+        let long = socket::set_receive_timeout(&self.to, Some(FINISH_PATIENCE));
+        long.map_err(|cause| Error::System { what: "wait for the server", cause })?;
+        match self.ask(&Request::Finish)? {
+            Reply::Finished(totals) => Ok(totals),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Waits, but not longer than the server lives.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub fn wait(&self, timeout: Duration) -> Result<(), Error> {
+        let ready = socket::is_ready(self.to.as_fd(), PollFlags::IN, timeout);
+        match ready {
+            // Nothing was asked, so that what is there to be read is an end.
+            Ok(true) => Err(self.gone()),
+            Ok(false) => Ok(()),
+            Err(cause) => Err(Error::System { what: "wait for the server", cause }),
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}

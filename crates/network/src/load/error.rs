@@ -1,0 +1,146 @@
+//! What can go wrong before and while a network is measured. Messages complete "failed to …".
+
+use std::io;
+
+use plumb_path::{Fault, PathError};
+
+use crate::wire::socket::ConnectError;
+
+/// A network that cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The name leads to no address.
+    #[error("find {address}: {cause}")]
+    Resolve {
+        /// The name.
+        address: String,
+        /// What the resolver said.
+        cause: io::Error,
+    },
+    /// Nobody answers.
+    #[error("connect to {address}: {}", connect_words(.cause))]
+    Connect {
+        /// The server.
+        address: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// Somebody answers who is none of ours.
+    #[error("talk to {address}: {what}")]
+    Stranger {
+        /// The server.
+        address: String,
+        /// What it is instead.
+        what: String,
+    },
+    /// Flows of datagrams do not get through.
+    #[error("reach {address} by UDP: no answer within {seconds} s; is the UDP port open on the way?")]
+    NoDatagrams {
+        /// The server.
+        address: String,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The server said no.
+    #[error("measure with {address}: the server failed to {reason}")]
+    Refused {
+        /// The server.
+        address: String,
+        /// Its reason.
+        reason: String,
+        /// Whether something else has to be asked for.
+        is_usage: bool,
+    },
+    /// The server is gone.
+    #[error("measure: the server at {address} went away in the middle of {test}")]
+    Gone {
+        /// The server.
+        address: String,
+        /// The test.
+        test: &'static str,
+    },
+    /// The server says nothing any more.
+    #[error("measure: the server at {address} has said nothing for {seconds} s in the middle of {test}")]
+    Silent {
+        /// The server.
+        address: String,
+        /// The test.
+        test: &'static str,
+        /// How long.
+        seconds: u64,
+    },
+    /// This end's socket does not take an option.
+    #[error("{message}")]
+    Option {
+        /// What, and why.
+        message: String,
+        /// Whether something else has to be asked for.
+        is_usage: bool,
+    },
+    /// This host failed.
+    #[error(transparent)]
+    Host(#[from] plumb_host::Error),
+    /// The kernel failed in something else.
+    #[error("{what}: {cause}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A setting is wrong by itself.
+    #[error("build the load: {key}: {message}")]
+    Setting {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl Error {
+    /// Whether whoever asked has to ask for something else: another address, another option, or with more rights.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Resolve { .. } | Self::Setting { .. } | Self::Host(_) => true,
+            Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => true,
+            Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
+            Self::Gone { .. } | Self::Silent { .. } | Self::System { .. } => false,
+        }
+    }
+
+    pub(super) fn connect(address: &str, error: ConnectError) -> Self {
+        match error {
+            ConnectError::Io(cause) => Self::Connect { address: address.to_owned(), cause },
+            ConnectError::Option(error) => {
+                Self::Option { is_usage: error.is_usage, message: error.to_string() }
+            }
+        }
+    }
+}
+
+fn connect_words(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens there; start `plumb network serve` at that end, or name its port".to_owned()
+        }
+        io::ErrorKind::TimedOut => {
+            "no answer; the address is wrong, the host is down, or something on the way drops packets"
+                .to_owned()
+        }
+        _ => cause.to_string(),
+    }
+}
+
+impl From<Error> for PathError {
+    fn from(error: Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Setting { key: fault.key, message: fault.message }
+    }
+}

@@ -1,0 +1,137 @@
+//! The network load: qperf's tests, one after the other, a thread for each flow.
+//!
+//! The loops in `flow` and `sender` do nothing but messages. The thread that measures looks at them from outside: at the
+//! opening and the close of the window and once a second it notes what both ends have counted, each on its own clock.
+
+mod control;
+mod error;
+mod flow;
+mod prepare;
+mod report;
+mod run;
+mod sender;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use plumb_model::Measurement;
+use plumb_pace::Schedule;
+use plumb_path::{Fault, Load, Mark, PathError, Window};
+
+use self::control::Control;
+pub use self::error::Error;
+use crate::spec::{LoadSpec, Target, Test};
+
+/// The largest message.
+const MSG_SIZE_MAX: u64 = 1 << 20;
+/// The largest datagram: 65,535 B less the headers of IPv4 and UDP. Over IPv6 it would be 20 B more.
+pub const DATAGRAM_SIZE_MAX: u64 = 65_507;
+const FLOWS_MAX: u32 = 1024;
+const BATCH_MAX: u32 = 1024;
+/// A batch of a stream is one piece of memory.
+const BATCH_BYTES_MAX: u64 = 16 << 20;
+
+/// Checks the size of a test's messages.
+///
+/// # Errors
+/// What sizes there may be.
+pub fn check_size(test: Test, size: u64) -> Result<(), String> {
+    if size == 0 || size > MSG_SIZE_MAX {
+        return Err(format!("a message has 1 B to 1 MiB, and not {size} B"));
+    }
+    if test.is_udp() && size > DATAGRAM_SIZE_MAX {
+        return Err(format!(
+            "{} sends each message as one datagram, of at most {DATAGRAM_SIZE_MAX} B (64 KiB less the headers of IP and \
+             UDP), and not of {size} B",
+            test.name()
+        ));
+    }
+    Ok(())
+}
+
+/// Checks what a load asks for, without a server.
+///
+/// # Errors
+/// The first fault, with the key that it is about.
+pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
+    let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
+    if spec.tests.is_empty() {
+        return fault("tests", "at least one test is due here, such as `tcp_lat`");
+    }
+    if spec.tests.iter().enumerate().any(|(at, test)| spec.tests[..at].contains(test)) {
+        return fault("tests", "each test is run once; take out what stands there twice");
+    }
+    for test in &spec.tests {
+        if let Err(message) = check_size(*test, spec.msg_size.0) {
+            return Err(Fault::new("load.msg_size", message));
+        }
+    }
+    if spec.flows == 0 || spec.flows > FLOWS_MAX {
+        return fault("flows", "a load has 1 to 1024 flows");
+    }
+    if spec.batch == 0 || spec.batch > BATCH_MAX {
+        return fault("batch", "a batch has 1 to 1024 messages");
+    }
+    if u64::from(spec.batch) * spec.msg_size.0 > BATCH_BYTES_MAX {
+        return fault("batch", "a batch has at most 16 MiB: its messages times their size");
+    }
+    if spec.zero_copy && !spec.tests.contains(&Test::TcpBw) {
+        return fault("zero_copy", "it is for `tcp_bw`, which is not among the tests");
+    }
+    if spec.duration.0 == 0 {
+        return fault("duration", "a window of no length measures nothing");
+    }
+    if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
+        return fault("rate", "a rate is above 0; leave `rate` out for a closed loop");
+    }
+    if spec.busy_poll.0 > 1_000_000_000 {
+        return fault("busy_poll", "a thread polls for at most 1 s before it sleeps");
+    }
+    for (key, bytes) in [("send_buffer", spec.send_buffer), ("receive_buffer", spec.receive_buffer)] {
+        if bytes.is_some_and(|bytes| bytes.0 == 0 || bytes.0 > 1 << 30) {
+            return fault(key, "a socket's buffer has 1 B to 1 GiB");
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that a server answers.
+///
+/// # Errors
+/// When a setting is wrong, or the server does not answer as one.
+pub fn network_load(spec: &LoadSpec, target: &Target) -> Result<NetworkLoad, Error> {
+    validate(spec)?;
+    Control::connect(target)?;
+    Ok(NetworkLoad { spec: spec.clone(), target: target.clone() })
+}
+
+/// A load that is ready to measure.
+#[derive(Debug)]
+pub struct NetworkLoad {
+    spec: LoadSpec,
+    target: Target,
+}
+
+impl Load for NetworkLoad {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        Ok(self.measure_all(window, mark)?)
+    }
+}
+
+impl NetworkLoad {
+    /// As [`Load::measure`], with an error that tells whose it is.
+    ///
+    /// # Errors
+    /// When nothing can be measured, or the server goes away.
+    pub fn measure_all(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, Error> {
+        let mut watch = run::Watch::new(mark);
+        let count = self.spec.tests.len();
+        let part = Window { window_ns: window.window_ns / count as u64, ..window };
+        let mut outcomes = Vec::with_capacity(count);
+        for (at, test) in self.spec.tests.iter().enumerate() {
+            let prepared = prepare::prepare(&self.spec, &self.target, *test)?;
+            outcomes.push(run::run(prepared, part, at + 1 == count, &mut watch)?);
+        }
+        Ok(report::measurement(&self.spec, &outcomes, &watch))
+    }
+}

@@ -1,0 +1,287 @@
+//! What the tests of a window came to, as one measurement.
+
+use std::collections::BTreeMap;
+
+use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
+use plumb_model::{LoadHealth, Measurement, Metric, Reading};
+
+use super::run::{Outcome, Sample, Watch};
+use super::tally::Tally;
+use crate::metrics;
+use crate::spec::{LoadSpec, Test};
+
+/// A busy thread counts as the limit if it spends more than this share of its time in user mode: the rest is the kernel's
+/// work for the message, and that is what is measured.
+const OWN_SHARE_MAX: f64 = 0.25;
+
+/// Puts all tests together.
+#[must_use]
+pub fn measurement(spec: &LoadSpec, outcomes: &[Outcome], watch: &Watch<'_>) -> Measurement {
+    let cpu = watch.cpu();
+    let mut measurement = Measurement {
+        window_ns: watch.window_ns(),
+        work: watch.work(),
+        cpu_user_ns: cpu.user_ns,
+        cpu_system_ns: cpu.system_ns,
+        ..Measurement::default()
+    };
+    for outcome in outcomes {
+        let mut tally = Tally::new(outcome.frame);
+        outcome.yields.iter().for_each(|one| tally.merge(&one.tally));
+        let seen = Seen { spec, outcome, tally: &tally };
+        seen.read(&mut measurement);
+        seen.observe(&mut measurement);
+        health(&mut measurement.health, outcome, &tally);
+        seen.warn(&mut measurement.warnings);
+        for (what, count) in tally.errors.iter().chain(&outcome.totals.errors) {
+            *measurement.errors.entry(format!("{}: {what}", outcome.test.name())).or_default() += count;
+        }
+    }
+    connections(&mut measurement, outcomes);
+    costs(&mut measurement, outcomes);
+    measurement
+}
+
+fn put(measurement: &mut Measurement, metric: Metric, reading: Reading) {
+    measurement.readings.insert(metric.name.to_owned(), reading);
+}
+
+fn rate(count: u64, ns: u64) -> Reading {
+    let value = if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 };
+    Reading::Rate { value, count }
+}
+
+/// The first and the last sample: what lies between them is the window.
+fn ends(outcome: &Outcome) -> (Sample, Sample) {
+    let first = outcome.samples.first().copied().unwrap_or_default();
+    (first, outcome.samples.last().copied().unwrap_or(first))
+}
+
+/// One test and what its flows counted.
+struct Seen<'a> {
+    spec: &'a LoadSpec,
+    outcome: &'a Outcome,
+    tally: &'a Tally,
+}
+
+impl Seen<'_> {
+    fn read(&self, measurement: &mut Measurement) {
+        match self.outcome.test {
+            Test::TcpLat => self.latency(measurement, metrics::TCP_LAT, metrics::TCP_LAT_SERVICE),
+            Test::UdpLat => {
+                self.latency(measurement, metrics::UDP_LAT, metrics::UDP_LAT_SERVICE);
+                let loss = Reading::Share { yes: self.outcome.resent, no: self.tally.messages };
+                put(measurement, metrics::UDP_LAT_LOSS, loss);
+            }
+            Test::TcpBw => self.received(measurement, metrics::TCP_BW),
+            Test::UdpBw => {
+                self.received(measurement, metrics::UDP_BW);
+                self.sent(measurement);
+                self.lost(measurement);
+            }
+            Test::TcpCrr => self.connected(measurement),
+        }
+    }
+
+    fn latency(&self, measurement: &mut Measurement, latency: Metric, service: Metric) {
+        self.times(measurement, latency);
+        if self.spec.rate.is_some() {
+            put(measurement, service, Reading::Trend(self.tally.service.clone()));
+        }
+    }
+
+    /// Times, and their mean in each second.
+    fn times(&self, measurement: &mut Measurement, metric: Metric) {
+        put(measurement, metric, Reading::Trend(self.tally.latency.clone()));
+        let seconds = self.outcome.frame.whole_seconds(u64::MAX);
+        let of = |of: &[u64], at: usize| of.get(at).copied().unwrap_or(0) as f64;
+        let means: Vec<f64> = (0..seconds)
+            .map(|at| of(&self.tally.ns_by_second, at) / 1e3 / of(&self.tally.by_second, at))
+            .collect();
+        // A second in which nothing came back has no mean, and a list with gaps would mislead.
+        if means.iter().all(|mean| mean.is_finite()) {
+            measurement.windows.insert(metric.name.to_owned(), means);
+        }
+    }
+
+    fn received(&self, measurement: &mut Measurement, metric: Metric) {
+        let between = |from: &Sample, to: &Sample| {
+            rate(
+                to.server.bytes.saturating_sub(from.server.bytes),
+                to.server.at_ns.saturating_sub(from.server.at_ns),
+            )
+        };
+        let (first, last) = ends(self.outcome);
+        put(measurement, metric, between(&first, &last));
+        let values = |pair: &[Sample]| match between(&pair[0], &pair[1]) {
+            Reading::Rate { value, .. } => value,
+            _ => 0.0,
+        };
+        let whole = self.outcome.frame.whole_seconds(u64::MAX);
+        let windows = self.outcome.samples.windows(2).take(whole).map(values).collect();
+        measurement.windows.insert(metric.name.to_owned(), windows);
+    }
+
+    fn sent(&self, measurement: &mut Measurement) {
+        let (first, last) = ends(self.outcome);
+        let bytes = last.messages.saturating_sub(first.messages).saturating_mul(self.spec.msg_size.0);
+        put(measurement, metrics::UDP_SEND_BW, rate(bytes, last.at_ns.saturating_sub(first.at_ns)));
+    }
+
+    fn lost(&self, measurement: &mut Measurement) {
+        let totals = &self.outcome.totals;
+        let no = totals.messages.min(self.tally.messages);
+        put(measurement, metrics::UDP_LOSS, Reading::Share { yes: self.tally.messages - no, no });
+        if let Some(yes) = totals.reordered {
+            let no = totals.messages.saturating_sub(yes);
+            put(measurement, metrics::UDP_REORDERED, Reading::Share { yes, no });
+        }
+        if let Some(jitter_ns) = totals.jitter_ns {
+            put(measurement, metrics::UDP_JITTER, Reading::Gauge(jitter_ns / 1e3));
+        }
+    }
+
+    fn connected(&self, measurement: &mut Measurement) {
+        let window_ns = self.outcome.frame.close_ns - self.outcome.frame.open_ns;
+        put(measurement, metrics::TCP_CRR, rate(self.tally.in_window, window_ns));
+        let seconds = self.outcome.frame.whole_seconds(u64::MAX);
+        let second = |at| self.tally.by_second.get(at).copied().unwrap_or(0) as f64;
+        measurement.windows.insert(metrics::TCP_CRR.name.to_owned(), (0..seconds).map(second).collect());
+        self.times(measurement, metrics::TCP_CRR_LATENCY);
+    }
+
+    /// What was read back and counted at both ends.
+    fn observe(&self, measurement: &mut Measurement) {
+        let test = self.outcome.test.name();
+        let mut see = |property: &str, value: String, count: u64| {
+            *measurement.observed.entry(property.to_owned()).or_default().entry(value).or_default() += count;
+        };
+        for (end, observed) in [("client", &self.outcome.observed), ("server", &self.outcome.totals.observed)]
+        {
+            for (property, values) in observed {
+                for (value, count) in values {
+                    match property.as_str() {
+                        "send_buffer" | "receive_buffer" => {
+                            see(property, format!("{test} {end}: {value} B"), *count);
+                        }
+                        "nodelay" => see(property, format!("{test}: {value}"), *count),
+                        _ => see(property, value.clone(), *count),
+                    }
+                }
+            }
+        }
+        if let Some((low, high)) = self.outcome.totals.sizes {
+            let sizes = if low == high { format!("{low} B") } else { format!("{low} B to {high} B") };
+            see("msg_size", sizes, self.outcome.totals.messages);
+        }
+        if !self.outcome.test.is_udp() {
+            let sent = self.tally.messages.saturating_mul(self.spec.msg_size.0);
+            let as_sent = if sent == self.outcome.totals.bytes { "as sent" } else { "not as sent" };
+            see("received", format!("{test}: {as_sent}"), self.outcome.totals.bytes);
+        }
+        see("flows", test.to_owned(), u64::from(self.spec.flows));
+    }
+
+    fn warn(&self, warnings: &mut Vec<String>) {
+        let test = self.outcome.test.name();
+        if self.tally.messages == 0 {
+            warnings.push(format!("{test}: not one message got through"));
+        }
+        if self.outcome.resent > 0 {
+            warnings.push(format!(
+                "{test}: {} messages got no answer; they are in no latency",
+                self.outcome.resent
+            ));
+        }
+        let due = self.spec.rate.map_or(0.0, |rate| {
+            let window_ns = self.outcome.frame.close_ns - self.outcome.frame.open_ns;
+            rate.0 * window_ns as f64 / 1e9
+        });
+        let (first, last) = ends(self.outcome);
+        let sent = last.messages.saturating_sub(first.messages) as f64;
+        if sent < 0.99 * due {
+            warnings.push(format!("{test}: the rate was not reached: {sent:.0} of {due:.0} messages"));
+        }
+    }
+}
+
+/// The busiest thread, by what of its time is the load's own.
+fn health(health: &mut LoadHealth, outcome: &Outcome, tally: &Tally) {
+    for one in &outcome.yields {
+        let (busy, own) = one.busy;
+        let limit = if own > busy * OWN_SHARE_MAX { busy } else { own };
+        health.busiest_thread = health.busiest_thread.max(limit);
+    }
+    health.threads = health.threads.max(u32::try_from(outcome.yields.len()).unwrap_or(u32::MAX));
+    health.lag_ns_max = health.lag_ns_max.max(tally.lag_ns_max);
+    if tally.scheduled > 0 {
+        health.late_share = health.late_share.max(tally.late as f64 / tally.scheduled as f64);
+    }
+}
+
+/// What the kernel knows of the connections.
+fn connections(measurement: &mut Measurement, outcomes: &[Outcome]) {
+    let infos: Vec<_> = outcomes.iter().flat_map(|outcome| &outcome.infos).collect();
+    if infos.is_empty() {
+        return;
+    }
+    let mean = |of: fn(&crate::wire::tcp_info::TcpInfo) -> u64| {
+        infos.iter().map(|info| of(info) as f64).sum::<f64>() / infos.len() as f64
+    };
+    let retransmits = infos.iter().map(|info| info.retransmits).sum();
+    let (rtt, cwnd) = (mean(|info| info.rtt_us), mean(|info| info.cwnd));
+    put(measurement, metrics::TCP_RETRANSMITS, Reading::Count(retransmits));
+    put(measurement, metrics::TCP_RTT, Reading::Gauge(rtt));
+    put(measurement, metrics::TCP_CWND, Reading::Gauge(cwnd));
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    for info in infos {
+        *sizes.entry(format!("{} B in packets of up to {} B", info.mss, info.path_mtu)).or_default() += 1;
+    }
+    measurement.observed.insert("tcp_segment".to_owned(), sizes);
+}
+
+/// CPU and softirq time for messages and for data, at both ends.
+fn costs(measurement: &mut Measurement, outcomes: &[Outcome]) {
+    let (mut all, mut bulk) = (Costs::default(), Costs::default());
+    for outcome in outcomes {
+        all.add(outcome);
+        if outcome.test.is_bandwidth() {
+            bulk.add(outcome);
+        }
+    }
+    let per_message = |ns: u64| Reading::Gauge(ns as f64 / 1e3 / all.messages as f64);
+    if all.messages > 0 {
+        put(measurement, CPU_LOAD, per_message(all.client_ns));
+        put(measurement, CPU_SYSTEM, per_message(all.server_ns));
+        put(measurement, metrics::SOFTIRQ_LOAD, per_message(all.client_softirq_ns));
+        put(measurement, metrics::SOFTIRQ_SYSTEM, per_message(all.server_softirq_ns));
+    }
+    let per_gb = |ns: u64| Reading::Gauge(ns as f64 * 1e3 / bulk.bytes as f64);
+    if bulk.bytes > 0 {
+        put(measurement, metrics::CPU_LOAD_PER_GB, per_gb(bulk.client_ns));
+        put(measurement, metrics::CPU_SYSTEM_PER_GB, per_gb(bulk.server_ns));
+    }
+}
+
+#[derive(Default)]
+struct Costs {
+    messages: u64,
+    bytes: u64,
+    client_ns: u64,
+    server_ns: u64,
+    client_softirq_ns: u64,
+    server_softirq_ns: u64,
+}
+
+impl Costs {
+    fn add(&mut self, outcome: &Outcome) {
+        let (first, last) = ends(outcome);
+        let server = |of: fn(&Sample) -> u64| of(&last).saturating_sub(of(&first));
+        self.messages += last.messages.saturating_sub(first.messages);
+        self.bytes += server(|sample| sample.server.bytes);
+        self.client_ns += last.cpu.saturating_sub(first.cpu).total_ns();
+        self.server_ns += server(|sample| sample.server.cpu_user_ns + sample.server.cpu_system_ns);
+        self.client_softirq_ns += server(|sample| sample.softirq_ns);
+        self.server_softirq_ns += server(|sample| sample.server.softirq_ns);
+    }
+}

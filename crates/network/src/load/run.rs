@@ -1,0 +1,319 @@
+//! One test from its first message to its last, as the thread that watches it sees it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_host::noise::softirq_ns;
+use plumb_host::time::monotonic_ns;
+use plumb_pace::Frame;
+use plumb_path::{Mark, Window};
+
+use super::error::Error;
+use super::flow::{Flow, Making, Yield};
+use super::prepare::Prepared;
+use super::tally::Live;
+use crate::spec::Test;
+use crate::wire::control::{Counters, Totals};
+use crate::wire::socket;
+use crate::wire::tcp_info::{self, TcpInfo};
+
+/// From the moment the threads are started to the moment they all begin, for each.
+const LEAD_NS: u64 = 500_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// How long a flow may take to see that it is over before it is woken.
+const END_NS: u64 = 300_000_000;
+/// How often the watching thread looks for lost datagrams, in ns.
+const LOSS_TICK_NS: u64 = 10_000_000;
+/// An answer to a datagram is taken for lost after so many round trips, and after so long at least and at most.
+const LOSS_ROUND_TRIPS: u64 = 16;
+const LOSS_NS_MIN: u64 = 20_000_000;
+const LOSS_NS_MAX: u64 = 1_000_000_000;
+
+/// What both ends had counted at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sample {
+    /// The moment.
+    pub at_ns: u64,
+    /// Messages of all flows at this end.
+    pub messages: u64,
+    /// CPU time of this process.
+    pub cpu: CpuTime,
+    /// Softirq time of this host.
+    pub softirq_ns: u64,
+    /// The other end.
+    pub server: Counters,
+}
+
+/// What one test came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Which one.
+    pub test: Test,
+    /// When.
+    pub frame: Frame,
+    /// At the opening, after each second, and at the close.
+    pub samples: Vec<Sample>,
+    /// Of each flow.
+    pub yields: Vec<Yield>,
+    /// Datagrams that were sent again as no answer came.
+    pub resent: u64,
+    /// Of each connection.
+    pub infos: Vec<TcpInfo>,
+    /// What was read back of this end's sockets.
+    pub observed: BTreeMap<String, BTreeMap<String, u64>>,
+    /// The other end's account.
+    pub totals: Totals,
+}
+
+/// What goes on through all tests of a window.
+pub struct Watch<'a> {
+    mark: &'a mut dyn FnMut(Mark),
+    opened: Option<(u64, CpuTime)>,
+    /// Messages since the window opened, of tests that have ended.
+    work: u64,
+    closed: (u64, CpuTime),
+}
+
+impl<'a> Watch<'a> {
+    /// Nothing has happened yet.
+    pub fn new(mark: &'a mut dyn FnMut(Mark)) -> Self {
+        Self { mark, opened: None, work: 0, closed: (0, CpuTime::default()) }
+    }
+
+    /// The length of the window over all tests.
+    pub fn window_ns(&self) -> u64 {
+        self.closed.0.saturating_sub(self.opened.map_or(0, |(at_ns, _)| at_ns))
+    }
+
+    /// CPU time of this process in it.
+    pub fn cpu(&self) -> CpuTime {
+        self.closed.1.saturating_sub(self.opened.map_or(CpuTime::default(), |(_, cpu)| cpu))
+    }
+
+    /// Messages in it.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    fn open(&mut self, sample: &Sample) -> u64 {
+        if self.opened.is_some() {
+            return 0;
+        }
+        self.opened = Some((sample.at_ns, sample.cpu));
+        (self.mark)(Mark::Opened);
+        sample.messages
+    }
+
+    fn progress(&mut self, messages: u64) {
+        let opened_ns = self.opened.map_or(0, |(at_ns, _)| at_ns);
+        let elapsed_ns = monotonic_ns().saturating_sub(opened_ns);
+        (self.mark)(Mark::Progress { work: self.work + messages, elapsed_ns });
+    }
+
+    fn close(&mut self, sample: &Sample, messages: u64, is_last: bool) {
+        self.work += messages;
+        self.closed = (sample.at_ns, sample.cpu);
+        if is_last {
+            (self.mark)(Mark::Closed);
+        }
+    }
+}
+
+/// The flows of a test, which end with this value however that comes about.
+struct Flows {
+    lives: Vec<Arc<Live>>,
+    yields: Receiver<Yield>,
+    sockets: Vec<Option<Arc<std::os::fd::OwnedFd>>>,
+    collected: Vec<Yield>,
+}
+
+impl Drop for Flows {
+    fn drop(&mut self) {
+        self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
+        self.sockets.iter().flatten().for_each(socket::shut);
+    }
+}
+
+impl Flows {
+    fn start(prepared: &Prepared, frame: Frame) -> Result<Self, Error> {
+        let (sender, yields) = channel();
+        let sockets = prepared.sockets.clone();
+        let mut flows = Self { lives: Vec::new(), yields, sockets, collected: Vec::new() };
+        for (number, socket) in (0_u64..).zip(&prepared.sockets) {
+            let live = Arc::new(Live::default());
+            flows.lives.push(Arc::clone(&live));
+            let terms = &prepared.terms;
+            let making = Making {
+                test: terms.test,
+                socket: socket.clone(),
+                size: terms.msg_size as usize,
+                batch: terms.batch as usize,
+                zero_copy: prepared.zero_copy,
+                token: prepared.token,
+                options: terms.options,
+                address: prepared.control.address,
+                netns: prepared.netns.clone(),
+                due: prepared.schedule.map(|schedule| schedule.share(number, terms.flows.into())),
+                frame,
+                live,
+            };
+            let sender = sender.clone();
+            thread::Builder::new()
+                .name(format!("plumb-load-{number}"))
+                .spawn(move || {
+                    // The receiver is gone only if the measurement was given up.
+                    let _ = sender.send(Flow::new(making).run());
+                })
+                .map_err(|cause| Error::System { what: "start a load thread", cause })?;
+        }
+        Ok(flows)
+    }
+
+    fn messages(&self) -> u64 {
+        self.lives.iter().map(|live| live.messages.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Collects what flows bring home until `at_ns`. Returns whether all of them are done.
+    fn collect_until(&mut self, at_ns: u64) -> Result<bool, Error> {
+        while self.collected.len() < self.lives.len() {
+            let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
+            match self.yields.recv_timeout(left) {
+                Ok(one) => self.collected.push(one),
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let cause = io::Error::other("a load thread ended early");
+                    return Err(Error::System { what: "measure", cause });
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends all flows and takes what they bring home.
+    fn end(&mut self) -> Result<Vec<Yield>, Error> {
+        self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
+        if !self.collect_until(monotonic_ns() + END_NS)? {
+            self.sockets.iter().flatten().for_each(socket::shut);
+            if !self.collect_until(monotonic_ns() + 4 * END_NS)? {
+                let cause = io::Error::other("a flow does not end");
+                return Err(Error::System { what: "measure", cause });
+            }
+        }
+        Ok(std::mem::take(&mut self.collected))
+    }
+}
+
+/// Lost datagrams of round trips, found and sent again from outside, so that the flows need no timer.
+struct Lost {
+    /// Of each flow: the number that is waited for, and since when it has been seen.
+    waiting: Vec<(u64, u64)>,
+    resent: u64,
+}
+
+impl Lost {
+    fn look(&mut self, flows: &Flows, size: usize) {
+        let now_ns = monotonic_ns();
+        for ((live, socket), waiting) in flows.lives.iter().zip(&flows.sockets).zip(&mut self.waiting) {
+            let number = live.number.load(Ordering::Relaxed);
+            let round_trip_ns = live.round_trip_ns.load(Ordering::Relaxed);
+            let patience_ns = match round_trip_ns {
+                0 => LOSS_NS_MAX,
+                ns => ns.saturating_mul(LOSS_ROUND_TRIPS).clamp(LOSS_NS_MIN, LOSS_NS_MAX),
+            };
+            if number == live.answered.load(Ordering::Relaxed) || number != waiting.0 {
+                *waiting = (number, now_ns);
+            } else if now_ns - waiting.1 >= patience_ns {
+                let Some(socket) = socket else { continue };
+                live.resent.fetch_add(1, Ordering::Relaxed);
+                let next = live.number.fetch_add(1, Ordering::Relaxed) + 1;
+                let mut message = vec![0; size];
+                let bytes = size.min(8);
+                message[..bytes].copy_from_slice(&next.to_le_bytes()[..bytes]);
+                // One that cannot be sent is lost once more.
+                let _ = socket::send(socket, &message);
+                self.resent += 1;
+                *waiting = (next, now_ns);
+            }
+        }
+    }
+}
+
+/// Runs a test.
+///
+/// # Errors
+/// When the server goes away.
+pub fn run(
+    mut prepared: Prepared,
+    window: Window,
+    is_last: bool,
+    watch: &mut Watch<'_>,
+) -> Result<Outcome, Error> {
+    let lead_ns = LEAD_NS * u64::from(prepared.terms.flows);
+    let frame = Frame::new(monotonic_ns() + lead_ns, window.warmup_ns, window.window_ns);
+    let mut flows = Flows::start(&prepared, frame)?;
+    let mut lost = Lost { waiting: vec![(0, 0); flows.lives.len()], resent: 0 };
+    wait_until(&prepared, &flows, &mut lost, frame.open_ns)?;
+    let mut samples = vec![sample(&mut prepared, &flows)?];
+    let before = watch.open(&samples[0]);
+    let mut next_ns = frame.open_ns.saturating_add(SECOND_NS);
+    while next_ns < frame.close_ns {
+        wait_until(&prepared, &flows, &mut lost, next_ns)?;
+        samples.push(sample(&mut prepared, &flows)?);
+        watch.progress(flows.messages() - before);
+        next_ns = next_ns.saturating_add(SECOND_NS);
+    }
+    wait_until(&prepared, &flows, &mut lost, frame.close_ns)?;
+    let last = sample(&mut prepared, &flows)?;
+    samples.push(last);
+    watch.close(&last, last.messages.saturating_sub(before), is_last);
+    let infos = prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
+    let yields = flows.end()?;
+    if !prepared.terms.test.is_udp() {
+        prepared.sockets.iter().flatten().for_each(socket::finish);
+    }
+    let totals = prepared.control.finish()?;
+    Ok(Outcome {
+        test: prepared.terms.test,
+        frame,
+        samples,
+        yields,
+        resent: lost.resent,
+        infos,
+        observed: prepared.observed,
+        totals,
+    })
+}
+
+fn sample(prepared: &mut Prepared, flows: &Flows) -> Result<Sample, Error> {
+    let server = prepared.control.sample()?;
+    Ok(Sample {
+        at_ns: monotonic_ns(),
+        messages: flows.messages(),
+        cpu: process_cpu_time(std::process::id())?,
+        softirq_ns: softirq_ns().unwrap_or(0),
+        server,
+    })
+}
+
+/// Waits for a moment, and looks for a server that is gone and for lost datagrams meanwhile.
+fn wait_until(prepared: &Prepared, flows: &Flows, lost: &mut Lost, at_ns: u64) -> Result<(), Error> {
+    let is_round_trip = prepared.terms.test == Test::UdpLat;
+    loop {
+        let now_ns = monotonic_ns();
+        if now_ns >= at_ns {
+            return Ok(());
+        }
+        let mut left_ns = at_ns - now_ns;
+        if is_round_trip {
+            left_ns = left_ns.min(LOSS_TICK_NS);
+            lost.look(flows, prepared.terms.msg_size as usize);
+        }
+        prepared.control.wait(Duration::from_nanos(left_ns))?;
+    }
+}

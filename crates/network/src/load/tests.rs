@@ -1,0 +1,125 @@
+//! The load against a server in this process, on the loopback device.
+
+use plumb_model::{Bytes, Rate, Reading, Span};
+use plumb_path::Settings;
+
+use super::*;
+use crate::server::{Server, ServerOptions};
+use crate::spec::NetworkSettings;
+
+fn measure(spec: &LoadSpec) -> Measurement {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let address = server.address();
+    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let window = Window { warmup_ns: 20_000_000, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
+    let mut marks = Vec::new();
+    let mut load = network_load(spec, &target).unwrap();
+    let measurement = load.measure_all(window, &mut |mark| marks.push(mark)).unwrap();
+    assert_eq!((marks.first(), marks.last()), (Some(&Mark::Opened), Some(&Mark::Closed)));
+    assert_eq!(measurement.errors.values().sum::<u64>(), 0, "{:?}", measurement.errors);
+    let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
+    for evidence in settings.evidence(&Default::default(), &Default::default(), &measurement) {
+        assert!(evidence.holds, "{evidence:?}");
+    }
+    measurement
+}
+
+fn spec(tests: &[Test], msg_size: u64) -> LoadSpec {
+    let duration = Span(60_000_000 * tests.len() as u64);
+    LoadSpec { tests: tests.to_vec(), msg_size: Bytes(msg_size), duration, ..LoadSpec::default() }
+}
+
+fn count(measurement: &Measurement, metric: &str) -> u64 {
+    match &measurement.readings[metric] {
+        Reading::Rate { count, .. } => *count,
+        Reading::Trend(histogram) => histogram.count(),
+        Reading::Share { yes, no } => yes + no,
+        other => panic!("{metric}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_test_at_every_kind_of_size() {
+    for size in [1, 7, 8, 16, 1000, 9000, 65_507] {
+        let measurement = measure(&spec(&Test::ALL, size));
+        for metric in ["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "udp_send_bw", "tcp_crr"] {
+            assert!(count(&measurement, metric) > 0, "{metric} at {size} B: {measurement:?}");
+        }
+        assert_eq!(measurement.readings.contains_key("udp_reordered"), size >= 8);
+        assert_eq!(measurement.readings.contains_key("udp_jitter"), size >= 16);
+        assert!(measurement.work > 0 && measurement.cpu_user_ns + measurement.cpu_system_ns > 0);
+    }
+}
+
+#[test]
+fn several_flows_and_a_megabyte() {
+    let tests = [Test::TcpLat, Test::TcpBw, Test::TcpCrr];
+    let measurement = measure(&LoadSpec { flows: 3, ..spec(&tests, 1 << 20) });
+    assert!(count(&measurement, "tcp_bw") > 0);
+    assert_eq!(measurement.health.threads, 3);
+}
+
+#[test]
+fn batches_of_datagrams_are_counted_one_by_one() {
+    for batch in [2, 64, 200] {
+        let measurement = measure(&LoadSpec { batch, ..spec(&[Test::UdpBw, Test::TcpBw], 64) });
+        assert!(count(&measurement, "udp_bw") > 0);
+        let Reading::Share { yes, no } = measurement.readings["udp_reordered"] else { panic!() };
+        assert!(yes == 0 && no > 0, "{yes} of {no} at a batch of {batch}");
+    }
+}
+
+#[test]
+fn without_a_copy_as_much_arrives_as_was_sent() {
+    for size in [1, 4096, 100_000] {
+        let measurement = measure(&LoadSpec { zero_copy: true, ..spec(&[Test::TcpBw], size) });
+        assert!(count(&measurement, "tcp_bw") > 0);
+    }
+}
+
+#[test]
+fn a_fixed_rate_is_kept() {
+    let rate = Some(Rate(500.0));
+    let tests = [Test::TcpLat, Test::UdpLat, Test::TcpBw, Test::UdpBw, Test::TcpCrr];
+    let measurement = measure(&LoadSpec { rate, duration: Span(1_000_000_000), ..spec(&tests, 100) });
+    // A fifth of a second for each.
+    assert!(count(&measurement, "tcp_lat") <= 101, "{measurement:?}");
+    assert!(count(&measurement, "udp_bw") <= 101 * 100);
+    assert!(count(&measurement, "tcp_lat_service") > 0);
+}
+
+#[test]
+fn what_cannot_be_is_said_with_its_key() {
+    let fault = |spec: &LoadSpec| validate(spec).unwrap_err();
+    let base = LoadSpec::default;
+    assert_eq!(fault(&LoadSpec { tests: vec![], ..base() }).key, "load.tests");
+    assert_eq!(fault(&LoadSpec { tests: vec![Test::TcpBw; 2], ..base() }).key, "load.tests");
+    assert_eq!(fault(&LoadSpec { flows: 0, ..base() }).key, "load.flows");
+    assert_eq!(fault(&LoadSpec { batch: 0, ..base() }).key, "load.batch");
+    assert_eq!(fault(&LoadSpec { rate: Some(Rate(0.0)), ..base() }).key, "load.rate");
+    for (test, size, part) in [
+        (Test::TcpBw, 0, "1 B to 1 MiB"),
+        (Test::TcpBw, (1 << 20) + 1, "1 B to 1 MiB"),
+        (Test::UdpBw, 65_508, "65507 B"),
+    ] {
+        let fault = fault(&spec(&[test], size));
+        assert!(fault.key == "load.msg_size" && fault.message.contains(part), "{fault:?}");
+    }
+    assert_eq!(validate(&spec(&[Test::UdpBw], 65_507)), Ok(()));
+}
+
+#[test]
+fn a_port_in_use_and_a_stranger_are_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let error = Server::start(&ServerOptions { address, netns: None }).unwrap_err().to_string();
+    assert!(error.contains("the port is in use"), "{error}");
+    let stranger = std::thread::spawn(move || {
+        let (mut peer, _) = taken.accept().unwrap();
+        std::io::Write::write_all(&mut peer, b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").unwrap();
+    });
+    let target = Target { address: "127.0.0.1".to_owned(), port: address.port(), ..Target::default() };
+    let error = network_load(&LoadSpec::default(), &target).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("it said \"SSH-2.0-"), "{error}");
+    stranger.join().unwrap();
+}

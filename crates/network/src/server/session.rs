@@ -1,0 +1,343 @@
+//! One control connection, and the test that it asked for.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufReader};
+use std::net::{IpAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use plumb_host::cpu::process_cpu_time;
+use plumb_host::noise::softirq_ns;
+use plumb_host::time::{monotonic_ns, sleep};
+
+use super::flow::{self, Report, Tallies};
+use super::{Shared, held};
+use crate::spec::Test;
+use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
+use crate::wire::hello::Purpose;
+use crate::wire::options::{self, Observed};
+use crate::wire::socket;
+
+/// How long flows may take to arrive.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a client may say nothing. It asks for counters every second.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// How long what is under way may take to arrive after the last was sent.
+const DRAIN_NS: u64 = 2_000_000_000;
+/// A flow of datagrams of which nothing came for so long has ended.
+const QUIET: Duration = Duration::from_millis(30);
+/// Flows of one test.
+const FLOWS_MAX: u32 = 1024;
+/// Tests at a time.
+const SESSIONS_MAX: usize = 64;
+
+impl Shared {
+    /// The test of that token.
+    pub(super) fn session(&self, token: u64) -> Option<Arc<Session>> {
+        held(&self.sessions).get(&token).cloned()
+    }
+}
+
+/// One flow of a test.
+#[derive(Debug)]
+pub struct Flow {
+    socket: OwnedFd,
+    /// What it counts while it runs.
+    pub tallies: Tallies,
+}
+
+impl Flow {
+    /// Its socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A flow that joined, and its thread.
+#[derive(Debug)]
+struct Joined {
+    flow: Arc<Flow>,
+    thread: Option<JoinHandle<Report>>,
+}
+
+/// A test under way.
+#[derive(Debug)]
+pub struct Session {
+    token: u64,
+    terms: Terms,
+    own_ip: IpAddr,
+    flows: Mutex<BTreeMap<u32, Joined>>,
+    has_joined: Condvar,
+    has_ended: AtomicBool,
+    /// Of connections that are used once: what they count, and what was seen of them.
+    once: Tallies,
+    observed: Mutex<Observed>,
+    errors: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Session {
+    pub(super) fn token(&self) -> u64 {
+        self.token
+    }
+
+    pub(super) fn own_ip(&self) -> IpAddr {
+        self.own_ip
+    }
+
+    pub(super) fn flow(&self, flow: u32) -> Option<Arc<Flow>> {
+        held(&self.flows).get(&flow).map(|joined| Arc::clone(&joined.flow))
+    }
+
+    /// Starts a flow's thread on its socket.
+    pub(super) fn join(&self, number: u32, socket: OwnedFd) {
+        let mut flows = held(&self.flows);
+        if number >= self.terms.flows || flows.contains_key(&number) || self.has_ended.load(Ordering::Acquire)
+        {
+            return;
+        }
+        let is_tcp = !self.terms.test.is_udp();
+        if let Err(error) = options::apply(&socket, &self.terms.options, is_tcp) {
+            *held(&self.errors).entry(error.to_string()).or_default() += 1;
+        }
+        options::observe(&socket, is_tcp, &mut held(&self.observed));
+        let flow = Arc::new(Flow { socket, tallies: Tallies::default() });
+        let (own, terms) = (Arc::clone(&flow), self.terms.clone());
+        let thread = thread::Builder::new()
+            .name(format!("plumb-server-{number}"))
+            .spawn(move || flow::run(&own, &terms));
+        match thread {
+            Ok(thread) => {
+                flows.insert(number, Joined { flow, thread: Some(thread) });
+            }
+            Err(error) => *held(&self.errors).entry(format!("start a thread: {error}")).or_default() += 1,
+        }
+        self.has_joined.notify_all();
+    }
+
+    /// Waits for all flows. Says how many there are when they do not come.
+    fn wait_for_flows(&self) -> Result<(), u32> {
+        if self.terms.test == Test::TcpCrr {
+            return Ok(());
+        }
+        let all = self.terms.flows as usize;
+        let waited = self
+            .has_joined
+            .wait_timeout_while(held(&self.flows), JOIN_TIMEOUT, |flows| flows.len() < all)
+            .map(|(flows, _)| flows.len());
+        match waited {
+            Ok(count) if count >= all => Ok(()),
+            Ok(count) => Err(u32::try_from(count).unwrap_or(u32::MAX)),
+            Err(_) => Err(0),
+        }
+    }
+
+    fn counted(&self) -> (u64, u64) {
+        let flows = held(&self.flows);
+        let tallies = flows.values().map(|joined| joined.flow.tallies.read());
+        let once = std::iter::once(self.once.read());
+        tallies.chain(once).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    fn counters(&self) -> Counters {
+        let (messages, bytes) = self.counted();
+        let cpu = process_cpu_time(std::process::id()).unwrap_or_default();
+        Counters {
+            at_ns: monotonic_ns(),
+            messages,
+            bytes,
+            cpu_user_ns: cpu.user_ns,
+            cpu_system_ns: cpu.system_ns,
+            softirq_ns: softirq_ns().unwrap_or(0),
+        }
+    }
+
+    /// Adds what it counted to sums by name.
+    pub(super) fn add_to(&self, counters: &mut BTreeMap<String, u64>) {
+        let (messages, bytes) = self.counted();
+        let mut add = |what: &str, count: u64| {
+            *counters.entry(format!("{}_{what}", self.terms.test.name())).or_default() += count;
+        };
+        add("messages", messages);
+        add("bytes", bytes);
+    }
+
+    /// Wakes whoever waits for a flow.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        held(&self.flows).values().for_each(|joined| socket::shut(joined.flow.socket()));
+    }
+
+    /// Waits until nothing more comes, and adds everything up.
+    fn finish(&self) -> Totals {
+        let deadline_ns = monotonic_ns() + DRAIN_NS;
+        if self.terms.test.is_udp() {
+            let mut before = self.counted();
+            loop {
+                sleep(QUIET);
+                let now = self.counted();
+                if now == before || monotonic_ns() >= deadline_ns {
+                    break;
+                }
+                before = now;
+            }
+        } else {
+            let is_running = || {
+                held(&self.flows).values().any(|it| it.thread.as_ref().is_some_and(|it| !it.is_finished()))
+            };
+            while is_running() && monotonic_ns() < deadline_ns {
+                sleep(Duration::from_millis(1));
+            }
+        }
+        self.end();
+        self.totals()
+    }
+
+    fn totals(&self) -> Totals {
+        let (messages, bytes) = self.counted();
+        let mut report = Report::default();
+        let mut flows = held(&self.flows);
+        for joined in flows.values_mut() {
+            let ran = joined.thread.take().map(JoinHandle::join);
+            match ran {
+                Some(Ok(one)) => report.merge(&one),
+                _ => *held(&self.errors).entry("a server thread ended early".to_owned()).or_default() += 1,
+            }
+        }
+        drop(flows);
+        let mut errors = held(&self.errors).clone();
+        report.errors.into_iter().for_each(|(what, count)| *errors.entry(what).or_default() += count);
+        Totals {
+            messages,
+            bytes,
+            reordered: report.reordered,
+            jitter_ns: report.jitter_ns,
+            sizes: report.sizes,
+            observed: held(&self.observed).clone(),
+            errors,
+        }
+    }
+}
+
+/// Answers one connection of a `tcp_crr`: the message comes back, and the connection is closed from here, so that the
+/// client's ports are free at once.
+pub fn once(shared: &Shared, token: u64, connection: &OwnedFd) {
+    let Some(session) = shared.session(token) else { return };
+    let terms = &session.terms;
+    if session.once.read().0 == 0 {
+        options::observe(connection, true, &mut held(&session.observed));
+    }
+    let mut small = [0; 4096];
+    let mut large;
+    let message = match small.get_mut(..terms.msg_size as usize) {
+        Some(message) => message,
+        None => {
+            large = vec![0; terms.msg_size as usize];
+            &mut large[..]
+        }
+    };
+    let answered = socket::receive_all(connection, message)
+        .and_then(|is_whole| if is_whole { socket::send_all(connection, message) } else { Ok(()) });
+    match answered {
+        Ok(()) => session.once.add(1, terms.msg_size.into()),
+        Err(error) => *held(&session.errors).entry(error.kind().to_string()).or_default() += 1,
+    }
+}
+
+/// Serves a control connection to its end.
+pub fn serve(shared: &Arc<Shared>, connection: OwnedFd) {
+    let mut current = None;
+    let outcome = converse(shared, connection, &mut current);
+    if let Some(session) = current.take() {
+        leave(shared, &session);
+    }
+    if let Err(error) = outcome {
+        held(&shared.news).push(format!("a client's connection ended: {error}"));
+    }
+}
+
+/// Takes a test off the list.
+fn leave(shared: &Shared, session: &Arc<Session>) {
+    session.end();
+    if held(&shared.sessions).remove(&session.token).is_some() {
+        if session.terms.test == Test::TcpCrr {
+            shared.once.fetch_sub(1, Ordering::Relaxed);
+        }
+        session.add_to(&mut held(&shared.done));
+    }
+}
+
+fn converse(shared: &Arc<Shared>, connection: OwnedFd, current: &mut Option<Arc<Session>>) -> io::Result<()> {
+    socket::keep_watch(&connection)?;
+    socket::set_receive_timeout(&connection, Some(SILENCE_MAX))?;
+    socket::send_all(&connection, &Purpose::Control.encode())?;
+    let own_ip = socket::own_address(&connection)?.ip();
+    let mut to = TcpStream::from(connection);
+    let mut from = BufReader::new(to.try_clone()?);
+    while let Some(request) = read_line(&mut from)? {
+        let reply = match (request, current.as_ref()) {
+            (Request::Begin(terms), _) => {
+                if let Some(session) = current.take() {
+                    leave(shared, &session);
+                }
+                begin(shared, terms, own_ip, current)
+            }
+            (Request::Join, Some(session)) => joined(session),
+            (Request::Sample, Some(session)) => Reply::Counters(session.counters()),
+            (Request::Finish, Some(session)) => Reply::Finished(session.finish()),
+            (_, None) => refused("answer: no test was begun".to_owned(), false),
+        };
+        write_line(&mut to, &reply)?;
+    }
+    Ok(())
+}
+
+fn refused(reason: String, is_usage: bool) -> Reply {
+    Reply::Refused { reason, is_usage }
+}
+
+fn joined(session: &Session) -> Reply {
+    if let Err(count) = session.wait_for_flows() {
+        let all = session.terms.flows;
+        return refused(format!("see all flows: {count} of {all} have reached the server"), false);
+    }
+    // What a socket refused is the reason for which the test cannot be as it was asked for.
+    match held(&session.errors).keys().next() {
+        Some(error) => refused(error.clone(), true),
+        None => Reply::Joined,
+    }
+}
+
+fn begin(shared: &Shared, terms: Terms, own_ip: IpAddr, current: &mut Option<Arc<Session>>) -> Reply {
+    if terms.flows == 0 || terms.flows > FLOWS_MAX {
+        return refused(format!("begin: a test has 1 to {FLOWS_MAX} flows"), true);
+    }
+    if let Err(fault) = crate::load::check_size(terms.test, terms.msg_size.into()) {
+        return refused(format!("begin: {fault}"), true);
+    }
+    let mut sessions = held(&shared.sessions);
+    if sessions.len() >= SESSIONS_MAX {
+        return refused(format!("begin: the server has {SESSIONS_MAX} tests under way"), false);
+    }
+    let token = RandomState::new().hash_one(monotonic_ns());
+    if terms.test == Test::TcpCrr {
+        shared.once.fetch_add(1, Ordering::Relaxed);
+    }
+    let session = Arc::new(Session {
+        token,
+        terms,
+        own_ip,
+        flows: Mutex::default(),
+        has_joined: Condvar::new(),
+        has_ended: AtomicBool::new(false),
+        once: Tallies::default(),
+        observed: Mutex::default(),
+        errors: Mutex::default(),
+    });
+    sessions.insert(token, Arc::clone(&session));
+    *current = Some(session);
+    Reply::Ready { token }
+}

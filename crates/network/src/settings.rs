@@ -1,0 +1,109 @@
+//! Network settings as a whole: what no single field can check, and the evidence that a slot measured what it was asked
+//! to: messages of that size, over sockets as they were to be, all of which arrived.
+
+use plumb_model::{Evidence, Measurement, Metric};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::spec::{Kind, NetworkSettings, Target, Test};
+use crate::{load, metrics, system};
+
+/// The family `network`.
+#[derive(Debug, Clone, Copy)]
+pub struct Network;
+
+impl Family for Network {
+    type Settings = NetworkSettings;
+
+    const NAME: &'static str = "network";
+
+    const METRICS: &'static [Metric] = metrics::METRICS;
+
+    fn system(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+        system::start(&settings.system, place)
+    }
+
+    fn load(settings: &NetworkSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError::new(format!("read where the server is: {error}")))?;
+        Ok(Box::new(load::network_load(&settings.load, &target)?))
+    }
+}
+
+impl Settings for NetworkSettings {
+    fn check(&self) -> Result<(), Fault> {
+        if self.system.kind == Kind::External {
+            let Some(address) = &self.system.address else {
+                return Err(Fault::new(
+                    "system.address",
+                    "an external server needs an address, as HOST:PORT",
+                ));
+            };
+            system::parse_target(address).map_err(|message| Fault::new("system.address", message))?;
+        }
+        load::validate(&self.load)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+    }
+
+    fn evidence(&self, _: &Snapshot, _: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        evidence(self, measurement)
+    }
+}
+
+/// What both ends saw of the messages and of their sockets.
+#[must_use]
+pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evidence> {
+    let load = &settings.load;
+    let of = |tests: fn(Test) -> bool| load.tests.iter().copied().filter(move |test| tests(*test));
+    let mut evidence = Vec::new();
+    let ends = 2 * u64::from(load.flows);
+    // A stream has no messages; there their bytes are compared.
+    if of(|test| !matches!(test, Test::TcpBw | Test::TcpCrr)).next().is_some() {
+        evidence.push(only(
+            measurement,
+            "message size received",
+            "msg_size",
+            &[format!("{} B", load.msg_size.0)],
+        ));
+    }
+    let tcp: Vec<Test> = of(|test| !test.is_udp()).collect();
+    if tcp.is_empty() {
+        return evidence;
+    }
+    let words =
+        |test: &Test| format!("{}: {}", test.name(), if load.nodelay_of(*test) { "on" } else { "off" });
+    let expected: Vec<String> = tcp.iter().filter(|test| **test != Test::TcpCrr).map(words).collect();
+    if !expected.is_empty() {
+        let mut nodelay = only(measurement, "TCP_NODELAY", "nodelay", &expected);
+        nodelay.holds &= expected.iter().all(|value| measurement.observed_count("nodelay", value) == ends);
+        evidence.push(nodelay);
+    }
+    evidence.push(only(measurement, "MPTCP", "mptcp", &["off".to_owned()]));
+    let as_sent: Vec<String> = tcp.iter().map(|test| format!("{}: as sent", test.name())).collect();
+    evidence.push(only(measurement, "received", "received", &as_sent));
+    evidence
+}
+
+/// Holds where nothing but the expected values was observed, and each of them.
+fn only(measurement: &Measurement, what: &str, property: &str, expected: &[String]) -> Evidence {
+    let nothing = std::collections::BTreeMap::new();
+    let observed = measurement.observed.get(property).unwrap_or(&nothing);
+    let is_there = |value: &String| observed.contains_key(value);
+    let is_expected = |value: &&String| property == "nodelay" && value.starts_with(Test::TcpCrr.name());
+    let holds = expected.iter().all(is_there)
+        && observed.keys().all(|value| expected.contains(value) || is_expected(&value));
+    let words: Vec<String> = observed.iter().map(|(value, count)| format!("{value} ({count})")).collect();
+    Evidence {
+        what: what.to_owned(),
+        expected: expected.join(", "),
+        observed: if words.is_empty() { "nothing".to_owned() } else { words.join(", ") },
+        holds,
+    }
+}

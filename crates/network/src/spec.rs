@@ -1,0 +1,162 @@
+//! The `system` and `load` of a `network` experiment as types, under the names that users of qperf know.
+
+use std::path::PathBuf;
+
+use plumb_model::{Bytes, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a `network` experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSettings {
+    /// The network between the two ends.
+    pub system: SystemSpec,
+    /// What goes through it.
+    pub load: LoadSpec,
+}
+
+/// What stands for the network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The loopback device of this host.
+    #[default]
+    Loopback,
+    /// Whatever leads to a server that runs already (`plumb network serve`).
+    External,
+}
+
+/// The network between the two ends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// What stands for the network.
+    pub kind: Kind,
+    /// `external`: where the server is, as `HOST` or `HOST:PORT`.
+    pub address: Option<String>,
+}
+
+/// What is measured; qperf's tests, and netperf's connection set-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// Half of the time in which a message goes there and back over TCP.
+    TcpLat,
+    /// The same over UDP.
+    UdpLat,
+    /// What a receiver gets over TCP.
+    TcpBw,
+    /// What a sender sends and a receiver gets over UDP.
+    UdpBw,
+    /// TCP connections that are opened, used for one message there and back, and closed.
+    TcpCrr,
+}
+
+impl Test {
+    /// Every one, in the order in which they are offered.
+    pub const ALL: [Self; 5] = [Self::TcpLat, Self::UdpLat, Self::TcpBw, Self::UdpBw, Self::TcpCrr];
+
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TcpLat => "tcp_lat",
+            Self::UdpLat => "udp_lat",
+            Self::TcpBw => "tcp_bw",
+            Self::UdpBw => "udp_bw",
+            Self::TcpCrr => "tcp_crr",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|test| test.name() == name)
+    }
+
+    /// Whether its messages are datagrams.
+    #[must_use]
+    pub fn is_udp(self) -> bool {
+        matches!(self, Self::UdpLat | Self::UdpBw)
+    }
+
+    /// Whether messages go one way only.
+    #[must_use]
+    pub fn is_bandwidth(self) -> bool {
+        matches!(self, Self::TcpBw | Self::UdpBw)
+    }
+}
+
+/// What goes through the network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// What is measured, one after the other, each for its share of the duration.
+    pub tests: Vec<Test>,
+    /// The size of every message: 1 B to 1 MiB, and what fits into a datagram where it is sent in one.
+    pub msg_size: Bytes,
+    /// Connections at a time, each with a thread at each end.
+    pub flows: u32,
+    /// How long to measure, all tests together.
+    pub duration: Span,
+    /// Unmeasured time before each test.
+    pub warmup: Span,
+    /// Messages per second of all flows together, timed from the intended sends; as fast as it goes if absent.
+    pub rate: Option<Rate>,
+    /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
+    /// the kernel has them.
+    pub batch: u32,
+    /// How long a thread looks for data at the device before it sleeps (SO_BUSY_POLL).
+    pub busy_poll: Span,
+    /// `tcp_bw`: send from the page cache without a copy (sendfile).
+    pub zero_copy: bool,
+    /// The socket's send buffer; the kernel's own choice if absent.
+    pub send_buffer: Option<Bytes>,
+    /// The socket's receive buffer; the kernel's own choice if absent.
+    pub receive_buffer: Option<Bytes>,
+    /// TCP_NODELAY; if absent, on where messages go there and back and off where they go one way.
+    pub nodelay: Option<bool>,
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            tests: vec![Test::TcpLat],
+            msg_size: Bytes(1),
+            flows: 1,
+            duration: Span(5_000_000_000),
+            warmup: Span(200_000_000),
+            rate: None,
+            batch: 1,
+            busy_poll: Span(0),
+            zero_copy: false,
+            send_buffer: None,
+            receive_buffer: None,
+            nodelay: None,
+        }
+    }
+}
+
+impl LoadSpec {
+    /// Whether a test's TCP sockets send small messages at once.
+    #[must_use]
+    pub fn nodelay_of(&self, test: Test) -> bool {
+        self.nodelay.unwrap_or(!test.is_bandwidth())
+    }
+}
+
+/// What the load needs to reach the server's end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The server's host name or address.
+    pub address: String,
+    /// Its port, for TCP and UDP.
+    pub port: u16,
+    /// The network namespace in which the load's sockets are opened, as a path such as `/proc/PID/ns/net`; its own if absent.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    /// The user namespace that owns it, where the load has to be in there first.
+    #[serde(default)]
+    pub userns: Option<PathBuf>,
+}

@@ -1,0 +1,134 @@
+//! The network between the two ends, and the server's end of it.
+
+use plumb_model::CpuCost;
+use plumb_path::{PathError, Place, Snapshot, System};
+
+use crate::server::{DEFAULT_PORT, Server, ServerOptions};
+use crate::spec::{Kind, SystemSpec, Target};
+
+/// Builds the network and starts the server's end.
+///
+/// # Errors
+/// When something cannot be made, or the server cannot listen.
+pub fn start(spec: &SystemSpec, _: &Place) -> Result<Box<dyn System>, PathError> {
+    match spec.kind {
+        Kind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
+        Kind::External => Ok(Box::new(External { target: external(spec)? })),
+    }
+}
+
+/// A server on the loopback device.
+#[derive(Debug)]
+struct Loopback {
+    server: Server,
+}
+
+impl System for Loopback {
+    fn target(&self) -> serde_json::Value {
+        let address = self.server.address();
+        let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+        serde_json::json!(target)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        let mut snapshot = Snapshot { cpu: own_cpu()?, ..Snapshot::default() };
+        snapshot.counters.extend(self.server.counters());
+        Ok(snapshot)
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        self.server.stop();
+        Ok(())
+    }
+}
+
+/// The CPU time of this process, in which a server's threads run.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn own_cpu() -> Result<CpuCost, PathError> {
+    let cpu = plumb_host::cpu::process_cpu_time(std::process::id())?;
+    Ok(CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() })
+}
+
+/// A server that runs already.
+#[derive(Debug)]
+struct External {
+    target: Target,
+}
+
+fn external(spec: &SystemSpec) -> Result<Target, PathError> {
+    let address =
+        spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
+    parse_target(address).map_err(|message| PathError::new(format!("find the server: {message}")))
+}
+
+/// Reads `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or a bare IPv6 address.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_target(text: &str) -> Result<Target, String> {
+    let no_port = |port: &str| format!("`{port}` in `{text}` is no port; it is a number from 1 to 65535");
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) =
+                rest.split_once(']').ok_or_else(|| format!("`{text}` has no closing bracket"))?;
+            let port = rest.strip_prefix(':');
+            if port.is_none() && !rest.is_empty() {
+                return Err(format!("`{rest}` behind the bracket in `{text}` is no port; it is `:PORT`"));
+            }
+            (host, port)
+        }
+        None => match text.split_once(':') {
+            // More than one colon without brackets is an address of IPv6.
+            Some((_, rest)) if rest.contains(':') => (text, None),
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() {
+        return Err(format!("`{text}` names no host; it is HOST or HOST:PORT"));
+    }
+    let port = match port {
+        Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| no_port(port))?,
+        None => DEFAULT_PORT,
+    };
+    Ok(Target { address: host.to_owned(), port, ..Target::default() })
+}
+
+impl System for External {
+    fn target(&self) -> serde_json::Value {
+        serde_json::json!(self.target)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        Ok(Snapshot::default())
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_may_have_a_port() {
+        for (text, host, port) in [
+            ("node-2", "node-2", DEFAULT_PORT),
+            ("node-2:5001", "node-2", 5001),
+            ("10.0.0.1:7", "10.0.0.1", 7),
+            ("::1", "::1", DEFAULT_PORT),
+            ("[::1]", "::1", DEFAULT_PORT),
+            ("[fe80::1]:9", "fe80::1", 9),
+        ] {
+            let target = parse_target(text).unwrap();
+            assert_eq!((target.address.as_str(), target.port), (host, port), "{text}");
+        }
+        for text in ["", ":5", "a:", "a:0", "a:65536", "a:b", "[::1", "[::1]5"] {
+            assert!(parse_target(text).is_err(), "{text}");
+        }
+    }
+}
