@@ -53,6 +53,8 @@ enum Owner {
 /// A volume that is served.
 #[derive(Debug)]
 struct Served {
+    /// A volume that was deleted and made again under its name is another one.
+    uuid: String,
     volume: Arc<Volume>,
     owner: Owner,
 }
@@ -184,9 +186,9 @@ impl Service {
     }
 
     fn remove_deleted(&mut self) {
-        let names: BTreeSet<&str> = self.volumes.iter().map(|row| row.name.as_str()).collect();
-        self.served.retain(|name, _| {
-            let is_kept = names.contains(name.as_str());
+        let uuids: BTreeSet<&str> = self.volumes.iter().map(|row| row.uuid.as_str()).collect();
+        self.served.retain(|name, served| {
+            let is_kept = uuids.contains(served.uuid.as_str());
             if !is_kept {
                 self.server.exports().remove(name);
             }
@@ -228,7 +230,8 @@ impl Service {
         let limits = limits_of(policy, row.size_bytes, volume.used_bytes()?);
         self.server.change_limits(&volume.limiter(), limits);
         self.server.exports().add(Arc::clone(&volume));
-        self.served.insert(row.name.clone(), Served { volume, owner: owner.clone() });
+        let served = Served { uuid: row.uuid.clone(), volume, owner: owner.clone() };
+        self.served.insert(row.name.clone(), served);
         Ok(())
     }
 

@@ -6,33 +6,24 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::policy::{Policy, PolicyFault};
 
+mod access;
+mod schema;
+
+pub use access::{JobRow, SvmRow};
+
 const FILE: &str = "volumes.sqlite";
 /// Locked by the server that serves a state directory.
 pub(crate) const LOCK_FILE: &str = "lock";
-/// `user_version` of the schema below.
-const SCHEMA_VERSION: i64 = 1;
-/// A version 4 UUID, from SQLite's own random bytes (RFC 9562, section 5.4).
-const SCHEMA: &str = "
-    CREATE TABLE policies (
-        name TEXT PRIMARY KEY,
-        uuid TEXT NOT NULL UNIQUE DEFAULT (lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' ||
-            substr(hex(randomblob(2)), 2) || '-a' || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))),
-        definition TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE volumes (
-        name TEXT PRIMARY KEY,
-        size_bytes INTEGER NOT NULL CHECK (size_bytes > 0),
-        policy TEXT REFERENCES policies (name) ON UPDATE CASCADE ON DELETE RESTRICT
-    ) STRICT;
-    PRAGMA user_version = 1;
-";
+/// The SVM that a new state directory has, which is the one that NetApp's public labs and examples use.
+pub const DEFAULT_SVM: &str = "nfs_svm";
+/// Its UUID.
+pub const DEFAULT_SVM_UUID: &str = "2829ebfb-4d6a-11e8-a5dc-005056b08451";
 const NAME_CHARACTERS_MAX: usize = 127;
 
 /// Why the state could not be read or changed; completes "failed to …".
@@ -47,7 +38,7 @@ pub enum StateError {
         cause: String,
     },
     /// Another version of this program wrote it.
-    #[error("open the state in {}: its format is {found}, and this program knows {SCHEMA_VERSION}", directory.display())]
+    #[error("open the state in {}: its format is {found}, and this program knows {}", directory.display(), schema::VERSION)]
     Format {
         /// The state directory.
         directory: PathBuf,
@@ -63,7 +54,7 @@ pub enum StateError {
     /// There is one of that name.
     #[error("create the {kind} `{name}`: there is one of that name")]
     Exists {
-        /// `volume` or `policy`.
+        /// `volume`, `policy`, `SVM` or `user`.
         kind: &'static str,
         /// The name.
         name: String,
@@ -71,7 +62,7 @@ pub enum StateError {
     /// There is none of that name.
     #[error("find the {kind} `{name}`")]
     Missing {
-        /// `volume` or `policy`.
+        /// `volume`, `policy`, `SVM` or `user`.
         kind: &'static str,
         /// The name.
         name: String,
@@ -90,6 +81,17 @@ pub enum StateError {
     /// A fixed policy is to become adaptive, or the other way round.
     #[error("change the policy `{0}`: a fixed policy cannot become an adaptive one, nor the reverse")]
     Kind(String),
+    /// Not a UUID.
+    #[error("use `{0}` as a UUID: 32 hexadecimal digits, as in {DEFAULT_SVM_UUID}")]
+    Uuid(String),
+    /// A volume and its policy have to belong to one SVM.
+    #[error("put the volume `{volume}` under the policy `{policy}`: they belong to different SVMs")]
+    OtherSvm {
+        /// The volume.
+        volume: String,
+        /// The policy.
+        policy: String,
+    },
     /// A size of 0, or one that no file has.
     #[error("make the volume `{name}` {size_bytes} B large")]
     Size {
@@ -107,6 +109,8 @@ pub struct PolicyRow {
     pub name: String,
     /// Its UUID, which never changes.
     pub uuid: String,
+    /// The SVM that it belongs to.
+    pub svm: String,
     /// What it says.
     pub policy: Policy,
 }
@@ -120,6 +124,12 @@ pub struct VolumeRow {
     pub size_bytes: u64,
     /// The policy that it is under.
     pub policy: Option<String>,
+    /// Its UUID, which never changes.
+    pub uuid: String,
+    /// The SVM that it belongs to.
+    pub svm: String,
+    /// When it was made, as RFC 3339.
+    pub create_time: String,
 }
 
 /// An open state directory.
@@ -138,9 +148,9 @@ impl State {
         let fail = |cause: String| StateError::Open { directory: directory.to_owned(), cause };
         std::fs::create_dir_all(directory.join("data")).map_err(|cause| fail(cause.to_string()))?;
         let mut database = Connection::open(directory.join(FILE)).map_err(|cause| fail(cause.to_string()))?;
-        prepare(&mut database).map_err(|cause| fail(cause.to_string()))?;
+        schema::prepare(&mut database).map_err(|cause| fail(cause.to_string()))?;
         let found = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if found != SCHEMA_VERSION {
+        if found != schema::VERSION {
             return Err(StateError::Format { directory: directory.to_owned(), found });
         }
         Ok(Self { directory: directory.to_owned(), database })
@@ -179,13 +189,14 @@ impl State {
     /// # Errors
     /// When the database fails.
     pub fn policies(&self) -> Result<Vec<PolicyRow>, StateError> {
-        let mut query = self.database.prepare("SELECT name, uuid, definition FROM policies ORDER BY name")?;
+        let mut query =
+            self.database.prepare("SELECT name, uuid, definition, svm FROM policies ORDER BY name")?;
         let rows = query.query_map([], |row| {
             let text: String = row.get(2)?;
             let policy = serde_json::from_str(&text).map_err(|error| {
                 rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
             })?;
-            Ok(PolicyRow { name: row.get(0)?, uuid: row.get(1)?, policy })
+            Ok(PolicyRow { name: row.get(0)?, uuid: row.get(1)?, svm: row.get(3)?, policy })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -195,26 +206,73 @@ impl State {
     /// # Errors
     /// When the database fails.
     pub fn volumes(&self) -> Result<Vec<VolumeRow>, StateError> {
-        let mut query =
-            self.database.prepare("SELECT name, size_bytes, policy FROM volumes ORDER BY name")?;
+        let select = "SELECT name, size_bytes, policy, uuid, svm, create_time FROM volumes ORDER BY name";
+        let mut query = self.database.prepare(select)?;
         let rows = query.query_map([], |row| {
             let size: i64 = row.get(1)?;
-            Ok(VolumeRow { name: row.get(0)?, size_bytes: size.cast_unsigned(), policy: row.get(2)? })
+            Ok(VolumeRow {
+                name: row.get(0)?,
+                size_bytes: size.cast_unsigned(),
+                policy: row.get(2)?,
+                uuid: row.get(3)?,
+                svm: row.get(4)?,
+                create_time: row.get(5)?,
+            })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Does several things or, where one fails, none of them. Not to be nested.
+    ///
+    /// # Errors
+    /// That of `work`, or when the database fails.
+    pub fn atomically<T, E: From<StateError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.database.execute_batch("BEGIN IMMEDIATE").map_err(StateError::from)?;
+        let done = work();
+        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let ended = self.database.execute_batch(end).map_err(StateError::from);
+        match (done, ended) {
+            (Ok(_), Err(error)) => {
+                // Whatever is still open must not be what the next change begins in.
+                let _ = self.database.execute_batch("ROLLBACK");
+                Err(error.into())
+            }
+            (done, _) => done,
+        }
+    }
+
+    /// Makes a policy of the default SVM.
+    ///
+    /// # Errors
+    /// When the name is taken or none, or the policy contradicts itself.
+    pub fn create_policy(&self, name: &str, policy: &Policy) -> Result<(), StateError> {
+        self.create_policy_of(DEFAULT_SVM, name, policy)
     }
 
     /// Makes a policy.
     ///
     /// # Errors
-    /// When the name is taken or none, or the policy contradicts itself.
-    pub fn create_policy(&self, name: &str, policy: &Policy) -> Result<(), StateError> {
+    /// When the name is taken or none, the policy contradicts itself, or there is no such SVM.
+    pub fn create_policy_of(&self, svm: &str, name: &str, policy: &Policy) -> Result<(), StateError> {
         check_name(name)?;
+        self.check_svm(svm)?;
         let definition = definition(name, policy)?;
-        let done = self
-            .database
-            .execute("INSERT INTO policies (name, definition) VALUES (?1, ?2)", params![name, definition]);
-        taken(done, "policy", name)
+        let insert = "INSERT INTO policies (name, svm, definition) VALUES (?1, ?2, ?3)";
+        taken(self.database.execute(insert, params![name, svm, definition]), "policy", name)
+    }
+
+    /// Gives a policy another name; its volumes stay under it.
+    ///
+    /// # Errors
+    /// When there is no such policy, or the name is taken or none.
+    pub fn rename_policy(&self, name: &str, new: &str) -> Result<(), StateError> {
+        check_name(new)?;
+        match self.database.execute("UPDATE policies SET name = ?2 WHERE name = ?1", [name, new]) {
+            Err(error) if is_constraint(&error) => {
+                Err(StateError::Exists { kind: "policy", name: new.to_owned() })
+            }
+            done => found(done?, "policy", name),
+        }
     }
 
     /// Changes what a policy says, for all its volumes at once.
@@ -246,16 +304,31 @@ impl State {
         }
     }
 
-    /// Makes a volume, empty, under a policy or none.
+    /// Makes a volume of the default SVM, empty, under a policy or none.
     ///
     /// # Errors
     /// When the name is taken or none, the size is, or there is no such policy.
     pub fn create_volume(&self, name: &str, size_bytes: u64, policy: Option<&str>) -> Result<(), StateError> {
+        self.create_volume_of(DEFAULT_SVM, name, size_bytes, policy)
+    }
+
+    /// Makes a volume, empty, under a policy of its SVM or none.
+    ///
+    /// # Errors
+    /// When the name is taken or none, the size is, or there is no such policy or SVM.
+    pub fn create_volume_of(
+        &self,
+        svm: &str,
+        name: &str,
+        size_bytes: u64,
+        policy: Option<&str>,
+    ) -> Result<(), StateError> {
         check_name(name)?;
         let size = check_size(name, size_bytes)?;
-        self.check_policy(policy)?;
-        let insert = "INSERT INTO volumes (name, size_bytes, policy) VALUES (?1, ?2, ?3)";
-        taken(self.database.execute(insert, params![name, size, policy]), "volume", name)
+        self.check_svm(svm)?;
+        self.check_policy(name, svm, policy)?;
+        let insert = "INSERT INTO volumes (name, svm, size_bytes, policy) VALUES (?1, ?2, ?3, ?4)";
+        taken(self.database.execute(insert, params![name, svm, size, policy]), "volume", name)
     }
 
     /// Makes a volume larger or smaller.
@@ -273,7 +346,11 @@ impl State {
     /// # Errors
     /// When there is no such volume or policy.
     pub fn assign_policy(&self, volume: &str, policy: Option<&str>) -> Result<(), StateError> {
-        self.check_policy(policy)?;
+        let of_volume = "SELECT svm FROM volumes WHERE name = ?1";
+        let svm: Option<String> =
+            self.database.query_row(of_volume, [volume], |row| row.get(0)).optional()?;
+        let svm = svm.ok_or_else(|| StateError::Missing { kind: "volume", name: volume.to_owned() })?;
+        self.check_policy(volume, &svm, policy)?;
         let update = "UPDATE volumes SET policy = ?2 WHERE name = ?1";
         found(self.database.execute(update, params![volume, policy])?, "volume", volume)
     }
@@ -283,32 +360,43 @@ impl State {
     /// # Errors
     /// When there is none, or the database fails. A file that cannot be removed stays behind unused.
     pub fn delete_volume(&self, name: &str) -> Result<(), StateError> {
-        found(self.database.execute("DELETE FROM volumes WHERE name = ?1", [name])?, "volume", name)?;
-        // It is not there where no server ever served it.
-        let _ = std::fs::remove_file(self.file_of(name));
+        self.forget_volume(name)?;
+        self.remove_file_of(name);
         Ok(())
     }
 
-    fn check_policy(&self, policy: Option<&str>) -> Result<(), StateError> {
-        let Some(name) = policy else { return Ok(()) };
-        let select = "SELECT 1 FROM policies WHERE name = ?1";
-        let known: Option<i64> = self.database.query_row(select, [name], |row| row.get(0)).optional()?;
-        known.map(drop).ok_or_else(|| StateError::Missing { kind: "policy", name: name.to_owned() })
+    /// Deletes a volume, and leaves its file to [`State::remove_file_of`]: for what may still be undone.
+    ///
+    /// # Errors
+    /// When there is none, or the database fails.
+    pub fn forget_volume(&self, name: &str) -> Result<(), StateError> {
+        found(self.database.execute("DELETE FROM volumes WHERE name = ?1", [name])?, "volume", name)
     }
-}
 
-fn prepare(database: &mut Connection) -> Result<(), rusqlite::Error> {
-    database.busy_timeout(Duration::from_secs(5))?;
-    // A commit is on disk when it returns; readers and the one writer do not wait for each other.
-    database.pragma_update(None, "journal_mode", "wal")?;
-    database.pragma_update(None, "synchronous", "full")?;
-    database.pragma_update(None, "foreign_keys", true)?;
-    let making = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let version: i64 = making.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version == 0 {
-        making.execute_batch(SCHEMA)?;
+    /// Removes what was in a volume that is deleted.
+    pub fn remove_file_of(&self, name: &str) {
+        // It is not there where no server ever served it.
+        let _ = std::fs::remove_file(self.file_of(name));
     }
-    making.commit()
+
+    fn check_svm(&self, name: &str) -> Result<(), StateError> {
+        let select = "SELECT 1 FROM svms WHERE name = ?1";
+        let known: Option<i64> = self.database.query_row(select, [name], |row| row.get(0)).optional()?;
+        known.map(drop).ok_or_else(|| StateError::Missing { kind: "SVM", name: name.to_owned() })
+    }
+
+    fn check_policy(&self, volume: &str, svm: &str, policy: Option<&str>) -> Result<(), StateError> {
+        let Some(name) = policy else { return Ok(()) };
+        let select = "SELECT svm FROM policies WHERE name = ?1";
+        let known: Option<String> = self.database.query_row(select, [name], |row| row.get(0)).optional()?;
+        match known {
+            None => Err(StateError::Missing { kind: "policy", name: name.to_owned() }),
+            Some(of) if of != svm => {
+                Err(StateError::OtherSvm { volume: volume.to_owned(), policy: name.to_owned() })
+            }
+            Some(_) => Ok(()),
+        }
+    }
 }
 
 fn definition(name: &str, policy: &Policy) -> Result<String, StateError> {
@@ -365,9 +453,13 @@ mod tests {
         state.resize_volume("vol1", 200 << 30).unwrap();
         state.change_policy("gold", &capped(600)).unwrap();
         assert_ne!(other.version().unwrap(), before);
-        let row =
-            VolumeRow { name: "vol1".to_owned(), size_bytes: 200 << 30, policy: Some("gold".to_owned()) };
-        assert_eq!(other.volumes().unwrap(), [row]);
+        let volumes = other.volumes().unwrap();
+        let row = &volumes[0];
+        assert_eq!((volumes.len(), row.name.as_str(), row.size_bytes), (1, "vol1", 200 << 30));
+        assert_eq!(
+            (row.policy.as_deref(), row.svm.as_str(), row.uuid.len()),
+            (Some("gold"), DEFAULT_SVM, 36)
+        );
         let policies = other.policies().unwrap();
         assert_eq!((policies[0].name.as_str(), &policies[0].policy), ("gold", &capped(600)));
         assert_eq!(policies[0].uuid.len(), 36, "{}", policies[0].uuid);
