@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::policy::{Policy, PolicyFault};
@@ -227,18 +227,12 @@ impl State {
     /// # Errors
     /// That of `work`, or when the database fails.
     pub fn atomically<T, E: From<StateError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        self.database.execute_batch("BEGIN IMMEDIATE").map_err(StateError::from)?;
-        let done = work();
-        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        let ended = self.database.execute_batch(end).map_err(StateError::from);
-        match (done, ended) {
-            (Ok(_), Err(error)) => {
-                // Whatever is still open must not be what the next change begins in.
-                let _ = self.database.execute_batch("ROLLBACK");
-                Err(error.into())
-            }
-            (done, _) => done,
-        }
+        // It is undone when it is dropped, so whatever leaves here without a commit changes nothing.
+        let open = Transaction::new_unchecked(&self.database, TransactionBehavior::Immediate);
+        let open = open.map_err(StateError::from)?;
+        let done = work()?;
+        open.commit().map_err(StateError::from)?;
+        Ok(done)
     }
 
     /// Makes a policy of the default SVM.

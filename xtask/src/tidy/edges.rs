@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-crypto"]),
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-volumes", &["plumb-model", "plumb-host"]),
+    ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
     ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
@@ -55,6 +56,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-http",
     "plumb-migration",
     "plumb-volumes",
+    "plumb-ontap",
     "plumb-storage",
     "plumb-network",
     "plumb-store",
@@ -84,12 +86,42 @@ enum Reach {
 /// The crates that compute: slices and values in, numbers and values out.
 const COMPUTES: &[&str] = &["plumb-model", "plumb-stats", "plumb-pace", "plumb-judge"];
 
+/// Whatever measures, serves what is measured, or decides about it: all but the REST interface and the program around it.
+const MEASURES: &[&str] = &[
+    "plumb-model",
+    "plumb-stats",
+    "plumb-judge",
+    "plumb-pace",
+    "plumb-host",
+    "plumb-path",
+    "plumb-crypto",
+    "plumb-http",
+    "plumb-migration",
+    "plumb-network",
+    "plumb-volumes",
+    "plumb-storage",
+    "plumb-store",
+    "plumb-report",
+    "plumb-runner",
+    "plumb-benches",
+    "xtask",
+];
+
+const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "async-executor", "mio"];
+
 const BANS: &[Ban] = &[
     Ban {
-        libraries: &["tokio", "async-std", "smol", "async-executor", "mio"],
-        crates: &["*"],
+        libraries: RUNTIMES,
+        crates: MEASURES,
         reach: Reach::Linked,
         reason: "load generators and the run are event loops and threads of our own, there is no async runtime",
+    },
+    Ban {
+        libraries: RUNTIMES,
+        // It links that of the REST interface, and has no use for it itself.
+        crates: &["plumb-cli"],
+        reach: Reach::Named,
+        reason: "an async runtime is an affair of `plumb-ontap` alone",
     },
     Ban {
         libraries: &[
@@ -259,6 +291,15 @@ mod tests {
                 let found = MAY_USE[..at].iter().any(|(earlier, _)| earlier == used);
                 assert!(found, "`{name}` uses `{used}`, which has no row above it");
             }
+        }
+    }
+
+    #[test]
+    fn only_the_rest_interface_and_its_program_link_a_runtime() {
+        let (interface, program) = ("plumb-ontap", "plumb-cli");
+        for (name, _) in MAY_USE {
+            let is_banned = !check_linked(name, "Cargo.toml", &names(&["tokio"])).is_empty();
+            assert_eq!(is_banned, *name != interface && *name != program, "{name}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! `plumb volumes`: volumes under QoS policies, served by NBD.
 
+mod access;
 pub mod arguments;
 mod serve;
 
@@ -38,6 +39,9 @@ pub fn volumes(arguments: &VolumesArguments) -> Outcome {
             state.change_policy(&policy.name, &defined(policy)?)
         }
         VolumesCommand::Policy(PolicyCommand::Delete { name }) => state.delete_policy(name),
+        VolumesCommand::Svm(svm) => return access::svm(&state, svm),
+        VolumesCommand::User(user) => return access::user(&state, user),
+        VolumesCommand::Ontap { command } => return access::ontap(&state, &command.join(" ")),
     };
     done.map(|()| HOLDS).map_err(failure)
 }

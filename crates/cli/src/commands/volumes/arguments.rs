@@ -64,6 +64,53 @@ pub enum VolumesCommand {
     /// Make, change, list and delete policies.
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Make and list SVMs, the names that volumes and policies of the REST interface belong to.
+    #[command(subcommand)]
+    Svm(SvmCommand),
+    /// Say who may use the REST interface.
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Do what one of ONTAP's commands says, such as `qos adaptive-policy-group create -policy-group a …`.
+    Ontap {
+        /// The command, as one word or several.
+        #[arg(required = true, num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true)]
+        command: Vec<String>,
+    },
+}
+
+/// What to do with SVMs.
+#[derive(Debug, Subcommand)]
+pub enum SvmCommand {
+    /// Make an SVM.
+    Create {
+        /// Its name.
+        name: String,
+        /// Its UUID; one of its own if absent.
+        #[arg(long)]
+        uuid: Option<String>,
+    },
+    /// List SVMs.
+    List,
+}
+
+/// Who may use the REST interface.
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Let somebody use it, or give them another password: the first line of standard input, or of a file. Only a hash is kept.
+    Set {
+        /// The user.
+        name: String,
+        /// A file whose first line is the password.
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// List who may.
+    List,
+    /// Let somebody no longer use it.
+    Delete {
+        /// The user.
+        name: String,
+    },
 }
 
 /// `plumb volumes serve`.
@@ -72,6 +119,15 @@ pub struct ServeArguments {
     /// The address to listen on; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
     pub listen: SocketAddr,
+    /// Serve ONTAP's REST interface, too, by HTTPS at this address; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    pub rest: Option<SocketAddr>,
+    /// The interface's certificate chain in PEM. By default one is signed by itself and kept with the state.
+    #[arg(long, value_name = "FILE", requires_all = ["rest", "key"])]
+    pub certificate: Option<PathBuf>,
+    /// The key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
     /// Event loops, each on a thread with its share of the connections; one for each CPU if absent, at most 4.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,

@@ -1,11 +1,14 @@
-//! `plumb volumes serve`: volumes by NBD until somebody says stop.
+//! `plumb volumes serve`: volumes by NBD, and ONTAP's REST interface where it is asked for, until somebody says stop.
 
 use std::path::Path;
+use std::sync::PoisonError;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use plumb_host::signals::Interrupts;
 use plumb_host::time::sleep;
+use plumb_ontap::ServedReport;
+use plumb_ontap::server::{Identity, Server, ServerError};
 use plumb_volumes::Service;
 use plumb_volumes::state::State;
 
@@ -30,6 +33,8 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
         usize::from,
     );
     let mut service = Service::start(state, arguments.listen, threads).map_err(Failure::harness)?;
+    let reported = ServedReport::default();
+    let rest = rest(directory, arguments, &reported)?;
     if !arguments.quiet {
         let report = service.report();
         for volume in &report.volumes {
@@ -37,11 +42,15 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
         }
         output::message(&format!("serving {} volumes on {}", report.volumes.len(), report.address));
     }
+    if let Some(rest) = rest.as_ref().filter(|_| !arguments.quiet) {
+        let certificate = rest.certificate().display();
+        output::message(&format!("REST interface at https://{}, certificate {certificate}", rest.address()));
+    }
     let mut said = None;
     let mut turn = 0;
     while !interrupts.is_interrupted() {
         if turn % REPORT_EVERY == 0 {
-            write_report(directory, &service).map_err(Failure::harness)?;
+            write_report(directory, &service, &reported).map_err(Failure::harness)?;
         }
         turn += 1;
         sleep(FOLLOW_EVERY);
@@ -57,11 +66,33 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
     Ok(INTERRUPTED)
 }
 
+/// Starts the REST interface where it is asked for.
+fn rest(
+    directory: &Path,
+    arguments: &ServeArguments,
+    reported: &ServedReport,
+) -> Result<Option<Server>, Failure> {
+    let Some(address) = arguments.rest else { return Ok(None) };
+    let identity = match (&arguments.certificate, &arguments.key) {
+        (Some(certificate), Some(key)) => {
+            Identity::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+        _ => Identity::SelfSigned,
+    };
+    let started = Server::start(directory, address, identity, reported.clone());
+    started.map(Some).map_err(|error| match error {
+        ServerError::Nobody | ServerError::Identity { .. } => Failure::usage(format!("failed to {error}")),
+        error => Failure::harness(error),
+    })
+}
+
 /// Whole or not at all: readers see one report or the next.
-fn write_report(directory: &Path, service: &Service) -> Result<(), String> {
+fn write_report(directory: &Path, service: &Service, reported: &ServedReport) -> Result<(), String> {
     let path = directory.join(REPORT_FILE);
     let fail = |cause: String| format!("write {}: {cause}", path.display());
-    let text = serde_json::to_string(&service.report()).map_err(|cause| fail(cause.to_string()))?;
+    let report = service.report();
+    let text = serde_json::to_string(&report).map_err(|cause| fail(cause.to_string()))?;
+    *reported.write().unwrap_or_else(PoisonError::into_inner) = Some(report);
     let new = path.with_extension("new");
     let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
     written.map_err(|cause| fail(cause.to_string()))

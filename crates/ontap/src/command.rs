@@ -1,0 +1,423 @@
+//! ONTAP's commands for policies and volumes, on the same state as the REST interface:
+//!
+//! ```text
+//! qos policy-group create|modify -policy-group A -vserver B -max-throughput 500iops,100MB/s -is-shared false
+//! qos adaptive-policy-group create|modify -policy-group A -vserver B -expected-iops 5IOPS/GB -peak-iops 50IOPS/GB …
+//! qos policy-group|adaptive-policy-group delete|show -policy-group A
+//! volume create|modify|delete|show -vserver B -volume C -size 100GB -qos-policy-group A
+//! ```
+//!
+//! Options and their values are those of NetApp's command reference; one that is not known is an error, and so is one that is missing.
+
+use std::collections::BTreeMap;
+
+use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space};
+use plumb_volumes::state::{PolicyRow, State, VolumeRow};
+
+use crate::fault::{self, Fault};
+use crate::fields::size_bytes;
+use crate::resources::policies;
+use crate::resources::volumes::NO_POLICY;
+
+const MB_BYTES: u64 = 1 << 20;
+/// GB in a TB.
+const GB_PER_TB: u64 = 1 << 10;
+
+/// Does what a command says; what it answers is for people, and empty where nothing is to be said.
+///
+/// # Errors
+/// When the command is none, or what it asks for cannot be; then nothing is changed.
+pub fn run(state: &State, command: &str) -> Result<String, Fault> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let options_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
+    let (verb, rest) = words.split_at(options_at);
+    let mut options = Options::read(rest)?;
+    let done = state.atomically(|| {
+        let said = match *verb {
+            ["qos", "policy-group", "create"] => create(state, &mut options, fixed),
+            ["qos", "adaptive-policy-group", "create"] => create(state, &mut options, adaptive),
+            ["qos", "policy-group", "modify"] => modify(state, &mut options, fixed),
+            ["qos", "adaptive-policy-group", "modify"] => modify(state, &mut options, adaptive),
+            ["qos", "policy-group" | "adaptive-policy-group", "delete"] => delete(state, &mut options),
+            ["qos", "policy-group", "show"] => show(state, &mut options, "fixed"),
+            ["qos", "adaptive-policy-group", "show"] => show(state, &mut options, "adaptive"),
+            ["volume", "create"] => create_volume(state, &mut options),
+            ["volume", "modify"] => modify_volume(state, &mut options),
+            ["volume", "delete"] => delete_volume(state, &mut options),
+            ["volume", "show"] => show_volumes(state, &mut options),
+            _ => Err(unknown(&verb.join(" "))),
+        }?;
+        options.end()?;
+        Ok::<_, Fault>(said)
+    })?;
+    if let Some(volume) = done.deleted {
+        state.remove_file_of(&volume);
+    }
+    Ok(done.said)
+}
+
+/// What a command said, and whose file is to go once it is done for good.
+#[derive(Default)]
+struct Done {
+    said: String,
+    deleted: Option<String>,
+}
+
+impl Done {
+    fn quietly() -> Self {
+        Self::default()
+    }
+
+    fn saying(lines: &[String]) -> Self {
+        Self { said: lines.join("\n"), deleted: None }
+    }
+}
+
+fn unknown(verb: &str) -> Fault {
+    let known = "qos policy-group and qos adaptive-policy-group create, modify, delete, show; volume create, modify, delete, show";
+    Fault::bad(fault::UNSUPPORTED, format!("\"{verb}\" is not a recognized command; there are {known}"))
+}
+
+/// `-name value` pairs that nobody has taken yet.
+struct Options<'a>(BTreeMap<&'a str, &'a str>);
+
+impl<'a> Options<'a> {
+    fn read(words: &[&'a str]) -> Result<Self, Fault> {
+        let mut options = BTreeMap::new();
+        for pair in words.chunks(2) {
+            let name = pair[0].strip_prefix('-').ok_or_else(|| Fault::unexpected(pair[0]))?;
+            let value = pair.get(1).filter(|value| !value.starts_with('-'));
+            let value = value
+                .ok_or_else(|| Fault::bad(fault::REQUIRED, format!("-{name} needs a value")).about(name))?;
+            if options.insert(name, value.trim_matches('"')).is_some() {
+                return Err(Fault::bad(fault::TWICE, format!("-{name} was specified twice")).about(name));
+            }
+        }
+        Ok(Self(options))
+    }
+
+    fn take(&mut self, name: &str) -> Option<&'a str> {
+        self.0.remove(name)
+    }
+
+    fn need(&mut self, name: &str) -> Result<&'a str, Fault> {
+        let missing = || Fault::bad(fault::REQUIRED, format!("-{name} is required")).about(name);
+        self.take(name).ok_or_else(missing)
+    }
+
+    /// A value through a reader that knows what is due.
+    fn read_as<T>(
+        &mut self,
+        name: &str,
+        due: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Fault> {
+        let Some(text) = self.take(name) else { return Ok(None) };
+        read(text).map(Some).ok_or_else(|| Fault::value(name, text, due))
+    }
+
+    fn end(&self) -> Result<(), Fault> {
+        self.0.keys().next().map_or(Ok(()), |name| Err(Fault::unexpected(&format!("-{name}"))))
+    }
+}
+
+/// Reads a policy from options, on top of what it was.
+type Reader = fn(Option<&Policy>, &mut Options<'_>) -> Result<Policy, Fault>;
+
+fn create(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done, Fault> {
+    let (name, svm) = (options.need("policy-group")?, options.need("vserver")?);
+    let policy = read(None, options)?;
+    policies::check(&policy)?;
+    policies::create_named(state, svm, name, &policy)?;
+    Ok(Done::quietly())
+}
+
+fn modify(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done, Fault> {
+    let row = policy_named(state, options.need("policy-group")?)?;
+    let policy = read(Some(&row.policy), options)?;
+    policies::check(&policy)?;
+    state.change_policy(&row.name, &policy)?;
+    Ok(Done::quietly())
+}
+
+fn delete(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+    let row = policy_named(state, options.need("policy-group")?)?;
+    state.delete_policy(&row.name)?;
+    Ok(Done::quietly())
+}
+
+fn show(state: &State, options: &mut Options<'_>, kind: &str) -> Result<Done, Fault> {
+    let wanted = options.take("policy-group");
+    let rows = state.policies()?;
+    let rows = rows.iter().filter(|row| wanted.is_none_or(|name| name == row.name));
+    let lines = rows.map(|row| (row, policies::limits_of(&row.policy))).filter(|(_, (of, _))| *of == kind);
+    let lines: Vec<String> =
+        lines.map(|(row, (_, limits))| format!("{}  {}  {limits}", row.name, row.svm)).collect();
+    Ok(Done::saying(&lines))
+}
+
+fn policy_named(state: &State, name: &str) -> Result<PolicyRow, Fault> {
+    let row = state.policies()?.into_iter().find(|row| row.name == name);
+    row.ok_or_else(|| Fault::missing("policy-group"))
+}
+
+fn fixed(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, Fault> {
+    let mut fixed = match before {
+        None => Fixed::default(),
+        Some(Policy::Fixed(fixed)) => *fixed,
+        Some(Policy::Adaptive(_)) => {
+            return Err(Fault::bad(fault::POLICY_STAYS_ADAPTIVE, "it is an adaptive policy group"));
+        }
+    };
+    let due = "500iops, 100MB/s, or both with a comma between";
+    if let Some((iops, bytes)) = options.read_as("max-throughput", due, throughput)? {
+        (fixed.max_iops, fixed.max_bytes_per_s) = (iops, bytes);
+    }
+    if let Some((iops, bytes)) = options.read_as("min-throughput", due, throughput)? {
+        (fixed.min_iops, fixed.min_bytes_per_s) = (iops, bytes);
+    }
+    let flag = |text: &str| text.parse::<bool>().ok();
+    match (options.read_as("is-shared", "true|false", flag)?, before) {
+        (Some(shared), Some(_)) if shared != fixed.capacity_shared => {
+            return Err(Fault::read_only("is-shared"));
+        }
+        (Some(shared), _) => fixed.capacity_shared = shared,
+        // The command's default, which is not that of the REST interface.
+        (None, None) => fixed.capacity_shared = true,
+        (None, Some(_)) => {}
+    }
+    Ok(Policy::Fixed(fixed))
+}
+
+fn adaptive(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, Fault> {
+    let mut adaptive = match before {
+        None => Adaptive::new(
+            options
+                .read_as("expected-iops", "5IOPS/GB", iops_per_tb)?
+                .ok_or_else(|| required("expected-iops"))?,
+            options.read_as("peak-iops", "50IOPS/GB", iops_per_tb)?.ok_or_else(|| required("peak-iops"))?,
+        ),
+        Some(Policy::Adaptive(adaptive)) => *adaptive,
+        Some(Policy::Fixed(_)) => {
+            return Err(Fault::bad(fault::POLICY_STAYS_FIXED, "it is not an adaptive policy group"));
+        }
+    };
+    if let Some(iops) = options.read_as("expected-iops", "5IOPS/GB", iops_per_tb)? {
+        adaptive.expected_iops_per_tb = iops;
+    }
+    if let Some(iops) = options.read_as("peak-iops", "50IOPS/GB", iops_per_tb)? {
+        adaptive.peak_iops_per_tb = iops;
+    }
+    if let Some(iops) = options.read_as("absolute-min-iops", "100IOPS", iops)? {
+        adaptive.absolute_min_iops = iops;
+    }
+    let due = "allocated-space|used-space";
+    if let Some(space) = options.read_as("expected-iops-allocation", due, space)? {
+        adaptive.expected_iops_allocation = space;
+    }
+    if let Some(space) = options.read_as("peak-iops-allocation", due, space)? {
+        adaptive.peak_iops_allocation = space;
+    }
+    if let Some(bytes) = options.read_as("block-size", "any|4K|8K|16K|32K|64K|128K", block_size)? {
+        adaptive.block_bytes = bytes;
+    }
+    Ok(Policy::Adaptive(adaptive))
+}
+
+fn required(name: &str) -> Fault {
+    Fault::bad(fault::REQUIRED, format!("-{name} is required")).about(name)
+}
+
+fn create_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+    let (svm, name) = (options.need("vserver")?, options.need("volume")?);
+    let size = options.read_as("size", "100GB", size_bytes)?.ok_or_else(|| required("size"))?;
+    let policy = policy_option(options)?.flatten();
+    // There is one pool of space.
+    options.take("aggregate");
+    state.create_volume_of(svm, name, size, policy)?;
+    Ok(Done::quietly())
+}
+
+fn modify_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+    let row = volume_named(state, options)?;
+    if let Some(size) = options.read_as("size", "100GB", size_bytes)? {
+        state.resize_volume(&row.name, size)?;
+    }
+    if let Some(policy) = policy_option(options)? {
+        state.assign_policy(&row.name, policy)?;
+    }
+    Ok(Done::quietly())
+}
+
+fn delete_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+    let row = volume_named(state, options)?;
+    state.forget_volume(&row.name)?;
+    Ok(Done { said: String::new(), deleted: Some(row.name) })
+}
+
+fn show_volumes(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+    let (svm, name) = (options.take("vserver"), options.take("volume"));
+    let rows = state.volumes()?;
+    let rows = rows
+        .iter()
+        .filter(|row| svm.is_none_or(|svm| svm == row.svm) && name.is_none_or(|name| name == row.name));
+    let line = |row: &VolumeRow| {
+        let policy = row.policy.as_deref().unwrap_or(NO_POLICY);
+        format!("{}  {}  {} B  {policy}", row.name, row.svm, row.size_bytes)
+    };
+    Ok(Done::saying(&rows.map(line).collect::<Vec<_>>()))
+}
+
+fn volume_named(state: &State, options: &mut Options<'_>) -> Result<VolumeRow, Fault> {
+    let (svm, name) = (options.need("vserver")?, options.need("volume")?);
+    let row = state.volumes()?.into_iter().find(|row| row.name == name && row.svm == svm);
+    row.ok_or_else(|| Fault::missing("volume"))
+}
+
+/// The policy that either of the two options names; `Some(None)` for none.
+fn policy_option<'a>(options: &mut Options<'a>) -> Result<Option<Option<&'a str>>, Fault> {
+    match (options.take("qos-policy-group"), options.take("qos-adaptive-policy-group")) {
+        (Some(_), Some(_)) => {
+            let message = "-qos-policy-group and -qos-adaptive-policy-group exclude each other";
+            Err(Fault::bad(fault::CONTEXT, message).about("qos-adaptive-policy-group"))
+        }
+        (one, other) => Ok(one.or(other).map(|name| Some(name).filter(|name| *name != NO_POLICY))),
+    }
+}
+
+/// A number before a unit, whatever the unit's case.
+fn before_unit(text: &str, unit: &str) -> Option<u64> {
+    let at = text.len().checked_sub(unit.len())?;
+    let (number, found) = (text.get(..at)?, text.get(at..)?);
+    number.parse().ok().filter(|_| found.eq_ignore_ascii_case(unit))
+}
+
+/// `100IOPS`, or `100`.
+fn iops(text: &str) -> Option<u64> {
+    text.parse().ok().or_else(|| before_unit(text, "iops"))
+}
+
+/// `5IOPS/GB` or `5120IOPS/TB`; a number alone is per TB.
+fn iops_per_tb(text: &str) -> Option<u64> {
+    let per_gb = before_unit(text, "iops/gb").and_then(|iops| iops.checked_mul(GB_PER_TB));
+    per_gb.or_else(|| before_unit(text, "iops/tb")).or_else(|| text.parse().ok())
+}
+
+/// `500iops,100MB/s`, either of the two, or `none`, `INF` and `0` for no limit.
+fn throughput(text: &str) -> Option<(Option<u64>, Option<u64>)> {
+    if matches!(text.to_ascii_lowercase().as_str(), "none" | "inf" | "0") {
+        return Some((None, None));
+    }
+    let (mut iops, mut bytes) = (None, None);
+    for part in text.split(',') {
+        let units = [("kb/s", 1 << 10), ("mb/s", MB_BYTES), ("gb/s", 1 << 30), ("b/s", 1)];
+        let in_bytes = units.iter().find_map(|(unit, size)| before_unit(part, unit)?.checked_mul(*size));
+        let place = if in_bytes.is_some() { &mut bytes } else { &mut iops };
+        let value = in_bytes.or_else(|| before_unit(part, "iops"))?;
+        if place.replace(value).is_some() {
+            return None;
+        }
+    }
+    Some((iops, bytes))
+}
+
+fn space(text: &str) -> Option<Space> {
+    match text {
+        "allocated-space" => Some(Space::AllocatedSpace),
+        "used-space" => Some(Space::UsedSpace),
+        _ => None,
+    }
+}
+
+fn block_size(text: &str) -> Option<Option<u64>> {
+    let text = text.to_ascii_lowercase();
+    if text == "any" {
+        return Some(None);
+    }
+    policies::block_bytes(&text).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> (tempfile::TempDir, State) {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        (directory, state)
+    }
+
+    #[test]
+    fn the_published_command_makes_what_it_says() {
+        let (_directory, state) = state();
+        let command = "qos adaptive-policy-group create -policy-group aQoS -vserver nfs_svm -expected-iops 5IOPS/GB \
+                       -peak-iops 50IOPS/GB -peak-iops-allocation allocated-space";
+        assert_eq!(run(&state, command).unwrap(), "");
+        let expected =
+            Adaptive { peak_iops_allocation: Space::AllocatedSpace, ..Adaptive::new(5_120, 51_200) };
+        assert_eq!(state.policies().unwrap()[0].policy, Policy::Adaptive(expected));
+        assert_eq!(run(&state, command).unwrap_err().code, fault::POLICY_EXISTS);
+        run(
+            &state,
+            "qos adaptive-policy-group modify -policy-group aQoS -absolute-min-iops 75 -block-size 4K",
+        )
+        .unwrap();
+        let expected = Adaptive { absolute_min_iops: 75, block_bytes: Some(4_096), ..expected };
+        assert_eq!(state.policies().unwrap()[0].policy, Policy::Adaptive(expected));
+    }
+
+    #[test]
+    fn volumes_are_made_moved_and_deleted() {
+        let (_directory, state) = state();
+        run(
+            &state,
+            "qos policy-group create -policy-group gold -vserver nfs_svm -max-throughput 500iops,100MB/s",
+        )
+        .unwrap();
+        let gold = Fixed {
+            max_iops: Some(500),
+            max_bytes_per_s: Some(100 << 20),
+            capacity_shared: true,
+            ..Fixed::default()
+        };
+        assert_eq!(state.policies().unwrap()[0].policy, Policy::Fixed(gold));
+        run(&state, "volume create -vserver nfs_svm -volume v1 -size 1GB -qos-policy-group gold").unwrap();
+        assert_eq!(run(&state, "volume show").unwrap(), "v1  nfs_svm  1073741824 B  gold");
+        assert_eq!(
+            run(&state, "qos policy-group delete -policy-group gold").unwrap_err().code,
+            fault::IN_USE
+        );
+        run(&state, "volume modify -vserver nfs_svm -volume v1 -size 2GB -qos-policy-group none").unwrap();
+        assert_eq!(run(&state, "volume show -volume v1").unwrap(), "v1  nfs_svm  2147483648 B  none");
+        run(&state, "volume delete -vserver nfs_svm -volume v1").unwrap();
+        run(&state, "qos policy-group delete -policy-group gold").unwrap();
+        assert_eq!(run(&state, "qos policy-group show").unwrap(), "");
+    }
+
+    #[test]
+    fn a_wrong_command_changes_nothing() {
+        let (_directory, state) = state();
+        let create = "qos policy-group create -policy-group a -vserver nfs_svm";
+        for (command, code) in [
+            (String::new(), fault::UNSUPPORTED),
+            ("qos policy-group destroy".to_owned(), fault::UNSUPPORTED),
+            ("qos policy-group create -policy-group a".to_owned(), fault::REQUIRED),
+            (format!("{create} -max-throughput"), fault::REQUIRED),
+            (format!("{create} -max-throughput lots"), fault::VALUE),
+            (format!("{create} -max-throughput 1iops,2iops"), fault::VALUE),
+            (format!("{create} -max-throughput 5iops -min-throughput 6iops"), fault::POLICY_RANGE),
+            (format!("{create} -max-throughput 5iops -colour red"), fault::UNEXPECTED),
+            (format!("{create} -max-throughput 5iops -vserver nfs_svm"), fault::TWICE),
+            (format!("{create} 5iops"), fault::UNEXPECTED),
+            (format!("{create} -max-throughput 5iops").replace("nfs_svm", "other"), fault::NO_SVM),
+            (
+                "volume create -vserver nfs_svm -volume v -size 1GB -qos-policy-group nope".to_owned(),
+                fault::MISSING,
+            ),
+            ("volume modify -vserver nfs_svm -volume v -size 1GB".to_owned(), fault::MISSING),
+        ] {
+            assert_eq!(run(&state, &command).unwrap_err().code, code, "{command}");
+        }
+        assert!(state.policies().unwrap().is_empty() && state.volumes().unwrap().is_empty());
+    }
+}

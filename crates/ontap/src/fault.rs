@@ -1,0 +1,203 @@
+//! What can be wrong with a request, in ONTAP's words and codes.
+//!
+//! The general codes (up to 8, and 262,145 upwards) are those of ONTAP's table of error codes that all resources share; those of
+//! policies (8,454,…), volumes (917,…) and SVMs (2,621,…) stand in the reference of the calls that return them.
+
+use plumb_volumes::policy::PolicyFault;
+use plumb_volumes::state::StateError;
+use serde_json::{Value, json};
+
+/// Why a request was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The HTTP status.
+    pub status: u16,
+    /// ONTAP's number for it.
+    pub code: u32,
+    /// One sentence.
+    pub message: String,
+    /// The field that it is about.
+    pub target: Option<String>,
+}
+
+/// An entry with the same identifiers exists.
+pub const EXISTS: u32 = 1;
+/// The operation is not supported.
+pub const UNSUPPORTED: u32 = 3;
+/// There is no such entry.
+pub const MISSING: u32 = 4;
+/// More than is allowed.
+pub const TOO_MUCH: u32 = 7;
+/// Something else uses it.
+pub const IN_USE: u32 = 8;
+/// The application failed.
+pub const INTERNAL: u32 = 262_145;
+/// A field or a parameter that is not there.
+pub const UNEXPECTED: u32 = 262_179;
+/// Two fields that exclude each other.
+pub const CONTEXT: u32 = 262_186;
+/// A field was given twice.
+pub const TWICE: u32 = 262_188;
+/// A change that changes nothing.
+pub const NOTHING: u32 = 262_190;
+/// A field that cannot be set by this call.
+pub const READ_ONLY: u32 = 262_196;
+/// A value that a field cannot have.
+pub const VALUE: u32 = 262_197;
+/// A body where none belongs.
+pub const BODY: u32 = 262_198;
+/// Not JSON.
+pub const JSON: u32 = 262_199;
+/// A field that must be there is not.
+pub const REQUIRED: u32 = 262_212;
+/// An array where none belongs.
+pub const ARRAY: u32 = 262_255;
+/// A field that nothing can be ordered by.
+pub const ORDER: u32 = 262_268;
+/// Who asks is not known, or the password is wrong.
+pub const UNAUTHORIZED: u32 = 6_691_623;
+/// There is no such SVM.
+pub const NO_SVM: u32 = 2_621_462;
+/// An SVM's name and UUID are of two SVMs.
+pub const TWO_SVMS: u32 = 2_621_706;
+/// No SVM was named.
+pub const WHICH_SVM: u32 = 2_621_707;
+/// A volume of that name exists.
+pub const VOLUME_EXISTS: u32 = 917_526;
+/// A name that a volume cannot have.
+pub const VOLUME_NAME: u32 = 917_888;
+/// A policy of that name and kind exists.
+pub const POLICY_EXISTS: u32 = 8_454_154;
+/// Minima and maxima that contradict each other.
+pub const POLICY_RANGE: u32 = 8_454_260;
+/// An adaptive field that has to be above 0.
+pub const POLICY_ADAPTIVE: u32 = 8_454_273;
+/// The adaptive policy's name is that of a fixed one.
+pub const POLICY_EXISTS_FIXED: u32 = 8_454_277;
+/// The fixed policy's name is that of an adaptive one.
+pub const POLICY_EXISTS_ADAPTIVE: u32 = 8_454_278;
+/// A fixed policy cannot become adaptive.
+pub const POLICY_STAYS_FIXED: u32 = 8_454_327;
+/// An adaptive policy cannot become fixed.
+pub const POLICY_STAYS_ADAPTIVE: u32 = 8_454_328;
+
+impl Fault {
+    /// A fault about no field in particular.
+    pub fn new(status: u16, code: u32, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), target: None }
+    }
+
+    /// A request that cannot be done as it is.
+    pub fn bad(code: u32, message: impl Into<String>) -> Self {
+        Self::new(400, code, message)
+    }
+
+    /// The same, about a field.
+    #[must_use]
+    pub fn about(mut self, target: impl Into<String>) -> Self {
+        self.target = Some(target.into());
+        self
+    }
+
+    /// A field or parameter that is not there.
+    #[must_use]
+    pub fn unexpected(argument: &str) -> Self {
+        Self::bad(UNEXPECTED, format!("Unexpected argument \"{argument}\".")).about(argument)
+    }
+
+    /// A value that a field cannot have; `due` says what it can.
+    #[must_use]
+    pub fn value(field: &str, value: &str, due: &str) -> Self {
+        let value: String = value.chars().take(100).collect();
+        Self::bad(VALUE, format!("The value \"{value}\" is invalid for field \"{field}\" (<{due}>)"))
+            .about(field)
+    }
+
+    /// A field that must be there is not.
+    #[must_use]
+    pub fn required(field: &str) -> Self {
+        Self::bad(REQUIRED, format!("Field \"{field}\" is required")).about(field)
+    }
+
+    /// A field that this call cannot set.
+    #[must_use]
+    pub fn read_only(field: &str) -> Self {
+        Self::bad(READ_ONLY, format!("Field \"{field}\" cannot be set in this operation")).about(field)
+    }
+
+    /// A change that changes nothing.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self::bad(NOTHING, "You must provide one or more values to apply your changes")
+    }
+
+    /// There is nothing with that identifier.
+    #[must_use]
+    pub fn missing(target: &str) -> Self {
+        Self::new(404, MISSING, "entry doesn't exist").about(target)
+    }
+
+    /// ONTAP's error object.
+    #[must_use]
+    pub fn body(&self) -> Value {
+        let mut error = json!({ "message": self.message, "code": self.code.to_string() });
+        if let Some(target) = &self.target {
+            error["target"] = json!(target);
+        }
+        json!({ "error": error })
+    }
+}
+
+impl From<StateError> for Fault {
+    fn from(error: StateError) -> Self {
+        let message = format!("failed to {error}");
+        match error {
+            StateError::Exists { kind: "volume", .. } => {
+                Self::new(409, VOLUME_EXISTS, "The volume name specified is a duplicate.").about("name")
+            }
+            StateError::Exists { .. } => Self::new(409, EXISTS, message).about("name"),
+            StateError::Missing { kind: "SVM", name } => {
+                Self::new(404, NO_SVM, format!("SVM \"{name}\" does not exist.")).about("svm.name")
+            }
+            StateError::Missing { kind: "policy", .. } => Self::missing("qos.policy.name"),
+            StateError::Missing { .. } => Self::missing("uuid"),
+            StateError::Name(_) => Self::bad(VALUE, message).about("name"),
+            StateError::InUse(name) => Self::new(
+                409,
+                IN_USE,
+                format!("The policy \"{name}\" is in use by volumes; move them first."),
+            )
+            .about("uuid"),
+            StateError::Policy { fault, .. } => fault.into(),
+            StateError::OtherSvm { .. } => Self::bad(CONTEXT, message).about("qos.policy.name"),
+            StateError::Size { size_bytes, .. } => Self::value("size", &size_bytes.to_string(), "size"),
+            StateError::Uuid(uuid) => Self::value("uuid", &uuid, "UUID"),
+            StateError::Kind(_)
+            | StateError::Open { .. }
+            | StateError::Format { .. }
+            | StateError::Database(_) => Self::new(500, INTERNAL, message),
+        }
+    }
+}
+
+impl From<PolicyFault> for Fault {
+    fn from(fault: PolicyFault) -> Self {
+        let message = fault.to_string();
+        match fault {
+            PolicyFault::Empty => Self::bad(POLICY_RANGE, message).about("fixed"),
+            PolicyFault::MinOverMax { unit: "IOPS", .. } => {
+                Self::bad(POLICY_RANGE, message).about("fixed.min_throughput_iops")
+            }
+            PolicyFault::MinOverMax { .. } => {
+                Self::bad(POLICY_RANGE, message).about("fixed.min_throughput_mbps")
+            }
+            PolicyFault::ExpectedOverPeak { .. } => {
+                Self::bad(POLICY_ADAPTIVE, message).about("adaptive.expected_iops")
+            }
+            PolicyFault::NoPeak => Self::bad(POLICY_ADAPTIVE, message).about("adaptive.peak_iops"),
+            PolicyFault::BlockSize(bytes) => {
+                Self::value("adaptive.block_size", &bytes.to_string(), "any, 4k to 128k")
+            }
+        }
+    }
+}

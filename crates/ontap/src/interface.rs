@@ -1,0 +1,140 @@
+//! One request and its answer, without a network.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use plumb_volumes::Report;
+use plumb_volumes::state::State;
+
+use crate::answer::Answer;
+use crate::fault::{self, Fault};
+use crate::query::Query;
+use crate::resources::{jobs, policies, svms, volumes};
+
+/// What a server of the same volumes said of itself last; empty where none serves.
+pub type ServedReport = Arc<RwLock<Option<Report>>>;
+
+/// How a request may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Read.
+    Get,
+    /// Make.
+    Post,
+    /// Change.
+    Patch,
+    /// Delete.
+    Delete,
+}
+
+/// A request that has come whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// How it asks; `None` for methods that are never allowed.
+    pub method: Option<Method>,
+    /// The path, as it came.
+    pub path: &'a str,
+    /// What is behind the question mark.
+    pub query: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+    /// Whether links are wanted (`application/hal+json`, and when nothing is said).
+    pub with_links: bool,
+}
+
+/// Answers requests from the state.
+#[derive(Debug)]
+pub struct Interface {
+    pub(crate) state: State,
+    pub(crate) served: ServedReport,
+}
+
+impl Interface {
+    /// An interface to a state, with what is being served.
+    #[must_use]
+    pub fn new(state: State, served: ServedReport) -> Self {
+        Self { state, served }
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Does what a request asks for, or nothing of it.
+    #[must_use]
+    pub fn answer(&self, request: &Request<'_>) -> Answer {
+        self.dispatch(request).unwrap_or_else(Answer::from)
+    }
+
+    fn dispatch(&self, request: &Request<'_>) -> Result<Answer, Fault> {
+        let unknown = || Fault::new(404, fault::UNSUPPORTED, "API not found");
+        let (resource, uuid) = split(request.path).ok_or_else(unknown)?;
+        let query = Query::parse(request.query)?;
+        let asked = Asked { interface: self, request, query: &query };
+        let method = request.method.ok_or_else(not_allowed)?;
+        if matches!(method, Method::Get | Method::Delete) && !request.body.is_empty() {
+            return Err(Fault::bad(fault::BODY, "A request body is not allowed on GET, HEAD, and DELETE"));
+        }
+        if method != Method::Get {
+            query.options(method == Method::Post)?;
+        }
+        match (resource, method, uuid) {
+            (Resource::Policies, Method::Get, None) => policies::list(&asked),
+            (Resource::Policies, Method::Post, None) => policies::create(&asked),
+            (Resource::Policies, Method::Get, Some(uuid)) => policies::show(&asked, uuid),
+            (Resource::Policies, Method::Patch, Some(uuid)) => policies::change(&asked, uuid),
+            (Resource::Policies, Method::Delete, Some(uuid)) => policies::delete(&asked, uuid),
+            (Resource::Volumes, Method::Get, None) => volumes::list(&asked),
+            (Resource::Volumes, Method::Post, None) => volumes::create(&asked),
+            (Resource::Volumes, Method::Get, Some(uuid)) => volumes::show(&asked, uuid),
+            (Resource::Volumes, Method::Patch, Some(uuid)) => volumes::change(&asked, uuid),
+            (Resource::Volumes, Method::Delete, Some(uuid)) => volumes::delete(&asked, uuid),
+            (Resource::Svms, Method::Get, uuid) => svms::get(&asked, uuid),
+            (Resource::Jobs, Method::Get, uuid) => jobs::get(&asked, uuid),
+            _ => Err(not_allowed()),
+        }
+    }
+
+    pub(crate) fn report(&self) -> Option<Report> {
+        self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A request on its way through the resources.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub interface: &'a Interface,
+    pub request: &'a Request<'a>,
+    pub query: &'a Query,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    Policies,
+    Volumes,
+    Svms,
+    Jobs,
+}
+
+fn not_allowed() -> Fault {
+    Fault::new(405, fault::UNSUPPORTED, "The operation is not supported on this resource")
+}
+
+/// A path as a resource and, where there is one, the UUID of one of its objects.
+fn split(path: &str) -> Option<(Resource, Option<&str>)> {
+    let known = [
+        (policies::POLICIES.path, Resource::Policies),
+        (volumes::VOLUMES.path, Resource::Volumes),
+        (svms::SVMS.path, Resource::Svms),
+        (jobs::JOBS.path, Resource::Jobs),
+    ];
+    known.into_iter().find_map(|(known, resource)| {
+        let rest = path.strip_prefix(known)?;
+        match rest.strip_prefix('/') {
+            None => rest.is_empty().then_some((resource, None)),
+            Some("") => Some((resource, None)),
+            Some(uuid) => (!uuid.contains('/')).then_some((resource, Some(uuid))),
+        }
+    })
+}

@@ -1,0 +1,36 @@
+//! `/api/cluster/jobs`: what was done, for clients that poll. A change is done before it is answered, so every job that can
+//! be asked about has succeeded; one that fails is answered with its error and leaves none.
+
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::fault::Fault;
+use crate::fields::{Kind, read};
+use crate::interface::Asked;
+use crate::query::Collection;
+
+pub const JOBS: Collection = Collection {
+    path: "/api/cluster/jobs",
+    fields: &[
+        read("uuid", Kind::Text),
+        read("description", Kind::Text),
+        read("state", Kind::Text),
+        read("message", Kind::Text),
+        read("code", Kind::Count),
+        read("start_time", Kind::Text),
+        read("end_time", Kind::Text),
+    ],
+    always: &["uuid"],
+};
+
+pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<Answer, Fault> {
+    let rows = asked.interface.state().jobs()?;
+    let records = rows.iter().map(|row| {
+        json!({ "uuid": row.uuid, "description": row.description, "state": "success", "message": "success",
+                "code": 0, "start_time": row.time, "end_time": row.time })
+    });
+    let links = asked.request.with_links;
+    let Some(uuid) = uuid else { return Ok(Answer::ok(JOBS.list(asked.query, records.collect(), links)?)) };
+    let record = records.into_iter().find(|record| record["uuid"] == uuid);
+    Ok(Answer::ok(JOBS.one(asked.query, &record.ok_or_else(|| Fault::missing("uuid"))?, links)?))
+}

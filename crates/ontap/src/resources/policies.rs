@@ -1,0 +1,330 @@
+//! `/api/storage/qos/policies`.
+//!
+//! A MB is 2^20 bytes and a TB 2^40, as ONTAP counts. Minima are kept and shown and nothing is held back in their favour: ONTAP,
+//! too, guarantees them on some of its platforms only. A record says so under `plumbline.not_enforced`.
+
+use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space};
+use plumb_volumes::state::{PolicyRow, State, StateError};
+use serde_json::{Map, Value, json};
+
+use super::{done, recorded, svm_of, svm_record};
+use crate::answer::Answer;
+use crate::fault::{self, Fault};
+use crate::fields::{Body, Field, Kind, read, set};
+use crate::interface::Asked;
+use crate::query::Collection;
+
+const MB_BYTES: u64 = 1 << 20;
+const BLOCK_SIZES: &[&str] = &["any", "4k", "8k", "16k", "32k", "64k", "128k"];
+const SPACES: &[&str] = &["used_space", "allocated_space"];
+
+pub const POLICIES: Collection = Collection {
+    path: "/api/storage/qos/policies",
+    fields: &[
+        read("uuid", Kind::Text),
+        read("name", Kind::Text),
+        read("svm.name", Kind::Text),
+        read("svm.uuid", Kind::Text),
+        read("scope", Kind::Text),
+        read("policy_class", Kind::Text),
+        read("object_count", Kind::Count),
+        read("fixed.capacity_shared", Kind::Flag),
+        read("fixed.max_throughput_iops", Kind::Count),
+        read("fixed.max_throughput_mbps", Kind::Count),
+        read("fixed.min_throughput_iops", Kind::Count),
+        read("fixed.min_throughput_mbps", Kind::Count),
+        read("adaptive.absolute_min_iops", Kind::Count),
+        read("adaptive.block_size", Kind::Text),
+        read("adaptive.expected_iops", Kind::Count),
+        read("adaptive.expected_iops_allocation", Kind::Text),
+        read("adaptive.peak_iops", Kind::Count),
+        read("adaptive.peak_iops_allocation", Kind::Text),
+        read("plumbline.not_enforced", Kind::Text),
+    ],
+    always: &["uuid", "name"],
+};
+
+/// What can be set, with what only the making of a policy can set, and what never can.
+fn settable(is_made: bool) -> [Field; 18] {
+    let at_first = |name| Field { name, kind: Kind::Text, settable: is_made };
+    [
+        set("name", Kind::Text),
+        at_first("svm.name"),
+        at_first("svm.uuid"),
+        Field { name: "fixed.capacity_shared", kind: Kind::Flag, settable: is_made },
+        set("fixed.max_throughput_iops", Kind::Count),
+        set("fixed.max_throughput_mbps", Kind::Count),
+        set("fixed.min_throughput_iops", Kind::Count),
+        set("fixed.min_throughput_mbps", Kind::Count),
+        set("adaptive.absolute_min_iops", Kind::Count),
+        set("adaptive.block_size", Kind::Choice(BLOCK_SIZES)),
+        set("adaptive.expected_iops", Kind::Count),
+        set("adaptive.expected_iops_allocation", Kind::Choice(SPACES)),
+        set("adaptive.peak_iops", Kind::Count),
+        set("adaptive.peak_iops_allocation", Kind::Choice(SPACES)),
+        read("uuid", Kind::Text),
+        read("scope", Kind::Text),
+        read("policy_class", Kind::Text),
+        read("object_count", Kind::Count),
+    ]
+}
+
+pub fn list(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let records = records(asked.interface.state())?;
+    Ok(Answer::ok(POLICIES.list(asked.query, records, asked.request.with_links)?))
+}
+
+pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+    let record = record_of(asked.interface.state(), uuid)?;
+    Ok(Answer::ok(POLICIES.one(asked.query, &record, asked.request.with_links)?))
+}
+
+pub fn create(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let body = Body::parse(asked.request.body, &settable(true))?;
+    let (job, record) = recorded(asked, "POST", |state| create_from(state, &body))?;
+    done(asked, &job, Some((&POLICIES, record)))
+}
+
+/// Makes the policy that a body describes, and returns its record.
+fn create_from(state: &State, body: &Body) -> Result<Value, Fault> {
+    let name = body.text("name").ok_or_else(|| Fault::required("name"))?;
+    let svm = svm_of(state, body)?;
+    let policy = match (body.any_below("fixed."), body.any_below("adaptive.")) {
+        (Some(_), Some(field)) => {
+            let message =
+                "A policy is either fixed or adaptive: \"fixed\" and \"adaptive\" exclude each other";
+            return Err(Fault::bad(fault::CONTEXT, message).about(field));
+        }
+        (None, None) => return Err(Fault::required("fixed")),
+        (Some(_), None) => Policy::Fixed(fixed(Fixed::default(), body)?),
+        (None, Some(_)) => Policy::Adaptive(adaptive(Adaptive::new(0, 0), body)),
+    };
+    check(&policy)?;
+    create_named(state, &svm, name, &policy)?;
+    let row = state.policies()?.into_iter().find(|row| row.name == name);
+    record_of(state, &row.ok_or_else(|| Fault::missing("name"))?.uuid)
+}
+
+/// Makes a policy, or says with which other its name conflicts.
+pub fn create_named(state: &State, svm: &str, name: &str, policy: &Policy) -> Result<(), Fault> {
+    state.create_policy_of(svm, name, policy).map_err(|error| match error {
+        StateError::Exists { .. } => conflict(state, name, policy),
+        error => error.into(),
+    })
+}
+
+fn conflict(state: &State, name: &str, new: &Policy) -> Fault {
+    let rows = state.policies().unwrap_or_default();
+    let existing = rows.iter().find(|row| row.name == name).map(|row| &row.policy);
+    let (code, message) = match (new, existing) {
+        (Policy::Adaptive(_), Some(Policy::Fixed(_))) => (
+            fault::POLICY_EXISTS_FIXED,
+            "The name specified for creating an adaptive QoS policy conflicts with an existing fixed QoS policy name.",
+        ),
+        (Policy::Fixed(_), Some(Policy::Adaptive(_))) => (
+            fault::POLICY_EXISTS_ADAPTIVE,
+            "The name specified for creating a fixed QoS policy conflicts with an existing adaptive QoS policy name.",
+        ),
+        _ => (
+            fault::POLICY_EXISTS,
+            "The name specified for creating conflicts with an existing QoS policy name.",
+        ),
+    };
+    Fault::new(409, code, message).about("name")
+}
+
+pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+    let body = Body::parse(asked.request.body, &settable(false))?;
+    if body.is_empty() {
+        return Err(Fault::nothing());
+    }
+    let (job, ()) = recorded(asked, "PATCH", |state| {
+        let row = row_of(state, uuid)?;
+        let policy = changed(&row.policy, &body)?;
+        if policy != row.policy {
+            check(&policy)?;
+            state.change_policy(&row.name, &policy)?;
+        }
+        if let Some(name) = body.text("name").filter(|name| *name != row.name) {
+            state.rename_policy(&row.name, name).map_err(|error| match error {
+                StateError::Exists { .. } => conflict(state, name, &policy),
+                error => error.into(),
+            })?;
+        }
+        Ok(())
+    })?;
+    done(asked, &job, None)
+}
+
+/// A policy with the fields that a body sets set anew.
+fn changed(policy: &Policy, body: &Body) -> Result<Policy, Fault> {
+    match policy {
+        Policy::Fixed(before) => match body.any_below("adaptive.") {
+            Some(field) => {
+                let message = "The existing fixed QoS policy cannot be modified to an adaptive QoS policy.";
+                Err(Fault::bad(fault::POLICY_STAYS_FIXED, message).about(field))
+            }
+            None => Ok(Policy::Fixed(fixed(*before, body)?)),
+        },
+        Policy::Adaptive(before) => match body.any_below("fixed.") {
+            Some(field) => {
+                let message = "The existing adaptive QoS policy cannot be modified to a fixed QoS policy.";
+                Err(Fault::bad(fault::POLICY_STAYS_ADAPTIVE, message).about(field))
+            }
+            None => Ok(Policy::Adaptive(adaptive(*before, body))),
+        },
+    }
+}
+
+pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+    let (job, ()) = recorded(asked, "DELETE", |state| {
+        let row = row_of(state, uuid)?;
+        Ok(state.delete_policy(&row.name)?)
+    })?;
+    done(asked, &job, None)
+}
+
+/// What ONTAP asks of a policy besides what the policy itself asks.
+pub fn check(policy: &Policy) -> Result<(), Fault> {
+    if let Policy::Adaptive(adaptive) = policy {
+        let fields =
+            [("expected_iops", adaptive.expected_iops_per_tb), ("peak_iops", adaptive.peak_iops_per_tb)];
+        if let Some((name, _)) = fields.iter().find(|(_, value)| *value == 0) {
+            let message = "Invalid value for an adaptive field. Value should be non-zero.";
+            return Err(Fault::bad(fault::POLICY_ADAPTIVE, message).about(format!("adaptive.{name}")));
+        }
+    }
+    Ok(policy.check()?)
+}
+
+fn fixed(before: Fixed, body: &Body) -> Result<Fixed, Fault> {
+    let iops = |name: &str, before: Option<u64>| match body.count(name) {
+        None => before,
+        Some(0) => None,
+        Some(iops) => Some(iops),
+    };
+    let bytes = |name: &str, before: Option<u64>| match body.count(name) {
+        None => Ok(before),
+        Some(0) => Ok(None),
+        Some(mb) => {
+            mb.checked_mul(MB_BYTES).map(Some).ok_or_else(|| Fault::value(name, &mb.to_string(), "MB/s"))
+        }
+    };
+    Ok(Fixed {
+        min_iops: iops("fixed.min_throughput_iops", before.min_iops),
+        max_iops: iops("fixed.max_throughput_iops", before.max_iops),
+        min_bytes_per_s: bytes("fixed.min_throughput_mbps", before.min_bytes_per_s)?,
+        max_bytes_per_s: bytes("fixed.max_throughput_mbps", before.max_bytes_per_s)?,
+        capacity_shared: body.flag("fixed.capacity_shared").unwrap_or(before.capacity_shared),
+    })
+}
+
+fn adaptive(before: Adaptive, body: &Body) -> Adaptive {
+    let count = |name: &str, before: u64| body.count(name).unwrap_or(before);
+    let space = |name: &str, before: Space| match body.text(name) {
+        Some("used_space") => Space::UsedSpace,
+        Some(_) => Space::AllocatedSpace,
+        None => before,
+    };
+    Adaptive {
+        expected_iops_per_tb: count("adaptive.expected_iops", before.expected_iops_per_tb),
+        peak_iops_per_tb: count("adaptive.peak_iops", before.peak_iops_per_tb),
+        absolute_min_iops: count("adaptive.absolute_min_iops", before.absolute_min_iops),
+        expected_iops_allocation: space("adaptive.expected_iops_allocation", before.expected_iops_allocation),
+        peak_iops_allocation: space("adaptive.peak_iops_allocation", before.peak_iops_allocation),
+        block_bytes: match body.text("adaptive.block_size") {
+            None => before.block_bytes,
+            Some(size) => block_bytes(size),
+        },
+    }
+}
+
+/// Bytes from `4k`; `None` for `any`.
+pub fn block_bytes(size: &str) -> Option<u64> {
+    size.strip_suffix('k').and_then(|kib| kib.parse::<u64>().ok()).map(|kib| kib << 10)
+}
+
+fn row_of(state: &State, uuid: &str) -> Result<PolicyRow, Fault> {
+    let row = state.policies()?.into_iter().find(|row| row.uuid == uuid);
+    row.ok_or_else(|| Fault::missing("uuid"))
+}
+
+fn record_of(state: &State, uuid: &str) -> Result<Value, Fault> {
+    let record = records(state)?.into_iter().find(|record| record["uuid"] == uuid);
+    record.ok_or_else(|| Fault::missing("uuid"))
+}
+
+/// Every policy, with every field.
+pub fn records(state: &State) -> Result<Vec<Value>, Fault> {
+    let (svms, volumes) = (state.svms()?, state.volumes()?);
+    let rows = state.policies()?;
+    let record = |row: &PolicyRow| {
+        let users = volumes.iter().filter(|volume| volume.policy.as_deref() == Some(row.name.as_str()));
+        let mut record = json!({ "uuid": row.uuid, "name": row.name, "svm": svm_record(&svms, &row.svm),
+                                 "scope": "svm", "policy_class": "user_defined", "object_count": users.count() });
+        let (kind, limits) = limits_of(&row.policy);
+        record[kind] = limits;
+        let floors = floors_of(&row.policy);
+        if !floors.is_empty() {
+            record["plumbline"] = json!({ "not_enforced": floors });
+        }
+        record
+    };
+    Ok(rows.iter().map(record).collect())
+}
+
+/// A policy's own fields, and whether they are `fixed` or `adaptive`.
+pub fn limits_of(policy: &Policy) -> (&'static str, Value) {
+    match policy {
+        Policy::Fixed(fixed) => {
+            let mb = |bytes: Option<u64>| {
+                bytes.map(|bytes| bytes.saturating_add(MB_BYTES / 2) / MB_BYTES).map(|mb| mb.max(1))
+            };
+            let mut limits = Map::new();
+            limits.insert("capacity_shared".to_owned(), json!(fixed.capacity_shared));
+            for (name, value) in [
+                ("max_throughput_iops", fixed.max_iops),
+                ("max_throughput_mbps", mb(fixed.max_bytes_per_s)),
+                ("min_throughput_iops", fixed.min_iops),
+                ("min_throughput_mbps", mb(fixed.min_bytes_per_s)),
+            ] {
+                if let Some(value) = value.filter(|value| *value > 0) {
+                    limits.insert(name.to_owned(), json!(value));
+                }
+            }
+            ("fixed", Value::Object(limits))
+        }
+        Policy::Adaptive(adaptive) => {
+            let space = |space: Space| match space {
+                Space::AllocatedSpace => "allocated_space",
+                Space::UsedSpace => "used_space",
+            };
+            let block_size =
+                adaptive.block_bytes.map_or_else(|| "any".to_owned(), |bytes| format!("{}k", bytes >> 10));
+            let limits = json!({
+                "expected_iops": adaptive.expected_iops_per_tb, "peak_iops": adaptive.peak_iops_per_tb,
+                "absolute_min_iops": adaptive.absolute_min_iops, "block_size": block_size,
+                "expected_iops_allocation": space(adaptive.expected_iops_allocation),
+                "peak_iops_allocation": space(adaptive.peak_iops_allocation),
+            });
+            ("adaptive", limits)
+        }
+    }
+}
+
+/// What a policy promises at least, which is accepted and not enforced.
+fn floors_of(policy: &Policy) -> Vec<&'static str> {
+    let named = |fields: &[(&'static str, u64)]| {
+        fields.iter().filter(|(_, value)| *value > 0).map(|(name, _)| *name).collect()
+    };
+    match policy {
+        Policy::Fixed(fixed) => named(&[
+            ("fixed.min_throughput_iops", fixed.min_iops.unwrap_or(0)),
+            ("fixed.min_throughput_mbps", fixed.min_bytes_per_s.unwrap_or(0)),
+        ]),
+        Policy::Adaptive(adaptive) => named(&[
+            ("adaptive.expected_iops", adaptive.expected_iops_per_tb),
+            ("adaptive.absolute_min_iops", adaptive.absolute_min_iops),
+        ]),
+    }
+}

@@ -1,0 +1,24 @@
+//! `/api/svm/svms`: the SVMs that volumes and policies belong to. They are made by `plumb volumes svm create`.
+
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::fault::Fault;
+use crate::fields::{Kind, read};
+use crate::interface::Asked;
+use crate::query::Collection;
+
+pub const SVMS: Collection = Collection {
+    path: "/api/svm/svms",
+    fields: &[read("uuid", Kind::Text), read("name", Kind::Text), read("state", Kind::Text)],
+    always: &["uuid", "name"],
+};
+
+pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<Answer, Fault> {
+    let rows = asked.interface.state().svms()?;
+    let records = rows.iter().map(|row| json!({ "uuid": row.uuid, "name": row.name, "state": "running" }));
+    let links = asked.request.with_links;
+    let Some(uuid) = uuid else { return Ok(Answer::ok(SVMS.list(asked.query, records.collect(), links)?)) };
+    let record = records.into_iter().find(|record| record["uuid"] == uuid);
+    Ok(Answer::ok(SVMS.one(asked.query, &record.ok_or_else(|| Fault::missing("uuid"))?, links)?))
+}

@@ -1,0 +1,209 @@
+//! `/api/storage/volumes`.
+//!
+//! A volume is served by NBD under its name; `plumbline` in its record says where, which limits its limiter has at this moment, and
+//! what the limiter did. There is one pool of space, so `aggregates` may be given, as ONTAP's clients do, and are not looked at.
+
+use std::os::unix::fs::MetadataExt;
+
+use plumb_volumes::Report;
+use plumb_volumes::state::{PolicyRow, State, StateError, SvmRow, VolumeRow};
+use serde_json::{Value, json};
+
+use super::{done, policies, recorded, svm_of, svm_record};
+use crate::answer::Answer;
+use crate::fault::{self, Fault};
+use crate::fields::{Body, Field, Kind, read, set};
+use crate::interface::Asked;
+use crate::query::Collection;
+
+/// The name that stands for no policy, as ONTAP has it.
+pub const NO_POLICY: &str = "none";
+
+pub const VOLUMES: Collection = Collection {
+    path: "/api/storage/volumes",
+    fields: &[
+        read("uuid", Kind::Text),
+        read("name", Kind::Text),
+        read("svm.name", Kind::Text),
+        read("svm.uuid", Kind::Text),
+        read("size", Kind::Size),
+        read("state", Kind::Text),
+        read("style", Kind::Text),
+        read("type", Kind::Text),
+        read("create_time", Kind::Text),
+        read("space.size", Kind::Size),
+        read("space.used", Kind::Size),
+        read("space.available", Kind::Size),
+        read("qos.policy.name", Kind::Text),
+        read("qos.policy.uuid", Kind::Text),
+        read("qos.policy.max_throughput_iops", Kind::Count),
+        read("qos.policy.max_throughput_mbps", Kind::Count),
+        read("qos.policy.min_throughput_iops", Kind::Count),
+        read("qos.policy.min_throughput_mbps", Kind::Count),
+        read("plumbline.nbd", Kind::Text),
+        read("plumbline.limits.iops", Kind::Count),
+        read("plumbline.limits.bytes_per_s", Kind::Count),
+        read("plumbline.account.operations", Kind::Count),
+        read("plumbline.account.bytes", Kind::Count),
+        read("plumbline.account.delayed", Kind::Count),
+        read("plumbline.account.bound_by_iops_ns", Kind::Count),
+        read("plumbline.account.bound_by_bytes_ns", Kind::Count),
+    ],
+    always: &["uuid", "name"],
+};
+
+fn settable(is_made: bool) -> [Field; 13] {
+    let at_first = |name, kind| Field { name, kind, settable: is_made };
+    [
+        Field { name: "name", kind: Kind::Text, settable: is_made },
+        at_first("svm.name", Kind::Text),
+        at_first("svm.uuid", Kind::Text),
+        at_first("aggregates", Kind::Ignored),
+        at_first("style", Kind::Choice(&["flexvol"])),
+        at_first("type", Kind::Choice(&["rw"])),
+        at_first("guarantee.type", Kind::Choice(&["none"])),
+        set("size", Kind::Size),
+        set("qos.policy.name", Kind::Text),
+        set("qos.policy.uuid", Kind::Text),
+        read("uuid", Kind::Text),
+        read("state", Kind::Text),
+        read("create_time", Kind::Text),
+    ]
+}
+
+pub fn list(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let records = records(asked)?;
+    Ok(Answer::ok(VOLUMES.list(asked.query, records, asked.request.with_links)?))
+}
+
+pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+    let record = records(asked)?.into_iter().find(|record| record["uuid"] == uuid);
+    let record = record.ok_or_else(|| Fault::missing("uuid"))?;
+    Ok(Answer::ok(VOLUMES.one(asked.query, &record, asked.request.with_links)?))
+}
+
+pub fn create(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let body = Body::parse(asked.request.body, &settable(true))?;
+    let (job, record) = recorded(asked, "POST", |state| {
+        let name = body.text("name").ok_or_else(|| Fault::required("name"))?;
+        let svm = svm_of(state, &body)?;
+        let size = body.count("size").ok_or_else(|| Fault::required("size"))?;
+        let policy = policy_of(state, &body)?.flatten();
+        let made = state.create_volume_of(&svm, name, size, policy.as_deref());
+        made.map_err(|error| match error {
+            StateError::Name(_) => {
+                let message =
+                    format!("Invalid volume name \"{name}\": letters, digits, \"_\" and \"-\", at most 127");
+                Fault::bad(fault::VOLUME_NAME, message).about("name")
+            }
+            error => error.into(),
+        })?;
+        let record = records(asked)?.into_iter().find(|record| record["name"] == name);
+        record.ok_or_else(|| Fault::missing("name"))
+    })?;
+    done(asked, &job, Some((&VOLUMES, record)))
+}
+
+pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+    let body = Body::parse(asked.request.body, &settable(false))?;
+    if body.is_empty() {
+        return Err(Fault::nothing());
+    }
+    let (job, ()) = recorded(asked, "PATCH", |state| {
+        let row = row_of(state, uuid)?;
+        if let Some(size) = body.count("size") {
+            state.resize_volume(&row.name, size)?;
+        }
+        if let Some(policy) = policy_of(state, &body)? {
+            state.assign_policy(&row.name, policy.as_deref())?;
+        }
+        Ok(())
+    })?;
+    done(asked, &job, None)
+}
+
+pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
+    let (job, name) = recorded(asked, "DELETE", |state| {
+        let row = row_of(state, uuid)?;
+        state.forget_volume(&row.name)?;
+        Ok(row.name)
+    })?;
+    // Not before the change is for good.
+    asked.interface.state().remove_file_of(&name);
+    done(asked, &job, None)
+}
+
+/// The policy that a body names, by name, UUID, or both; `Some(None)` for none.
+fn policy_of(state: &State, body: &Body) -> Result<Option<Option<String>>, Fault> {
+    let rows = state.policies()?;
+    let (name, uuid) = (body.text("qos.policy.name"), body.text("qos.policy.uuid"));
+    if name == Some(NO_POLICY) && uuid.is_none() {
+        return Ok(Some(None));
+    }
+    let find = |target: &str, is_it: &dyn Fn(&PolicyRow) -> bool| {
+        let found = rows.iter().find(|row| is_it(row)).map(|row| row.name.clone());
+        found.ok_or_else(|| Fault::missing(target))
+    };
+    let by_name = name.map(|name| find("qos.policy.name", &|row| row.name == name)).transpose()?;
+    let by_uuid = uuid.map(|uuid| find("qos.policy.uuid", &|row| row.uuid == uuid)).transpose()?;
+    match (by_name, by_uuid) {
+        (Some(name), Some(other)) if name != other => {
+            let message = "\"qos.policy.name\" and \"qos.policy.uuid\" do not refer to the same policy";
+            Err(Fault::bad(fault::CONTEXT, message).about("qos.policy.uuid"))
+        }
+        (by_name, by_uuid) => Ok(by_name.or(by_uuid).map(Some)),
+    }
+}
+
+fn row_of(state: &State, uuid: &str) -> Result<VolumeRow, Fault> {
+    let row = state.volumes()?.into_iter().find(|row| row.uuid == uuid);
+    row.ok_or_else(|| Fault::missing("uuid"))
+}
+
+fn records(asked: &Asked<'_>) -> Result<Vec<Value>, Fault> {
+    let state = asked.interface.state();
+    let (svms, policies, report) = (state.svms()?, state.policies()?, asked.interface.report());
+    let rows = state.volumes()?;
+    Ok(rows.iter().map(|row| record(state, row, &svms, &policies, report.as_ref())).collect())
+}
+
+fn record(
+    state: &State,
+    row: &VolumeRow,
+    svms: &[SvmRow],
+    policies: &[PolicyRow],
+    report: Option<&Report>,
+) -> Value {
+    // A volume that was never served has no file yet.
+    let used = std::fs::metadata(state.file_of(&row.name)).map_or(0, |file| file.blocks() * 512);
+    let mut record = json!({
+        "uuid": row.uuid, "name": row.name, "svm": svm_record(svms, &row.svm), "size": row.size_bytes,
+        "state": "online", "style": "flexvol", "type": "rw", "create_time": row.create_time,
+        "space": { "size": row.size_bytes, "used": used, "available": row.size_bytes.saturating_sub(used) },
+    });
+    let policy = policies.iter().find(|policy| row.policy.as_deref() == Some(policy.name.as_str()));
+    if let Some(policy) = policy {
+        let mut shown = match policies::limits_of(&policy.policy) {
+            ("fixed", limits) => limits,
+            _ => json!({}),
+        };
+        shown["name"] = json!(policy.name);
+        shown["uuid"] = json!(policy.uuid);
+        record["qos"] = json!({ "policy": shown });
+    }
+    if let Some(report) = report {
+        let mut served = json!({ "nbd": format!("nbd://{}/{}", report.address, row.name) });
+        if let Some(volume) = report.volumes.iter().find(|volume| volume.name == row.name) {
+            served["limits"] = limits(volume.limits.iops, volume.limits.bytes_per_s);
+            served["account"] = json!(volume.account);
+        }
+        record["plumbline"] = served;
+    }
+    record
+}
+
+fn limits(iops: Option<std::num::NonZeroU64>, bytes_per_s: Option<std::num::NonZeroU64>) -> Value {
+    let fields = [("iops", iops), ("bytes_per_s", bytes_per_s)];
+    let given = fields.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), json!(limit?))));
+    Value::Object(given.collect())
+}

@@ -1,0 +1,85 @@
+//! The server's certificate and key: given, or signed by itself and kept beside the volumes, so that a client that was told to trust it
+//! once can go on doing so.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::ServerError;
+
+const CERTIFICATE_FILE: &str = "certificate.pem";
+const KEY_FILE: &str = "key.pem";
+
+/// Who the server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// Signed by itself, made once and kept in the state directory.
+    SelfSigned,
+    /// A chain and a key in PEM.
+    Files {
+        /// The chain, the server's own certificate first.
+        certificate: PathBuf,
+        /// Its key.
+        key: PathBuf,
+    },
+}
+
+impl Identity {
+    /// A TLS configuration, and the file of the certificate.
+    pub(super) fn load(
+        self,
+        directory: &Path,
+        address: IpAddr,
+    ) -> Result<(Arc<ServerConfig>, PathBuf), ServerError> {
+        let (certificate, key) = match self {
+            Self::Files { certificate, key } => (certificate, key),
+            Self::SelfSigned => {
+                let files = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
+                if !(files.0.exists() && files.1.exists()) {
+                    make(&files.0, &files.1, address)?;
+                }
+                files
+            }
+        };
+        let fail = |path: &Path, cause: String| ServerError::Identity { path: path.to_owned(), cause };
+        let chain: Result<Vec<_>, _> =
+            CertificateDer::pem_file_iter(&certificate).and_then(Iterator::collect);
+        let chain = chain.map_err(|error| fail(&certificate, error.to_string()))?;
+        let secret = PrivateKeyDer::from_pem_file(&key).map_err(|error| fail(&key, error.to_string()))?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| fail(&certificate, error.to_string()))?
+            .with_no_client_auth()
+            .with_single_cert(chain, secret)
+            .map_err(|error| fail(&certificate, error.to_string()))?;
+        Ok((Arc::new(config), certificate))
+    }
+}
+
+/// Makes a certificate for this host's own names and the address that is listened on.
+fn make(certificate: &Path, key: &Path, address: IpAddr) -> Result<(), ServerError> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !address.is_unspecified() && !address.is_loopback() {
+        names.push(address.to_string());
+    }
+    let fail = |path: &Path, cause: String| ServerError::Identity { path: path.to_owned(), cause };
+    let made = rcgen::generate_simple_self_signed(names);
+    let made = made.map_err(|error| fail(certificate, error.to_string()))?;
+    // The key first: a certificate without one would look complete.
+    for (path, text, mode) in
+        [(key, made.signing_key.serialize_pem(), 0o600), (certificate, made.cert.pem(), 0o644)]
+    {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|cause| fail(path, cause.to_string()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The interface behind HTTPS and passwords.
+//!
+//! It runs on a thread of its own with an async runtime of its own, so that nothing that measures or serves volumes ever waits for it.
+//! What a client may take of it is bounded: connections, headers, the size of a body, and the time for each.
+
+mod identity;
+mod requests;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use plumb_volumes::state::{State, StateError};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+pub use identity::Identity;
+
+use crate::interface::{Interface, ServedReport};
+use requests::Shared;
+
+const CONNECTIONS_MAX: usize = 128;
+/// What one request's head may hold.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// For a request's head, and for the next one on a connection that is kept.
+const HEAD_TIME: Duration = Duration::from_secs(15);
+/// Hashing passwords and writing to disk are done beside the event loop, by so many threads.
+const WORKERS: usize = 2;
+
+/// Why the interface cannot be served; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The state failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The address cannot be used.
+    #[error("listen on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel said.
+        cause: std::io::Error,
+    },
+    /// A certificate or a key cannot be used.
+    #[error("use {}: {cause}", path.display())]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// There is nobody who may use it.
+    #[error("serve the REST interface: nobody may use it; `plumb volumes user set NAME` lets somebody")]
+    Nobody,
+    /// The process may not have what it takes.
+    #[error("start the REST interface: {0}")]
+    Start(String),
+}
+
+/// A running server, which ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    certificate: PathBuf,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves the interface to a state directory. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When nobody may use it, or the address, the certificate or the key cannot be used.
+    pub fn start(
+        directory: &std::path::Path,
+        address: SocketAddr,
+        identity: Identity,
+        served: ServedReport,
+    ) -> Result<Self, ServerError> {
+        let state = State::open(directory)?;
+        if state.users()?.is_empty() {
+            return Err(ServerError::Nobody);
+        }
+        let (config, certificate) = identity.load(directory, address.ip())?;
+        let shared = Shared::new(Interface::new(State::open(directory)?, served), state);
+        let shared = Arc::new(shared.map_err(ServerError::Start)?);
+        let started = |error: std::io::Error| ServerError::Start(error.to_string());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(WORKERS)
+            .build()
+            .map_err(started)?;
+        let listener = runtime.block_on(TcpListener::bind(address));
+        let listener = listener.map_err(|cause| ServerError::Listen { address, cause })?;
+        let address = listener.local_addr().map_err(started)?;
+        runtime.spawn(accept(listener, TlsAcceptor::from(config), shared));
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("rest".to_owned());
+        let thread = thread.spawn(move || run(runtime, stopped)).map_err(started)?;
+        Ok(Self { address, certificate, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The address that clients connect to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The file of the certificate that clients may check the server against.
+    #[must_use]
+    pub fn certificate(&self) -> &std::path::Path {
+        &self.certificate
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // It may have ended already.
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
+    // Either way somebody wants it to end.
+    let _ = runtime.block_on(stopped);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
+async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, or a client that has gone again: neither lasts.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let (tls, shared) = (tls.clone(), Arc::clone(&shared));
+        tokio::spawn(async move {
+            serve(stream, tls, shared).await;
+            drop(place);
+        });
+    }
+}
+
+/// Serves one connection. How it ends is its client's affair.
+async fn serve(stream: TcpStream, tls: TlsAcceptor, shared: Arc<Shared>) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
+    let service = service_fn(move |request| requests::respond(Arc::clone(&shared), request));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}

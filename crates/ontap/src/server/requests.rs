@@ -1,0 +1,167 @@
+//! One request from the network: who asks, the body within its bounds, the answer.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, EXPECT, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use hyper::{HeaderMap, Response};
+use plumb_volumes::state::State;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::answer::Answer;
+use crate::fault::{self, Fault};
+use crate::interface::{Interface, Method, Request};
+use crate::passwords::Passwords;
+
+/// Larger bodies are refused.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// What of a body that is refused is still read, because most clients see an answer only after they have sent all.
+const READ_BYTES_MAX: usize = 64 << 20;
+/// For a body and its answer.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// What requests share.
+#[derive(Debug)]
+pub struct Shared {
+    interface: Mutex<Interface>,
+    /// A connection of its own, so that nobody waits while a password is hashed.
+    users: Mutex<State>,
+    passwords: Passwords,
+}
+
+impl Shared {
+    /// For an interface, with the state that knows its users.
+    pub fn new(interface: Interface, users: State) -> Result<Self, String> {
+        Ok(Self { interface: Mutex::new(interface), users: Mutex::new(users), passwords: Passwords::new()? })
+    }
+
+    fn is_allowed(&self, user: &str, password: &str) -> bool {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        self.passwords.accept(&users, user, password)
+    }
+
+    fn answer(&self, request: &Request<'_>) -> Answer {
+        self.interface.lock().unwrap_or_else(PoisonError::into_inner).answer(request)
+    }
+}
+
+/// Answers a request, whatever it is.
+pub async fn respond(
+    shared: Arc<Shared>,
+    request: hyper::Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let with_links = wants_links(request.headers());
+    let answer = timeout(REQUEST_TIME, answer(shared, request, with_links)).await;
+    let late = || Fault::new(408, fault::TOO_MUCH, "The request took too long").into();
+    Ok(response(&answer.unwrap_or_else(|_| late()), with_links))
+}
+
+async fn answer(shared: Arc<Shared>, request: hyper::Request<Incoming>, with_links: bool) -> Answer {
+    let (head, mut body) = request.into_parts();
+    let is_allowed = match credentials(&head.headers) {
+        None => false,
+        Some((user, password)) => {
+            let shared = Arc::clone(&shared);
+            spawn_blocking(move || shared.is_allowed(&user, &password)).await.unwrap_or(false)
+        }
+    };
+    let waits = head.headers.contains_key(EXPECT);
+    if !is_allowed {
+        discard(&mut body, waits).await;
+        return Fault::new(401, fault::UNAUTHORIZED, "User is not authorized.").into();
+    }
+    let bytes = match whole(&mut body).await {
+        Ok(bytes) => bytes,
+        Err(fault) => {
+            discard(&mut body, waits).await;
+            return fault.into();
+        }
+    };
+    let done = spawn_blocking(move || {
+        shared.answer(&Request {
+            method: method(&head.method),
+            path: head.uri.path(),
+            query: head.uri.query().unwrap_or(""),
+            body: &bytes,
+            with_links,
+        })
+    });
+    done.await.unwrap_or_else(|_| Fault::new(500, fault::INTERNAL, "internal error").into())
+}
+
+fn method(method: &hyper::Method) -> Option<Method> {
+    match method.as_str() {
+        "GET" => Some(Method::Get),
+        "POST" => Some(Method::Post),
+        "PATCH" => Some(Method::Patch),
+        "DELETE" => Some(Method::Delete),
+        _ => None,
+    }
+}
+
+/// User and password of basic authentication (RFC 7617).
+fn credentials(headers: &HeaderMap) -> Option<(String, String)> {
+    let (scheme, encoded) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let decoded = STANDARD.decode(encoded.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
+}
+
+/// The body, when it is not too large.
+async fn whole(body: &mut Incoming) -> Result<Vec<u8>, Fault> {
+    let too_large = || {
+        Fault::new(413, fault::TOO_MUCH, format!("The request's body is larger than {BODY_BYTES_MAX} bytes"))
+    };
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Fault::bad(fault::JSON, "The request's body ended early");
+        let frame = frame.map_err(broken)?;
+        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        if bytes.len() > BODY_BYTES_MAX {
+            return Err(too_large());
+        }
+    }
+    Ok(bytes)
+}
+
+/// Reads what a client sends that will be refused, unless it waits to be asked for it.
+async fn discard(body: &mut Incoming, waits: bool) {
+    let mut left = READ_BYTES_MAX;
+    while !waits && left > 0 {
+        let Some(Ok(frame)) = body.frame().await else { return };
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+    }
+}
+
+/// Only who asks for plain JSON gets no links.
+fn wants_links(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    !accepted.contains("application/json") || accepted.contains("hal+json")
+}
+
+fn response(answer: &Answer, with_links: bool) -> Response<Full<Bytes>> {
+    let mut text = serde_json::to_string_pretty(&answer.body).unwrap_or_default();
+    text.push('\n');
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    let status = hyper::StatusCode::from_u16(answer.status);
+    *response.status_mut() = status.unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    let kind = if with_links { "application/hal+json" } else { "application/json" };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if answer.status == 401 {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"plumb volumes\""));
+    }
+    if let Some(location) = answer.location.as_deref().and_then(|to| HeaderValue::from_str(to).ok()) {
+        headers.insert(LOCATION, location);
+    }
+    response
+}
