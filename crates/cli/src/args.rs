@@ -5,6 +5,7 @@ mod storage;
 
 use std::path::PathBuf;
 
+use crate::commands::tune::arguments::TuneCommand;
 use crate::commands::volumes::arguments::VolumesArguments;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -55,6 +56,9 @@ pub enum Command {
     Volumes(Box<VolumesArguments>),
     /// Show what this machine is, and what would disturb a measurement on it.
     Host(JsonArguments),
+    /// Tune this host, and put it back as it was.
+    #[command(subcommand)]
+    Tune(TuneCommand),
     /// Print a JSON Schema.
     Schema(SchemaArguments),
     /// Print a completion script for a shell.

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Migrate(migrate) => commands::migrate::migrate(&migrate),
         Command::Volumes(volumes) => commands::volumes::volumes(&volumes),
         Command::Host(host) => commands::host::host(&host),
+        Command::Tune(command) => commands::tune::tune(&command),
         Command::Schema(schema) => commands::schema::schema(&schema),
         Command::Completions { shell } => commands::completions::completions(shell),
         Command::Version => commands::version::version(),

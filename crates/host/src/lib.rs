@@ -18,6 +18,7 @@ pub mod noise;
 pub mod process;
 pub mod qat;
 pub mod scratch;
+pub mod settings;
 pub mod signals;
 pub mod time;
 

@@ -11,6 +11,8 @@ use std::path::Path;
 pub(crate) struct Stat {
     pub pid: u32,
     pub parent: u32,
+    /// `R` for running, `T` for stopped by a signal, `Z` for ended and not waited for, and so on.
+    pub state: char,
     pub user_ticks: u64,
     pub system_ticks: u64,
     /// Of children that have ended and were waited for, with theirs.
@@ -24,6 +26,11 @@ impl Stat {
     /// The process `pid` now; `None` when there is none.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         read_stat(&Path::new("/proc").join(pid.to_string()).join("stat"))
+    }
+
+    /// As [`Stat::read`], where /proc is under another root.
+    pub(crate) fn read_under(root: &Path, pid: u32) -> Option<Self> {
+        read_stat(&root.join("proc").join(pid.to_string()).join("stat"))
     }
 
     /// Whether both were read from the same process, and not from a later one with its pid.
@@ -82,6 +89,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         pid: pid.parse().ok()?,
         parent: u32::try_from(number(4)?).ok()?,
+        state: fields.first()?.chars().next()?,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
         waited_user_ticks: number(16)?,
@@ -101,6 +109,7 @@ mod tests {
         Stat {
             pid,
             parent,
+            state: 'S',
             user_ticks: 0,
             system_ticks: 0,
             waited_user_ticks: 0,
@@ -114,6 +123,7 @@ mod tests {
         let expected = Stat {
             pid: 4711,
             parent: 4710,
+            state: 'S',
             user_ticks: 120,
             system_ticks: 34,
             waited_user_ticks: 5,

@@ -25,7 +25,13 @@ fn plan(claims: &[&str]) -> Plan {
         .map(|name| Variant { name: name.clone(), treatment: String::new(), control: false })
         .collect();
     let planned = (0..2)
-        .map(|variant| PlannedVariant { variant, settings: String::new(), skipped: None, saving: None })
+        .map(|variant| PlannedVariant {
+            variant,
+            settings: String::new(),
+            tunings: Vec::new(),
+            skipped: None,
+            saving: None,
+        })
         .collect();
     Plan {
         name: "x".to_owned(),

@@ -51,6 +51,9 @@ pub struct PlannedVariant {
     pub variant: usize,
     /// The merged settings as JSON text; only the data path reads them.
     pub settings: String,
+    /// The tunings of the host that are in effect in its slots, in the order in which they are applied.
+    #[serde(default)]
+    pub tunings: Vec<String>,
     /// Why it cannot run on this host, if it cannot.
     pub skipped: Option<String>,
     /// What it has to save where no counter proves that its treatment was in effect.

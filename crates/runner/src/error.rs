@@ -9,6 +9,9 @@ pub enum RunError {
     /// The machine.
     #[error(transparent)]
     Host(#[from] plumb_host::Error),
+    /// The host's tunings.
+    #[error(transparent)]
+    Tunings(#[from] plumb_tunings::TuningError),
     /// The harness itself.
     #[error("{0}")]
     Harness(String),

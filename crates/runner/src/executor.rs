@@ -2,7 +2,8 @@
 //!
 //! [`AgentExecutor`] is the real one: a load agent for the whole run and a system agent for every variant of the
 //! cell at hand. Systems are kept alive between their slots, asleep in their event loops, because building one costs
-//! more than measuring it; at the end of the cell they are stopped.
+//! more than measuring it; at the end of the cell they are stopped. Tunings of the host are another matter: they are
+//! in effect from before a slot's system is built or woken until its measurement has ended, and never between slots.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +14,13 @@ use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{CpuCost, Measurement, Noise, PlannedVariant, Reading, SlotResult};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{Mark, Snapshot, Window};
+use plumb_tunings::{Sight as SettingsSight, Tuner};
 use serde_json::Value;
 
 use crate::agent::{Agent, Launch};
 use crate::error::SlotError;
 use crate::families::AnyFamily;
+use crate::host_tunings;
 
 /// A slot to measure.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +71,7 @@ pub struct AgentExecutor<'a> {
     load_cpus: CpuSet,
     interrupted: &'a dyn Fn() -> bool,
     watch: Option<&'a dyn Fn(Mark)>,
+    tuner: Option<&'a mut Tuner>,
     systems: BTreeMap<String, (Agent, Value)>,
     load: Option<Agent>,
 }
@@ -89,6 +93,7 @@ impl<'a> AgentExecutor<'a> {
             load_cpus,
             interrupted,
             watch: None,
+            tuner: None,
             systems: BTreeMap::new(),
             load: None,
         }
@@ -98,6 +103,13 @@ impl<'a> AgentExecutor<'a> {
     #[must_use]
     pub fn watched_by(mut self, watch: &'a dyn Fn(Mark)) -> Self {
         self.watch = Some(watch);
+        self
+    }
+
+    /// Has variants' tunings of the host applied.
+    #[must_use]
+    pub fn tuned_by(mut self, tuner: Option<&'a mut Tuner>) -> Self {
+        self.tuner = tuner;
         self
     }
 
@@ -145,7 +157,11 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    fn measure_prepared(&mut self, order: SlotOrder<'_>, settings: &Value) -> Result<Measured, SlotError> {
+    fn measure_prepared(
+        &mut self,
+        order: SlotOrder<'_>,
+        settings: &Value,
+    ) -> Result<(Measured, Seen), SlotError> {
         let interrupted = self.interrupted;
         let (Some(load), Some((system, _))) = (&mut self.load, self.systems.get_mut(order.name)) else {
             return Err(SlotError::Failed("measure: a side is missing".to_owned()));
@@ -156,8 +172,12 @@ impl<'a> AgentExecutor<'a> {
         let (mut opened, mut closed) = (None, None);
         let measurement = loop {
             match load.reply(timeout, interrupted)? {
-                Reply::Mark { mark: Mark::Opened } => opened = Some(Sight::take(system, interrupted)?),
-                Reply::Mark { mark: Mark::Closed } => closed = Some(Sight::take(system, interrupted)?),
+                Reply::Mark { mark: Mark::Opened } => {
+                    opened = Some(Sight::take(system, self.tuner.as_deref(), interrupted)?);
+                }
+                Reply::Mark { mark: Mark::Closed } => {
+                    closed = Some(Sight::take(system, self.tuner.as_deref(), interrupted)?);
+                }
                 Reply::Mark { mark: mark @ Mark::Progress { .. } } => {
                     if let Some(watch) = self.watch {
                         watch(mark);
@@ -174,7 +194,15 @@ impl<'a> AgentExecutor<'a> {
             .map_err(|reason| SlotError::Failed(format!("ask for evidence: {reason}")))?;
         let opened_ns = opened.at_ns;
         let opened_at = opened.at.clone();
-        Ok(Measured { result: assemble(measurement, &opened, &closed, evidence), opened_ns, opened_at })
+        let result = assemble(measurement, &opened, &closed, evidence);
+        Ok((Measured { result, opened_ns, opened_at }, opened.settings.zip(closed.settings)))
+    }
+
+    /// Builds or wakes both sides and measures.
+    fn attempt(&mut self, order: SlotOrder<'_>, settings: &Value) -> Result<(Measured, Seen), SlotError> {
+        self.prepare_system(order.name, settings)?;
+        self.prepare_load(order.name, settings)?;
+        self.measure_prepared(order, settings)
     }
 
     /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
@@ -191,10 +219,16 @@ impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         let settings: Value = serde_json::from_str(&order.variant.settings)
             .map_err(|error| SlotError::Failed(format!("read the plan's settings: {error}")))?;
-        let measured = self
-            .prepare_system(order.name, &settings)
-            .and_then(|()| self.prepare_load(order.name, &settings))
-            .and_then(|()| self.measure_prepared(order, &settings));
+        let names = &order.variant.tunings;
+        let before = match &mut self.tuner {
+            Some(tuner) => Some(host_tunings::begin(tuner, names)?),
+            None => None,
+        };
+        let attempted = self.attempt(order, &settings);
+        let measured = match (&mut self.tuner, before) {
+            (Some(tuner), Some(before)) => host_tunings::end(tuner, names, before, attempted),
+            _ => attempted.map(|(measured, _)| measured),
+        };
         if matches!(measured, Err(SlotError::Failed(_))) {
             self.discard(order.name);
         }
@@ -228,6 +262,9 @@ fn unexpected(expected: &str, reply: &Reply) -> SlotError {
     SlotError::Failed(format!("understand an agent: `{expected}` was due, and it said {words:.200}"))
 }
 
+/// The settings of the host when the window opened and when it closed, where variants change some.
+pub(crate) type Seen = Option<(SettingsSight, SettingsSight)>;
+
 /// The host and the system at one moment.
 struct Sight {
     at_ns: u64,
@@ -239,10 +276,15 @@ struct Sight {
     /// or reading a disk between two pieces of work costs nobody anything, and is not somebody else's noise either.
     own: CpuTime,
     system: Snapshot,
+    settings: Option<SettingsSight>,
 }
 
 impl Sight {
-    fn take(system: &mut Agent, interrupted: &dyn Fn() -> bool) -> Result<Self, SlotError> {
+    fn take(
+        system: &mut Agent,
+        tuner: Option<&Tuner>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, SlotError> {
         let (at_ns, at) = (monotonic_ns(), wall_clock_rfc3339());
         let snapshot = match system.ask(&Request::Snapshot, SNAPSHOT_TIMEOUT, interrupted)? {
             Reply::Snapshot { snapshot } => snapshot,
@@ -252,7 +294,8 @@ impl Sight {
         let failed = |error: plumb_host::Error| SlotError::Failed(error.to_string());
         let own = tree_cpu_time(std::process::id()).map_err(failed)?;
         let host = HostSnapshot::take().map_err(failed)?;
-        Ok(Self { at_ns, read_ns, at, host, own, system: snapshot })
+        let settings = tuner.map(Tuner::look);
+        Ok(Self { at_ns, read_ns, at, host, own, system: snapshot, settings })
     }
 }
 

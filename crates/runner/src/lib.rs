@@ -9,6 +9,7 @@ mod error;
 mod executor;
 pub mod families;
 pub mod file;
+mod host_tunings;
 mod order;
 mod session;
 mod time_left;

@@ -11,6 +11,7 @@ use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Ending, Event, Header, Plan, PlannedVariant, RequiredSaving, Run, Slot, VariantState};
 use plumb_store::RunDirectory;
+use plumb_tunings::{Machine, Tuner};
 use serde_json::Value;
 
 use crate::agent::Launch;
@@ -18,6 +19,7 @@ use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
 use crate::executor::AgentExecutor;
 use crate::families::AnyFamily;
+use crate::host_tunings;
 
 /// What a run needs beside its plan.
 pub struct Session<'a> {
@@ -41,6 +43,7 @@ pub fn mark_infeasible(plan: &mut Plan, family: &AnyFamily) {
             variant.skipped = (family.feasible)(&settings).err();
         }
     }
+    host_tunings::mark_impossible(plan, &Machine::this());
 }
 
 /// Asks the family of every planned variant what its treatment has to save, and finds the variant that it has to be
@@ -48,12 +51,16 @@ pub fn mark_infeasible(plan: &mut Plan, family: &AnyFamily) {
 pub fn require_savings(plan: &mut Plan, family: &AnyFamily) {
     for cell in &mut plan.cells {
         let read = |variant: &PlannedVariant| serde_json::from_str(&variant.settings).unwrap_or_default();
-        let all: Vec<(usize, Value)> =
-            cell.variants.iter().map(|variant| (variant.variant, read(variant))).collect();
-        for (variant, (_, settings)) in cell.variants.iter_mut().zip(&all) {
+        let all: Vec<(usize, Value, Vec<String>)> = cell
+            .variants
+            .iter()
+            .map(|variant| (variant.variant, read(variant), variant.tunings.clone()))
+            .collect();
+        for (variant, (_, settings, tunings)) in cell.variants.iter_mut().zip(&all) {
             variant.saving = (family.saving)(settings).map(|(without, saving)| {
-                let than = all.iter().find(|(_, other)| *other == without);
-                RequiredSaving { than: than.map(|(index, _)| *index), ..saving }
+                let than =
+                    all.iter().find(|(_, other, its_tunings)| *other == without && its_tunings == tunings);
+                RequiredSaving { than: than.map(|(index, ..)| *index), ..saving }
             });
         }
     }
@@ -74,7 +81,14 @@ impl Session<'_> {
     ///
     /// # Errors
     /// When the directory cannot be written, or the harness itself fails.
-    pub fn start(self, plan: Plan, experiment_text: &str, directory: &Path) -> Result<Run, RunError> {
+    pub fn start(self, mut plan: Plan, experiment_text: &str, directory: &Path) -> Result<Run, RunError> {
+        let mut tuner = host_tunings::open(&plan)?;
+        if let Some(tuner) = &mut tuner {
+            host_tunings::try_out(&mut plan, tuner)?;
+        }
+        if let Some(reason) = hopeless(&plan) {
+            return Err(RunError::Harness(format!("begin: {reason}")));
+        }
         let sides = split_sides(&available_cpus()?);
         let header = Header {
             program_version: self.program_version.to_owned(),
@@ -93,7 +107,7 @@ impl Session<'_> {
             ending: None,
             took_s: None,
         };
-        self.carry_on(run, store, &sides)
+        self.carry_on(run, store, &sides, tuner)
     }
 
     /// Continues the run in `directory` after its last whole slot.
@@ -104,10 +118,17 @@ impl Session<'_> {
         let (store, run) = RunDirectory::resume(directory)?;
         remove_leftovers(directory)?;
         let sides = split_sides(&available_cpus()?);
-        self.carry_on(run, store, &sides)
+        let tuner = host_tunings::open(&run.header.plan)?;
+        self.carry_on(run, store, &sides, tuner)
     }
 
-    fn carry_on(self, mut run: Run, mut store: RunDirectory, sides: &Sides) -> Result<Run, RunError> {
+    fn carry_on(
+        self,
+        mut run: Run,
+        mut store: RunDirectory,
+        sides: &Sides,
+        mut tuner: Option<Tuner>,
+    ) -> Result<Run, RunError> {
         let Self { family, agent_program, emit, interrupted, .. } = self;
         let plan = &run.header.plan;
         let scratch = Scratch::create(&whole_path(store.path())?, SCRATCH_PREFIX)?;
@@ -122,7 +143,8 @@ impl Session<'_> {
         let begun_ns = monotonic_ns();
         let dispatched = {
             let mut executor =
-                AgentExecutor::new(family, launch, sides.system.clone(), sides.load.clone(), interrupted);
+                AgentExecutor::new(family, launch, sides.system.clone(), sides.load.clone(), interrupted)
+                    .tuned_by(tuner.as_mut());
             let mut record = |slot: &Slot| store.append(slot).map_err(RunError::from);
             let mut outlets = Outlets { record: &mut record, emit, interrupted };
             dispatch(plan, std::mem::take(&mut run.slots), &mut executor, &mut outlets)
@@ -137,6 +159,7 @@ impl Session<'_> {
             }
         };
         store.finish(ending, took_s)?;
+        host_tunings::all_is_back(tuner)?;
         emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });
         Ok(Run { slots, ending: Some(ending), took_s: Some(took_s), ..run })
     }

@@ -54,6 +54,7 @@ fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
     let planned = variants.iter().enumerate().map(|(variant, (_, system))| PlannedVariant {
         variant,
         settings: json!({ "system": system, "load": {} }).to_string(),
+        tunings: Vec::new(),
         skipped: None,
         saving: None,
     });

@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
     ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
+    ("plumb-tunings", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),
     ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
     (
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plumb-path",
             "plumb-http",
             "plumb-store",
+            "plumb-tunings",
         ],
     ),
     ("plumb-cli", LIBRARIES),
@@ -59,6 +61,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-ontap",
     "plumb-storage",
     "plumb-network",
+    "plumb-tunings",
     "plumb-store",
     "plumb-report",
     "plumb-runner",

@@ -82,7 +82,8 @@ fn on_this_host(
     let mut executor =
         AgentExecutor::new(family, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
     let json = serde_json::to_string(settings).map_err(Failure::harness)?;
-    let variant = PlannedVariant { variant: 0, settings: json, skipped: None, saving: None };
+    let variant =
+        PlannedVariant { variant: 0, settings: json, tunings: Vec::new(), skipped: None, saving: None };
     let order = SlotOrder { name: "migrate", variant: &variant, window: window(settings) };
     let measured = executor.measure(order);
     line.clear();

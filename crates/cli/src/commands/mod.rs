@@ -14,5 +14,6 @@ pub mod report;
 pub mod run;
 pub mod schema;
 pub mod storage;
+pub mod tune;
 pub mod version;
 pub mod volumes;

@@ -34,6 +34,7 @@ fn plan(than: Option<usize>) -> Plan {
     let planned = planned.map(|(variant, saving)| PlannedVariant {
         variant,
         settings: String::new(),
+        tunings: Vec::new(),
         skipped: None,
         saving,
     });

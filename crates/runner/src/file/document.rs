@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use super::de;
-use super::error::{Mistake, hint, keep};
+use super::error::{Mistake, collect, hint, keep};
 use super::node::{Node, Scalar, Span, Value};
 use crate::families::AnyFamily;
 
@@ -76,10 +76,9 @@ pub(super) struct Spec {
     /// What drives the system and measures it.
     #[serde(rename = "load", default)]
     _load: Part,
-    /// Settings of the host; none are known in this version.
+    /// Settings of the host for all variants.
     #[serde(rename = "host", default)]
-    #[schemars(extend("maxProperties" = 0))]
-    _host: Part,
+    _host: Option<HostPart>,
     /// The variant that all others are compared with.
     pub(super) baseline: String,
     /// The variants by name: what each changes in `system`, `load` and `host`.
@@ -113,10 +112,19 @@ struct VariantPart {
     /// What changes in the load.
     #[serde(rename = "load", default)]
     _load: Part,
-    /// What changes on the host; no settings are known in this version.
+    /// What changes on the host.
     #[serde(rename = "host", default)]
-    #[schemars(extend("maxProperties" = 0))]
-    _host: Part,
+    _host: Option<HostPart>,
+}
+
+/// Settings of the host.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HostPart {
+    /// Tunings that are applied before each slot and put back after it, such as `governor` or `busy-read=100`; `plumb tune
+    /// list` has them all.
+    #[serde(rename = "tunings", default)]
+    _tunings: Option<Vec<String>>,
 }
 
 /// How many blocks to run.
@@ -169,7 +177,7 @@ pub(super) fn document(root: &Node) -> Result<Document, Vec<Mistake>> {
     let document: Document = de::from_node_thorough(root)?;
     let mut mistakes = Vec::new();
     keep(&mut mistakes, experiment_name(root, &document.metadata.name));
-    keep(&mut mistakes, no_host_settings(spec_value(root, "host")));
+    keep(&mut mistakes, known_tunings(spec_value(root, "host")));
     if mistakes.is_empty() { Ok(document) } else { Err(mistakes) }
 }
 
@@ -216,15 +224,33 @@ pub(super) fn family<'f>(
     })
 }
 
-/// `host` is part of the form already, and no data path knows a setting below it.
-pub(super) fn no_host_settings(host: Option<&Node>) -> Result<(), Vec<Mistake>> {
-    match host.and_then(|host| host.entries().first()) {
-        None => Ok(()),
-        Some((key, _)) => {
-            let message = format!("unknown key `{}`; no host settings are known in this version", key.text);
-            Err(vec![Mistake::new(key.span, message)])
+/// Every tuning that `host` names is one that a host can be set to, and named once.
+pub(super) fn known_tunings(host: Option<&Node>) -> Result<(), Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    let names = host.and_then(|host| host.get("tunings")).map_or(&[][..], Node::items);
+    for (at, name) in names.iter().enumerate() {
+        let Some(scalar) = name.scalar() else { continue };
+        if let Err(error) = plumb_tunings::find(&scalar.text) {
+            collect(&mut mistakes, [Mistake::new(scalar.span, error.to_string())]);
+        }
+        if names[..at].iter().any(|earlier| earlier.same(name)) {
+            let message = format!("`{}` is named twice", scalar.text);
+            collect(&mut mistakes, [Mistake::new(scalar.span, message)]);
         }
     }
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+/// The names of the tunings in a merged tree of settings.
+pub(super) fn tunings(tree: &Node) -> Vec<String> {
+    let names = tree.get("host").and_then(|host| host.get("tunings")).map_or(&[][..], Node::items);
+    names.iter().filter_map(Node::scalar).map(|scalar| scalar.text.clone()).collect()
+}
+
+/// A merged tree of settings without what is the host's: what a data path reads.
+pub(super) fn without_host(tree: &Node) -> Node {
+    let entries = tree.entries().iter().filter(|(key, _)| key.text != "host").cloned();
+    Node { span: tree.span, value: Value::Mapping(entries.collect()) }
 }
 
 fn experiment_name(root: &Node, name: &str) -> Result<(), Vec<Mistake>> {
@@ -281,8 +307,8 @@ pub(super) fn others_max(part: Option<NoisePart>, path: &str) -> f64 {
     part.and_then(|noise| noise.others_max).map_or(default, |Percent(share)| share)
 }
 
-/// The settings of the baseline: `system` and `load`, as far as the file has them.
+/// The settings of the baseline: `system`, `load` and `host`, as far as the file has them.
 pub(super) fn settings(spec: &Node) -> Node {
     let part = |key: &str| spec.entry(key).filter(|(_, value)| value.value != Value::Null).cloned();
-    Node::mapping(["system", "load"].into_iter().filter_map(part).collect())
+    Node::mapping(["system", "load", "host"].into_iter().filter_map(part).collect())
 }

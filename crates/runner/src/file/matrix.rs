@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{no_host_settings, spec_place, spec_value};
+use super::document::{spec_place, spec_value};
 use super::error::{Mistake, collect, hint};
 use super::merge::merge;
 use super::node::{Node, Scalar, Value};
@@ -63,7 +63,7 @@ pub(super) fn axes<'n>(root: &'n Node, settings: &Node) -> Result<Vec<Axis<'n>>,
 fn axis<'n>(key: &'n Scalar, values: &'n Node, settings: &Node) -> Result<Axis<'n>, Mistake> {
     let segments = segments(key);
     let first = &segments[0];
-    if !matches!(first.text.as_str(), "system" | "load" | "host") {
+    if !matches!(first.text.as_str(), "system" | "load") {
         let hint = hint(&first.text, ["system", "load"]);
         let message =
             format!("a key of the matrix begins with `system` or `load`, not `{}`; {hint}", first.text);
@@ -73,13 +73,6 @@ fn axis<'n>(key: &'n Scalar, values: &'n Node, settings: &Node) -> Result<Axis<'
         let message =
             format!("`{}` names no setting; a dotted key such as `load.connections` is due", key.text);
         return Err(Mistake::new(key.span, message));
-    }
-    if first.text == "host" {
-        let rest = Node::mapping(vec![(segments[1].clone(), values.clone())]);
-        return Err(no_host_settings(Some(&rest))
-            .err()
-            .and_then(|mut all| all.pop())
-            .unwrap_or_else(|| Mistake::new(key.span, "no host settings are known in this version")));
     }
     let values = values.items();
     if values.is_empty() {

@@ -184,12 +184,18 @@ struct Every<'a> {
 /// What became of them: the settings by cell and variant, in their orders.
 struct AllSettled {
     variants: Vec<Variant>,
-    cells: Vec<(CellValues, Vec<String>)>,
+    cells: Vec<(CellValues, Vec<SettledVariant>)>,
     window_ns: u64,
     warmup_ns: u64,
 }
 
 type CellValues = std::collections::BTreeMap<String, String>;
+
+/// A variant in a cell: the data path's settings as JSON, and the tunings of the host.
+struct SettledVariant {
+    json: String,
+    tunings: Vec<String>,
+}
 
 impl Every<'_> {
     /// Mistakes of one cell are collected; the next cell would repeat most of them.
@@ -207,7 +213,7 @@ impl Every<'_> {
             }
             let context = (cells.len() > 1).then(|| cell.label());
             let settings = self.settle_cell(context.as_deref(), variants, &trees, &mut timing)?;
-            bytes += settings.iter().map(String::len).sum::<usize>();
+            bytes += settings.iter().map(|settled| settled.json.len()).sum::<usize>();
             if bytes > MAX_SETTINGS_BYTES {
                 let message = "the settings of all cells and variants grow beyond what a plan can hold";
                 return Err(vec![Mistake::new(spec_place(self.root, "matrix"), message)]);
@@ -224,11 +230,12 @@ impl Every<'_> {
         variants: &[VariantTree],
         trees: &[Node],
         timing: &mut Option<Timed>,
-    ) -> Result<Vec<String>, Vec<Mistake>> {
+    ) -> Result<Vec<SettledVariant>, Vec<Mistake>> {
         let mut settings = Vec::new();
         let mut mistakes = Vec::new();
         for (at, (variant, tree)) in variants.iter().zip(trees).enumerate() {
-            let settled = (self.family.settle)(tree, self.quick).map_err(|unsettled| match unsettled {
+            let of_path = document::without_host(tree);
+            let settled = (self.family.settle)(&of_path, self.quick).map_err(|unsettled| match unsettled {
                 Unsettled::Shape(mistakes) => mistakes,
                 Unsettled::Fault(fault) => {
                     let place = self.fault_place(&fault.key, variant, tree);
@@ -243,7 +250,7 @@ impl Every<'_> {
             if let Some(settled) = keep(&mut mistakes, settled) {
                 let timed = Timed::of(&settled, tree, variant);
                 collect(&mut mistakes, timing.get_or_insert_with(|| timed.clone()).mismatch(&timed));
-                settings.push(settled.json);
+                settings.push(SettledVariant { json: settled.json, tunings: document::tunings(tree) });
             }
         }
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
@@ -299,18 +306,19 @@ impl Timed {
 impl AllSettled {
     fn cells(&self, kept: &[usize], quick: bool) -> Vec<Cell> {
         let count = if quick { 1 } else { self.cells.len() };
-        let planned = |settings: &[String]| {
+        let planned = |settings: &[SettledVariant]| {
             let variants = kept.iter().enumerate();
             variants
                 .map(|(variant, &at)| PlannedVariant {
                     variant,
-                    settings: settings[at].clone(),
+                    settings: settings[at].json.clone(),
+                    tunings: settings[at].tunings.clone(),
                     skipped: None,
                     saving: None,
                 })
                 .collect()
         };
-        let cell = |(values, settings): &(CellValues, Vec<String>)| Cell {
+        let cell = |(values, settings): &(CellValues, Vec<SettledVariant>)| Cell {
             values: values.clone(),
             variants: planned(settings),
         };

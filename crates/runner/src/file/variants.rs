@@ -1,6 +1,6 @@
 //! The variants: their names, what each changes, and that in one line for people.
 
-use super::document::{name_fault, no_host_settings, spec_place, spec_value, spec_value_place};
+use super::document::{known_tunings, name_fault, spec_place, spec_value, spec_value_place};
 use super::error::{Mistake, collect, hint, keep};
 use super::matrix::{Axis, conflict};
 use super::node::{Node, Span, Value};
@@ -21,7 +21,7 @@ pub(super) struct VariantTree {
     pub(super) name: String,
     /// Where the file names it.
     pub(super) place: Span,
-    /// What it changes: `system` and `load`.
+    /// What it changes: `system`, `load` and `host`.
     pub(super) over: Node,
     /// Whether it is the automatic copy of the baseline.
     pub(super) control: bool,
@@ -38,7 +38,7 @@ pub(super) fn variants(
     let mut found = Vec::new();
     for (key, over) in spec_value(root, "variants").map_or(&[][..], Node::entries) {
         keep(&mut mistakes, variant_name(&key.text, key.span));
-        keep(&mut mistakes, no_host_settings(over.get("host")));
+        keep(&mut mistakes, known_tunings(over.get("host")));
         collect(&mut mistakes, conflict(axes, over));
         let over = match over.value {
             Value::Null => Node::mapping(Vec::new()),

@@ -72,8 +72,22 @@ fn unknown_keys_at_every_level() {
     assert_snapshot!(check(&with("{ offload: threads }", "{ ofload: threads }")), @"x.yaml:16:37: unknown key `ofload`; did you mean `offload`?");
     assert_snapshot!(check(&with("connections: 20", "conections: 20")), @"x.yaml:11:11: unknown key `conections`; did you mean `connections`?");
     assert_snapshot!(check(&with("connections: 20", "quantum: 20")), @"x.yaml:11:11: unknown key `quantum`; known: connections, threads, reuse, duration, warmup, requests, rate, insecure, share, headers, checks");
-    assert_snapshot!(check(&with("software: {}", "software: { host: { governor: performance } }")), @"x.yaml:15:25: unknown key `governor`; no host settings are known in this version");
-    assert_snapshot!(check(&with("  baseline:", "  host: { mtu: 9000 }\n  baseline:")), @"x.yaml:12:11: unknown key `mtu`; no host settings are known in this version");
+    assert_snapshot!(check(&with("software: {}", "software: { host: { governor: performance } }")), @"x.yaml:15:25: unknown key `governor`; known: tunings");
+    assert_snapshot!(check(&with("  baseline:", "  host: { mtu: 9000 }\n  baseline:")), @"x.yaml:12:11: unknown key `mtu`; known: tunings");
+}
+
+#[test]
+fn tunings_that_no_host_has() {
+    let tunings =
+        |list: &str| check(&with("software: {}", &format!("software: {{ host: {{ tunings: {list} }} }}")));
+    assert_snapshot!(tunings("[governer]"), @"x.yaml:15:35: no tuning is named `governer`; did you mean `governor`?");
+    assert_snapshot!(tunings("[busy-read=soon]"), @"x.yaml:15:35: `busy-read=soon`: a number of µs is due");
+    assert_snapshot!(tunings("[numa-balancing=1]"), @"x.yaml:15:35: `numa-balancing` takes no argument");
+    assert_snapshot!(tunings("[sysctl]"), @"x.yaml:15:35: `sysctl` needs an argument: sysctl=…, KEY=VALUE");
+    assert_snapshot!(tunings("[sysctl=../../etc/passwd=1]"), @"x.yaml:15:35: `../../etc/passwd` is no sysctl");
+    assert_snapshot!(tunings("[fast-path]"), @"x.yaml:15:35: `fast-path` is no setting of the host; set `system.fastpath` of the data path `network`");
+    assert_snapshot!(tunings("[governor, rings, governor]"), @"x.yaml:15:52: `governor` is named twice");
+    assert_snapshot!(tunings("governor"), @"x.yaml:15:34: the text `governor` stands here; a list is due");
 }
 
 #[test]
@@ -145,7 +159,7 @@ fn a_matrix_that_cannot_be_expanded() {
     assert_snapshot!(matrix("{ load.conections: [20] }"), @"x.yaml:17:18: unknown key `conections`; did you mean `connections`?");
     assert_snapshot!(matrix("{ load: [20] }"), @"x.yaml:17:13: `load` names no setting; a dotted key such as `load.connections` is due");
     assert_snapshot!(matrix("{ load..connections: [20] }"), @"x.yaml:17:13: `load..connections` names no setting; a dotted key such as `load.connections` is due");
-    assert_snapshot!(matrix("{ host.mtu: [1500] }"), @"x.yaml:17:18: unknown key `mtu`; no host settings are known in this version");
+    assert_snapshot!(matrix("{ host.mtu: [1500] }"), @"x.yaml:17:13: a key of the matrix begins with `system` or `load`, not `host`; known: system, load");
     assert_snapshot!(matrix("{ load.connections: [] }"), @"x.yaml:17:13: `load.connections` has no values; a list such as [1, 20] is due");
     assert_snapshot!(matrix("{ load.connections: 20 }"), @"x.yaml:17:31: the text `20` stands here; a list is due");
     assert_snapshot!(matrix("{ load.connections: [20, 1, 20] }"), @"x.yaml:17:39: `load.connections` has this value twice, and would make the same cells twice");

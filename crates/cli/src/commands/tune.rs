@@ -1,0 +1,121 @@
+//! `plumb tune`: what a host can be set to, applied until it is put back.
+
+pub mod arguments;
+mod listing;
+
+use std::fmt::Write;
+
+use plumb_host::signals::Interrupts;
+use plumb_tunings::{
+    Asked, InEffect, Machine, PutBack, StateDirectory, TuningError, apply_to_stay, find, in_effect, recover,
+    revert,
+};
+use serde_json::json;
+
+use self::arguments::TuneCommand;
+use crate::exit::{FAILED, Failure, HOLDS, Outcome};
+use crate::output;
+
+/// Lists, applies or ends tunings.
+pub fn tune(command: &TuneCommand) -> Outcome {
+    let (machine, state) = (Machine::this(), StateDirectory::of_user());
+    match command {
+        TuneCommand::List(arguments) => listing::list(&machine, arguments.json),
+        TuneCommand::Status(arguments) => status(&machine, &state, arguments.json),
+        TuneCommand::Apply { names } => {
+            put_back_leftovers(&machine, &state)?;
+            apply(&machine, &state, names)
+        }
+        TuneCommand::Revert => {
+            put_back_leftovers(&machine, &state)?;
+            let done = revert(&machine, &state).map_err(failure)?;
+            output::result(&describe(&done));
+            Ok(if done.failed.is_empty() { HOLDS } else { FAILED })
+        }
+    }
+}
+
+/// Puts back what a killed plumb left on this host, and says so.
+pub fn put_back_leftovers(machine: &Machine, state: &StateDirectory) -> Result<(), Failure> {
+    let done = recover(machine, state).map_err(failure)?;
+    if done != PutBack::default() {
+        output::message("a plumb was killed while tunings of this host were in effect; put back now:");
+        output::message(describe(&done).trim_end());
+    }
+    Ok(())
+}
+
+fn failure(error: TuningError) -> Failure {
+    match error {
+        TuningError::Name(message) => Failure::usage(message),
+        TuningError::Impossible { .. } => Failure::usage(format!("failed to {error}")),
+        error => Failure::harness(error),
+    }
+}
+
+fn apply(machine: &Machine, state: &StateDirectory, names: &[String]) -> Outcome {
+    let asked: Vec<Asked> = names.iter().map(|name| find(name)).collect::<Result<_, _>>().map_err(failure)?;
+    // Ctrl-C in the middle would leave a part; it is over in a moment.
+    let _interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let made = apply_to_stay(machine, state, &asked).map_err(failure)?;
+    let mut text = String::new();
+    for made in made {
+        let name = &made.tuning.name;
+        // Writing to a String cannot fail.
+        let _ = match &made.tuning.checked {
+            Some(checked) => writeln!(text, "{name}: {checked}"),
+            None if made.changes.is_empty() => writeln!(text, "{name}: all that it sets is so already"),
+            None => writeln!(text, "{name}:"),
+        };
+        for entry in &made.changes {
+            let _ = writeln!(text, "  {}: {} → {}", entry.setting, entry.old, entry.new);
+        }
+        for left_out in &made.tuning.left_out {
+            let _ = writeln!(text, "  left out: {left_out}");
+        }
+    }
+    output::result(&text);
+    if !in_effect(machine, state).map_err(failure)?.is_empty() {
+        output::message("in effect until `plumb tune revert` or the next boot");
+    }
+    Ok(HOLDS)
+}
+
+fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
+    let found = in_effect(machine, state).map_err(failure)?;
+    if as_json {
+        let row = |it: &InEffect| {
+            json!({ "tuning": it.entry.tuning, "setting": it.entry.setting.to_string(), "before": it.entry.old,
+                    "set": it.entry.new, "now": it.now, "as_set": it.now.as_ref() == Some(&it.entry.new) })
+        };
+        let rows: Vec<_> = found.iter().map(row).collect();
+        output::result(&format!("{:#}", json!({ "format": "plumbline.tunings/1", "in_effect": rows })));
+        return Ok(HOLDS);
+    }
+    if found.is_empty() {
+        output::result("no tunings are in effect");
+        return Ok(HOLDS);
+    }
+    let mut text = String::new();
+    for InEffect { entry, now } in &found {
+        let now = match now {
+            Some(now) if *now == entry.new => String::new(),
+            Some(now) => format!("; somebody else has set it to {now}"),
+            None => "; it is gone".to_owned(),
+        };
+        let _ = writeln!(text, "{}: {}: {} → {}{now}", entry.tuning, entry.setting, entry.old, entry.new);
+    }
+    output::result(&text);
+    Ok(HOLDS)
+}
+
+fn describe(done: &PutBack) -> String {
+    let mut text = String::new();
+    for entry in &done.restored {
+        let _ = writeln!(text, "{}: {} → {}", entry.setting, entry.new, entry.old);
+    }
+    for sentence in done.sentences() {
+        let _ = writeln!(text, "{sentence}");
+    }
+    if text.is_empty() { "nothing had to be put back".to_owned() } else { text }
+}

@@ -1,0 +1,22 @@
+//! The arguments of `plumb tune`.
+
+use clap::Subcommand;
+
+use crate::args::JsonArguments;
+
+/// What to do with tunings.
+#[derive(Debug, Subcommand)]
+pub enum TuneCommand {
+    /// List every tuning: what it changes, needs and risks, and whether this machine can do it.
+    List(JsonArguments),
+    /// Show what `plumb tune apply` has in effect.
+    Status(JsonArguments),
+    /// Apply tunings until `plumb tune revert` or the next boot: all of them or none.
+    Apply {
+        /// Names as `plumb tune list` has them, such as `governor` or `busy-read=100`.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Put back all that `plumb tune apply` has in effect.
+    Revert,
+}

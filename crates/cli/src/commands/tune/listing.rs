@@ -1,0 +1,122 @@
+//! `plumb tune list`: the catalogue, with what this machine can do of it.
+
+use std::fmt::Write;
+
+use plumb_tunings::{Argument, Machine, Purpose, Resolved, Tuning, TuningError, catalogue, find};
+use serde_json::{Value, json};
+
+use crate::exit::{HOLDS, Outcome};
+use crate::output;
+
+pub fn list(machine: &Machine, as_json: bool) -> Outcome {
+    let rows: Vec<Row> = catalogue().iter().map(|tuning| Row::of(tuning, machine)).collect();
+    if as_json {
+        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+        output::result(&format!("{:#}", json!({ "format": "plumbline.tuning-list/1", "tunings": rows })));
+    } else {
+        let texts: Vec<String> = rows.iter().map(Row::text).collect();
+        output::result(&texts.join("\n"));
+    }
+    Ok(HOLDS)
+}
+
+struct Row {
+    tuning: &'static Tuning,
+    here: Here,
+}
+
+/// What a tuning is on this machine.
+enum Here {
+    /// It can be applied, or is in effect already.
+    Possible {
+        settings: Vec<(String, String, String)>,
+        left_out: Vec<String>,
+        in_effect: bool,
+    },
+    /// It looked, and all is well.
+    Checked(String),
+    /// It needs an argument to say.
+    Depends,
+    Impossible(String),
+    /// It is set elsewhere.
+    Elsewhere(&'static str),
+}
+
+impl Row {
+    fn of(tuning: &'static Tuning, machine: &Machine) -> Self {
+        let here = match (tuning.purpose, tuning.argument) {
+            (Purpose::System(place), _) => Here::Elsewhere(place),
+            (_, Argument::Required(_)) => Here::Depends,
+            _ => match find(tuning.name).and_then(|asked| asked.resolve(machine)) {
+                Ok(Resolved { checked: Some(words), .. }) => Here::Checked(words),
+                Ok(resolved) => possible(&resolved, machine),
+                Err(TuningError::Impossible { reason, .. }) => Here::Impossible(reason),
+                Err(error) => Here::Impossible(error.to_string()),
+            },
+        };
+        Self { tuning, here }
+    }
+
+    fn text(&self) -> String {
+        let Tuning { name, argument, changes, needs, risks, .. } = self.tuning;
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = match argument {
+            Argument::None => writeln!(text, "{name}"),
+            Argument::Optional(what) => writeln!(text, "{name}[=…]  {what}"),
+            Argument::Required(what) => writeln!(text, "{name}=…  {what}"),
+        };
+        let _ = writeln!(text, "  changes  {changes}\n  needs    {needs}\n  risks    {risks}");
+        let _ = match &self.here {
+            Here::Elsewhere(place) => writeln!(text, "  set in   {place}"),
+            Here::Depends => Ok(()),
+            Here::Checked(words) => writeln!(text, "  here     ✔ {words}"),
+            Here::Impossible(reason) => writeln!(text, "  here     not possible: {reason}"),
+            Here::Possible { settings, left_out, in_effect } => {
+                let state = if *in_effect { "all of it is so already" } else { "possible" };
+                let _ = writeln!(text, "  here     {state}");
+                for (label, now, value) in settings {
+                    let _ = writeln!(text, "           {label}: {now} → {value}");
+                }
+                left_out.iter().try_for_each(|line| writeln!(text, "           left out: {line}"))
+            }
+        };
+        text
+    }
+
+    fn json(&self) -> Value {
+        let Tuning { name, changes, needs, risks, .. } = self.tuning;
+        let (state, reason) = match &self.here {
+            Here::Possible { in_effect: true, .. } => ("in-effect", None),
+            Here::Possible { .. } => ("possible", None),
+            Here::Checked(words) => ("checked", Some(words.as_str())),
+            Here::Depends => ("depends", Some("it needs an argument")),
+            Here::Impossible(reason) => ("impossible", Some(reason.as_str())),
+            Here::Elsewhere(place) => ("elsewhere", Some(*place)),
+        };
+        let (settings, left_out) = match &self.here {
+            Here::Possible { settings, left_out, .. } => (settings.clone(), left_out.clone()),
+            _ => (Vec::new(), Vec::new()),
+        };
+        let row = |(label, now, value): &(String, String, String)| json!({ "what": label, "now": now, "sets": value });
+        json!({ "name": name, "changes": changes, "needs": needs, "risks": risks, "state": state, "reason": reason,
+                "settings": settings.iter().map(row).collect::<Vec<_>>(), "left_out": left_out })
+    }
+}
+
+/// Settings of one label that have the same values are one line.
+fn possible(resolved: &Resolved, machine: &Machine) -> Here {
+    let mut settings: Vec<(String, String, String)> = Vec::new();
+    for wanted in &resolved.wanted {
+        let now = machine.read(&wanted.setting).unwrap_or_default();
+        let row = (wanted.label.clone(), now, wanted.value.clone());
+        if !settings.contains(&row) {
+            settings.push(row);
+        }
+    }
+    Here::Possible {
+        settings,
+        left_out: resolved.left_out.clone(),
+        in_effect: resolved.is_in_effect(machine),
+    }
+}

@@ -1,0 +1,147 @@
+//! Where it is noted what was changed on this machine, and the lock of whoever changes it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::geteuid;
+
+use crate::Error;
+
+/// Names another directory.
+const DIRECTORY_VARIABLE: &str = "PLUMB_STATE_DIR";
+/// Where root keeps what has to outlive a process.
+const OF_ROOT: &str = "/var/lib/plumb";
+
+/// A directory that outlives this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDirectory(PathBuf);
+
+impl StateDirectory {
+    /// The directory of this user: what `PLUMB_STATE_DIR` names, `/var/lib/plumb` for root, and for others
+    /// `$XDG_STATE_HOME/plumb` or `~/.local/state/plumb`.
+    #[must_use]
+    pub fn of_user() -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = || variable("HOME").unwrap_or_else(|| PathBuf::from("/")).join(".local/state");
+        Self(match variable(DIRECTORY_VARIABLE) {
+            Some(directory) => directory,
+            None if geteuid().is_root() => PathBuf::from(OF_ROOT),
+            None => variable("XDG_STATE_HOME").unwrap_or_else(home).join("plumb"),
+        })
+    }
+
+    /// That directory.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Where it is; it may not exist yet.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Takes the lock for changing the machine, which ends with this process at the latest.
+    ///
+    /// # Errors
+    /// When another process holds it, or the directory cannot be made.
+    pub fn lock(&self) -> Result<Lock, LockError> {
+        let path = self.0.join("tunings.lock");
+        let failed = |cause| LockError::Host(Error::Write { path: path.clone(), cause });
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut pid = String::new();
+                // A holder that has not written its pid yet is only not named.
+                let _ = file.take(32).read_to_string(&mut pid);
+                return Err(LockError::Held { pid: pid.trim().parse().ok() });
+            }
+            Err(cause) => return Err(failed(cause.into())),
+        }
+        note_owner(&mut file).map_err(failed)?;
+        Ok(Lock { _file: file })
+    }
+}
+
+fn note_owner(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+/// The right to change the machine, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Why there is no lock.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody else changes the machine.
+    #[error("change this host: another plumb{} does so at this moment", owner(*pid))]
+    Held {
+        /// Its pid.
+        pid: Option<u32>,
+    },
+    /// The directory or the file cannot be had.
+    #[error(transparent)]
+    Host(#[from] Error),
+}
+
+fn owner(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+}
+
+/// Removes a file for good: after this, a power cut does not bring it back.
+pub(super) fn remove_durably(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        done => done?,
+    }
+    sync_directory_of(path)
+}
+
+/// Makes a file's name as durable as its contents.
+pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(path))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = StateDirectory::at(&directory.path().join("a/b"));
+        let lock = state.lock().unwrap();
+        let message = state.lock().unwrap_err().to_string();
+        let own = std::process::id();
+        assert_eq!(
+            message,
+            format!("change this host: another plumb (process {own}) does so at this moment")
+        );
+        drop(lock);
+        assert!(state.lock().is_ok());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_named() {
+        let message = StateDirectory::at(Path::new("/dev/null/x")).lock().unwrap_err().to_string();
+        assert!(message.starts_with("write /dev/null/x/tunings.lock: "), "{message}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Tunings of the host in a run: which variants this machine cannot have, and what happens around each slot.
+//!
+//! Whether the kernel takes a value is known only once it was written. So all tunings of a run are tried out once
+//! before it begins, each applied and put back, and a variant whose tunings are refused is skipped like one without
+//! its device.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plumb_model::{Plan, PlannedVariant};
+use plumb_tunings::{Machine, Resolved, Sight, StateDirectory, Tuner, TuningError};
+
+use crate::error::{RunError, SlotError};
+use crate::executor::{Measured, Seen};
+
+/// Marks variants whose tunings this machine cannot have, or has anyway. Changes nothing on the machine.
+pub(crate) fn mark_impossible(plan: &mut Plan, machine: &Machine) {
+    let baseline = plan.baseline;
+    for cell in &mut plan.cells {
+        let base = cell.variants.iter().find(|variant| variant.variant == baseline).cloned();
+        for variant in cell.variants.iter_mut().filter(|variant| variant.skipped.is_none()) {
+            variant.skipped = impossible(variant, base.as_ref(), machine);
+        }
+    }
+}
+
+fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>, machine: &Machine) -> Option<String> {
+    let resolve = |name: &String| plumb_tunings::find(name)?.resolve(machine);
+    let resolved: Vec<Resolved> = match variant.tunings.iter().map(resolve).collect() {
+        Ok(resolved) => resolved,
+        Err(error) => return Some(reason(error)),
+    };
+    let base = base.filter(|base| base.settings == variant.settings && base.tunings != variant.tunings)?;
+    let own: Vec<&Resolved> = resolved
+        .iter()
+        .filter(|tuning| !base.tunings.contains(&tuning.name) && !tuning.wanted.is_empty())
+        .collect();
+    let changes_nothing = !own.is_empty()
+        && base.tunings.iter().all(|name| variant.tunings.contains(name))
+        && own.iter().all(|tuning| tuning.is_in_effect(machine));
+    changes_nothing.then(|| {
+        let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
+        format!(
+            "all that {} sets is so on this machine already: there is nothing to compare",
+            names.join(" and ")
+        )
+    })
+}
+
+/// An error as the reason of a skipped variant.
+fn reason(error: TuningError) -> String {
+    match error {
+        TuningError::Impossible { tuning, reason } => format!("{tuning} is not possible here: {reason}"),
+        TuningError::Refused { tuning, reason, .. } => format!("{tuning} was tried: {reason}"),
+        other => other.to_string(),
+    }
+}
+
+/// A tuner for the variants that are to run; `None` where none has tunings.
+pub(crate) fn open(plan: &Plan) -> Result<Option<Tuner>, RunError> {
+    let running =
+        plan.cells.iter().flat_map(|cell| &cell.variants).filter(|variant| variant.skipped.is_none());
+    let names: BTreeSet<String> = running.flat_map(|variant| variant.tunings.iter().cloned()).collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Tuner::open(Machine::this(), StateDirectory::of_user(), &names)?))
+}
+
+/// Applies each variant's tunings and puts them back, and marks the variants with which the kernel does not go along.
+pub(crate) fn try_out(plan: &mut Plan, tuner: &mut Tuner) -> Result<(), RunError> {
+    let mut tried: BTreeMap<Vec<String>, Option<String>> = BTreeMap::new();
+    for variant in plan.cells.iter_mut().flat_map(|cell| &mut cell.variants) {
+        if variant.skipped.is_some() || variant.tunings.is_empty() {
+            continue;
+        }
+        if !tried.contains_key(&variant.tunings) {
+            let refused = match tuner.apply(&variant.tunings) {
+                Ok(()) => None,
+                Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
+                Err(error) => return Err(error.into()),
+            };
+            tuner.put_back()?;
+            tried.insert(variant.tunings.clone(), refused);
+        }
+        variant.skipped = tried.get(&variant.tunings).cloned().flatten();
+    }
+    Ok(())
+}
+
+/// Applies a variant's tunings; what the settings were before.
+pub(crate) fn begin(tuner: &mut Tuner, names: &[String]) -> Result<Sight, SlotError> {
+    let failed = |error: TuningError| SlotError::Failed(error.to_string());
+    tuner.put_back().map_err(failed)?;
+    let before = tuner.look();
+    tuner.apply(names).map_err(failed)?;
+    Ok(before)
+}
+
+/// Puts everything back, whatever came of the slot, and adds the evidence to its result.
+pub(crate) fn end(
+    tuner: &mut Tuner,
+    names: &[String],
+    before: Sight,
+    attempted: Result<(Measured, Seen), SlotError>,
+) -> Result<Measured, SlotError> {
+    let back = tuner.put_back();
+    let (mut measured, seen) = attempted?;
+    let back = back.map_err(|error| SlotError::Failed(error.to_string()))?;
+    let Some((opened, closed)) = seen else {
+        return Err(SlotError::Failed("see the host's settings while it measured".to_owned()));
+    };
+    let after = tuner.look();
+    measured.result.evidence.extend(tuner.evidence(names, &[before, opened, closed, after]));
+    let warnings = &mut measured.result.measurement.warnings;
+    warnings.extend(tuner.left_out(names));
+    warnings.extend(back.sentences());
+    Ok(measured)
+}
+
+/// The end of a run: an error where a setting could not be put back.
+pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
+    let Some(mut tuner) = tuner else { return Ok(()) };
+    tuner.put_back()?;
+    match tuner.trouble() {
+        [] => Ok(()),
+        trouble => Err(RunError::Harness(format!("put the host back as it was: {}", trouble.join("; ")))),
+    }
+}

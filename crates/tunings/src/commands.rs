@@ -1,0 +1,93 @@
+//! Tunings that a person applies and ends, outside of any run.
+
+use plumb_host::settings::Machine;
+use plumb_host::settings::journal::{self, Entry, Journal, Record};
+use plumb_host::settings::state::StateDirectory;
+
+use crate::found::Resolved;
+use crate::recovery::{PutBack, put_back, reachable, recover_locked, staying_journal};
+use crate::{Asked, TuningError, transaction};
+
+/// What applying one tuning came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The tuning on this machine.
+    pub tuning: Resolved,
+    /// What was changed; settings that had their value already are not among it.
+    pub changes: Vec<Entry>,
+}
+
+/// One change that is meant to stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InEffect {
+    /// The change.
+    pub entry: Entry,
+    /// What the setting is now; `None` where it is gone.
+    pub now: Option<String>,
+}
+
+/// Applies tunings until [`revert`]: all of them or none.
+///
+/// # Errors
+/// When one cannot be applied; then all are put back.
+pub fn apply_to_stay(
+    machine: &Machine,
+    state: &StateDirectory,
+    asked: &[Asked],
+) -> Result<Vec<Made>, TuningError> {
+    let resolved: Vec<Resolved> =
+        asked.iter().map(|asked| asked.resolve(machine)).collect::<Result<_, _>>()?;
+    let _lock = state.lock()?;
+    recover_locked(machine, state)?;
+    let path = staying_journal(state);
+    if journal::read(&path)?.is_some_and(|record| !record.writer.is_of_this_network_namespace()) {
+        let reason = "tunings of another network namespace are in effect; put them back there first";
+        return Err(TuningError::Name(reason.to_owned()));
+    }
+    let mut journal = if path.exists() { Journal::append(&path)? } else { Journal::create(&path)? };
+    let mut made: Vec<Made> = Vec::new();
+    for tuning in resolved {
+        match transaction::apply(machine, &mut journal, &tuning) {
+            Ok(changes) => made.push(Made { tuning, changes }),
+            Err(error) => {
+                // What the journal has behind the last mark is put back, and the journal shortened.
+                recover_locked(machine, state)?;
+                return Err(error);
+            }
+        }
+    }
+    if made.iter().any(|made| !made.changes.is_empty()) {
+        journal.stay()?;
+    } else {
+        recover_locked(machine, state)?;
+    }
+    Ok(made)
+}
+
+/// What is in effect by [`apply_to_stay`].
+///
+/// # Errors
+/// When the journal cannot be read.
+pub fn in_effect(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffect>, TuningError> {
+    let record = journal::read(&staying_journal(state))?;
+    let record = record.filter(|record| record.writer.is_of_this_boot());
+    let entries = record.map_or_else(Vec::new, |record| record.staying);
+    let look = |entry: Entry| InEffect { now: machine.read(&entry.setting).ok(), entry };
+    Ok(entries.into_iter().map(look).collect())
+}
+
+/// Puts back all that is in effect by [`apply_to_stay`].
+///
+/// # Errors
+/// When another process changes the machine at this moment, or the journal cannot be read.
+pub fn revert(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
+    let path = staying_journal(state);
+    let _lock = state.lock()?;
+    let mut outcome = recover_locked(machine, state)?;
+    let Some(record) = journal::read(&path)? else { return Ok(outcome) };
+    let done = put_back(machine, &reachable(&record.writer, &record.staying, &mut outcome));
+    let staying = done.still_due.clone();
+    outcome.add(done);
+    journal::replace(&path, &Record { staying, unfinished: Vec::new(), ..record })?;
+    Ok(outcome)
+}

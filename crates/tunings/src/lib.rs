@@ -1,0 +1,63 @@
+//! Tunings of a host: what each changes, needs and risks, applied as a transaction, proven by reading back, put back.
+//!
+//! ```text
+//! name ─ catalogue ─▶ Asked ─ resolve, on this machine ─▶ Resolved ─ transaction, after the journal ─▶ the kernel
+//! ```
+//!
+//! A tuning is settings with the values they should have. Which settings these are depends on the machine (how many
+//! CPUs, which cards), so a name is resolved on the machine, and what the machine lacks is said and left out. Files of
+//! the kernel are read and written by `plumb-host` alone.
+
+mod catalogue;
+mod commands;
+mod evidence;
+mod found;
+mod kinds;
+mod recovery;
+mod transaction;
+mod tuned;
+mod tuner;
+
+pub use catalogue::{Argument, Asked, Purpose, Tuning, catalogue, find};
+pub use commands::{InEffect, Made, apply_to_stay, in_effect, revert};
+pub use found::{Resolved, Wanted};
+pub use plumb_host::settings::Machine;
+pub use plumb_host::settings::state::StateDirectory;
+pub use recovery::{PutBack, recover};
+pub use tuner::{Sight, Tuner};
+
+/// Why a tuning is not in effect, or not undone. Messages complete "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum TuningError {
+    /// A name that the catalogue does not have, or an argument that it does not take.
+    #[error("{0}")]
+    Name(String),
+    /// This machine cannot do it.
+    #[error("apply {tuning}: {reason}")]
+    Impossible {
+        /// The tuning as it was asked for.
+        tuning: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// The kernel did not take a value; what was changed before is put back.
+    #[error("apply {tuning}: {reason}; all of it is put back{}", but_for(trouble))]
+    Refused {
+        /// The tuning as it was asked for.
+        tuning: String,
+        /// What happened.
+        reason: String,
+        /// What could not be put back, in sentences; none as a rule.
+        trouble: Vec<String>,
+    },
+    /// Another process changes the machine, or the state directory is out of reach.
+    #[error(transparent)]
+    Lock(#[from] plumb_host::settings::state::LockError),
+    /// The machine or the journal.
+    #[error(transparent)]
+    Host(#[from] plumb_host::Error),
+}
+
+fn but_for(trouble: &[String]) -> String {
+    if trouble.is_empty() { String::new() } else { format!(", but for this: {}", trouble.join("; ")) }
+}

@@ -1,0 +1,150 @@
+//! The way back: at the end of a slot or a run, and at the next start after a kill.
+
+use std::path::PathBuf;
+
+use plumb_host::settings::Machine;
+use plumb_host::settings::journal::{self, Entry, Record, Writer};
+use plumb_host::settings::state::{LockError, StateDirectory};
+
+use crate::TuningError;
+
+/// The journal of a run, which has to be empty when nothing runs.
+pub(crate) fn run_journal(state: &StateDirectory) -> PathBuf {
+    state.path().join("tunings-of-a-run.jsonl")
+}
+
+/// The journal of what is meant to stay until somebody asks for its end.
+pub(crate) fn staying_journal(state: &StateDirectory) -> PathBuf {
+    state.path().join("tunings-that-stay.jsonl")
+}
+
+/// What came of putting settings back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PutBack {
+    /// Settings that have their old value again, and had another one before.
+    pub restored: Vec<Entry>,
+    /// Settings that somebody else has changed since, in sentences; they are left as they are.
+    pub left_alone: Vec<String>,
+    /// What could not be put back, in sentences.
+    pub failed: Vec<String>,
+    /// The entries behind those.
+    pub(crate) still_due: Vec<Entry>,
+}
+
+impl PutBack {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.restored.extend(other.restored);
+        self.left_alone.extend(other.left_alone);
+        self.failed.extend(other.failed);
+        self.still_due.extend(other.still_due);
+    }
+
+    /// What a person should know.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        self.left_alone.iter().chain(&self.failed).cloned().collect()
+    }
+}
+
+/// Puts settings back, the last change first. To do it twice does no harm.
+pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
+    let mut outcome = PutBack::default();
+    for entry in entries.iter().rev() {
+        let Entry { setting, old, new, .. } = entry;
+        // An interface that is gone, or a daemon that has ended, has nothing left to put back.
+        let Ok(now) = machine.read(setting) else { continue };
+        if now == *old || now == "gone" {
+            continue;
+        }
+        if now != *new {
+            let sentence = format!(
+                "{setting} is {now:?} now, which somebody else set: it is left alone (it was {old:?} before {new:?})"
+            );
+            // Of several changes to one setting the last is enough.
+            if !outcome.left_alone.iter().any(|line| line.starts_with(&format!("{setting} is"))) {
+                outcome.left_alone.push(sentence);
+            }
+            continue;
+        }
+        let written = machine.write(setting, old).and_then(|()| machine.read(setting));
+        match written {
+            Ok(back) if back == *old => outcome.restored.push(entry.clone()),
+            Ok(back) => {
+                outcome.failed.push(format!("{setting} was put back to {old:?} and reads {back:?}"));
+                outcome.still_due.push(entry.clone());
+            }
+            Err(error) => {
+                outcome.failed.push(format!("{setting} could not be put back to {old:?}: {error}"));
+                outcome.still_due.push(entry.clone());
+            }
+        }
+    }
+    outcome.still_due.reverse();
+    outcome
+}
+
+/// Puts back what a process left that was killed, if one did; a process that lives is left alone.
+///
+/// # Errors
+/// When a journal cannot be read, or not be removed when all is done.
+pub fn recover(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
+    let journals = [run_journal(state), staying_journal(state)];
+    let is_left = |record: Option<Record>| record.is_some_and(|record| !record.unfinished.is_empty());
+    let mut any = journals[0].exists();
+    any |= is_left(journal::read(&journals[1])?);
+    if !any {
+        return Ok(PutBack::default());
+    }
+    let _lock = match state.lock() {
+        Ok(lock) => lock,
+        // Whoever has it is at work, and puts back its own changes.
+        Err(LockError::Held { .. }) => return Ok(PutBack::default()),
+        Err(error) => return Err(error.into()),
+    };
+    recover_locked(machine, state)
+}
+
+/// As [`recover`], by whoever holds the lock.
+pub(crate) fn recover_locked(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
+    let mut outcome = PutBack::default();
+    for path in [run_journal(state), staying_journal(state)] {
+        let Some(record) = journal::read(&path)? else {
+            // It may be there with nothing in it, when its writer was killed in the first line.
+            journal::replace(&path, &nothing())?;
+            continue;
+        };
+        if !record.writer.is_of_this_boot() {
+            journal::replace(&path, &nothing())?;
+            continue;
+        }
+        if record.unfinished.is_empty() && !record.staying.is_empty() {
+            continue;
+        }
+        let done = put_back(machine, &reachable(&record.writer, &record.unfinished, &mut outcome));
+        let unfinished = done.still_due.clone();
+        outcome.add(done);
+        journal::replace(&path, &Record { unfinished, ..record })?;
+    }
+    Ok(outcome)
+}
+
+pub(crate) fn nothing() -> Record {
+    Record { writer: Writer::this(), staying: Vec::new(), unfinished: Vec::new() }
+}
+
+/// Without those of another network namespace: from here they cannot be seen, and this one's must not be changed in
+/// their place.
+pub(crate) fn reachable(writer: &Writer, entries: &[Entry], outcome: &mut PutBack) -> Vec<Entry> {
+    if writer.is_of_this_network_namespace() {
+        return entries.to_vec();
+    }
+    let (of_namespace, others): (Vec<Entry>, Vec<Entry>) =
+        entries.iter().cloned().partition(|entry| entry.setting.is_of_network_namespace());
+    outcome.left_alone.extend(of_namespace.iter().map(|entry| {
+        format!(
+            "{} was changed from {:?} to {:?} in another network namespace, which is out of reach from here",
+            entry.setting, entry.old, entry.new
+        )
+    }));
+    others
+}

@@ -1,0 +1,156 @@
+//! Tunings of a run: applied for a slot and put back after it, and looked at whenever evidence is due.
+
+use std::collections::BTreeSet;
+
+use plumb_host::settings::journal::{Entry, Journal};
+use plumb_host::settings::state::{Lock, StateDirectory};
+use plumb_host::settings::{Machine, Setting};
+
+use crate::found::Resolved;
+use crate::recovery::{PutBack, put_back, recover_locked, run_journal};
+use crate::{TuningError, find, transaction};
+
+/// A setting that some variant changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched {
+    pub(crate) label: String,
+    pub(crate) setting: Setting,
+    /// Its value when the run began.
+    pub(crate) original: String,
+}
+
+/// The values of all watched settings at one moment; `None` where one cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight(pub(crate) Vec<Option<String>>);
+
+/// Applies and puts back the tunings of a run's variants. Holds the lock of this host for as long as it lives.
+#[derive(Debug)]
+pub struct Tuner {
+    machine: Machine,
+    state: StateDirectory,
+    /// Every tuning of every variant, by its text.
+    tunings: Vec<Resolved>,
+    pub(crate) watched: Vec<Watched>,
+    in_effect: Option<(Journal, Vec<Entry>)>,
+    /// What could not be put back, in sentences.
+    trouble: Vec<String>,
+    _lock: Lock,
+}
+
+impl Tuner {
+    /// A tuner for these tunings. What a killed process left is put back first, and comes with it.
+    ///
+    /// # Errors
+    /// When another process changes this host at this moment, or a tuning is not possible here.
+    pub fn open(
+        machine: Machine,
+        state: StateDirectory,
+        names: &BTreeSet<String>,
+    ) -> Result<Self, TuningError> {
+        let lock = state.lock()?;
+        recover_locked(&machine, &state)?;
+        let mut tuner = Self {
+            machine,
+            state,
+            tunings: Vec::new(),
+            watched: Vec::new(),
+            in_effect: None,
+            trouble: Vec::new(),
+            _lock: lock,
+        };
+        for name in names {
+            let resolved = find(name)?.resolve(&tuner.machine)?;
+            tuner.watch(&resolved)?;
+            tuner.tunings.push(resolved);
+        }
+        Ok(tuner)
+    }
+
+    fn watch(&mut self, tuning: &Resolved) -> Result<(), TuningError> {
+        for wanted in &tuning.wanted {
+            if self.watched.iter().all(|watched| watched.setting != wanted.setting) {
+                self.watched.push(Watched {
+                    label: wanted.label.clone(),
+                    setting: wanted.setting.clone(),
+                    original: self.machine.read(&wanted.setting)?,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies tunings in their order: all or none. What was applied before is put back first.
+    ///
+    /// # Errors
+    /// When the kernel does not take a value, or the journal cannot be written.
+    pub fn apply(&mut self, names: &[String]) -> Result<(), TuningError> {
+        self.put_back()?;
+        let tunings: Vec<Resolved> = self.named(names).cloned().collect();
+        if tunings.iter().all(|tuning| tuning.wanted.is_empty()) {
+            return Ok(());
+        }
+        self.in_effect = Some((Journal::create(&run_journal(&self.state))?, Vec::new()));
+        for tuning in &tunings {
+            let Some((journal, entries)) = &mut self.in_effect else { break };
+            match transaction::apply(&self.machine, journal, tuning) {
+                Ok(changed) => entries.extend(changed),
+                Err(error) => {
+                    self.put_back()?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts back what is applied, and says what somebody else has changed meanwhile, or could not be put back.
+    ///
+    /// # Errors
+    /// When the journal cannot be removed or rewritten.
+    pub fn put_back(&mut self) -> Result<PutBack, TuningError> {
+        let Some((journal, entries)) = self.in_effect.take() else { return Ok(PutBack::default()) };
+        let outcome = put_back(&self.machine, &entries);
+        if outcome.still_due.is_empty() {
+            journal.remove()?;
+        } else {
+            drop(journal);
+            recover_locked(&self.machine, &self.state)?;
+        }
+        self.trouble.extend(outcome.failed.iter().cloned());
+        Ok(outcome)
+    }
+
+    /// The values of all settings that any variant changes, now.
+    #[must_use]
+    pub fn look(&self) -> Sight {
+        Sight(self.watched.iter().map(|watched| self.machine.read(&watched.setting).ok()).collect())
+    }
+
+    /// What could not be put back so far, in sentences.
+    #[must_use]
+    pub fn trouble(&self) -> &[String] {
+        &self.trouble
+    }
+
+    /// What this machine does not have of some tunings, in sentences.
+    #[must_use]
+    pub fn left_out(&self, names: &[String]) -> Vec<String> {
+        let sentence = |tuning: &Resolved| {
+            let parts = tuning.left_out.join("; ");
+            (!parts.is_empty())
+                .then(|| format!("host tuning {}: left out on this machine: {parts}", tuning.name))
+        };
+        self.named(names).filter_map(sentence).collect()
+    }
+
+    pub(crate) fn named<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Resolved> {
+        names.iter().filter_map(|name| self.tunings.iter().find(|tuning| tuning.name == *name))
+    }
+}
+
+impl Drop for Tuner {
+    fn drop(&mut self) {
+        // Whoever drops it without asking has no use for the answer; the journal is still there if this fails.
+        let _ = self.put_back();
+    }
+}
