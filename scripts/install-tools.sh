@@ -7,7 +7,7 @@
 #   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the
 #            CPU can run it; a variant that needs one of them is skipped without it
 #   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, losetup, zstd, lz4, gzip,
-#            igzip, libdeflate-gzip, qemu-io, qemu-nbd, nbdcopy, nbdinfo, fio
+#            igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, fio
 #   lint     git, rustfmt, clippy, cargo-deny
 #
 # Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
@@ -86,6 +86,9 @@ note_missing() {
             want openssl have openssl
             want iproute2 have ip
             want fio have fio
+            want qperf have qperf
+            want sockperf have sockperf
+            want iperf3 have iperf3
             want qemu-utils have qemu-nbd
             want libnbd-bin have nbdcopy
             want mount have losetup

@@ -1,6 +1,7 @@
 //! The command line as types. Flags carry the names of the experiment file's keys, with the short forms that users
 //! of ab, wrk and k6 expect.
 
+mod network;
 mod storage;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use plumb_migration::codec::measure::Form;
 use plumb_model::{ByteRate, Bytes, Percent, Rate, Span};
 use serde_json::Value;
 
+pub use self::network::{NetworkArguments, NetworkCommand, NetworkFormat};
 pub use self::storage::StorageArguments;
 
 /// Proves what one change does to an infrastructure data path.
@@ -46,6 +48,8 @@ pub enum Command {
     Http(Box<HttpArguments>),
     /// Measure a file or a block device once, without a comparison.
     Storage(Box<StorageArguments>),
+    /// Measure a network once, between here and a server.
+    Network(Box<NetworkArguments>),
     /// Measure what does encryption here: signatures, key exchanges, AEAD and hashes, by device.
     Crypto(CryptoArguments),
     /// Measure what each codec makes of data, in the units of a migration and as a whole.

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Codec(codec) => commands::codec::codec(&codec),
         Command::Crypto(crypto) => commands::crypto::crypto(&crypto),
         Command::Storage(storage) => commands::storage::storage(&storage),
+        Command::Network(network) => commands::network::network(&network),
         Command::Migrate(migrate) => commands::migrate::migrate(&migrate),
         Command::Volumes(volumes) => commands::volumes::volumes(&volumes),
         Command::Host(host) => commands::host::host(&host),

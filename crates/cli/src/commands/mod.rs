@@ -9,6 +9,7 @@ pub mod host;
 pub mod http;
 pub mod list;
 pub mod migrate;
+pub mod network;
 pub mod planning;
 pub mod report;
 pub mod run;

@@ -1,0 +1,159 @@
+//! `plumb network ADDRESS`: one measurement, no comparison: the everyday replacement for qperf and iperf3.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use plumb_host::signals::Interrupts;
+use plumb_model::{Bytes, Measurement, MetricInfo, Span};
+use plumb_network::load::Error;
+use plumb_network::server::{Server, ServerOptions};
+use plumb_network::spec::{LoadSpec, NetworkSettings, Target, Test};
+use plumb_path::{Mark, Window};
+
+use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
+use crate::live::LiveLine;
+use crate::output;
+
+mod qperf;
+
+/// How often a server looks whether somebody wants it to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Measures and prints, or serves.
+pub fn network(arguments: &NetworkArguments) -> Outcome {
+    if let Some(NetworkCommand::Serve { listen, quiet }) = &arguments.command {
+        return serve(*listen, *quiet);
+    }
+    let address = arguments.address.as_deref().unwrap_or_default();
+    let target = plumb_network::system::parse_target(address).map_err(Failure::usage)?;
+    let specs: Vec<LoadSpec> = arguments.msg_size.iter().map(|size| load_spec(arguments, *size)).collect();
+    for spec in &specs {
+        plumb_network::load::validate(spec).map_err(|fault| {
+            let flag = fault.key.trim_start_matches("load.").replace('_', "-");
+            Failure::usage(format!("--{flag}: {}", fault.message))
+        })?;
+    }
+    plumb_host::limits::raise_open_files_limit();
+    if !arguments.quiet {
+        let tests: Vec<&str> = tests(arguments).into_iter().map(Test::name).collect();
+        let words = format!("{address} · {} · {} flows", tests.join(" "), arguments.flows);
+        output::message(&format!("plumb {} · {words}", env!("CARGO_PKG_VERSION")));
+    }
+    let mut code = HOLDS;
+    for spec in &specs {
+        code = code.max(one(arguments, spec, &target, specs.len() > 1)?);
+    }
+    Ok(code)
+}
+
+fn one(
+    arguments: &NetworkArguments,
+    spec: &LoadSpec,
+    target: &Target,
+    is_one_of_several: bool,
+) -> Result<u8, Failure> {
+    let mut load = plumb_network::load::network_load(spec, target).map_err(failure)?;
+    let live = LiveLine::new(arguments.quiet || arguments.json);
+    let window = Window {
+        warmup_ns: spec.warmup.0,
+        window_ns: spec.duration.0,
+        seed: plumb_host::time::monotonic_ns(),
+        index: 0,
+        attempt: 0,
+    };
+    let measured = load.measure_all(window, &mut |mark| show(&live, mark, spec.duration));
+    live.clear();
+    let measurement = measured.map_err(failure)?;
+    print(arguments, spec, &measurement, is_one_of_several);
+    Ok(code(spec, &measurement))
+}
+
+fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement, is_one_of_several: bool) {
+    let metrics: Vec<MetricInfo> = plumb_network::metrics::METRICS.iter().map(MetricInfo::from).collect();
+    let evidence = evidence(spec, measurement);
+    if arguments.json {
+        output::result(&plumb_report::proven_measurement_json(measurement, &metrics, &evidence));
+        return;
+    }
+    if arguments.format == NetworkFormat::Qperf {
+        output::result(&qperf::text(spec, measurement, is_one_of_several));
+        return;
+    }
+    if is_one_of_several {
+        output::result(&format!("messages of {} B\n", spec.msg_size.0));
+    }
+    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
+    output::result(&plumb_report::proven_measurement_text(measurement, &metrics, &evidence, &style));
+}
+
+fn evidence(spec: &LoadSpec, measurement: &Measurement) -> Vec<plumb_model::Evidence> {
+    let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
+    plumb_network::settings::evidence(&settings, measurement)
+}
+
+/// Nothing that got through is a failure to measure; what was not as it was asked for cannot be trusted.
+fn code(spec: &LoadSpec, measurement: &Measurement) -> u8 {
+    if measurement.work == 0 {
+        FAILED
+    } else if evidence(spec, measurement).iter().all(|evidence| evidence.holds) {
+        HOLDS
+    } else {
+        VOID
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    if error.is_usage() { Failure::usage(format!("failed to {error}")) } else { Failure::harness(error) }
+}
+
+fn show(live: &LiveLine, mark: Mark, duration: Span) {
+    if let Mark::Progress { work, elapsed_ns } = mark {
+        let elapsed_s = Span(elapsed_ns).seconds();
+        live.show(&format!("{elapsed_s:.0} s of {:.0} s, {work} messages", duration.seconds()));
+    }
+}
+
+fn tests(arguments: &NetworkArguments) -> Vec<Test> {
+    if arguments.tests.is_empty() {
+        vec![Test::TcpLat, Test::UdpLat, Test::TcpBw, Test::UdpBw]
+    } else {
+        arguments.tests.clone()
+    }
+}
+
+fn load_spec(arguments: &NetworkArguments, msg_size: Bytes) -> LoadSpec {
+    let tests = tests(arguments);
+    LoadSpec {
+        // Here the duration is that of each test, as it is with qperf.
+        duration: Span(arguments.duration.0.saturating_mul(tests.len() as u64)),
+        tests,
+        msg_size,
+        flows: arguments.flows,
+        warmup: arguments.warmup,
+        rate: arguments.rate,
+        batch: arguments.batch,
+        busy_poll: arguments.busy_poll,
+        zero_copy: arguments.zero_copy,
+        send_buffer: arguments.send_buffer,
+        receive_buffer: arguments.receive_buffer,
+        nodelay: arguments.nodelay,
+    }
+}
+
+/// Serves until it is interrupted.
+fn serve(address: SocketAddr, quiet: bool) -> Outcome {
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    plumb_host::limits::raise_open_files_limit();
+    let server = Server::start(&ServerOptions { address, netns: None }).map_err(Failure::harness)?;
+    if !quiet {
+        output::message(&format!("listening on {}, TCP and UDP", server.address()));
+    }
+    while !interrupts.is_interrupted() {
+        for line in server.news().iter().filter(|_| !quiet) {
+            output::message(line);
+        }
+        plumb_host::time::sleep(LOOK_EVERY);
+    }
+    Ok(INTERRUPTED)
+}
