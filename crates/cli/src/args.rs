@@ -77,6 +77,26 @@ pub enum Command {
     Agent,
 }
 
+impl Command {
+    /// Whether it measures or tunes, so that what a killed plumb left changed on this host has to be put back first.
+    #[must_use]
+    pub fn measures(&self) -> bool {
+        !matches!(
+            self,
+            Self::Check(_)
+                | Self::List(_)
+                | Self::Report(_)
+                | Self::Volumes(_)
+                | Self::Host(_)
+                | Self::Schema(_)
+                | Self::Completions { .. }
+                | Self::Version
+                | Self::Agent
+                | Self::Tune(TuneCommand::List(_) | TuneCommand::Status(_))
+        )
+    }
+}
+
 /// How a plan is made from an experiment.
 #[derive(Debug, Args)]
 pub struct PlanArguments {
@@ -180,6 +200,8 @@ pub enum SchemaOf {
     Crypto,
     /// `plumb codec --json`.
     Codec,
+    /// `plumb host --json`.
+    Host,
 }
 
 /// `plumb schema`.

@@ -14,6 +14,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("migration-codecs", include_str!("../../../experiments/migration-codecs.yaml")),
     ("migration-dirty", include_str!("../../../experiments/migration-dirty.yaml")),
     ("migration-qemu", include_str!("../../../experiments/migration-qemu.yaml")),
+    ("host-tunings", include_str!("../../../experiments/host-tunings.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),
 ];
 

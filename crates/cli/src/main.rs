@@ -27,6 +27,12 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::HOLDS });
         }
     };
+    if arguments.command.measures()
+        && let Err(failure) = commands::tune::put_back_leftovers()
+    {
+        failure.print();
+        return ExitCode::from(failure.code);
+    }
     let outcome = match arguments.command {
         Command::Run(run) => commands::run::run(&run),
         Command::Check(check) => commands::check::check(&check),

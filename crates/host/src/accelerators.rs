@@ -12,13 +12,14 @@ mod qat;
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use features::{CpuFeature, cpu_features};
 pub use libraries::{AccelerationLibrary, acceleration_libraries};
 
 /// What an accelerator is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AcceleratorKind {
     /// QuickAssist: encryption, private-key operations, compression.
@@ -42,7 +43,7 @@ impl AcceleratorKind {
 }
 
 /// One device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accelerator {
     /// What it is for.
     pub kind: AcceleratorKind,

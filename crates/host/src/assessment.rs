@@ -3,16 +3,22 @@
 //! The bounds are rules of thumb for small effects: at each of them a difference of a few percent between
 //! two variants starts to drown. They judge a machine that is meant to be idle.
 
+mod network;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::HostFacts;
 use crate::noise::Noise;
+use network::network;
 
 const STEAL_SHARE_MAX: f64 = 0.01;
 const OTHER_CPU_SHARE_MAX: f64 = 0.05;
 const MEMORY_PRESSURE_MAX: f64 = 0.01;
 const MEMORY_AVAILABLE_BYTES_MIN: u64 = 512 << 20;
 const LOAD_PER_CPU_MAX: f64 = 0.25;
+/// Twice that is half of a round trip through a local network.
+const IDLE_LATENCY_US_MAX: u64 = 10;
 
 /// Sources whose reading is a few instructions. From the others it is a system call or slower, and
 /// a load generator reads the time for every request.
@@ -20,7 +26,7 @@ const FAST_CLOCKSOURCES: [&str; 6] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource", "timebase"];
 
 /// One thing about the machine, judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Assessment {
     /// What was looked at.
     pub name: String,
@@ -39,10 +45,14 @@ pub fn assessments(facts: &HostFacts, noise: Option<&Noise>) -> Vec<Assessment> 
     list.extend(cpus(facts));
     list.extend(smt(facts));
     list.push(cpu_limit(facts));
-    list.extend(facts.governor.as_deref().map(governor));
-    list.extend(facts.turbo.map(turbo));
+    list.extend(numa(facts));
+    list.push(governor(facts.governor.as_deref()));
+    list.push(turbo(facts.turbo));
+    list.push(idle_states(facts));
     list.extend(facts.clocksource.as_deref().map(clocksource));
     list.push(virtualisation(facts));
+    list.extend(mitigations(facts));
+    list.extend(network(facts));
     list.extend(load_average(facts));
     list.extend(memory(facts, noise));
     if let Some(noise) = noise {
@@ -88,15 +98,65 @@ fn cpu_limit(facts: &HostFacts) -> Assessment {
     judge("cpu limit", format!("{limit} CPUs"), limit >= facts.cpus_usable.len() as f64, advice)
 }
 
-fn governor(names: &str) -> Assessment {
-    let advice = "fix the clock: `cpupower frequency-set --governor performance`";
+/// Both sides should be near the memory that they share.
+fn numa(facts: &HostFacts) -> Option<Assessment> {
+    let nodes = facts.numa_nodes?;
+    let balancing =
+        if facts.numa_balancing == Some(true) { ", the kernel moves memory between them" } else { "" };
+    let advice = "keep both sides on one node (`numactl --cpunodebind 0 --membind 0 plumb …`), and memory where it is: \
+                  `plumb tune apply numa-balancing`";
+    let value = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes{balancing}") };
+    Some(judge("numa", value, nodes == 1, advice))
+}
+
+fn governor(names: Option<&str>) -> Assessment {
+    let Some(names) = names else {
+        return judge("governor", "none: the kernel has no say in the clock", true, "");
+    };
+    let advice = "fix the clock: `plumb tune apply governor`";
     judge("governor", names, names == "performance", advice)
 }
 
-fn turbo(is_on: bool) -> Assessment {
-    let advice = "turn it off for small effects, as the clock then depends on heat and on other cores: write 1 to \
-                  /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 to /sys/devices/system/cpu/cpufreq/boost";
+fn turbo(is_on: Option<bool>) -> Assessment {
+    let Some(is_on) = is_on else { return judge("turbo", "unknown: the kernel has no say in it", true, "") };
+    let advice = "turn it off for small effects, as the clock then depends on heat and on other cores: `plumb tune apply \
+                  turbo-off`";
     judge("turbo", if is_on { "on" } else { "off" }, !is_on, advice)
+}
+
+/// A CPU that sleeps deeply answers late, and by how much depends on what happened before.
+fn idle_states(facts: &HostFacts) -> Assessment {
+    let deepest = facts.idle_states.iter().filter(|state| state.enabled).max_by_key(|state| state.latency_us);
+    let Some(deepest) = deepest else {
+        return judge(
+            "idle states",
+            "none but to halt: the rest is the hypervisor's or the firmware's",
+            true,
+            "",
+        );
+    };
+    let value = format!("down to {}, {} µs to wake", deepest.name, deepest.latency_us);
+    let advice = "latencies of a few µs need CPUs that sleep lightly: `plumb tune apply idle-states`";
+    judge("idle states", value, deepest.latency_us <= IDLE_LATENCY_US_MAX, advice)
+}
+
+/// Protection costs time in every system call; a host without it compares with no host that has it.
+fn mitigations(facts: &HostFacts) -> Option<Assessment> {
+    let named = |beginning: &str| -> Vec<&str> {
+        let begins = facts.mitigations.iter().filter(|weakness| weakness.state.starts_with(beginning));
+        begins.map(|weakness| weakness.name.as_str()).collect()
+    };
+    let (on, open) = (named("Mitigation"), named("Vulnerable"));
+    let mut parts = Vec::new();
+    if !on.is_empty() {
+        parts.push(format!("on for {}", on.join(", ")));
+    }
+    if !open.is_empty() {
+        parts.push(format!("off or missing for {}", open.join(", ")));
+    }
+    let value = if parts.is_empty() { "none needed".to_owned() } else { parts.join("; ") };
+    let advice = "figures may be better than those of a host that is protected: compare with hosts of the same state only";
+    (!facts.mitigations.is_empty()).then(|| judge("mitigations", value, open.is_empty(), advice))
 }
 
 fn clocksource(name: &str) -> Assessment {
@@ -172,6 +232,8 @@ mod tests {
     use super::*;
     use crate::Throttling;
     use crate::cpu::{CpuSet, Sides};
+    use crate::facts::{CardInterrupt, Conntrack, IdleState, Mitigation, NetworkCard};
+    use crate::settings::RingSizes;
 
     fn print(assessments: &[Assessment]) -> String {
         let line = |it: &Assessment| {
@@ -217,27 +279,46 @@ mod tests {
             governor: Some("performance".to_owned()),
             turbo: Some(false),
             load_average: Some([0.1, 0.2, 0.3]),
+            numa_nodes: Some(1),
+            idle_states: vec![idle_state("POLL", 0, true), idle_state("C1", 2, true)],
+            mitigations: vec![weakness("meltdown", "Mitigation: PTI"), weakness("l1tf", "Not affected")],
+            network_cards: vec![card(4096, "2")],
             ..HostFacts::default()
+        }
+    }
+
+    fn idle_state(name: &str, latency_us: u64, enabled: bool) -> IdleState {
+        IdleState { name: name.to_owned(), latency_us, enabled }
+    }
+
+    fn weakness(name: &str, state: &str) -> Mitigation {
+        Mitigation { name: name.to_owned(), state: state.to_owned() }
+    }
+
+    /// A card with rings of that length, whose interrupts go to these CPUs.
+    fn card(length: u32, cpus: &str) -> NetworkCard {
+        let interrupt =
+            |number, name: &str| CardInterrupt { number, name: name.to_owned(), cpus: cpus.to_owned() };
+        let is_long = length == 4096;
+        NetworkCard {
+            name: "eth0".to_owned(),
+            driver: Some("ixgbe".to_owned()),
+            receive_queues: if is_long { 4 } else { 1 },
+            transmit_queues: 4,
+            rings: Some(RingSizes { receive: length, receive_max: 4096, transmit: 4096, transmit_max: 4096 }),
+            offloads: [
+                ("tso".to_owned(), is_long),
+                ("rx-checksum".to_owned(), is_long),
+                ("gro".to_owned(), true),
+            ]
+            .into(),
+            interrupts: vec![interrupt(40, "eth0-TxRx-0"), interrupt(41, "eth0-TxRx-1")],
         }
     }
 
     #[test]
     fn a_good_machine_is_fine() {
-        insta::assert_snapshot!(print(&assessments(&good(), Some(&quiet()))), @r"
-        cpus: 4 usable: 0-1 for the system, 2-3 for the load -> fine
-        smt: off -> fine
-        cpu limit: none -> fine
-        governor: performance -> fine
-        turbo: off -> fine
-        clocksource: tsc -> fine
-        virtualisation: none -> fine
-        load average: 0.10 0.20 0.30 -> fine
-        memory: 8.0 GiB, 7.0 GiB available -> fine
-        other processes: 0.4% of all CPU time -> fine
-        steal: 0.0% of all CPU time -> fine
-        throttled: 0.0 ms -> fine
-        overheated: no -> fine
-        ");
+        insta::assert_snapshot!(print(&assessments(&good(), Some(&quiet()))), @"");
     }
 
     #[test]
@@ -255,6 +336,23 @@ mod tests {
             turbo: Some(true),
             cpu_limit: Some(0.5),
             load_average: Some([1.5, 0.2, 0.3]),
+            numa_nodes: Some(2),
+            numa_balancing: Some(true),
+            idle_states: vec![
+                idle_state("POLL", 0, true),
+                idle_state("C6", 133, true),
+                idle_state("C9", 900, false),
+            ],
+            mitigations: vec![
+                weakness("meltdown", "Mitigation: PTI"),
+                weakness("mds", "Vulnerable: no microcode"),
+            ],
+            network_cards: vec![
+                card(255, "0-1"),
+                NetworkCard { name: "eth1".to_owned(), ..NetworkCard::default() },
+            ],
+            irqbalance: true,
+            conntrack: Some(Conntrack { count: 900, count_max: 1000 }),
             ..good()
         };
         let noise = Noise {
@@ -264,29 +362,12 @@ mod tests {
             overheated_count: Some(2),
             ..quiet()
         };
-        insta::assert_snapshot!(print(&assessments(&facts, Some(&noise))), @r"
-        cpus: 1 usable, shared by both sides -> give it two CPUs or more: on one, the load takes the time that the system needs
-        smt: on, 2 threads a core -> use a machine with two cores or more: both sides are threads of one core and slow each other
-        cpu limit: 0.5 CPUs -> raise or remove the limit of the control group: it stops the measurement for many milliseconds at a time
-        governor: performance, powersave -> fix the clock: `cpupower frequency-set --governor performance`
-        turbo: on -> turn it off for small effects, as the clock then depends on heat and on other cores: write 1 to /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 to /sys/devices/system/cpu/cpufreq/boost
-        clocksource: hpet -> choose a fast one in /sys/devices/system/clocksource/clocksource0/current_clocksource: with this one every reading of the time is slow
-        virtualisation: KVM -> repeat on bare metal before a number is taken for the hardware's: other guests share this machine
-        load average: 1.50 0.20 0.30 -> stop what else runs here, or wait until it has ended
-        memory: 8.0 GiB, 0.1 GiB available -> free some, or the kernel reclaims memory in the middle of a measurement
-        other processes: 25.0% of all CPU time -> find them with `top` and stop them, or use a machine of your own
-        steal: 3.1% of all CPU time -> move to a host or an instance type whose CPUs are not shared
-        throttled: 12.3 ms -> raise or remove the CPU limit of the control group
-        overheated: 2 times -> cool the machine: its CPUs slow down by themselves
-        ");
+        insta::assert_snapshot!(print(&assessments(&facts, Some(&noise))), @"");
     }
 
     #[test]
     fn what_is_unknown_is_not_judged() {
-        insta::assert_snapshot!(print(&assessments(&HostFacts::default(), None)), @r"
-        cpu limit: none -> fine
-        virtualisation: none -> fine
-        ");
+        insta::assert_snapshot!(print(&assessments(&HostFacts::default(), None)), @"");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! A fact that the kernel does not tell is `None` or empty; reading facts never fails.
 
 mod cpuinfo;
+mod network;
 mod virtualisation;
 
 use std::collections::BTreeSet;
@@ -11,18 +12,22 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use rustix::system::uname;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::accelerators::{Accelerator, accelerators};
 use crate::cgroup::CpuGroups;
 use crate::cpu::{CpuSet, Sides, available_cpus, split_sides};
+use crate::settings::Machine;
 use crate::text;
 use cpuinfo::CpuInfo;
+
+pub use network::{CardInterrupt, Conntrack, NetworkCard};
 
 const CPU_DIRECTORY: &str = "/sys/devices/system/cpu";
 
 /// What this machine is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostFacts {
     /// Release of the kernel, such as `6.1.0-18-amd64`.
@@ -70,10 +75,20 @@ pub struct HostFacts {
     pub governor: Option<String>,
     /// Whether CPUs may exceed their nominal clock; `None` where the kernel has no say in it.
     pub turbo: Option<bool>,
+    /// How idle CPUs sleep, the deepest state last; empty where the kernel only halts.
+    pub idle_states: Vec<IdleState>,
     /// Weaknesses of the CPU, and what the kernel does about each.
     pub mitigations: Vec<Mitigation>,
     /// When memory is backed by huge pages: `always`, `madvise` or `never`.
     pub transparent_huge_pages: Option<String>,
+    /// Whether the kernel moves memory between NUMA nodes.
+    pub numa_balancing: Option<bool>,
+    /// Network interfaces that have a device behind them.
+    pub network_cards: Vec<NetworkCard>,
+    /// Whether a daemon moves interrupts from CPU to CPU.
+    pub irqbalance: bool,
+    /// Connections that the kernel keeps track of in this network namespace; `None` where it does not.
+    pub conntrack: Option<Conntrack>,
     /// Version of the control groups that limit CPU time: 1 or 2.
     pub cgroup_version: Option<u8>,
     /// How many CPUs' worth of time the control groups allow; `None` for no limit.
@@ -83,12 +98,23 @@ pub struct HostFacts {
 }
 
 /// One weakness of the CPU as the kernel reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mitigation {
     /// The kernel's name of the weakness, such as `spectre_v2`.
     pub name: String,
     /// The kernel's words, such as `Not affected` or `Mitigation: PTI`.
     pub state: String,
+}
+
+/// A way for an idle CPU to sleep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleState {
+    /// Its name, such as `C6`.
+    pub name: String,
+    /// How long a CPU takes to wake from it, in µs.
+    pub latency_us: u64,
+    /// Whether it may be used.
+    pub enabled: bool,
 }
 
 impl HostFacts {
@@ -124,9 +150,14 @@ impl HostFacts {
             memory_available_bytes: text::kib_field(&memory, "MemAvailable"),
             clocksource: text::read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             turbo: turbo(),
+            idle_states: idle_states(),
             mitigations: mitigations(),
             transparent_huge_pages: text::read("/sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|choices| parse_choice(&choices)),
+            numa_balancing: text::read_number("/proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
+            network_cards: network::cards(),
+            irqbalance: !Machine::this().daemons("irqbalance").is_empty(),
+            conntrack: network::conntrack(),
             cgroup_version: groups.as_ref().map(|groups| groups.version),
             cpu_limit: groups.and_then(|groups| groups.limit_cpus()),
             load_average: text::read("/proc/loadavg").and_then(|averages| parse_load_average(&averages)),
@@ -164,6 +195,19 @@ fn governor(cpus: &CpuSet) -> Option<String> {
 fn turbo() -> Option<bool> {
     let is_off = text::read_number(cpu_file("intel_pstate/no_turbo")).map(|off| off == 0);
     is_off.or_else(|| text::read_number(cpu_file("cpufreq/boost")).map(|on| on == 1))
+}
+
+/// Those of the first CPU; all have the same as a rule.
+fn idle_states() -> Vec<IdleState> {
+    let state = |number: u32| {
+        let file = |name: &str| cpu_file(&format!("cpu0/cpuidle/state{number}/{name}"));
+        Some(IdleState {
+            name: text::read(file("name"))?,
+            latency_us: text::read_number(file("latency"))?,
+            enabled: text::read_number(file("disable")) != Some(1),
+        })
+    };
+    (0..).map_while(state).collect()
 }
 
 fn mitigations() -> Vec<Mitigation> {

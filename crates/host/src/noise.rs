@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -118,7 +119,7 @@ pub fn softirq_ns() -> Result<u64, Error> {
 
 /// What else happened on the machine in an interval. Shares are of all CPUs' time, 0 to 1, and
 /// pressures are of the interval, 0 to 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Noise {
     /// The interval.
     pub elapsed_ns: u64,

@@ -117,6 +117,14 @@ pub(crate) fn end(
     Ok(measured)
 }
 
+/// The tunings that `plumb tune apply` has in effect, whatever runs; `None` where there are none.
+pub(crate) fn in_effect() -> Option<String> {
+    let found = plumb_tunings::in_effect(&Machine::this(), &StateDirectory::of_user()).ok()?;
+    let mut names: Vec<String> = found.into_iter().map(|it| it.entry.tuning).collect();
+    names.dedup();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// The end of a run: an error where a setting could not be put back.
 pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
     let Some(mut tuner) = tuner else { return Ok(()) };

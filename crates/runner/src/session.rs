@@ -229,6 +229,7 @@ pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
     add("smt", facts.smt.map(|on| if on { "on" } else { "off" }.to_owned()));
     add("turbo", facts.turbo.map(|on| if on { "on" } else { "off" }.to_owned()));
     add("transparent huge pages", facts.transparent_huge_pages.clone());
+    add("tunings", host_tunings::in_effect());
     add("load average", facts.load_average.map(|[one, five, fifteen]| format!("{one} {five} {fifteen}")));
     let shared = if sides.shared { " (shared: there is only one CPU)" } else { "" };
     add("system on cpus", Some(format!("{}{shared}", sides.system)));

@@ -4,6 +4,8 @@
 //! name beside them. Those of its methods that belong to the system under test and not to the host stand here as well,
 //! with where they are set, so that nobody looks for them in vain.
 
+use std::io::ErrorKind;
+
 use plumb_host::settings::Machine;
 
 use crate::TuningError;
@@ -278,6 +280,20 @@ fn sysctl_fault(argument: &str) -> Option<String> {
     (!is_text).then(|| format!("`{value}` is no value of a sysctl"))
 }
 
+/// Why a setting may not be written, with what would help.
+fn not_writable(label: &str, error: plumb_host::Error) -> String {
+    match error {
+        plumb_host::Error::Write { cause, .. } => match cause.kind() {
+            ErrorKind::PermissionDenied => format!("to set {label} needs root"),
+            ErrorKind::ReadOnlyFilesystem => {
+                format!("{label} is read-only here, as in most containers: set it on the host itself")
+            }
+            _ => format!("{label} cannot be set: {cause}"),
+        },
+        other => other.to_string(),
+    }
+}
+
 impl Asked {
     /// As it was asked for.
     #[must_use]
@@ -308,8 +324,16 @@ impl Asked {
             return Err(impossible(left_out.join("; ")));
         }
         for wanted in &found.wanted {
-            machine.may_write(&wanted.setting).map_err(|error| impossible(error.to_string()))?;
+            machine
+                .may_write(&wanted.setting)
+                .map_err(|error| impossible(not_writable(&wanted.label, error)))?;
         }
-        Ok(Resolved { name: self.text.clone(), wanted: found.wanted, left_out, checked: None })
+        Ok(Resolved {
+            name: self.text.clone(),
+            wanted: found.wanted,
+            left_out,
+            source: found.source,
+            checked: None,
+        })
     }
 }

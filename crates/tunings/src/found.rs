@@ -24,6 +24,8 @@ pub struct Resolved {
     pub wanted: Vec<Wanted>,
     /// What of it this machine does not have, each with the reason.
     pub left_out: Vec<String>,
+    /// Where the values come from, where that depends on the machine.
+    pub source: Option<&'static str>,
     /// What was looked at where nothing is changed at all.
     pub checked: Option<String>,
 }
@@ -42,6 +44,8 @@ pub struct Found {
     pub(crate) wanted: Vec<Wanted>,
     /// What, and why.
     pub(crate) left_out: Vec<(String, String)>,
+    /// See [`Resolved::source`].
+    pub(crate) source: Option<&'static str>,
 }
 
 impl Found {

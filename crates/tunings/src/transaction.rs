@@ -20,7 +20,13 @@ pub(crate) fn apply(
     journal.note(&entries)?;
     for (at, entry) in entries.iter().enumerate() {
         if let Err(reason) = change(machine, entry) {
-            let PutBack { failed, .. } = put_back(machine, &entries[..=at]);
+            let mut done = entries[..=at].to_vec();
+            // A value that the kernel chose instead is ours as well, and nobody else's.
+            if let Ok(chosen) = machine.read(&entry.setting).map(|new| Entry { new, ..entry.clone() }) {
+                journal.note(std::slice::from_ref(&chosen))?;
+                done.push(chosen);
+            }
+            let PutBack { failed, .. } = put_back(machine, &done);
             return Err(TuningError::Refused { tuning: tuning.name.clone(), reason, trouble: failed });
         }
     }

@@ -58,6 +58,9 @@ net.ipv4.tcp_rmem=4096 87380 16777216
 net.ipv4.tcp_wmem=4096 16384 16777216
 ";
 
+const FROM_FILES: &str = "tuned's profile as it is installed";
+const FROM_LIST: &str = "our own list, after tuned 2.20";
+
 /// The profile `network-latency`.
 pub(crate) fn network_latency(machine: &Machine, _: Option<&str>) -> Found {
     installed_or(machine, "network-latency", NETWORK_LATENCY)
@@ -72,7 +75,7 @@ pub(crate) fn network_throughput(machine: &Machine, _: Option<&str>) -> Found {
 pub(crate) fn installed(machine: &Machine, argument: Option<&str>) -> Found {
     let name = argument.unwrap_or_default();
     match read(machine, name) {
-        Ok(Some(profile)) => settings(machine, &profile),
+        Ok(Some(profile)) => Found { source: Some(FROM_FILES), ..settings(machine, &profile) },
         Ok(None) => nothing(name, "no profile of that name is installed"),
         Err(reason) => nothing(name, &reason),
     }
@@ -80,8 +83,8 @@ pub(crate) fn installed(machine: &Machine, argument: Option<&str>) -> Found {
 
 fn installed_or(machine: &Machine, name: &str, own_list: &str) -> Found {
     match read(machine, name) {
-        Ok(Some(profile)) => settings(machine, &profile),
-        Ok(None) => settings(machine, &Profile::parse(own_list)),
+        Ok(Some(profile)) => Found { source: Some(FROM_FILES), ..settings(machine, &profile) },
+        Ok(None) => Found { source: Some(FROM_LIST), ..settings(machine, &Profile::parse(own_list)) },
         Err(reason) => nothing(name, &reason),
     }
 }

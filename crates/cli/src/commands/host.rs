@@ -6,12 +6,13 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use plumb_crypto::DeviceKind;
-use plumb_host::accelerators::{AccelerationLibrary, acceleration_libraries, cpu_features};
+use plumb_host::accelerators::{AccelerationLibrary, CpuFeature, acceleration_libraries, cpu_features};
 use plumb_host::assessment::{Assessment, assessments};
 use plumb_host::cpu::{CpuTime, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_host::noise::{Noise, Snapshot};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::args::JsonArguments;
 use crate::exit::{Failure, HOLDS, Outcome};
@@ -19,6 +20,30 @@ use crate::output;
 
 /// How long the machine is watched for noise.
 const WATCHED: Duration = Duration::from_millis(500);
+
+/// What `plumb host --json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "A host as plumb host --json describes it")]
+struct Document {
+    /// The version of this form: `plumbline.host/1`.
+    format: &'static str,
+    /// What the machine is.
+    facts: HostFacts,
+    /// CPU instructions that data paths use.
+    cpu_features: Vec<CpuFeature>,
+    /// Libraries that use accelerators.
+    acceleration_libraries: Vec<AccelerationLibrary>,
+    /// What happened on the machine while it was watched.
+    noise: Noise,
+    /// What a performance engineer would look at first, each judged.
+    assessments: Vec<Assessment>,
+}
+
+/// The schema of that object.
+pub fn json_schema() -> String {
+    // A schema is JSON already.
+    serde_json::to_string_pretty(&schemars::schema_for!(Document)).unwrap_or_default() + "\n"
+}
 
 /// Prints facts and a verdict on each.
 pub fn host(arguments: &JsonArguments) -> Outcome {
@@ -39,15 +64,15 @@ pub fn host(arguments: &JsonArguments) -> Outcome {
     // After the noise, which the programs that this asks would be.
     let (features, libraries) = (cpu_features(&facts), libraries(&facts));
     if arguments.json {
-        let object = json!({
-            "format": "plumbline.host/1",
-            "facts": facts,
-            "cpu_features": features,
-            "acceleration_libraries": libraries,
-            "noise": noise,
-            "assessments": found,
-        });
-        let text = serde_json::to_string_pretty(&object)
+        let document = Document {
+            format: "plumbline.host/1",
+            facts,
+            cpu_features: features,
+            acceleration_libraries: libraries,
+            noise,
+            assessments: found,
+        };
+        let text = serde_json::to_string_pretty(&document)
             .map_err(|error| Failure::harness(format!("put the host into JSON: {error}")))?;
         output::result(&text);
     } else {

@@ -8,12 +8,10 @@ use plumb_model::Run;
 use plumb_runner::families::AnyFamily;
 use plumb_runner::{RunError, Session, hopeless};
 use plumb_store::StoreError;
-use plumb_tunings::{Machine, StateDirectory};
 
 use crate::args::{Format, RunArguments};
 use crate::commands::planning::{self, Planned};
 use crate::commands::report::{render, write_all};
-use crate::commands::tune::put_back_leftovers;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
 use crate::progress::Progress;
@@ -22,7 +20,6 @@ use crate::progress::Progress;
 pub fn run(arguments: &RunArguments) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     plumb_host::limits::raise_open_files_limit();
-    put_back_leftovers(&Machine::this(), &StateDirectory::of_user())?;
     let (run, directory) = match &arguments.resume {
         Some(directory) => (resume(arguments, directory, &interrupts)?, directory.clone()),
         None => start(arguments, &interrupts)?,

@@ -13,6 +13,7 @@ pub fn schema(arguments: &SchemaArguments) -> Outcome {
                 .map_err(|error| Failure::harness(format!("put the schema into JSON: {error}")))?
         }
         SchemaOf::Run => plumb_report::json_schema(),
+        SchemaOf::Host => super::host::json_schema(),
         SchemaOf::Codec => plumb_report::codec_json_schema(),
         SchemaOf::Crypto => plumb_report::crypto_json_schema(),
         SchemaOf::Measurement => plumb_report::measurement_json_schema(),

@@ -22,12 +22,8 @@ pub fn tune(command: &TuneCommand) -> Outcome {
     match command {
         TuneCommand::List(arguments) => listing::list(&machine, arguments.json),
         TuneCommand::Status(arguments) => status(&machine, &state, arguments.json),
-        TuneCommand::Apply { names } => {
-            put_back_leftovers(&machine, &state)?;
-            apply(&machine, &state, names)
-        }
+        TuneCommand::Apply { names } => apply(&machine, &state, names),
         TuneCommand::Revert => {
-            put_back_leftovers(&machine, &state)?;
             let done = revert(&machine, &state).map_err(failure)?;
             output::result(&describe(&done));
             Ok(if done.failed.is_empty() { HOLDS } else { FAILED })
@@ -36,8 +32,8 @@ pub fn tune(command: &TuneCommand) -> Outcome {
 }
 
 /// Puts back what a killed plumb left on this host, and says so.
-pub fn put_back_leftovers(machine: &Machine, state: &StateDirectory) -> Result<(), Failure> {
-    let done = recover(machine, state).map_err(failure)?;
+pub fn put_back_leftovers() -> Result<(), Failure> {
+    let done = recover(&Machine::this(), &StateDirectory::of_user()).map_err(failure)?;
     if done != PutBack::default() {
         output::message("a plumb was killed while tunings of this host were in effect; put back now:");
         output::message(describe(&done).trim_end());
@@ -67,6 +63,9 @@ fn apply(machine: &Machine, state: &StateDirectory, names: &[String]) -> Outcome
             None if made.changes.is_empty() => writeln!(text, "{name}: all that it sets is so already"),
             None => writeln!(text, "{name}:"),
         };
+        if let Some(source) = made.tuning.source {
+            let _ = writeln!(text, "  from {source}");
+        }
         for entry in &made.changes {
             let _ = writeln!(text, "  {}: {} → {}", entry.setting, entry.old, entry.new);
         }

@@ -104,6 +104,7 @@ fn schemas_are_fresh() {
         ("experiment", "experiment.v1alpha1.schema.json"),
         ("run", "plumbline.run.v1.schema.json"),
         ("measurement", "plumbline.measurement.v1.schema.json"),
+        ("host", "plumbline.host.v1.schema.json"),
         ("codec", "plumbline.codec.v1.schema.json"),
         ("crypto", "plumbline.crypto.v1.schema.json"),
     ] {
@@ -152,8 +153,15 @@ fn the_host_is_described() {
         // What is there and usable has a file; all else says what to do.
         assert!(library["file"].is_string() || library["missing"].is_string(), "{library}");
     }
+    let looked_at: Vec<&str> =
+        json["assessments"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    for name in
+        ["governor", "turbo", "idle states", "virtualisation", "conntrack", "other processes", "steal"]
+    {
+        assert!(looked_at.contains(&name), "no {name} in {looked_at:?}");
+    }
     let text = stdout(&run(&["host"]));
-    for part in ["kernel", "accelerators", "qatengine"] {
+    for part in ["kernel", "accelerators", "qatengine", "conntrack"] {
         assert!(text.contains(part), "no {part} in {text}");
     }
 }

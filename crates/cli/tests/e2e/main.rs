@@ -18,5 +18,6 @@ mod migration;
 mod migration_qemu;
 mod storage;
 mod systems;
+mod tunings;
 mod verdicts;
 mod volumes;

@@ -1,11 +1,12 @@
 //! Instructions that do in software what an accelerator does in hardware.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::facts::HostFacts;
 
 /// One set of instructions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CpuFeature {
     /// The name as its maker writes it.
     pub name: &'static str,

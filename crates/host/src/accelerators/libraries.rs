@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Accelerator, AcceleratorKind};
@@ -17,7 +18,7 @@ use crate::process::run_for_output;
 const LOAD_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A library, engine or provider.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccelerationLibrary {
     /// Its name.
     pub name: String,

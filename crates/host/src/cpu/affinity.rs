@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::CpuSet;
@@ -53,7 +54,7 @@ pub(crate) fn set_affinity(mask: &[libc::c_ulong]) -> io::Result<()> {
 }
 
 /// The CPUs of the two sides of an experiment.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sides {
     /// Where the system under test runs.
     pub system: CpuSet,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -15,8 +16,9 @@ const CPU_NUMBER_MAX: u32 = 65_535;
 const BITS_PER_WORD: usize = libc::c_ulong::BITS as usize;
 
 /// A set of CPU numbers. Its text and its serialised form are the kernel's list format, `0-3,8`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub struct CpuSet(BTreeSet<u32>);
 
 impl CpuSet {

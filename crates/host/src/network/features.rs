@@ -3,7 +3,9 @@
 //! The netlink form of the same says features by bit numbers that change from kernel to kernel.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::net::{AddressFamily, SocketType, socket};
 
 use crate::Error;
 use crate::namespace::Namespace;
@@ -79,22 +81,33 @@ impl Namespace {
         let set = self.ethtool(name, &mut value);
         set.map_err(|cause| Error::Network { what: format!("set {} of {name}", feature.name()), cause })
     }
-
     fn ethtool(&self, name: &str, value: &mut Value) -> io::Result<()> {
-        const SIOCETHTOOL: libc::Ioctl = 0x8946;
-        // SAFETY: all zeroes are a valid `ifreq`.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        let bytes = name.as_bytes();
-        if bytes.len() >= request.ifr_name.len() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
-            *to = *from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast();
-        // SAFETY: the name ends in a zero, the data is a `struct ethtool_value` for the time of the call, and the commands
-        // above read or write no more than that.
-        let outcome = unsafe { libc::ioctl(self.control.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-        if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        ethtool(self.control.as_fd(), name, value)
     }
+}
+
+/// Whether a feature of a device in this process's own network namespace is on.
+pub(crate) fn is_on(name: &str, feature: Feature) -> io::Result<bool> {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    let mut value = Value { command: feature.commands().0, data: 0 };
+    ethtool(socket.as_fd(), name, &mut value)?;
+    Ok(value.data != 0)
+}
+
+fn ethtool(socket: BorrowedFd<'_>, name: &str, value: &mut Value) -> io::Result<()> {
+    const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    // SAFETY: all zeroes are a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let bytes = name.as_bytes();
+    if bytes.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast();
+    // SAFETY: the name ends in a zero, the data is a `struct ethtool_value` for the time of the call, and the commands
+    // above read or write no more than that.
+    let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

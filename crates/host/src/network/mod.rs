@@ -3,7 +3,7 @@
 //! All of it is done to a [`Namespace`](crate::namespace::Namespace) that this process made, never to the network that the
 //! machine itself is on.
 
-mod features;
+pub(crate) mod features;
 mod link;
 pub(crate) mod netlink;
 mod packet_filter;

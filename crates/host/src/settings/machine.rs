@@ -262,6 +262,26 @@ impl Machine {
         pids.filter(|pid| is_named(pid)).filter_map(as_setting).collect()
     }
 
+    /// The interrupts of a network card's queues: their numbers, and the driver's names for them, such as
+    /// `virtio2-input.0`. Under virtio the card is below the device that has them.
+    #[must_use]
+    pub fn card_interrupts(&self, interface: &str) -> Vec<(u32, String)> {
+        let device = format!("class/net/{interface}/device");
+        let numbers = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
+            .iter()
+            .map(|directory| self.sys_names(directory))
+            .find(|numbers| !numbers.is_empty())
+            .unwrap_or_default();
+        let of_queue = |number: &String| {
+            let name = self.sys(&format!("kernel/irq/{number}/actions"))?;
+            let is_queue = !name.is_empty() && !name.ends_with("config") && !name.contains("async");
+            Some((number.parse().ok().filter(|_| is_queue)?, name))
+        };
+        let mut interrupts: Vec<(u32, String)> = numbers.iter().filter_map(of_queue).collect();
+        interrupts.sort();
+        interrupts
+    }
+
     fn place(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
@@ -287,12 +307,24 @@ impl Machine {
         Ok(format!("{}={value}", last_part(path)))
     }
 
-    /// One write: to the kernel every write is a value of its own.
+    /// One write: to the kernel every write is a value of its own. A tree of files takes a value whole as well, so that a
+    /// process which is killed in the middle leaves one or the other.
     fn write_file(&self, path: &str, value: &str) -> Result<(), Error> {
         let failed = |cause| Error::Write { path: path.into(), cause };
+        if self.root != Path::new("/") {
+            return self.replace_file(path, value).map_err(failed);
+        }
         let mut file =
             OpenOptions::new().write(true).truncate(true).open(self.place(path)).map_err(failed)?;
         file.write_all(value.as_bytes()).map_err(failed)
+    }
+
+    fn replace_file(&self, path: &str, value: &str) -> io::Result<()> {
+        let place = self.place(path);
+        fs::metadata(&place)?;
+        let beside = place.with_extension("new");
+        fs::write(&beside, value)?;
+        fs::rename(beside, place)
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketType, socket};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -31,7 +32,7 @@ impl fmt::Display for Ring {
 }
 
 /// The lengths of an interface's rings, in packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RingSizes {
     /// Of the receive ring, now.
     pub receive: u32,

@@ -8,30 +8,21 @@ use crate::found::Found;
 /// Moves interrupts from CPU to CPU by load.
 const BALANCER: &str = "irqbalance";
 
-/// An interrupt of a queue.
-struct QueueInterrupt {
-    number: u32,
-    /// The driver's name for it, such as `virtio2-input.0` or `eth0-TxRx-3`.
-    name: String,
-    /// The queue, where the name tells; both directions of a queue go to the same CPU.
-    queue: Option<usize>,
-}
-
 pub(crate) fn interrupt_affinity(machine: &Machine, argument: Option<&str>) -> Found {
     let mut found = Found::default();
     let cpus = cpus(machine);
     let cards = cards(machine, argument, &mut found);
     let mut affinities = Found::default();
     for card in &cards {
-        let interrupts = of_card(machine, card);
+        let interrupts = machine.card_interrupts(card);
         if interrupts.is_empty() {
             found.leave_out(card, "its driver has no interrupts that could be moved");
         }
-        for (at, interrupt) in interrupts.iter().enumerate() {
-            let cpu = &cpus[interrupt.queue.unwrap_or(at) % cpus.len()];
-            let label = format!("CPU of interrupt {} ({})", interrupt.number, interrupt.name);
-            let cpu = cpu.trim_start_matches("cpu");
-            affinities.want(machine, &label, Setting::interrupt(interrupt.number), cpu);
+        for (at, (number, name)) in interrupts.iter().enumerate() {
+            // Both directions of a queue go to the same CPU.
+            let cpu = &cpus[queue_of(name).unwrap_or(at) % cpus.len()];
+            let label = format!("CPU of interrupt {number} ({name})");
+            affinities.want(machine, &label, Setting::interrupt(*number), cpu.trim_start_matches("cpu"));
         }
     }
     // Before the first interrupt is moved; and it goes on after the last one is back.
@@ -42,27 +33,6 @@ pub(crate) fn interrupt_affinity(machine: &Machine, argument: Option<&str>) -> F
     }
     found.add(affinities);
     found
-}
-
-/// The interrupts of a card's queues. Under virtio the card is below the device that has them.
-fn of_card(machine: &Machine, card: &str) -> Vec<QueueInterrupt> {
-    let device = format!("class/net/{card}/device");
-    let numbers = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
-        .iter()
-        .map(|directory| machine.sys_names(directory))
-        .find(|numbers| !numbers.is_empty())
-        .unwrap_or_default();
-    let mut interrupts: Vec<QueueInterrupt> = numbers
-        .iter()
-        .filter_map(|number| {
-            let name = machine.sys(&format!("kernel/irq/{number}/actions"))?;
-            let is_queue = !name.is_empty() && !name.ends_with("config") && !name.contains("async");
-            let number = number.parse().ok().filter(|_| is_queue)?;
-            Some(QueueInterrupt { number, queue: queue_of(&name), name })
-        })
-        .collect();
-    interrupts.sort_by_key(|interrupt| interrupt.number);
-    interrupts
 }
 
 /// The number at the end of a name: `virtio2-input.0`, `eth0-TxRx-3`, `mlx5_comp3@pci:0000:08:00.0`.

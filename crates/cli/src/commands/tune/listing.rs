@@ -31,6 +31,7 @@ enum Here {
     Possible {
         settings: Vec<(String, String, String)>,
         left_out: Vec<String>,
+        source: Option<&'static str>,
         in_effect: bool,
     },
     /// It looked, and all is well.
@@ -72,9 +73,10 @@ impl Row {
             Here::Depends => Ok(()),
             Here::Checked(words) => writeln!(text, "  here     ✔ {words}"),
             Here::Impossible(reason) => writeln!(text, "  here     not possible: {reason}"),
-            Here::Possible { settings, left_out, in_effect } => {
+            Here::Possible { settings, left_out, source, in_effect } => {
                 let state = if *in_effect { "all of it is so already" } else { "possible" };
-                let _ = writeln!(text, "  here     {state}");
+                let source = source.map_or_else(String::new, |source| format!(", by {source}"));
+                let _ = writeln!(text, "  here     {state}{source}");
                 for (label, now, value) in settings {
                     let _ = writeln!(text, "           {label}: {now} → {value}");
                 }
@@ -117,6 +119,7 @@ fn possible(resolved: &Resolved, machine: &Machine) -> Here {
     Here::Possible {
         settings,
         left_out: resolved.left_out.clone(),
+        source: resolved.source,
         in_effect: resolved.is_in_effect(machine),
     }
 }
