@@ -318,7 +318,27 @@ mod tests {
 
     #[test]
     fn a_good_machine_is_fine() {
-        insta::assert_snapshot!(print(&assessments(&good(), Some(&quiet()))), @"");
+        insta::assert_snapshot!(print(&assessments(&good(), Some(&quiet()))), @r"
+        cpus: 4 usable: 0-1 for the system, 2-3 for the load -> fine
+        smt: off -> fine
+        cpu limit: none -> fine
+        numa: one node -> fine
+        governor: performance -> fine
+        turbo: off -> fine
+        idle states: down to C1, 2 µs to wake -> fine
+        clocksource: tsc -> fine
+        virtualisation: none -> fine
+        mitigations: on for meltdown -> fine
+        network card eth0: ixgbe, queues 4 in and 4 out, rings 4096 of 4096 and 4096 of 4096, offloads on -> fine
+        interrupts: eth0-TxRx-0 on 2, eth0-TxRx-1 on 2 -> fine
+        conntrack: no connections are tracked -> fine
+        load average: 0.10 0.20 0.30 -> fine
+        memory: 8.0 GiB, 7.0 GiB available -> fine
+        other processes: 0.4% of all CPU time -> fine
+        steal: 0.0% of all CPU time -> fine
+        throttled: 0.0 ms -> fine
+        overheated: no -> fine
+        ");
     }
 
     #[test]
@@ -362,12 +382,40 @@ mod tests {
             overheated_count: Some(2),
             ..quiet()
         };
-        insta::assert_snapshot!(print(&assessments(&facts, Some(&noise))), @"");
+        insta::assert_snapshot!(print(&assessments(&facts, Some(&noise))), @r"
+        cpus: 1 usable, shared by both sides -> give it two CPUs or more: on one, the load takes the time that the system needs
+        smt: on, 2 threads a core -> use a machine with two cores or more: both sides are threads of one core and slow each other
+        cpu limit: 0.5 CPUs -> raise or remove the limit of the control group: it stops the measurement for many milliseconds at a time
+        numa: 2 nodes, the kernel moves memory between them -> keep both sides on one node (`numactl --cpunodebind 0 --membind 0 plumb …`), and memory where it is: `plumb tune apply numa-balancing`
+        governor: performance, powersave -> fix the clock: `plumb tune apply governor`
+        turbo: on -> turn it off for small effects, as the clock then depends on heat and on other cores: `plumb tune apply turbo-off`
+        idle states: down to C6, 133 µs to wake -> latencies of a few µs need CPUs that sleep lightly: `plumb tune apply idle-states`
+        clocksource: hpet -> choose a fast one in /sys/devices/system/clocksource/clocksource0/current_clocksource: with this one every reading of the time is slow
+        virtualisation: KVM -> repeat on bare metal before a number is taken for the hardware's: other guests share this machine
+        mitigations: on for meltdown; off or missing for mds -> figures may be better than those of a host that is protected: compare with hosts of the same state only
+        network card eth0: ixgbe, queues 1 in and 4 out, rings 255 of 4096 and 4096 of 4096, off: rx-checksum tso -> longer rings lose less in bursts: `plumb tune apply rings=eth0`; the CPU does what the card may be able to: `ethtool -K eth0 rx on tso on`, where it has them; one queue brings all that arrives to one CPU: give it more by `ethtool -L`, or spread by RPS
+        network card eth1: unknown driver, queues 0 in and 0 out -> fine
+        interrupts: eth0-TxRx-0 on 0-1, eth0-TxRx-1 on 0-1, irqbalance moves them -> give each a CPU that stays: `plumb tune apply interrupt-affinity`, which pauses irqbalance as well
+        conntrack: 900 of 1000 connections -> raise net.netfilter.nf_conntrack_max before connections are refused
+        load average: 1.50 0.20 0.30 -> stop what else runs here, or wait until it has ended
+        memory: 8.0 GiB, 0.1 GiB available -> free some, or the kernel reclaims memory in the middle of a measurement
+        other processes: 25.0% of all CPU time -> find them with `top` and stop them, or use a machine of your own
+        steal: 3.1% of all CPU time -> move to a host or an instance type whose CPUs are not shared
+        throttled: 12.3 ms -> raise or remove the CPU limit of the control group
+        overheated: 2 times -> cool the machine: its CPUs slow down by themselves
+        ");
     }
 
     #[test]
     fn what_is_unknown_is_not_judged() {
-        insta::assert_snapshot!(print(&assessments(&HostFacts::default(), None)), @"");
+        insta::assert_snapshot!(print(&assessments(&HostFacts::default(), None)), @r"
+        cpu limit: none -> fine
+        governor: none: the kernel has no say in the clock -> fine
+        turbo: unknown: the kernel has no say in it -> fine
+        idle states: none but to halt: the rest is the hypervisor's or the firmware's -> fine
+        virtualisation: none -> fine
+        conntrack: no connections are tracked -> fine
+        ");
     }
 
     #[test]
