@@ -6,8 +6,8 @@
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
 #   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the
 #            CPU can run it; a variant that needs one of them is skipped without it
-#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, ip, losetup, zstd, lz4, gzip,
-#            igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, fio
+#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, ip, losetup, zstd, lz4,
+#            gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, fio
 #   lint     git, rustfmt, clippy, cargo-deny
 #
 # Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
@@ -84,6 +84,7 @@ note_missing() {
             want wrk have wrk
             want nghttp2-client have h2load
             want openssl have openssl
+            want curl have curl
             want iproute2 have ip
             want fio have fio
             want qperf have qperf

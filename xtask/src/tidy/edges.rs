@@ -97,6 +97,7 @@ const MEASURES: &[&str] = &[
     "plumb-pace",
     "plumb-host",
     "plumb-path",
+    "plumb-tunings",
     "plumb-crypto",
     "plumb-http",
     "plumb-migration",

@@ -21,3 +21,4 @@ mod systems;
 mod tunings;
 mod verdicts;
 mod volumes;
+mod volumes_rest;
