@@ -29,6 +29,9 @@ impl Family for Storage {
     fn load(settings: &StorageSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = serde_json::from_value(target.clone())
             .map_err(|error| PathError::new(format!("read where the storage is: {error}")))?;
+        if let (Some(array), Some(assignment)) = (&settings.system.ontap, &target.assignment) {
+            system::ontap::apply(array, assignment)?;
+        }
         Ok(Box::new(load::storage_load(&settings.load, &target)?))
     }
 }
@@ -42,12 +45,32 @@ impl Settings for StorageSettings {
         if system.kind == Kind::File && system.size.0 == 0 {
             return Err(Fault::new("system.size", "a file above 0 B is due here, such as `256 MiB`"));
         }
+        match (system.kind, &system.ontap) {
+            (Kind::Ontap, None) => {
+                return Err(Fault::new(
+                    "system.ontap",
+                    "an array, a volume and who may manage it are due here",
+                ));
+            }
+            (Kind::Ontap, Some(_)) if system.path.is_none() => {
+                return Err(Fault::new(
+                    "system.path",
+                    "the path at which this host sees the volume is due here",
+                ));
+            }
+            (Kind::Ontap, Some(array)) => array.check()?,
+            (_, Some(_)) => return Err(Fault::new("system.ontap", "only `kind: ontap` has an array")),
+            (_, None) => {}
+        }
         load::validate(&self.load)
     }
 
     fn feasible(&self) -> Result<(), String> {
+        if let Some(array) = &self.system.ontap {
+            array.credentials()?;
+        }
         match (self.system.kind, &self.system.path) {
-            (Kind::External, Some(path)) if !is_remote(path) => match std::fs::metadata(path) {
+            (Kind::External | Kind::Ontap, Some(path)) if !is_remote(path) => match std::fs::metadata(path) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("{path}: {error}")),
             },
@@ -59,8 +82,11 @@ impl Settings for StorageSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(&self, _: &Snapshot, _: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
         let mut evidence = vec![direct(self, measurement), engine(self, measurement)];
+        if let Some(array) = &self.system.ontap {
+            evidence.push(system::ontap::evidence(array, before, after));
+        }
         // At a fixed rate the depth is what the storage makes of it.
         if self.load.rate.is_none() {
             evidence.push(depth(self, measurement));

@@ -4,6 +4,9 @@ use plumb_model::{Bytes, Percent, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::system::ontap::Assignment;
+use crate::system::ontap::spec::OntapSpec;
+
 /// What a `storage` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -23,6 +26,8 @@ pub enum Kind {
     File,
     /// A file, a block device or an NBD export that exists.
     External,
+    /// A volume of an ONTAP array that exists, under a QoS policy that is made for the run.
+    Ontap,
 }
 
 /// What is read and written.
@@ -31,16 +36,18 @@ pub enum Kind {
 pub struct SystemSpec {
     /// What stands for the storage.
     pub kind: Kind,
-    /// `file`: a directory to make the file in, by default the run's scratch directory. `external`: the path of a file
-    /// or block device, or `nbd://HOST:PORT/NAME`.
+    /// `file`: a directory to make the file in, by default the run's scratch directory. `external` and
+    /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
     pub path: Option<String>,
     /// `file`: how large it is.
     pub size: Bytes,
+    /// `ontap`: the array, the volume, and the policy.
+    pub ontap: Option<OntapSpec>,
 }
 
 impl Default for SystemSpec {
     fn default() -> Self {
-        Self { kind: Kind::default(), path: None, size: Bytes(256 << 20) }
+        Self { kind: Kind::default(), path: None, size: Bytes(256 << 20), ontap: None }
     }
 }
 
@@ -220,12 +227,15 @@ pub struct Target {
     pub is_ours: bool,
     /// Make a file of this size where there is none, and leave none behind.
     pub create: Option<Bytes>,
+    /// Of a volume of an array: the policy that it has to be put under before each slot.
+    #[serde(default)]
+    pub assignment: Option<Assignment>,
 }
 
 impl Target {
     /// Something that exists.
     #[must_use]
     pub fn existing(address: impl Into<String>) -> Self {
-        Self { address: address.into(), is_ours: false, create: None }
+        Self { address: address.into(), is_ours: false, create: None, assignment: None }
     }
 }

@@ -17,6 +17,7 @@ mod engines;
 mod migration;
 mod migration_qemu;
 mod storage;
+mod storage_ontap;
 mod systems;
 mod tunings;
 mod verdicts;

@@ -1,4 +1,6 @@
-//! What is read and written: a file that is made for the run, or something that exists.
+//! What is read and written: a file that is made for the run, or something that exists, or a volume of an array.
+
+pub mod ontap;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,12 @@ pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathEr
     match spec.kind {
         Kind::File => Ok(Box::new(OwnFile::make(spec, place)?)),
         Kind::External => Ok(Box::new(External::find(spec)?)),
+        Kind::Ontap => {
+            let (Some(array), Some(path)) = (&spec.ontap, &spec.path) else {
+                return Err(PathError::new("find the volume: neither `ontap` nor `path` may be left out"));
+            };
+            Ok(Box::new(ontap::Array::start(array, path)?))
+        }
     }
 }
 
@@ -51,7 +59,7 @@ impl OwnFile {
 impl System for OwnFile {
     fn target(&self) -> serde_json::Value {
         let address = self.path.display().to_string();
-        serde_json::json!(Target { address, is_ours: true, create: None })
+        serde_json::json!(Target { address, is_ours: true, create: None, assignment: None })
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
