@@ -135,7 +135,7 @@ const CATALOGUE: &[Tuning] = &[
         changes: "nothing on the host: connection tracking and service rules on the path (the guide's OVN LB off)",
         needs: "the data path `network`",
         risks: "without its rules a service's address leads nowhere",
-        purpose: Purpose::System("`system.services` and `system.conntrack` of the data path `network`"),
+        purpose: Purpose::System("`system.service_rules` and `system.conntrack` of the data path `network`"),
     },
     Tuning {
         name: "fast-path",
@@ -160,7 +160,7 @@ const CATALOGUE: &[Tuning] = &[
                   VXLAN and Geneve are built)",
         needs: "the data path `network`",
         risks: "none",
-        purpose: Purpose::System("`system` of the data path `network`"),
+        purpose: Purpose::System("`system.kind` and `system.tunnel` of the data path `network`"),
     },
     Tuning {
         name: "huge-pages",

@@ -5,7 +5,7 @@ use plumb_host::settings::journal::{self, Entry, Journal, Record};
 use plumb_host::settings::state::StateDirectory;
 
 use crate::found::Resolved;
-use crate::recovery::{PutBack, put_back, reachable, recover_locked, staying_journal};
+use crate::recovery::{PutBack, put_back, reachable, recover_locked, run_journal, staying_journal};
 use crate::{Asked, TuningError, transaction};
 
 /// What applying one tuning came to.
@@ -82,6 +82,9 @@ pub fn in_effect(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffe
 /// When another process changes the machine at this moment, or the journal cannot be read.
 pub fn revert(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
     let path = staying_journal(state);
+    if !path.exists() && !run_journal(state).exists() {
+        return Ok(PutBack::default());
+    }
     let _lock = state.lock()?;
     let mut outcome = recover_locked(machine, state)?;
     let Some(record) = journal::read(&path)? else { return Ok(outcome) };

@@ -256,7 +256,7 @@ mod tests {
         journal.note(&[a.clone(), b.clone()]).unwrap();
         journal.stay().unwrap();
         drop(journal);
-        Journal::append(&path).unwrap().note(&[c.clone()]).unwrap();
+        Journal::append(&path).unwrap().note(std::slice::from_ref(&c)).unwrap();
         let record = read(&path).unwrap().unwrap();
         assert!(record.writer.is_alive());
         assert_eq!((&record.staying, &record.unfinished), (&vec![a.clone(), b.clone()], &vec![c]));

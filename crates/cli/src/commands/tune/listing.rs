@@ -87,7 +87,11 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        let Tuning { name, changes, needs, risks, .. } = self.tuning;
+        let Tuning { name, argument, changes, needs, risks, .. } = self.tuning;
+        let argument = match argument {
+            Argument::None => None,
+            Argument::Optional(what) | Argument::Required(what) => Some(what),
+        };
         let (state, reason) = match &self.here {
             Here::Possible { in_effect: true, .. } => ("in-effect", None),
             Here::Possible { .. } => ("possible", None),
@@ -101,7 +105,7 @@ impl Row {
             _ => (Vec::new(), Vec::new()),
         };
         let row = |(label, now, value): &(String, String, String)| json!({ "what": label, "now": now, "sets": value });
-        json!({ "name": name, "changes": changes, "needs": needs, "risks": risks, "state": state, "reason": reason,
+        json!({ "name": name, "argument": argument, "changes": changes, "needs": needs, "risks": risks, "state": state, "reason": reason,
                 "settings": settings.iter().map(row).collect::<Vec<_>>(), "left_out": left_out })
     }
 }
