@@ -2,7 +2,8 @@
 //!
 //! A generic cell rate algorithm (ITU-T I.371, annex A): one theoretical arrival time that every piece moves on by its
 //! cost. Nothing is saved up while there is nothing to send, but for a tolerance of some milliseconds, so that a thread
-//! that the scheduler woke late does not lose its turn. In any second that is at most the tolerance over the cap, plus one
+//! that the scheduler woke late does not lose its turn. The first piece starts the clock and has none, or a migration of a
+//! tenth of a second would be some hundredths over the cap. In any second that is at most the tolerance over the cap, plus one
 //! piece for each channel. Pieces are a quarter of a millisecond long.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,7 @@ const GLANCE_NS: u64 = 50_000_000;
 #[derive(Debug)]
 pub struct Pacer {
     bytes_per_s: Option<f64>,
+    /// 0 before the first piece.
     arrival_ns: AtomicU64,
     waited_ns: AtomicU64,
 }
@@ -33,7 +35,7 @@ impl Pacer {
     /// A pacer for a cap in bytes per second; `None` lets everything pass.
     #[must_use]
     pub fn new(bytes_per_s: Option<f64>) -> Self {
-        Self { bytes_per_s, arrival_ns: AtomicU64::new(monotonic_ns()), waited_ns: AtomicU64::new(0) }
+        Self { bytes_per_s, arrival_ns: AtomicU64::new(0), waited_ns: AtomicU64::new(0) }
     }
 
     /// How much may be asked for at once.
@@ -68,7 +70,8 @@ impl Pacer {
         let cost_ns = (bytes as f64 / rate * 1e9).ceil() as u64;
         let mut arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
         loop {
-            let due_ns = arrival_ns.max(now_ns.saturating_sub(TOLERANCE_NS));
+            let tolerance_ns = if arrival_ns == 0 { 0 } else { TOLERANCE_NS };
+            let due_ns = arrival_ns.max(now_ns.saturating_sub(tolerance_ns));
             let next_ns = due_ns.saturating_add(cost_ns);
             match self.arrival_ns.compare_exchange_weak(
                 arrival_ns,
@@ -148,6 +151,15 @@ mod tests {
             let used = bytes as f64 / rate;
             assert!(used > 0.99, "{used}");
         }
+    }
+
+    #[test]
+    fn a_short_migration_has_no_head_start() {
+        let pacer = Pacer::new(Some(1e9));
+        let piece = pacer.piece_bytes();
+        let begun_ns = SECOND_NS;
+        let last_ns = (0..40).fold(begun_ns, |now_ns, _| pacer.reserve(piece, 1e9, now_ns).max(now_ns));
+        assert_eq!(last_ns - begun_ns, 39 * piece as u64);
     }
 
     #[test]
