@@ -15,6 +15,9 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("migration-dirty", include_str!("../../../experiments/migration-dirty.yaml")),
     ("migration-qemu", include_str!("../../../experiments/migration-qemu.yaml")),
     ("host-tunings", include_str!("../../../experiments/host-tunings.yaml")),
+    ("overlay-tuning", include_str!("../../../experiments/overlay-tuning.yaml")),
+    ("overlay-underlay", include_str!("../../../experiments/overlay-underlay.yaml")),
+    ("service-rules", include_str!("../../../experiments/service-rules.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),
 ];
 

@@ -151,6 +151,21 @@ pub fn may_create() -> bool {
     in_thread(unshare_network).is_ok()
 }
 
+/// Does what [`become_root_within`] does, unless this process may make network namespaces as it is.
+///
+/// # Errors
+///
+/// As [`become_root_within`].
+pub fn become_root_if_needed() -> Result<(), Error> {
+    /// The bit of CAP_SYS_ADMIN (include/uapi/linux/capability.h).
+    const ADMINISTRATOR: u64 = 1 << 21;
+    // Not by trying, in a thread: this process must not have one.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    if effective & ADMINISTRATOR != 0 { Ok(()) } else { become_root_within() }
+}
+
 /// Moves this process, which may not make network namespaces, into a user namespace in which it may: there it is root
 /// over what it makes, and outside it stays who it is. What it starts from now on is in there too.
 ///

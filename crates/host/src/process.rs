@@ -18,7 +18,7 @@ pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use mappings::mapped_files;
 pub use output::{Output, output_of, run_for_output, which};
 pub use rustix::process::Signal;
-pub use tree::{descendants, kill_tree};
+pub use tree::{descendants, kill_tree, named};
 
 use rustix::process::Pid;
 

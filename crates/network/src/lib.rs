@@ -2,6 +2,7 @@
 
 pub mod load;
 pub mod metrics;
+pub mod options;
 pub mod server;
 pub mod settings;
 pub mod spec;

@@ -23,6 +23,10 @@ impl Family for Network {
         system::start(&settings.system, place)
     }
 
+    fn needs_namespaces(settings: &NetworkSettings) -> bool {
+        !matches!(settings.system.kind, Kind::Loopback | Kind::External)
+    }
+
     fn load(settings: &NetworkSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = serde_json::from_value(target.clone())
             .map_err(|error| PathError::new(format!("read where the server is: {error}")))?;
@@ -41,19 +45,22 @@ impl Settings for NetworkSettings {
             };
             system::parse_target(address).map_err(|message| Fault::new("system.address", message))?;
         }
+        system::check(&self.system)?;
         load::validate(&self.load)
     }
 
     fn feasible(&self) -> Result<(), String> {
-        Ok(())
+        system::feasible(&self.system)
     }
 
     fn timing(&mut self) -> Timing<'_> {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
-    fn evidence(&self, _: &Snapshot, _: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        evidence(self, measurement)
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        let mut evidence = evidence(self, measurement);
+        evidence.extend(system::proofs(self, before, after, measurement));
+        evidence
     }
 }
 

@@ -6,6 +6,8 @@ use plumb_model::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::options::{Fastpath, LinkShape, Offloads, Switch, TunnelType};
+
 /// What a `network` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -25,16 +27,72 @@ pub enum Kind {
     Loopback,
     /// Whatever leads to a server that runs already (`plumb network serve`).
     External,
+    /// Two hosts with a link between them: what a pod on its host's own network has.
+    Veth,
+    /// Two pods on a node's bridge: an underlay.
+    Bridge,
+    /// Two pods on two nodes, each with a bridge and a VXLAN device: an overlay.
+    Vxlan,
+    /// The same by Open vSwitch's userspace datapath.
+    Ovs,
 }
 
 /// The network between the two ends.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemSpec {
     /// What stands for the network.
     pub kind: Kind,
     /// `external`: where the server is, as `HOST` or `HOST:PORT`.
     pub address: Option<String>,
+    /// `ovs`: how packets are wrapped between the nodes.
+    pub tunnel: TunnelType,
+    /// The largest packet of the hosts' link; that of pods behind a tunnel is 50 B less.
+    pub mtu: u32,
+    /// How many packets may wait to be sent at a device (txqueuelen); the kernel's own number if absent.
+    pub queue_length: Option<u32>,
+    /// Descriptors in a device's rings, where it has rings.
+    pub ring: Option<u32>,
+    /// Queues of each device, for sending and for receiving.
+    pub queues: u32,
+    /// The CPUs that handle what devices receive (receive packet steering), such as `0-1`.
+    pub rps: Option<String>,
+    /// The CPUs that each of the queues for sending belongs to in turn (transmit packet steering).
+    pub xps: Option<String>,
+    /// How packets wait to be sent over the link, by the kernel's name: `pfifo`, `fq`, `fq_codel`.
+    pub qdisc: Option<String>,
+    /// Offloads of all devices on the way.
+    pub offloads: Offloads,
+    /// A link that is worse than the machine.
+    pub link: LinkShape,
+    /// Rules of a service load balancer on the way of every packet, or with connection tracking of every connection.
+    pub service_rules: u32,
+    /// Whether connections are tracked on the way.
+    pub conntrack: Switch,
+    /// How packets pass by the filters.
+    pub fastpath: Fastpath,
+}
+
+impl Default for SystemSpec {
+    fn default() -> Self {
+        Self {
+            kind: Kind::default(),
+            address: None,
+            tunnel: TunnelType::default(),
+            mtu: 1500,
+            queue_length: None,
+            ring: None,
+            queues: 1,
+            rps: None,
+            xps: None,
+            qdisc: None,
+            offloads: Offloads::default(),
+            link: LinkShape::default(),
+            service_rules: 0,
+            conntrack: Switch::default(),
+            fastpath: Fastpath::default(),
+        }
+    }
 }
 
 /// What is measured; qperf's tests, and netperf's connection set-up.

@@ -39,6 +39,12 @@ pub trait Family {
     fn saving(_: &Self::Settings) -> Option<(Self::Settings, RequiredSaving)> {
         None
     }
+
+    /// Whether the system is built in namespaces of its own, for which an ordinary user needs a user namespace around the
+    /// whole run.
+    fn needs_namespaces(_: &Self::Settings) -> bool {
+        false
+    }
 }
 
 /// The typed settings of a family.

@@ -36,6 +36,8 @@ pub struct AnyFamily {
     pub evidence: Prove,
     /// See [`Family::saving`].
     pub saving: Saving,
+    /// See [`Family::needs_namespaces`].
+    pub needs_namespaces: fn(&Value) -> bool,
 }
 
 impl AnyFamily {
@@ -59,6 +61,7 @@ impl AnyFamily {
                 let (without, saving) = F::saving(&settings::<F>(json).ok()?)?;
                 Some((serde_json::to_value(without).ok()?, saving))
             },
+            needs_namespaces: |json| settings::<F>(json).is_ok_and(|settings| F::needs_namespaces(&settings)),
         }
     }
 }

@@ -19,7 +19,7 @@ pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{AgentExecutor, Executor, Measured, SlotOrder};
 pub use order::block_order;
-pub use session::{Session, hopeless, host_lines, mark_infeasible, require_savings};
+pub use session::{Session, hopeless, host_lines, mark_infeasible, needs_namespaces, require_savings};
 
 #[cfg(test)]
 mod tests;

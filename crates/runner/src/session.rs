@@ -46,6 +46,14 @@ pub fn mark_infeasible(plan: &mut Plan, family: &AnyFamily) {
     host_tunings::mark_impossible(plan, &Machine::this());
 }
 
+/// Whether any planned variant is built in namespaces of its own.
+#[must_use]
+pub fn needs_namespaces(plan: &Plan, family: &AnyFamily) -> bool {
+    let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
+    let settings = variants.map(|variant| serde_json::from_str(&variant.settings).unwrap_or_default());
+    settings.into_iter().any(|settings| (family.needs_namespaces)(&settings))
+}
+
 /// Asks the family of every planned variant what its treatment has to save, and finds the variant that it has to be
 /// cheaper than: the first that is the same but for the treatment.
 pub fn require_savings(plan: &mut Plan, family: &AnyFamily) {

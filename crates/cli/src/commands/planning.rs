@@ -3,7 +3,7 @@
 use plumb_model::Plan;
 use plumb_runner::families::AnyFamily;
 use plumb_runner::file::{self, ReadOptions};
-use plumb_runner::{mark_infeasible, require_savings};
+use plumb_runner::{mark_infeasible, needs_namespaces, require_savings};
 
 use crate::args::PlanArguments;
 use crate::exit::{Failure, USAGE};
@@ -33,9 +33,18 @@ pub fn plan(experiment: &str, arguments: &PlanArguments) -> Result<Planned, Fail
     let mut plan = file::read(&name, &bytes, &options, &families)
         .map_err(|error| Failure::laid_out(USAGE, laid_out(error)))?;
     let family = family_of(&plan.path)?;
+    enter_namespace(&plan, &family);
     mark_infeasible(&mut plan, &family);
     require_savings(&mut plan, &family);
     Ok(Planned { plan, family, text: String::from_utf8_lossy(&bytes).into_owned() })
+}
+
+/// An ordinary user's run that builds namespaces goes into a user namespace, whole, so that both sides share it. Where the
+/// kernel refuses that, the variants that need it say so.
+pub fn enter_namespace(plan: &Plan, family: &AnyFamily) {
+    if needs_namespaces(plan, family) {
+        let _ = plumb_host::namespace::become_root_if_needed();
+    }
 }
 
 /// The family of that name.

@@ -55,6 +55,7 @@ fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, Path
 fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -> Result<Run, Failure> {
     let before = plumb_store::read(directory).map_err(|error| failure(error.into()))?;
     let family = planning::family_of(&before.header.plan.path)?;
+    planning::enter_namespace(&before.header.plan, &family);
     let mut progress = Progress::new(&before.header.plan, arguments.quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();

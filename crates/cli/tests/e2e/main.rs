@@ -16,6 +16,7 @@ mod endings;
 mod engines;
 mod migration;
 mod migration_qemu;
+mod networks;
 mod storage;
 mod storage_ontap;
 mod systems;

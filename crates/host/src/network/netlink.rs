@@ -68,3 +68,12 @@ impl Netlink {
         }
     }
 }
+
+/// Adds one attribute: length, type, value, padding (include/uapi/linux/netlink.h).
+pub(super) fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}

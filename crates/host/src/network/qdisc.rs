@@ -6,6 +6,7 @@ use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
+use super::netlink::attribute;
 use crate::Error;
 use crate::namespace::Namespace;
 
@@ -87,15 +88,6 @@ fn refusal(device: &str, kind: &str, cause: io::Error) -> Error {
         _ => cause,
     };
     Error::Network { what: format!("give {device} a queue of kind {kind}"), cause }
-}
-
-/// One attribute inside the options: length, type, value, padding (include/uapi/linux/netlink.h).
-fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
-    bytes.extend(length.to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
 /// `TCA_TBF_*` (include/uapi/linux/pkt_sched.h).

@@ -100,7 +100,7 @@ fn rules_are_loaded_as_one_and_count() {
     let Some((a, b)) = pair("rules_are_loaded_as_one_and_count") else { return };
     let refused = a.add_rules("table inet t { counter seen { } }\nnonsense").unwrap_err().to_string();
     assert!(refused.starts_with("add the rules: nft says: "), "{refused}");
-    assert!(a.rule_counters("t").is_err(), "the table of a refused set is not there");
+    assert_eq!(a.rule_counters("t").unwrap_or_default(), [], "the table of a refused set is not there");
     a.add_rules(
         "table inet t {\n counter seen { }\n chain out { type filter hook output priority 0; udp dport 9 counter name seen; }\n}",
     )

@@ -18,6 +18,18 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     procfs::tree(pid).iter().map(|process| process.pid).filter(|&found| found != pid).collect()
 }
 
+/// The pids of all processes whose name begins so, such as the kernel's `ksoftirqd/0`. Empty when /proc shows none.
+#[must_use]
+pub fn named(prefix: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has_name = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.starts_with(prefix))
+    };
+    pids.filter(has_name).collect()
+}
+
 /// Kills the process `pid` and all its descendants with SIGKILL, and says how many that were.
 ///
 /// Each is stopped before its children are listed, so that none can start another in the meantime.

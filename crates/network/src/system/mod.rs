@@ -1,19 +1,32 @@
 //! The network between the two ends, and the server's end of it.
 
+mod apply;
+mod check;
+mod layout;
+mod observe;
+mod ovs;
+mod pods;
+mod proof;
+mod rules;
+
 use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
 
 use crate::server::{DEFAULT_PORT, Server, ServerOptions};
 use crate::spec::{Kind, SystemSpec, Target};
 
+pub use check::{check, feasible};
+pub use proof::proofs;
+
 /// Builds the network and starts the server's end.
 ///
 /// # Errors
 /// When something cannot be made, or the server cannot listen.
-pub fn start(spec: &SystemSpec, _: &Place) -> Result<Box<dyn System>, PathError> {
+pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
     match spec.kind {
         Kind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
         Kind::External => Ok(Box::new(External { target: external(spec)? })),
+        Kind::Veth | Kind::Bridge | Kind::Vxlan | Kind::Ovs => Ok(Box::new(pods::start(spec, place)?)),
     }
 }
 

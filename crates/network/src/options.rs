@@ -1,0 +1,110 @@
+//! What may be done to a network that is built for a run: the treatments of tuning guides, each a setting.
+
+use plumb_model::{ByteRate, Bytes, Percent, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// On or off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    #[default]
+    Off,
+}
+
+impl Switch {
+    /// Whether it is on.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self == Self::On
+    }
+
+    /// The one that a truth stands for.
+    #[must_use]
+    pub fn of(is_on: bool) -> Self {
+        if is_on { Self::On } else { Self::Off }
+    }
+
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        if self.is_on() { "on" } else { "off" }
+    }
+}
+
+/// How packets pass by the filters of the nodes that they cross.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fastpath {
+    /// They do not.
+    #[default]
+    Off,
+    /// Connection tracking leaves them, and the tunnel's own packets, alone.
+    Notrack,
+    /// An eBPF program at a pod's device hands them over, past bridge and filters; the tunnel's own packets are not tracked.
+    Redirect,
+}
+
+/// How Open vSwitch wraps packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TunnelType {
+    /// Geneve.
+    #[default]
+    Geneve,
+    /// VXLAN.
+    Vxlan,
+}
+
+impl TunnelType {
+    /// Its name for Open vSwitch.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Geneve => "geneve",
+            Self::Vxlan => "vxlan",
+        }
+    }
+
+    /// The UDP port that is its own.
+    #[must_use]
+    pub fn port(self) -> u16 {
+        match self {
+            Self::Geneve => 6081,
+            Self::Vxlan => 4789,
+        }
+    }
+}
+
+/// Offloads of every device on the way, as the kernel has them where they are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Offloads {
+    /// Segmentation of TCP by the device.
+    pub tso: Option<Switch>,
+    /// Segmentation as late as possible.
+    pub gso: Option<Switch>,
+    /// Packets put together when they are received.
+    pub gro: Option<Switch>,
+    /// Checksums of what is sent.
+    pub tx_checksum: Option<Switch>,
+    /// Checksums of what is received.
+    pub rx_checksum: Option<Switch>,
+}
+
+/// A link that is worse than the machine, in both directions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkShape {
+    /// The most that goes through in each direction.
+    pub rate: Option<ByteRate>,
+    /// Bytes that may go at once although the rate would not allow it.
+    pub burst: Option<Bytes>,
+    /// How long each packet takes.
+    pub delay: Option<Span>,
+    /// The share of packets that are lost.
+    pub loss: Option<Percent>,
+}

@@ -1,0 +1,183 @@
+//! What no single setting of a network can check, and whether this host can build it.
+
+use plumb_host::cpu::CpuSet;
+use plumb_path::Fault;
+
+use super::layout::TUNNEL_BYTES;
+use super::pods;
+use crate::options::{Fastpath, Switch};
+use crate::spec::{Kind, SystemSpec};
+
+/// What IPv4 demands of every link.
+const MTU_MIN: u32 = 576;
+/// What a pair of devices can carry.
+const MTU_MAX: u32 = 65_535;
+const SERVICE_RULES_MAX: u32 = 10_000;
+const QUEUES_MAX: u32 = 64;
+
+/// Checks a network's settings against each other.
+///
+/// # Errors
+/// The first fault, with the key that it is about.
+pub fn check(spec: &SystemSpec) -> Result<(), Fault> {
+    let fault = |key: &str, message: String| Err(Fault::new(format!("system.{key}"), message));
+    if is_given(spec) {
+        return of_what_exists(spec);
+    }
+    if spec.mtu < MTU_MIN + TUNNEL_BYTES || spec.mtu > MTU_MAX {
+        return fault("mtu", format!("an MTU is {} to {MTU_MAX}", MTU_MIN + TUNNEL_BYTES));
+    }
+    if spec.queues == 0 || spec.queues > QUEUES_MAX {
+        return fault("queues", format!("a device has 1 to {QUEUES_MAX} queues"));
+    }
+    if spec.service_rules > SERVICE_RULES_MAX {
+        return fault("service_rules", format!("there are at most {SERVICE_RULES_MAX} rules"));
+    }
+    for (key, cpus) in [("rps", &spec.rps), ("xps", &spec.xps)] {
+        if let Some(Err(error)) = cpus.as_deref().map(str::parse::<CpuSet>) {
+            return fault(key, format!("failed to {error}"));
+        }
+    }
+    if spec.xps.is_some() && spec.queues == 1 {
+        return fault("xps", "a device with one queue has nothing to steer; give `queues` too".to_owned());
+    }
+    if spec.link.loss.is_some_and(|loss| !(0.0..=1.0).contains(&loss.0)) {
+        return fault("link.loss", "a share is 0% to 100%".to_owned());
+    }
+    if spec.link.rate.is_some_and(|rate| rate.0 < 1.0) {
+        return fault("link.rate", "a rate is above 0; leave it out for a link without one".to_owned());
+    }
+    if spec.qdisc.is_some()
+        && (spec.link.rate.is_some() || spec.link.delay.is_some() || spec.link.loss.is_some())
+    {
+        return fault("qdisc", "a link with a rate, a delay or a loss has its own queue already".to_owned());
+    }
+    paths(spec)
+}
+
+fn paths(spec: &SystemSpec) -> Result<(), Fault> {
+    let fault = |key: &str, message: &str| Err(Fault::new(format!("system.{key}"), message));
+    if spec.fastpath == Fastpath::Notrack && spec.conntrack == Switch::Off {
+        return fault("fastpath", "nothing is tracked that `notrack` could pass by; set `conntrack: on` too");
+    }
+    if spec.fastpath == Fastpath::Redirect && spec.kind == Kind::Veth {
+        return fault("fastpath", "hosts have no bridge to pass by; `redirect` is for `bridge` and `vxlan`");
+    }
+    if spec.kind == Kind::Ovs {
+        if spec.fastpath != Fastpath::Off {
+            return fault(
+                "fastpath",
+                "Open vSwitch's userspace datapath passes by the kernel's filters anyway",
+            );
+        }
+        let offloads = &spec.offloads;
+        if offloads.tx_checksum == Some(Switch::On) || offloads.tso == Some(Switch::On) {
+            return fault(
+                "offloads",
+                "Open vSwitch's userspace datapath takes packets as they are: ends compute checksums and segment by \
+                 themselves",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Networks that are not built here have no settings.
+fn is_given(spec: &SystemSpec) -> bool {
+    matches!(spec.kind, Kind::Loopback | Kind::External)
+}
+
+fn of_what_exists(spec: &SystemSpec) -> Result<(), Fault> {
+    let plain = SystemSpec { kind: spec.kind, address: spec.address.clone(), ..SystemSpec::default() };
+    if *spec == plain {
+        return Ok(());
+    }
+    let kind = if spec.kind == Kind::Loopback { "loopback" } else { "external" };
+    Err(Fault::new(
+        "system",
+        format!(
+            "a network of kind {kind} is taken as it is; settings are for `veth`, `bridge`, `vxlan` and `ovs`"
+        ),
+    ))
+}
+
+/// Whether this host can build it: seen by building it once.
+///
+/// # Errors
+/// What is missing.
+pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
+    if is_given(spec) {
+        return Ok(());
+    }
+    if spec.ring.is_some() {
+        return Err(
+            "devices of virtual networks have no rings; a network card's are a tuning of the host".to_owned()
+        );
+    }
+    pods::attempt(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::{ByteRate, Percent, Span};
+
+    use super::*;
+    use crate::options::{LinkShape, Offloads};
+
+    #[test]
+    fn settings_that_cannot_be_together_are_named() {
+        let of = |kind: Kind| SystemSpec { kind, ..SystemSpec::default() };
+        let cases = [
+            ("", of(Kind::Loopback)),
+            ("", of(Kind::Vxlan)),
+            ("system", SystemSpec { mtu: 9000, ..of(Kind::Loopback) }),
+            ("system.mtu", SystemSpec { mtu: 100, ..of(Kind::Vxlan) }),
+            ("system.queues", SystemSpec { queues: 0, ..of(Kind::Veth) }),
+            ("system.service_rules", SystemSpec { service_rules: 10_001, ..of(Kind::Veth) }),
+            ("system.rps", SystemSpec { rps: Some("x".into()), ..of(Kind::Veth) }),
+            ("system.xps", SystemSpec { xps: Some("0".into()), ..of(Kind::Veth) }),
+            ("system.fastpath", SystemSpec { fastpath: Fastpath::Notrack, ..of(Kind::Vxlan) }),
+            ("system.fastpath", SystemSpec { fastpath: Fastpath::Redirect, ..of(Kind::Veth) }),
+            ("system.fastpath", SystemSpec { fastpath: Fastpath::Redirect, ..of(Kind::Ovs) }),
+            (
+                "system.offloads",
+                SystemSpec {
+                    offloads: Offloads { tso: Some(Switch::On), ..Offloads::default() },
+                    ..of(Kind::Ovs)
+                },
+            ),
+            (
+                "system.link.loss",
+                SystemSpec {
+                    link: LinkShape { loss: Some(Percent(1.5)), ..LinkShape::default() },
+                    ..of(Kind::Veth)
+                },
+            ),
+            (
+                "system.link.rate",
+                SystemSpec {
+                    link: LinkShape { rate: Some(ByteRate(0.0)), ..LinkShape::default() },
+                    ..of(Kind::Veth)
+                },
+            ),
+            (
+                "system.qdisc",
+                SystemSpec {
+                    qdisc: Some("fq".into()),
+                    link: LinkShape { delay: Some(Span(1)), ..LinkShape::default() },
+                    ..of(Kind::Veth)
+                },
+            ),
+        ];
+        for (key, spec) in cases {
+            let found = check(&spec).err().map_or(String::new(), |fault| fault.key);
+            assert_eq!(found, key, "{spec:?}");
+        }
+    }
+
+    #[test]
+    fn rings_are_a_network_cards() {
+        let spec = SystemSpec { kind: Kind::Veth, ring: Some(4096), ..SystemSpec::default() };
+        assert!(feasible(&spec).unwrap_err().contains("have no rings"));
+    }
+}

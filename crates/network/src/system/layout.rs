@@ -1,0 +1,218 @@
+//! The networks that are built for a run: namespaces without a name, and the devices in them.
+//!
+//! | kind | from the client's end to the server's |
+//! |---|---|
+//! | `veth` | host, a pair of devices, host: what pods on the host's own network have |
+//! | `bridge` | pod, a bridge of the node, pod: the underlay |
+//! | `vxlan` | pod, bridge, VXLAN device, link, VXLAN device, bridge, pod: the overlay, over two nodes |
+//! | `ovs` | as `vxlan`, with Open vSwitch's userspace datapath in place of bridge and VXLAN device |
+//!
+//! All of it is held by descriptors of this process, so that nothing is left when it is killed.
+
+use std::net::Ipv4Addr;
+
+use plumb_host::Error;
+use plumb_host::namespace::Namespace;
+use plumb_host::network::{Link, Redirect, Shortcut, Tunnel};
+
+use crate::options::Fastpath;
+use crate::spec::{Kind, SystemSpec};
+
+/// Where the ends are.
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
+/// All addresses of ends.
+pub(super) const ENDS: &str = "10.244.0.0/24";
+/// Where the nodes of an overlay are.
+pub(super) const NODES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 168, 77, 1), Ipv4Addr::new(192, 168, 77, 2)];
+/// What VXLAN and Geneve (without options) put before an Ethernet frame, outer headers of IPv4 included.
+pub(super) const TUNNEL_BYTES: u32 = 50;
+/// The UDP port of VXLAN.
+const VXLAN_PORT: u16 = 4789;
+/// The first two namespaces of every layout are those of the ends.
+pub(super) const CLIENT_AT: usize = 0;
+pub(super) const SERVER_AT: usize = 1;
+
+/// What a device is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// An end's own device.
+    End,
+    /// The node's side of an end's device.
+    Port,
+    /// A bridge.
+    Bridge,
+    /// Where packets are wrapped.
+    Tunnel,
+    /// A node's own device.
+    Wire,
+}
+
+/// A device of the layout.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Device {
+    /// The place of its namespace among the layout's.
+    pub at: usize,
+    pub name: &'static str,
+    pub role: Role,
+}
+
+/// A network that was built.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// The client's end, the server's end, and the nodes that are no end.
+    pub namespaces: Vec<Namespace>,
+    pub devices: Vec<Device>,
+    /// The namespaces in which packets cross filters, by their places.
+    pub filtered: Vec<usize>,
+    /// What takes packets past the filters.
+    pub shortcuts: Vec<Shortcut>,
+}
+
+impl Layout {
+    /// Builds the devices of a kind, with addresses at the ends.
+    ///
+    /// # Errors
+    /// When this process may not, or the kernel lacks a kind of device.
+    pub(super) fn build(spec: &SystemSpec) -> Result<Self, Error> {
+        let nodes = match spec.kind {
+            Kind::Loopback | Kind::External | Kind::Veth => 0,
+            Kind::Bridge => 1,
+            Kind::Vxlan | Kind::Ovs => 2,
+        };
+        let namespaces = (0..2 + nodes).map(|_| Namespace::create()).collect::<Result<Vec<_>, _>>()?;
+        for namespace in &namespaces {
+            // Nobody here speaks it, and its announcements would be counted as traffic.
+            for which in ["all", "default"] {
+                namespace.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
+            }
+        }
+        let mut layout =
+            Self { namespaces, devices: Vec::new(), filtered: Vec::new(), shortcuts: Vec::new() };
+        match spec.kind {
+            Kind::Loopback | Kind::External | Kind::Veth => layout.veth(spec)?,
+            Kind::Bridge => layout.bridge(spec)?,
+            Kind::Vxlan => layout.vxlan(spec)?,
+            Kind::Ovs => layout.two_nodes(spec)?,
+        }
+        for (at, address) in [(CLIENT_AT, CLIENT), (SERVER_AT, SERVER)] {
+            layout.namespaces[at].add_address("eth0", address, 24)?;
+            layout.namespaces[at].set_up("eth0")?;
+        }
+        Ok(layout)
+    }
+
+    /// A namespace by its place.
+    pub(super) fn namespace(&self, device: &Device) -> &Namespace {
+        &self.namespaces[device.at]
+    }
+
+    /// All devices of a role.
+    pub(super) fn with_role(&self, role: Role) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(move |device| device.role == role)
+    }
+
+    /// The devices that stand for the link between the two sides.
+    pub(super) fn wires(&self) -> Vec<&Device> {
+        let wires: Vec<_> = self.with_role(Role::Wire).collect();
+        if wires.is_empty() { self.with_role(Role::End).collect() } else { wires }
+    }
+
+    fn note(&mut self, at: usize, name: &'static str, role: Role) {
+        self.devices.push(Device { at, name, role });
+    }
+
+    fn veth(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+        let [client, server] = [CLIENT_AT, SERVER_AT];
+        let device = veth("eth0", spec, spec.mtu);
+        self.namespaces[client].add_veth(device, device, &self.namespaces[server])?;
+        self.note(client, "eth0", Role::End);
+        self.note(server, "eth0", Role::End);
+        self.filtered = vec![client, server];
+        Ok(())
+    }
+
+    fn bridge(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+        let node = 2;
+        self.add_bridge(node, spec.mtu)?;
+        for (end, port) in [(CLIENT_AT, "pod-a"), (SERVER_AT, "pod-b")] {
+            self.add_pod(node, end, port, spec, spec.mtu)?;
+            self.namespaces[node].join(port, "bridge0")?;
+        }
+        if spec.fastpath == Fastpath::Redirect {
+            for (from, to) in [("pod-a", "pod-b"), ("pod-b", "pod-a")] {
+                let shortcut = self.namespaces[node].redirect(from, Redirect::ReceivedByPeerOf(to))?;
+                self.shortcuts.push(shortcut);
+            }
+        }
+        self.filtered = vec![node];
+        Ok(())
+    }
+
+    /// Two nodes with a link between them and a pod each; what joins pod and link is still missing.
+    fn two_nodes(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+        let [left, right] = [2, 3];
+        let device = veth("wire", spec, spec.mtu);
+        self.namespaces[left].add_veth(device, device, &self.namespaces[right])?;
+        for (node, end) in [(left, CLIENT_AT), (right, SERVER_AT)] {
+            self.note(node, "wire", Role::Wire);
+            self.namespaces[node].set_up("wire")?;
+            self.add_pod(node, end, "pod", spec, spec.mtu - TUNNEL_BYTES)?;
+        }
+        Ok(())
+    }
+
+    fn vxlan(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+        self.two_nodes(spec)?;
+        let [left, right] = [2, 3];
+        for (node, local, remote) in [(left, NODES[0], NODES[1]), (right, NODES[1], NODES[0])] {
+            let mtu = spec.mtu - TUNNEL_BYTES;
+            self.add_bridge(node, mtu)?;
+            let namespace = &self.namespaces[node];
+            namespace.add_address("wire", local, 24)?;
+            let device = Link { name: "tunnel", mtu, queue_length: spec.queue_length, queues: 1 };
+            namespace.add_vxlan(device, Tunnel { id: 1, local, remote, port: VXLAN_PORT })?;
+            for port in ["pod", "tunnel"] {
+                namespace.join(port, "bridge0")?;
+            }
+            namespace.set_up("tunnel")?;
+            if spec.fastpath == Fastpath::Redirect {
+                let out = namespace.redirect("pod", Redirect::SentBy("tunnel"))?;
+                let into = namespace.redirect("tunnel", Redirect::ReceivedByPeerOf("pod"))?;
+                self.shortcuts.extend([out, into]);
+            }
+            self.note(node, "tunnel", Role::Tunnel);
+        }
+        self.filtered = vec![left, right];
+        Ok(())
+    }
+
+    /// A pair of devices between a node and an end.
+    fn add_pod(
+        &mut self,
+        node: usize,
+        end: usize,
+        port: &'static str,
+        spec: &SystemSpec,
+        mtu: u32,
+    ) -> Result<(), Error> {
+        let (outside, inside) = (veth(port, spec, mtu), veth("eth0", spec, mtu));
+        self.namespaces[node].add_veth(outside, inside, &self.namespaces[end])?;
+        self.namespaces[node].set_up(port)?;
+        self.note(node, port, Role::Port);
+        self.note(end, "eth0", Role::End);
+        Ok(())
+    }
+
+    fn add_bridge(&mut self, node: usize, mtu: u32) -> Result<(), Error> {
+        let device = Link { name: "bridge0", mtu, queue_length: None, queues: 1 };
+        self.namespaces[node].add_bridge(device)?;
+        self.namespaces[node].set_up("bridge0")?;
+        self.note(node, "bridge0", Role::Bridge);
+        Ok(())
+    }
+}
+
+fn veth<'a>(name: &'a str, spec: &SystemSpec, mtu: u32) -> Link<'a> {
+    Link { name, mtu, queue_length: spec.queue_length, queues: spec.queues }
+}

@@ -1,0 +1,129 @@
+//! What a network says of itself: what its devices and rules counted, and the settings that are in effect.
+
+use plumb_host::Error;
+use plumb_path::Snapshot;
+
+use super::apply::{features, is_pair};
+use super::layout::{Device, Layout, Role};
+use super::rules::TABLE;
+use crate::options::Switch;
+use crate::spec::SystemSpec;
+
+/// Counters of devices, summed over those of one role: sent packets, sent bytes.
+pub(super) fn packets_of(role: Role) -> (&'static str, &'static str) {
+    match role {
+        Role::End => ("ends: packets", "ends: bytes"),
+        Role::Port => ("pods' ports: packets", "pods' ports: bytes"),
+        Role::Bridge => ("bridges: packets", "bridges: bytes"),
+        Role::Tunnel => ("tunnel: packets", "tunnel: bytes"),
+        Role::Wire => ("link: packets", "link: bytes"),
+    }
+}
+
+/// Packets that any device dropped.
+pub(super) const DROPPED: &str = "devices: packets dropped";
+/// Packets that took the short way, summed over its programs.
+pub(super) const SHORTCUTS: &str = "shortcut: packets";
+/// The state that says how many connections are tracked.
+pub(super) const ENTRIES: &str = "conntrack entries";
+
+/// The state that says how Open vSwitch wraps packets.
+pub(super) const TUNNEL: &str = "tunnel type";
+
+/// The counter of a rule.
+pub(super) fn of_rules(name: &str) -> String {
+    format!("rules: {name}")
+}
+
+/// Adds what the layout counted so far and the settings that are in effect.
+///
+/// # Errors
+/// When a device is gone, or the rules do not say.
+pub(super) fn observe(layout: &Layout, spec: &SystemSpec, snapshot: &mut Snapshot) -> Result<(), Error> {
+    counters(layout, snapshot)?;
+    if spec.conntrack.is_on() || spec.service_rules > 0 {
+        rule_counters(layout, snapshot)?;
+    }
+    states(layout, spec, snapshot)
+}
+
+/// Only what changes with every packet, and it first: reading it takes time in which packets pass.
+fn counters(layout: &Layout, snapshot: &mut Snapshot) -> Result<(), Error> {
+    let mut add = |name: &str, count: u64| *snapshot.counters.entry(name.to_owned()).or_default() += count;
+    for device in &layout.devices {
+        let counted = layout.namespace(device).link(device.name)?.counters;
+        let (packets, bytes) = packets_of(device.role);
+        add(packets, counted.sent_packets);
+        add(bytes, counted.sent_bytes);
+        add(DROPPED, counted.lost_packets);
+    }
+    for shortcut in &layout.shortcuts {
+        add(SHORTCUTS, shortcut.packets()?);
+    }
+    Ok(())
+}
+
+fn rule_counters(layout: &Layout, snapshot: &mut Snapshot) -> Result<(), Error> {
+    for &at in &layout.filtered {
+        for counter in layout.namespaces[at].rule_counters(TABLE)? {
+            *snapshot.counters.entry(of_rules(&counter.name)).or_default() += counter.packets;
+        }
+    }
+    Ok(())
+}
+
+fn states(layout: &Layout, spec: &SystemSpec, snapshot: &mut Snapshot) -> Result<(), Error> {
+    let mut state = |name: &str, value: String| snapshot.states.insert(name.to_owned(), value);
+    let mut entries = 0_u64;
+    for &at in &layout.filtered {
+        let count = layout.namespaces[at].setting("netfilter/nf_conntrack_count")?;
+        entries += count.and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+    }
+    state(ENTRIES, entries.to_string());
+    let ends: Vec<&Device> = layout.with_role(Role::End).collect();
+    let wires = layout.wires();
+    state("mtu", common(&wires, |device| Ok(layout.namespace(device).link(device.name)?.mtu.to_string()))?);
+    state(
+        "ends' mtu",
+        common(&ends, |device| Ok(layout.namespace(device).link(device.name)?.mtu.to_string()))?,
+    );
+    let queue_length =
+        |device: &Device| Ok(layout.namespace(device).link(device.name)?.queue_length.to_string());
+    state("queue_length", common(&ends, queue_length)?);
+    state("qdisc", common(&wires, |device| Ok(layout.namespace(device).link(device.name)?.qdisc))?);
+    let offloading: Vec<&Device> = layout.devices.iter().filter(|it| it.role != Role::Bridge).collect();
+    for (feature, asked) in features(&spec.offloads) {
+        if asked.is_some() {
+            let read = |device: &Device| {
+                let is_on = layout.namespace(device).feature(device.name, feature)?;
+                Ok(Switch::of(is_on).name().to_owned())
+            };
+            state(feature.name(), common(&offloading, read)?);
+        }
+    }
+    if spec.rps.is_some() || spec.xps.is_some() {
+        let pairs: Vec<&Device> = layout.devices.iter().filter(|device| is_pair(device.role)).collect();
+        let queues = spec.queues as usize;
+        let masks = |device: &Device| layout.namespace(device).queue_cpus(device.name, queues);
+        state("rps", common(&pairs, |device| Ok(short(&masks(device)?.0)))?);
+        state("xps", common(&pairs, |device| Ok(short(&masks(device)?.1)))?);
+    }
+    Ok(())
+}
+
+/// The value that all devices have, or all values that there are.
+fn common(devices: &[&Device], read: impl Fn(&Device) -> Result<String, Error>) -> Result<String, Error> {
+    let mut values = devices.iter().map(|device| read(device)).collect::<Result<Vec<_>, _>>()?;
+    values.sort();
+    values.dedup();
+    Ok(values.join(" and "))
+}
+
+/// Masks of queues without the zeroes in front.
+fn short(masks: &[String]) -> String {
+    let short = masks.iter().map(|mask| {
+        let digits = mask.trim_start_matches(['0', ',']);
+        if digits.is_empty() { "0" } else { digits }
+    });
+    short.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,324 @@
+//! The evidence of a network: that each message went the way that was built for it, and that each setting was in effect.
+
+use plumb_model::{Evidence, Measurement, Reading};
+use plumb_path::Snapshot;
+
+use super::apply::features;
+use super::layout::Role;
+use super::observe::{ENTRIES, SHORTCUTS, TUNNEL, of_rules, packets_of};
+use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
+use crate::metrics;
+use crate::options::Fastpath;
+use crate::spec::{Kind, NetworkSettings, SystemSpec};
+
+/// The share of a window's packets that its counters may miss, as they are read a little later than it opens and closes.
+const MISSED_MAX: f64 = 0.1;
+/// The share of packets that may go another way than they should: those that set connections up.
+const STRAY_MAX: f64 = 0.01;
+
+/// What a window must have put on the network at least.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Traffic {
+    packets: f64,
+    bytes: f64,
+}
+
+/// Proof of the whole network.
+pub fn proofs(
+    settings: &NetworkSettings,
+    before: &Snapshot,
+    after: &Snapshot,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    let spec = &settings.system;
+    let seen = Seen { spec, before, after, traffic: traffic(settings, measurement) };
+    let mut evidence = seen.way();
+    evidence.extend(seen.tracking());
+    evidence.extend(seen.services());
+    evidence.extend(seen.settings());
+    evidence
+}
+
+/// Messages that are there and back are a packet each way; of what goes one way, segmentation makes fewer packets, so that
+/// their bytes are compared.
+fn traffic(settings: &NetworkSettings, measurement: &Measurement) -> Traffic {
+    let size = settings.load.msg_size.0 as f64;
+    let mut traffic = Traffic { packets: 0.0, bytes: 0.0 };
+    for metric in [metrics::TCP_LAT, metrics::UDP_LAT, metrics::TCP_CRR_LATENCY] {
+        if let Some(Reading::Trend(times)) = measurement.readings.get(metric.name) {
+            let packets = 2.0 * times.count() as f64;
+            traffic.packets += packets;
+            traffic.bytes += packets * size;
+        }
+    }
+    for metric in [metrics::TCP_BW, metrics::UDP_BW] {
+        if let Some(Reading::Rate { count, .. }) = measurement.readings.get(metric.name) {
+            traffic.bytes += *count as f64;
+            traffic.packets += 1.0;
+        }
+    }
+    traffic
+}
+
+/// What is known of a window.
+struct Seen<'a> {
+    spec: &'a SystemSpec,
+    before: &'a Snapshot,
+    after: &'a Snapshot,
+    traffic: Traffic,
+}
+
+impl Seen<'_> {
+    fn moved(&self, counter: &str) -> f64 {
+        self.after.moved(self.before, counter).unwrap_or(0) as f64
+    }
+
+    /// That all packets went over the devices that make the network what it is.
+    fn way(&self) -> Vec<Evidence> {
+        let (what, role) = match self.spec.kind {
+            Kind::Vxlan => ("packets through the tunnel", Role::Tunnel),
+            Kind::Ovs => ("packets through the tunnel", Role::Tunnel),
+            Kind::Bridge => ("packets through the pods' ports", Role::Port),
+            Kind::Veth => ("packets between the hosts", Role::End),
+            Kind::Loopback | Kind::External => return Vec::new(),
+        };
+        if self.spec.kind == Kind::Bridge && self.spec.fastpath == Fastpath::Redirect {
+            return vec![self.carried("packets of the pods", Role::End), self.short_way()];
+        }
+        let mut evidence = vec![self.carried(what, role)];
+        if self.spec.kind == Kind::Ovs {
+            evidence.push(self.carried("packets over the link between the nodes", Role::Wire));
+            evidence.push(self.read_back(TUNNEL, self.spec.tunnel.name().to_owned()));
+        }
+        if self.spec.fastpath == Fastpath::Redirect {
+            evidence.push(self.short_way());
+        }
+        evidence
+    }
+
+    fn carried(&self, what: &str, role: Role) -> Evidence {
+        let (packets, bytes) = packets_of(role);
+        let (packets, bytes) = (self.moved(packets), self.moved(bytes));
+        let Traffic { packets: packets_min, bytes: bytes_min } = self.traffic;
+        let enough = |moved: f64, min: f64| moved >= (1.0 - MISSED_MAX) * min && moved > 0.0;
+        Evidence {
+            what: what.to_owned(),
+            expected: format!("at least {packets_min:.0} packets with {bytes_min:.0} B"),
+            observed: format!("{packets:.0} packets with {bytes:.0} B"),
+            holds: enough(packets, packets_min) && enough(bytes, bytes_min),
+        }
+    }
+
+    fn short_way(&self) -> Evidence {
+        let moved = self.moved(SHORTCUTS);
+        Evidence {
+            what: "packets that took the short way".to_owned(),
+            expected: format!("at least {:.0}", self.traffic.packets),
+            observed: format!("{moved:.0}"),
+            holds: moved > 0.0 && moved >= (1.0 - MISSED_MAX) * self.traffic.packets,
+        }
+    }
+
+    /// That connections were tracked, or were not.
+    fn tracking(&self) -> Vec<Evidence> {
+        if matches!(self.spec.kind, Kind::Loopback | Kind::External) {
+            return Vec::new();
+        }
+        let entries = |snapshot: &Snapshot| snapshot.states.get(ENTRIES).cloned().unwrap_or_default();
+        let (first, last) = (entries(self.before), entries(self.after));
+        if !self.spec.conntrack.is_on() {
+            return vec![Evidence {
+                what: "connections that are tracked".to_owned(),
+                expected: "0".to_owned(),
+                holds: first == "0" && last == "0",
+                observed: format!("{first} before, {last} after"),
+            }];
+        }
+        let (tracked, untracked) = (self.moved(&of_rules(TRACKED)), self.moved(&of_rules(UNTRACKED)));
+        let observed =
+            format!("{tracked:.0} tracked, {untracked:.0} not; entries: {first} before, {last} after");
+        let wanted = self.traffic.packets;
+        let enough = |count: f64| count > 0.0 && count >= (1.0 - MISSED_MAX) * wanted;
+        let few = |count: f64| count <= STRAY_MAX * wanted;
+        let (expected, holds) = match self.spec.fastpath {
+            Fastpath::Off => (format!("at least {wanted:.0} tracked"), enough(tracked) && few(untracked)),
+            Fastpath::Notrack => {
+                (format!("at least {wanted:.0} not tracked"), enough(untracked) && few(tracked))
+            }
+            Fastpath::Redirect => {
+                ("next to none crosses the filters".to_owned(), few(tracked) && few(untracked))
+            }
+        };
+        vec![Evidence { what: "packets and connection tracking".to_owned(), expected, observed, holds }]
+    }
+
+    /// That packets, or new connections, walked past all service rules.
+    fn services(&self) -> Option<Evidence> {
+        let rules = self.spec.service_rules;
+        if rules == 0 || self.spec.kind == Kind::Ovs || self.spec.fastpath != Fastpath::Off {
+            return None;
+        }
+        let now = |name: &str| self.after.counters.get(&of_rules(name)).copied().unwrap_or(0);
+        if self.spec.conntrack.is_on() {
+            let (walks, passed) = (now(WALKS), now(PASSED));
+            return Some(Evidence {
+                what: format!("new connections past all {rules} service rules"),
+                expected: "at least 1 since the network was built, and none that stopped at a rule"
+                    .to_owned(),
+                observed: format!("{passed} of {walks}"),
+                holds: walks > 0 && walks == passed,
+            });
+        }
+        let (walks, passed) = (self.moved(&of_rules(WALKS)), self.moved(&of_rules(PASSED)));
+        let wanted = self.traffic.packets;
+        Some(Evidence {
+            what: format!("packets past all {rules} service rules"),
+            expected: format!("at least {wanted:.0}"),
+            observed: format!("{passed:.0} of {walks:.0}"),
+            // The two are read one after the other while packets pass.
+            holds: passed > 0.0
+                && passed >= (1.0 - MISSED_MAX) * wanted
+                && (walks - passed).abs() <= STRAY_MAX * walks,
+        })
+    }
+
+    /// Every setting that is asked for, read back when the window opened and when it had closed.
+    fn settings(&self) -> Vec<Evidence> {
+        let spec = self.spec;
+        if matches!(spec.kind, Kind::Loopback | Kind::External) {
+            return Vec::new();
+        }
+        let mut asked = vec![("mtu", spec.mtu.to_string())];
+        asked.extend(spec.queue_length.map(|length| ("queue_length", length.to_string())));
+        asked.extend(spec.qdisc.clone().map(|kind| ("qdisc", kind)));
+        let link = &spec.link;
+        if link.delay.is_some() || link.loss.is_some() {
+            asked.push(("qdisc", "netem".to_owned()));
+        } else if link.rate.is_some() {
+            asked.push(("qdisc", "tbf".to_owned()));
+        }
+        let features = features(&spec.offloads).into_iter();
+        asked.extend(features.filter_map(|(it, asked)| Some((it.name(), asked?.name().to_owned()))));
+        asked.extend(spec.rps.as_deref().map(|cpus| ("rps", masks(cpus, spec.queues, false))));
+        asked.extend(spec.xps.as_deref().map(|cpus| ("xps", masks(cpus, spec.queues, true))));
+        asked.into_iter().map(|(name, expected)| self.read_back(name, expected)).collect()
+    }
+
+    fn read_back(&self, name: &str, expected: String) -> Evidence {
+        let state = |snapshot: &Snapshot| snapshot.states.get(name).cloned().unwrap_or_default();
+        let (first, last) = (state(self.before), state(self.after));
+        let holds = first == expected && last == expected;
+        let observed = if first == last { last } else { format!("{first} before, {last} after") };
+        Evidence { what: name.to_owned(), expected, observed, holds }
+    }
+}
+
+/// What the kernel says of queues that all belong to these CPUs, or to one of them each in turn.
+fn masks(cpus: &str, queues: u32, in_turn: bool) -> String {
+    let cpus: Vec<u32> =
+        cpus.parse::<plumb_host::cpu::CpuSet>().map(|cpus| cpus.iter().collect()).unwrap_or_default();
+    let (queues, step) = (queues as usize, if in_turn { queues as usize } else { 1 });
+    let mask = |queue: usize| {
+        let skip = if in_turn { queue } else { 0 };
+        let of_queue = cpus.iter().skip(skip).step_by(step.max(1));
+        let bits = of_queue.fold(0_u128, |bits, cpu| bits | 1_u128.checked_shl(*cpu).unwrap_or(0));
+        format!("{bits:x}")
+    };
+    (0..queues).map(mask).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Histogram;
+
+    use super::*;
+    use crate::options::Switch;
+
+    /// A thousand messages there and back.
+    fn measurement() -> Measurement {
+        let mut times = Histogram::new();
+        (0..1000).for_each(|_| times.record(20_000));
+        let mut measurement = Measurement::default();
+        measurement.readings.insert("tcp_lat".to_owned(), Reading::Trend(times));
+        measurement
+    }
+
+    fn settings(system: SystemSpec) -> NetworkSettings {
+        NetworkSettings { system, ..NetworkSettings::default() }
+    }
+
+    fn snapshot(counters: &[(&str, u64)], states: &[(&str, &str)]) -> Snapshot {
+        Snapshot {
+            counters: counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            states: states.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    /// What does not hold, by its words.
+    fn broken(system: SystemSpec, after: &Snapshot) -> Vec<String> {
+        let before = Snapshot { states: after.states.clone(), ..Snapshot::default() };
+        let evidence = proofs(&settings(system), &before, after, &measurement());
+        evidence.into_iter().filter(|one| !one.holds).map(|one| one.what).collect()
+    }
+
+    const PLAIN: [(&str, &str); 2] = [(ENTRIES, "0"), ("mtu", "1500")];
+
+    #[test]
+    fn messages_that_went_another_way_break_the_evidence() {
+        let vxlan = SystemSpec { kind: Kind::Vxlan, ..SystemSpec::default() };
+        let good = snapshot(&[("tunnel: packets", 2000), ("tunnel: bytes", 140_000)], &PLAIN);
+        assert_eq!(broken(vxlan.clone(), &good), [""; 0]);
+        let other = snapshot(&[("ends: packets", 2000), ("ends: bytes", 140_000)], &PLAIN);
+        assert_eq!(broken(vxlan.clone(), &other), ["packets through the tunnel"]);
+        let half = snapshot(&[("tunnel: packets", 1000), ("tunnel: bytes", 140_000)], &PLAIN);
+        assert_eq!(broken(vxlan, &half), ["packets through the tunnel"]);
+    }
+
+    #[test]
+    fn tracking_that_should_be_off_or_on_and_is_not_breaks_the_evidence() {
+        let veth = SystemSpec { kind: Kind::Veth, ..SystemSpec::default() };
+        let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
+        let tracked = snapshot(&ends, &[(ENTRIES, "2"), ("mtu", "1500")]);
+        assert_eq!(broken(veth.clone(), &tracked), ["connections that are tracked"]);
+        let on = SystemSpec { conntrack: Switch::On, ..veth };
+        assert_eq!(broken(on.clone(), &tracked), ["packets and connection tracking"]);
+        let seen = snapshot(&[ends[0], ends[1], ("rules: tracked", 4000)], &PLAIN);
+        assert_eq!(broken(on.clone(), &seen), [""; 0]);
+        let past = SystemSpec { fastpath: Fastpath::Notrack, ..on };
+        assert_eq!(broken(past, &seen), ["packets and connection tracking"]);
+    }
+
+    #[test]
+    fn rules_that_packets_do_not_walk_break_the_evidence() {
+        let rules = SystemSpec { kind: Kind::Veth, service_rules: 10, ..SystemSpec::default() };
+        let of = |walks: u64, passed: u64| {
+            let counters = [
+                ("ends: packets", 2000),
+                ("ends: bytes", 140_000),
+                ("rules: walks", walks),
+                ("rules: passed", passed),
+            ];
+            broken(rules.clone(), &snapshot(&counters, &PLAIN))
+        };
+        assert_eq!(of(4000, 4000), [""; 0]);
+        assert_eq!(of(4000, 0), ["packets past all 10 service rules"]);
+        assert_eq!(of(0, 0), ["packets past all 10 service rules"]);
+    }
+
+    #[test]
+    fn a_setting_that_is_not_in_effect_breaks_the_evidence() {
+        let spec = SystemSpec {
+            kind: Kind::Veth,
+            mtu: 9000,
+            queues: 2,
+            xps: Some("0-1".to_owned()),
+            rps: Some("1".to_owned()),
+            ..SystemSpec::default()
+        };
+        let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
+        let states = [(ENTRIES, "0"), ("mtu", "9000"), ("rps", "2 2"), ("xps", "1 2")];
+        assert_eq!(broken(spec.clone(), &snapshot(&ends, &states)), [""; 0]);
+        assert_eq!(broken(spec, &snapshot(&ends, &PLAIN)), ["mtu", "rps", "xps"]);
+    }
+}
