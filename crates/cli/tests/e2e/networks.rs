@@ -94,7 +94,10 @@ fn open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for() {
         println!("test skipped: {test}: {}", found[0]["reason"]);
         return;
     }
-    proven(&found[0], &["packets through the tunnel", "tunnel type", "connections that are tracked"]);
+    proven(
+        &found[0],
+        &["packets over the link between the nodes", "tunnel type", "connections that are tracked"],
+    );
     proven(&found[1], &["tunnel type"]);
     proven(&found[2], &["connection tracking"]);
 }
@@ -325,6 +328,8 @@ fn an_ordinary_user_builds_networks_in_a_user_namespace() {
     let output = std::process::Command::new("setpriv")
         .args(user)
         .arg(&program)
+        .env("HOME", directory.path())
+        .env_remove("XDG_STATE_HOME")
         .args([
             "run",
             file.to_str().unwrap(),

@@ -77,7 +77,8 @@ impl Seen<'_> {
     fn way(&self) -> Vec<Evidence> {
         let (what, role) = match self.spec.kind {
             Kind::Vxlan => ("packets through the tunnel", Role::Tunnel),
-            Kind::Ovs => ("packets through the tunnel", Role::Tunnel),
+            // What Open vSwitch says of its tunnel lags behind; the link carries nothing else.
+            Kind::Ovs => ("packets over the link between the nodes", Role::Wire),
             Kind::Bridge => ("packets through the pods' ports", Role::Port),
             Kind::Veth => ("packets between the hosts", Role::End),
             Kind::Loopback | Kind::External => return Vec::new(),
@@ -87,7 +88,6 @@ impl Seen<'_> {
         }
         let mut evidence = vec![self.carried(what, role)];
         if self.spec.kind == Kind::Ovs {
-            evidence.push(self.carried("packets over the link between the nodes", Role::Wire));
             evidence.push(self.read_back(TUNNEL, self.spec.tunnel.name().to_owned()));
         }
         if self.spec.fastpath == Fastpath::Redirect {
