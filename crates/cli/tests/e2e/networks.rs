@@ -99,7 +99,7 @@ fn open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for() {
         &["packets over the link between the nodes", "tunnel type", "connections that are tracked"],
     );
     proven(&found[1], &["tunnel type"]);
-    proven(&found[2], &["connection tracking"]);
+    proven(&found[2], &["connections that are tracked"]);
 }
 
 #[test]
@@ -316,7 +316,8 @@ fn an_ordinary_user_builds_networks_in_a_user_namespace() {
         println!("test skipped: {test}: this kernel lets no ordinary user make user namespaces");
         return;
     }
-    let directory = tempfile::Builder::new().permissions(open_to_all()).tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), open_to_all()).unwrap();
     let text = experiment(
         "kind: veth",
         "    overlay: { system: { kind: vxlan, conntrack: on, service_rules: 20 } }\n",

@@ -134,6 +134,16 @@ impl Seen<'_> {
                 observed: format!("{first} before, {last} after"),
             }];
         }
+        if self.spec.kind == Kind::Ovs {
+            return vec![Evidence {
+                what: "connections that are tracked".to_owned(),
+                expected: "more than 0".to_owned(),
+                holds: [&first, &last]
+                    .iter()
+                    .all(|entries| entries.parse::<u64>().is_ok_and(|entries| entries > 0)),
+                observed: format!("{first} before, {last} after"),
+            }];
+        }
         let (tracked, untracked) = (self.moved(&of_rules(TRACKED)), self.moved(&of_rules(UNTRACKED)));
         let observed =
             format!("{tracked:.0} tracked, {untracked:.0} not; entries: {first} before, {last} after");
