@@ -1,7 +1,9 @@
-//! The CPU limits of the control groups that this process is in.
+//! Control groups: the CPU limits of those that this process is in, and ([`block`]) groups made to limit a block device.
 //!
-//! A limit at any level from the own group up to the top binds, and so all of them are read. Inside a
+//! A CPU limit at any level from the own group up to the top binds, and so all of them are read. Inside a
 //! container the levels above its own are usually out of sight.
+
+pub mod block;
 
 use std::path::{Component, Path, PathBuf};
 

@@ -11,6 +11,7 @@ pub mod assessment;
 pub mod cpu;
 pub mod facts;
 pub mod limits;
+pub mod loop_device;
 pub mod memory;
 pub mod namespace;
 pub mod network;
@@ -22,7 +23,7 @@ pub mod settings;
 pub mod signals;
 pub mod time;
 
-mod cgroup;
+pub mod cgroup;
 mod error;
 mod procfs;
 mod text;

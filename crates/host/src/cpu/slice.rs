@@ -1,0 +1,56 @@
+//! How soon a thread runs once it wakes up, against how long it may run then.
+//!
+//! Since Linux 6.12 an ordinary thread may ask for a shorter slice of time than others get (`sched_setattr(2)`, the field
+//! `sched_runtime`). It gets no more of the CPU by that, but gets it earlier. Older kernels ignore the wish.
+
+/// `struct sched_attr` in its first version (`include/uapi/linux/sched/types.h`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// The shortest slice that the kernel gives.
+const SLICE_NS: u64 = 100_000;
+
+/// Has this thread run soon after it wakes up. Returns whether the kernel took the wish.
+pub fn run_soon() -> bool {
+    let size = u32::try_from(size_of::<Attributes>()).unwrap_or(0);
+    let mut attributes = Attributes { size, ..Attributes::default() };
+    // SAFETY: the kernel fills the structure, whose size it is told; 0 is this thread.
+    let found = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    if found != 0 || attributes.policy != libc::SCHED_OTHER.cast_unsigned() {
+        return false;
+    }
+    attributes.size = size;
+    attributes.runtime_ns = SLICE_NS;
+    // SAFETY: the kernel only reads the structure; 0 is this thread.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_may_ask_and_keeps_its_policy() {
+        assert_eq!(size_of::<Attributes>(), 48);
+        std::thread::spawn(|| {
+            let is_ordinary = || {
+                // SAFETY: it takes no pointers; 0 is this thread.
+                unsafe { libc::sched_getscheduler(0) == libc::SCHED_OTHER }
+            };
+            assert!(!is_ordinary() || run_soon());
+            assert!(is_ordinary());
+        })
+        .join()
+        .unwrap();
+    }
+}

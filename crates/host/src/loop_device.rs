@@ -1,0 +1,190 @@
+//! A file as a block device, for as long as somebody holds it open.
+//!
+//! The device is set up with the flag by which the kernel takes it apart when its last user has closed it. So nothing has
+//! to be undone, and nothing is left however its users end. Source of numbers and layout: the kernel's
+//! `include/uapi/linux/loop.h`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+const CONTROL: &str = "/dev/loop-control";
+const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
+const AUTOCLEAR: u32 = 4;
+const DIRECT_IO: u32 = 16;
+/// Others may take the free device first: so often another is asked for.
+const TRIES: usize = 16;
+
+/// `struct loop_info64`.
+#[repr(C)]
+struct Info {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct Config {
+    descriptor: u32,
+    block_size: u32,
+    info: Info,
+    reserved: [u64; 8],
+}
+
+/// A loop device over a file. It goes when this value and everyone else who has it open are gone.
+#[derive(Debug)]
+pub struct LoopDevice {
+    path: PathBuf,
+    device: File,
+}
+
+impl LoopDevice {
+    /// Makes a block device of a file, passing by the page cache of the file's file system where that can be done.
+    ///
+    /// # Errors
+    /// When this is not root, or the kernel has no loop devices or none that is free.
+    pub fn over(file: &File) -> Result<Self, Error> {
+        let failed = |cause| Error::System { what: "make a loop device", cause };
+        let mut last = io::Error::from(ErrorKind::ResourceBusy);
+        for _ in 0..TRIES {
+            let path = free_device().map_err(failed)?;
+            let device = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
+            let configured =
+                configure(&device, file, AUTOCLEAR | DIRECT_IO).or_else(|cause| match cause.raw_os_error() {
+                    Some(libc::EINVAL) => configure(&device, file, AUTOCLEAR),
+                    _ => Err(cause),
+                });
+            match configured {
+                Ok(()) => return Ok(Self { path, device }),
+                Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => last = cause,
+                Err(cause) => return Err(failed(cause)),
+            }
+        }
+        Err(failed(last))
+    }
+
+    /// Whether this process may make loop devices here.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing.
+    pub fn can_be_made() -> Result<(), String> {
+        let opened = OpenOptions::new().read(true).write(true).open(CONTROL);
+        opened.map(drop).map_err(|cause| format!("loop devices need root and {CONTROL}: {cause}"))
+    }
+
+    /// The device's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its major and minor number.
+    ///
+    /// # Errors
+    /// When the kernel refuses to tell.
+    pub fn numbers(&self) -> Result<(u32, u32), Error> {
+        let failed = |cause| Error::Read { path: self.path.clone(), cause };
+        let number = self.device.metadata().map_err(failed)?.rdev();
+        Ok((libc::major(number), libc::minor(number)))
+    }
+
+    /// How many bytes it has.
+    ///
+    /// # Errors
+    /// When the kernel refuses to tell.
+    pub fn bytes(&self) -> Result<u64, Error> {
+        let failed = |cause| Error::Read { path: self.path.clone(), cause };
+        (&self.device).seek(SeekFrom::End(0)).map_err(failed)
+    }
+}
+
+/// The path of a device that nobody uses at this moment.
+fn free_device() -> io::Result<PathBuf> {
+    let control = OpenOptions::new().read(true).write(true).open(CONTROL)?;
+    // SAFETY: the descriptor is open for the call, and this request takes no argument.
+    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(PathBuf::from(format!("/dev/loop{number}")))
+}
+
+fn configure(device: &File, file: &File, flags: u32) -> io::Result<()> {
+    let descriptor: RawFd = file.as_raw_fd();
+    let config = Config {
+        descriptor: descriptor.cast_unsigned(),
+        block_size: 0,
+        info: Info {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            size_limit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        },
+        reserved: [0; 8],
+    };
+    // SAFETY: both descriptors are open for the call, and the kernel only reads the structure, which has its layout.
+    let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[test]
+    fn the_layout_is_the_kernels() {
+        assert_eq!((size_of::<Info>(), size_of::<Config>()), (232, 304));
+    }
+
+    #[test]
+    fn a_device_holds_the_file_and_goes_with_its_last_user() {
+        if let Err(reason) = LoopDevice::can_be_made() {
+            let test = "a_device_holds_the_file_and_goes_with_its_last_user";
+            let _ = writeln!(io::stderr(), "test skipped: {test}: hardware: {reason}");
+            return;
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 1 << 20]).unwrap();
+        file.sync_all().unwrap();
+        let device = LoopDevice::over(&file).unwrap();
+        assert_eq!(device.bytes().unwrap(), 1 << 20);
+        assert_eq!(device.numbers().unwrap().0, 7);
+        let mut other = File::open(device.path()).unwrap();
+        let path = device.path().to_owned();
+        drop(device);
+        let mut bytes = [0; 512];
+        other.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, [7; 512]);
+        drop(other);
+        // Somebody else may have made another device of it at once: then it is not ours any more.
+        let left = File::open(&path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+        assert!(left.is_err() || left.is_ok_and(|bytes| bytes != 1 << 20));
+    }
+}
