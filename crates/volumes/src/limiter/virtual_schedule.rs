@@ -20,8 +20,9 @@ use super::limits::{Cost, Limits};
 /// 2^-32 ns: with periods as short as 0.1 ns (10 GB/s) the rate is off by less than 3 parts in 10^9.
 const FRACTION_BITS: u32 = 32;
 const SECOND_NS: u128 = 1_000_000_000;
-/// How much lateness of the machine is made up for: 0.25% of a second, half of what a window of 1 s may be off.
-pub(super) const CATCH_UP_NS: u64 = 2_500_000;
+/// How much lateness of the machine is made up for: 0.45% of a second, nearly all of what a window of 1 s may be off. What a
+/// longer standstill takes cannot be given back without a window that is too full.
+pub(super) const CATCH_UP_NS: u64 = 4_500_000;
 
 /// A time or a length of time in fixed point.
 pub(super) type Fixed = u128;

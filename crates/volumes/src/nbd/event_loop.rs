@@ -10,6 +10,7 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use plumb_host::cpu::run_soon;
 use plumb_host::time::monotonic_ns;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -84,6 +85,8 @@ impl EventLoop {
 
     /// Serves until the mailbox says stop.
     pub(super) fn run(mut self) {
+        // Every wait for the CPU is an operation that begins late. A kernel that cannot help leaves that to the limiter.
+        let _ = run_soon();
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.common.mailboxes[self.index].is_stopped() {
             events.clear();

@@ -140,7 +140,7 @@ fn a_limiter_that_was_stopped_makes_up_for_next_to_nothing() {
     }
     let mut begun = Vec::new();
     limiter.take_due(5 * SECOND_NS, &mut begun);
-    assert!((125..=127).contains(&begun.len()), "2.5 ms of 50,000 IOPS, and got {}", begun.len());
+    assert!((225..=227).contains(&begun.len()), "4.5 ms of 50,000 IOPS, and got {}", begun.len());
 }
 
 #[test]
@@ -224,7 +224,7 @@ proptest! {
         let begun = run.until(3 * SECOND_NS);
         let (_, operations) = extremes(&begun, |_| 1, 3 * SECOND_NS);
         let (_, bytes) = extremes(&begun, |bytes| bytes, 3 * SECOND_NS);
-        // 0.25% is what a late machine may make up for; one operation more is what whole operations cost at the edges.
+        // 0.45% is what a late machine may make up for; one operation more is what whole operations cost at the edges.
         prop_assert!(operations <= iops + iops / 200 + 2, "{operations} of {iops} IOPS");
         prop_assert!(bytes <= bytes_per_s + bytes_per_s / 200 + (2 << 20), "{bytes} of {bytes_per_s} B/s");
     }
