@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-offload bench-migration bench-codec tools clean
+.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-offload bench-migration bench-storage bench-codec tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -34,7 +34,7 @@ deny:
 clippy:
 	@cargo clippy --workspace --all-targets --keep-going -- -D warnings
 
-bench: bench-http bench-offload bench-migration bench-codec ## Measure against the peers, every data path
+bench: bench-http bench-offload bench-migration bench-storage bench-codec ## Measure against the peers, every data path
 
 bench-http: ## Measure HTTP load against wrk and ab on the same nginx
 	@scripts/bench-http.sh
@@ -45,8 +45,9 @@ bench-offload: ## Measure the multi-buffer device against software, and the embe
 bench-migration: ## Measure migration against QEMU, with the same memory, codec, channels and cap
 	@scripts/bench-migration.sh
 
-bench-storage: ## Measure storage load against fio, on the same file, loop device and on nothing
+bench-storage: ## Measure storage load against fio, and the limiter against nbdkit's and QEMU's
 	@scripts/bench-storage.sh
+	@scripts/bench-limiter.sh
 
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh

@@ -7,7 +7,7 @@
 #   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the
 #            CPU can run it; a variant that needs one of them is skipped without it
 #   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, ip, losetup, zstd, lz4,
-#            gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, fio
+#            gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
 #   lint     git, rustfmt, clippy, cargo-deny
 #
 # Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
@@ -90,6 +90,7 @@ note_missing() {
             want qperf have qperf
             want sockperf have sockperf
             want iperf3 have iperf3
+            want nbdkit have nbdkit
             want qemu-utils have qemu-nbd
             want libnbd-bin have nbdcopy
             want mount have losetup

@@ -7,6 +7,7 @@
 mod blocks;
 mod harness;
 mod http;
+mod limiter;
 mod migration;
 mod nginx;
 mod results;
@@ -25,7 +26,8 @@ fn main() -> ExitCode {
         Some("harness") => harness::run(),
         Some("migration") => migration::run(&arguments[1..]),
         Some("storage") => storage::run(),
-        _ => Err("say which: http, harness, migration or storage".to_owned()),
+        Some("limiter") => limiter::run(),
+        _ => Err("say which: http, harness, migration, storage or limiter".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

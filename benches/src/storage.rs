@@ -5,10 +5,10 @@
 //! its default. A submission thread of the kernel (`sqthread_poll`) is a row of its own, as it takes a CPU for itself.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use plumb_host::cpu::{CpuSet, available_cpus, split_sides};
-use plumb_host::process::{Output, run_for_output, which};
+use plumb_host::loop_device::LoopDevice;
+use plumb_host::process::{Output, which};
 use plumb_host::scratch::Scratch;
 
 use crate::blocks::{Samples, interleave};
@@ -44,10 +44,13 @@ pub fn run() -> Outcome {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     let mut targets = vec![("file", file.clone())];
-    let device = LoopDevice::over(&file);
-    targets.extend(device.as_ref().map(|device| ("loop device", device.0.clone())));
-    if device.is_none() {
-        say("no loop device can be made here: its rows are left out");
+    // It goes with its last user, whatever ends this program.
+    let device =
+        std::fs::File::options().read(true).write(true).open(&file).map(|file| LoopDevice::over(&file));
+    match &device {
+        Ok(Ok(device)) => targets.push(("loop device", device.path().display().to_string())),
+        Ok(Err(error)) => say(&format!("failed to {error}: the loop device's rows are left out")),
+        Err(error) => return Err(format!("open {file}: {error}")),
     }
     for (what, target) in &targets {
         let uring = format!("--ioengine=io_uring {REGISTERED}");
@@ -157,26 +160,4 @@ fn read_fio(output: &Output) -> Option<(f64, f64)> {
     let read = &object["jobs"][0]["read"];
     let (count, value) = (read["total_ios"].as_f64()?, read["iops"].as_f64()?);
     (count > 0.0).then(|| (count, count / value))
-}
-
-/// A loop device with direct I/O over a file, gone with this value.
-struct LoopDevice(String);
-
-impl LoopDevice {
-    fn over(file: &str) -> Option<Self> {
-        let output = losetup(&["--find", "--show", "--direct-io=on", file])?;
-        let device = output.stdout.trim();
-        device.starts_with("/dev/").then(|| Self(device.to_owned()))
-    }
-}
-
-fn losetup(arguments: &[&str]) -> Option<Output> {
-    run_for_output("losetup", arguments, Duration::from_secs(10)).ok()
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        // One that cannot be detached is seen by `losetup -a`.
-        let _ = losetup(&["--detach", &self.0]);
-    }
 }
