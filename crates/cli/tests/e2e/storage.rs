@@ -184,7 +184,7 @@ impl LoopDevice {
         match output {
             Ok(output) if output.status.success() => Some(Self(stdout(&output).trim().to_owned())),
             _ => {
-                println!("test skipped: storage on a loop device: losetup needs root and /dev/loop-control");
+                crate::common::skip("a_loop_device: hardware: losetup needs root and /dev/loop-control");
                 None
             }
         }
@@ -255,7 +255,7 @@ impl NbdServer {
         ]);
         let child = command.arg(format!("--port={port}")).arg(file).spawn();
         let Ok(child) = child else {
-            println!("test skipped: storage over NBD: qemu-nbd is not installed");
+            crate::common::skip("an_export_of_qemu_nbd: qemu-nbd is not installed");
             return None;
         };
         let server = Self(child, format!("nbd://127.0.0.1:{port}/blocks"));
