@@ -22,7 +22,7 @@ pub use histogram::Histogram;
 pub use measurement::{Column, LoadHealth, Measurement, Reading, Table};
 pub use metric::{Better, Kind, Metric, MetricInfo, Statistic};
 pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
-pub use quantity::{ByteRate, Bytes, Percent, Quantity, Rate, Span, Unit};
+pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};
 pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, Noise, Slot, SlotOutcome, SlotResult};
 pub use verdict::{ClaimVerdict, Comparison, Judgement, VariantState, VariantSummary, Verdict};

@@ -462,6 +462,12 @@ quantity_type!(
     }
 );
 quantity_type!(
+    /// Events per second for each byte of a capacity.
+    CapacityRate(f64), Dimension::EventRatePerData, "50 IOPS/GB", Some, |value| {
+        format!("{} IOPS/GB", (value * 1e15).round() / 1e6)
+    }
+);
+quantity_type!(
     /// A share of one, written in percent.
     Percent(f64), Dimension::Share, "5%", Some, |value| format!("{}%", (value * 1e8).round() / 1e6)
 );

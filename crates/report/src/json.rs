@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::break_even::{Answer, BreakEven, Point};
+use crate::limits::{Limit, limits};
 use crate::rows::Row;
 use crate::view::View;
 
@@ -45,8 +46,50 @@ pub struct RunDocument {
     pub claims: Vec<ClaimDocument>,
     /// From which concurrency on each treatment pays; empty where the matrix has no concurrency.
     pub break_even: Vec<BreakEvenDocument>,
+    /// What limiters the load met, where policies are known; empty on other data paths.
+    pub limits: Vec<LimitDocument>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
+}
+
+/// What a limiter let through against what its policy allows: medians over slots.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct LimitDocument {
+    /// The variant.
+    pub variant: String,
+    /// The cell.
+    pub cell: BTreeMap<String, String>,
+    /// Operations per second that the policy allows at this block size, each charged as one.
+    pub policy: f64,
+    /// Operations per second that were let through.
+    pub rate: f64,
+    /// Operations above that rate that came from the load's start on: what had been saved up.
+    pub burst: f64,
+    /// How many operations each read or write was charged as.
+    pub charged_as: f64,
+    /// Of which size those were.
+    pub charged_bytes: f64,
+    /// The mean latency; absent where the limit was not met, or the load had a rate of its own.
+    pub latency_us: Option<f64>,
+    /// The part of it that the limit explains: in flight over rate.
+    pub latency_by_limit_us: Option<f64>,
+}
+
+impl LimitDocument {
+    fn of(view: &View<'_>, limit: &Limit<'_>) -> Self {
+        Self {
+            variant: view.name(limit.variant).to_owned(),
+            cell: limit.cell.values.clone(),
+            policy: limit.policy,
+            rate: limit.rate,
+            burst: limit.burst,
+            charged_as: limit.charged_as,
+            charged_bytes: limit.charged_bytes,
+            latency_us: limit.latency_us.map(|(latency_us, _)| latency_us),
+            latency_by_limit_us: limit.latency_us.map(|(_, by_limit_us)| by_limit_us),
+        }
+    }
 }
 
 /// From which level of a matrix' concurrency on a treatment pays.
@@ -223,6 +266,7 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         comparisons: comparisons(view),
         claims: claims(view),
         break_even: BreakEven::of(view).map(|found| break_even(view, &found)).unwrap_or_default(),
+        limits: limits(view).iter().map(|limit| LimitDocument::of(view, limit)).collect(),
         warnings: judgement.warnings.clone(),
     }
 }
@@ -359,6 +403,7 @@ mod tests {
                 "experiment",
                 "format",
                 "host",
+                "limits",
                 "variants",
                 "warnings"
             ]

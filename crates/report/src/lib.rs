@@ -15,6 +15,7 @@ mod html;
 mod json;
 mod junit;
 mod layout;
+mod limits;
 mod markdown;
 mod measurement;
 mod observed;
@@ -35,7 +36,7 @@ pub use devices::{
 };
 pub use html::html;
 pub use json::{
-    ClaimDocument, ComparisonDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,
+    ClaimDocument, ComparisonDocument, LimitDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,
     StatisticDocument, VariantDocument, json, json_schema,
 };
 pub use junit::junit;

@@ -10,6 +10,7 @@ use crate::answers;
 use crate::break_even::BreakEven;
 use crate::figures;
 use crate::layout::{clean, widest};
+use crate::limits;
 use crate::measurement::{dotted, reading_words};
 use crate::rows::Row;
 use crate::summary::{Headline, blocks_words, mark, slots_words, verdict_words};
@@ -28,6 +29,7 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
         claims(view),
         break_even(view),
         how_to_choose(view),
+        limits(view),
         evidence(view),
         warnings(view),
         host(view),
@@ -86,6 +88,16 @@ fn how_to_choose(view: &View<'_>) -> String {
     }
     let lines: Vec<String> = sentences.iter().map(|sentence| format!("- {}", plain(sentence))).collect();
     format!("## How to choose\n\n{}", lines.join("\n"))
+}
+
+fn limits(view: &View<'_>) -> String {
+    let found = limits::limits(view);
+    if found.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> =
+        found.iter().map(|limit| format!("- {}", plain(&limit.sentence(view)))).collect();
+    format!("## {}\n\n{}", limits::HEADING, lines.join("\n"))
 }
 
 fn break_even(view: &View<'_>) -> String {

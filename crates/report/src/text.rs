@@ -8,6 +8,7 @@ use crate::break_even::BreakEven;
 use crate::costs::{Costs, SideCost};
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
+use crate::limits;
 use crate::rows::Row;
 use crate::scale::Scale;
 use crate::summary::{Headline, Trust, blocks_words, mark, slots_words, verdict_words};
@@ -58,6 +59,7 @@ pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
     page.claims();
     page.break_even();
     page.answers();
+    page.limits();
     page.headline();
     page.lines.join("\n") + "\n"
 }
@@ -401,6 +403,16 @@ impl Page<'_> {
         }
         for sentence in sentences {
             self.wrapped("  ", None, &clean(&sentence));
+        }
+    }
+
+    fn limits(&mut self) {
+        let found = limits::limits(self.view);
+        if !found.is_empty() {
+            self.title(limits::HEADING);
+        }
+        for limit in found {
+            self.wrapped("  ", None, &clean(&limit.sentence(self.view)));
         }
     }
 

@@ -1,6 +1,8 @@
 //! Storage settings as a whole: what no single field can check, and the evidence that a slot measured what it was asked
 //! to: the storage and not the page cache, at the depth that was asked for.
 
+pub mod volume;
+
 use plumb_model::{Evidence, Measurement, Metric, Reading};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
@@ -62,12 +64,18 @@ impl Settings for StorageSettings {
             (_, Some(_)) => return Err(Fault::new("system.ontap", "only `kind: ontap` has an array")),
             (_, None) => {}
         }
+        if system.kind == Kind::Volumes {
+            volume::check(&system.volume, &self.load)?;
+        }
         load::validate(&self.load)
     }
 
     fn feasible(&self) -> Result<(), String> {
         if let Some(array) = &self.system.ontap {
             array.credentials()?;
+        }
+        if self.system.kind == Kind::Volumes {
+            return volume::feasible(&self.system.volume);
         }
         match (self.system.kind, &self.system.path) {
             (Kind::External | Kind::Ontap, Some(path)) if !is_remote(path) => match std::fs::metadata(path) {
@@ -91,6 +99,9 @@ impl Settings for StorageSettings {
         if self.load.rate.is_none() {
             evidence.push(depth(self, measurement));
         }
+        if self.system.kind == Kind::Volumes {
+            evidence.extend(volume::evidence(self, (before, after), measurement));
+        }
         evidence
     }
 }
@@ -99,7 +110,7 @@ fn is_remote(path: &str) -> bool {
     path.contains("://") || path == load::NULL
 }
 
-fn seen(measurement: &Measurement, property: &str) -> String {
+pub(crate) fn seen(measurement: &Measurement, property: &str) -> String {
     let values = measurement.observed.get(property);
     values.and_then(|values| values.keys().next()).cloned().unwrap_or_else(|| "nothing".to_owned())
 }

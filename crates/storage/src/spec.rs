@@ -1,11 +1,17 @@
 //! The `system` and `load` of a `storage` experiment as types, under the names that users of fio know.
 
+mod volume;
+
+use std::path::PathBuf;
+
 use plumb_model::{Bytes, Percent, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::system::ontap::Assignment;
 use crate::system::ontap::spec::OntapSpec;
+
+pub use volume::{AdaptiveSpec, Allocation, FixedSpec, Layer, PolicySpec, VolumeSpec};
 
 /// What a `storage` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +34,8 @@ pub enum Kind {
     External,
     /// A volume of an ONTAP array that exists, under a QoS policy that is made for the run.
     Ontap,
+    /// A volume under a policy that is made for the run and served here.
+    Volumes,
 }
 
 /// What is read and written.
@@ -36,18 +44,26 @@ pub enum Kind {
 pub struct SystemSpec {
     /// What stands for the storage.
     pub kind: Kind,
-    /// `file`: a directory to make the file in, by default the run's scratch directory. `external` and
+    /// `file`, `volumes`: a directory to make the file in, by default the run's scratch directory. `external` and
     /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
     pub path: Option<String>,
     /// `file`: how large it is.
     pub size: Bytes,
+    /// `volumes`: the volume.
+    pub volume: VolumeSpec,
     /// `ontap`: the array, the volume, and the policy.
     pub ontap: Option<OntapSpec>,
 }
 
 impl Default for SystemSpec {
     fn default() -> Self {
-        Self { kind: Kind::default(), path: None, size: Bytes(256 << 20), ontap: None }
+        Self {
+            kind: Kind::default(),
+            path: None,
+            size: Bytes(256 << 20),
+            volume: VolumeSpec::default(),
+            ontap: None,
+        }
     }
 }
 
@@ -219,7 +235,7 @@ impl Default for LoadSpec {
 }
 
 /// What the load needs to reach a system.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// A path, `nbd://HOST:PORT/NAME`, or `null:`.
     pub address: String,
@@ -230,12 +246,31 @@ pub struct Target {
     /// Of a volume of an array: the policy that it has to be put under before each slot.
     #[serde(default)]
     pub assignment: Option<Assignment>,
+    /// The control group in which the load has to be for the system's limits to hold.
+    pub group: Option<PathBuf>,
+    /// What its policy allows, where that is known.
+    pub limit: Option<Limit>,
+}
+
+/// What a policy allows in a second; absent, anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Operations.
+    pub iops: Option<f64>,
+    /// Bytes.
+    pub bytes_per_s: Option<f64>,
 }
 
 impl Target {
     /// Something that exists.
     #[must_use]
     pub fn existing(address: impl Into<String>) -> Self {
-        Self { address: address.into(), is_ours: false, create: None, assignment: None }
+        Self { address: address.into(), ..Self::default() }
+    }
+
+    /// Something that was made for this measurement.
+    #[must_use]
+    pub fn made(address: impl Into<String>) -> Self {
+        Self { address: address.into(), is_ours: true, ..Self::default() }
     }
 }

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-volumes", &["plumb-model", "plumb-host"]),
     ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
-    ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
+    ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-volumes"]),
     ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-tunings", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model", "plumb-path"]),

@@ -109,7 +109,7 @@ fn code(measurement: &Measurement) -> Outcome {
 fn target(arguments: &StorageArguments, spec: &LoadSpec) -> Target {
     let further = spec.offset_increment.0.saturating_mul(u64::from(spec.jobs.saturating_sub(1)));
     let create = spec.size.map(|size| Bytes(spec.offset.0.saturating_add(further).saturating_add(size.0)));
-    Target { address: arguments.target.clone(), is_ours: false, create, assignment: None }
+    Target { create, ..Target::existing(arguments.target.clone()) }
 }
 
 fn load_spec(arguments: &StorageArguments) -> LoadSpec {

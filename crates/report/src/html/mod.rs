@@ -10,6 +10,7 @@ mod chart;
 mod cpu;
 mod forest;
 mod front;
+mod limits;
 mod percentiles;
 mod plan;
 mod tables;
@@ -170,6 +171,7 @@ fn body(view: &View<'_>) -> Markup {
         }
         (break_even::break_even(view))
         (front::front(view))
+        (limits::limits(view))
         @for cell in 0..view.plan().cells.len() { (self::cell(view, cell)) }
         section id="evidence" {
             h2 { "Evidence" }

@@ -1,7 +1,7 @@
 //! The last step: an experiment's cells and variants, each with its settled settings, as the plan of a run.
 
 use plumb_model::claim::Scope;
-use plumb_model::{Blocks, Cell, Claim, MetricInfo, Plan, PlannedVariant, Span, Variant, metric};
+use plumb_model::{Blocks, Cell, Claim, MetricInfo, Operand, Plan, PlannedVariant, Span, Variant, metric};
 
 use super::document::{self, Document, MAX_BLOCKS, spec_place, spec_value};
 use super::error::{FileError, Mistake, collect, hint, keep};
@@ -80,7 +80,7 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         baseline: 0,
         variants: kept.iter().map(|&at| settled.variants[at].clone()).collect(),
         window_ns: if options.quick {
-            quick_window_ns(settled.window_ns, kept.len(), blocks)
+            quick_window_ns(settled.window_ns, kept.len(), blocks, &claims)
         } else {
             settled.window_ns
         },
@@ -97,10 +97,15 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
 /// How long all windows of a quick run may be together, so that it ends within 90 s with what lies between them.
 const QUICK_WINDOWS_NS: u64 = 66_000_000_000;
 
+/// A cap is judged in whole seconds, and a window below that would say nothing of it.
+const CAP_WINDOW_NS: u64 = 1_000_000_000;
+
 /// The window of a quick run: shorter where there are many variants.
-fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks) -> u64 {
+fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks, claims: &[Claim]) -> u64 {
     let slots = 2 * variants as u64 * u64::from(blocks.max);
-    window_ns.min(QUICK_WINDOWS_NS / slots.max(1))
+    let has_cap = claims.iter().any(|claim| matches!(claim.right, Operand::Cap { .. }));
+    let least_ns = if has_cap { CAP_WINDOW_NS } else { 0 };
+    window_ns.min((QUICK_WINDOWS_NS / slots.max(1)).max(least_ns))
 }
 
 /// The family's metrics and those that every data path has.

@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod job;
 mod ledger;
+mod limiter;
 mod offsets;
 mod pattern;
 mod prepared;
@@ -17,12 +18,14 @@ mod steady;
 pub mod suite;
 mod tally;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use plumb_host::cgroup::block::Membership;
 use plumb_host::cpu::{CpuTime, process_cpu_time};
 use plumb_host::time::monotonic_ns;
 use plumb_model::Measurement;
@@ -37,7 +40,7 @@ use self::job::{Job, Making, Yield};
 use self::ledger::Ledger;
 use self::offsets::{Offsets, split_mix};
 pub use self::prepared::{Prepared, prepare};
-use crate::spec::{EngineKind, LoadSpec, Target};
+use crate::spec::{EngineKind, Limit, LoadSpec, Target};
 
 /// From the moment the threads are started to the moment they all begin.
 const LEAD_NS: u64 = 2_000_000;
@@ -117,7 +120,15 @@ pub fn storage_load(spec: &LoadSpec, target: &Target) -> Result<StorageLoad, Err
             device.path
         ));
     }
-    Ok(StorageLoad { spec, device, regions, engine, messages })
+    Ok(StorageLoad {
+        spec,
+        device,
+        regions,
+        engine,
+        messages,
+        group: target.group.clone(),
+        limit: target.limit,
+    })
 }
 
 /// What is checked must be written by one job alone: regions that are the same are divided.
@@ -176,10 +187,14 @@ pub struct StorageLoad {
     regions: Vec<(u64, u64)>,
     engine: EngineKind,
     messages: Vec<String>,
+    group: Option<PathBuf>,
+    limit: Option<Limit>,
 }
 
 impl Load for StorageLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        // Only for as long as it measures: a system that ends removes the group, which must be empty then.
+        let _membership = self.group.as_deref().map(Membership::enter).transpose()?;
         let jobs = self.spec.jobs;
         let buffers: Vec<Buffers> = (0..jobs).map(|_| self.buffers()).collect::<Result<_, Error>>()?;
         let lead_ns = LEAD_NS * u64::from(jobs);
@@ -223,6 +238,8 @@ impl Load for StorageLoad {
                 Handle::File(_) => self.engine.name(),
             },
             direct: self.device.direct.name(),
+            bytes: self.device.bytes,
+            limit: self.limit,
             cpu: watched.cpu,
             messages: &self.messages,
         };

@@ -33,18 +33,13 @@ pub fn prepare(spec: &LoadSpec, target: &Target) -> Result<Prepared, Error> {
     let device = Device::open(target, spec)?;
     let (bytes, path) = (device.bytes, device.path.clone());
     let (Handle::File(file), true) = (device.handle, is_missing) else {
-        let target = Target { address: path, is_ours: true, create: None, assignment: None };
+        let target = Target::made(path);
         return Ok(Prepared { target, messages: Vec::new(), bytes, _file: None });
     };
     let address = format!("/proc/self/fd/{}", file.as_raw_fd());
     let messages =
         vec![format!("{path} did not exist: it was made for this measurement, and nothing of it is left")];
-    Ok(Prepared {
-        target: Target { address, is_ours: true, create: None, assignment: None },
-        messages,
-        bytes,
-        _file: Some(file),
-    })
+    Ok(Prepared { target: Target::made(address), messages, bytes, _file: Some(file) })
 }
 
 impl Prepared {

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::CpuTime;
-use plumb_model::{Histogram, LoadHealth, Measurement, Metric, Reading};
+use plumb_model::{Bytes, Histogram, LoadHealth, Measurement, Metric, Reading};
 use plumb_pace::Frame;
 
 use super::job::Yield;
+use super::limiter::{Met, Seen};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
 use crate::metrics;
-use crate::spec::LoadSpec;
+use crate::spec::{Limit, LoadSpec};
 
 /// What is known of a measurement beside what its jobs counted.
 #[derive(Debug)]
@@ -23,6 +24,10 @@ pub struct Circumstances<'a> {
     pub engine: &'static str,
     /// Whether the page cache was passed by.
     pub direct: &'static str,
+    /// How many bytes the target has.
+    pub bytes: u64,
+    /// What the target's policy allows, where that is known.
+    pub limit: Option<Limit>,
     /// CPU time of this process in the window.
     pub cpu: CpuTime,
     /// Sentences that were known before.
@@ -65,7 +70,34 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
         measurement.readings.insert(plumb_model::metric::CPU_LOAD.name.to_owned(), Reading::Gauge(cpu_us));
     }
     warn(&mut measurement, &tally, of);
+    look_for_a_limiter(&mut measurement, &tally, of);
     measurement
+}
+
+/// Adds what limiter was met, if one was.
+fn look_for_a_limiter(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>) {
+    let mut seconds = vec![0.0; of.frame.whole_seconds(of.frame.open_ns + measurement.window_ns)];
+    for direction in &tally.directions {
+        seconds.iter_mut().zip(&direction.by_second).for_each(|(sum, count)| *sum += *count as f64);
+    }
+    let latency_ns: u64 =
+        tally.directions.iter().flat_map(|direction| direction.latency_ns_by_second.iter()).sum();
+    let work = measurement.work.max(1) as f64;
+    let in_flight = per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9;
+    let met = Met::of(&Seen {
+        seconds: &seconds,
+        steps: &tally.steps,
+        rate: per_second(measurement.work, measurement.window_ns),
+        in_flight,
+        latency_us: of.spec.rate.is_none().then_some(latency_ns as f64 / 1e3 / work),
+        block_bytes: of.spec.block_size.0 as f64,
+        limit: of.limit,
+        is_load_bound: measurement.health.is_load_bound(),
+    });
+    if let Some(met) = met {
+        measurement.tables = met.tables();
+        measurement.warnings.extend(met.warning(in_flight));
+    }
 }
 
 fn per_second(count: u64, window_ns: u64) -> f64 {
@@ -162,6 +194,7 @@ fn observed(
     };
     see("direct", of.direct);
     see("engine", of.engine);
+    see("size", &Bytes(of.bytes).to_string());
     for metrics in &SIDES {
         if let Some(steadiness) = windows.get(metrics.iops.name).and_then(|windows| steady::judge(windows)) {
             see(&format!("{}_settled", metrics.iops.name), yes_no(steadiness.is_settled()));

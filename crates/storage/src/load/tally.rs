@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use plumb_model::Histogram;
 use plumb_pace::Frame;
 
+use super::limiter::{STEP_NS, STEPS_MAX};
+
 /// A hand-over that is later than this for the load's own reasons counts as late.
 const LATE_NS: u64 = 1_000_000;
 
@@ -50,6 +52,8 @@ pub struct Tally {
     is_open_loop: bool,
     /// Reads, and writes.
     pub directions: [Direction; 2],
+    /// Completions of both in short steps from the load's start on, for some seconds.
+    pub steps: Vec<u64>,
     /// Handing over, of sampled batches.
     pub submission: Histogram,
     /// Failures by kind.
@@ -78,6 +82,7 @@ impl Tally {
             frame,
             is_open_loop,
             directions: Default::default(),
+            steps: Vec::new(),
             submission: Histogram::new(),
             errors: BTreeMap::new(),
             verified: [0; 2],
@@ -92,6 +97,13 @@ impl Tally {
 
     /// Counts a whole block that was read or written.
     pub fn complete(&mut self, slot: &Slot, now_ns: u64, second: Option<usize>) {
+        let step = usize::try_from(now_ns.saturating_sub(self.frame.start_ns) / STEP_NS).unwrap_or(STEPS_MAX);
+        if step < STEPS_MAX {
+            if self.steps.len() <= step {
+                self.steps.resize(step + 1, 0);
+            }
+            self.steps[step] += 1;
+        }
         let direction = &mut self.directions[usize::from(slot.is_write)];
         let latency_ns = now_ns - slot.intended_ns;
         if let Some(second) = second {
@@ -155,6 +167,7 @@ impl Tally {
             add(&mut sum.by_second, &one.by_second);
             add(&mut sum.latency_ns_by_second, &one.latency_ns_by_second);
         }
+        add(&mut self.steps, &other.steps);
         self.submission.merge(&other.submission);
         for (what, count) in &other.errors {
             *self.errors.entry(what.clone()).or_default() += count;

@@ -1,6 +1,7 @@
-//! What is read and written: a file that is made for the run, or something that exists, or a volume of an array.
+//! What is read and written: a file or a volume that is made for the run, or something that exists, or a volume of an array.
 
 pub mod ontap;
+pub(crate) mod volumes;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathEr
             };
             Ok(Box::new(ontap::Array::start(array, path)?))
         }
+        Kind::Volumes => volumes::start(spec, place),
     }
 }
 
@@ -58,8 +60,7 @@ impl OwnFile {
 
 impl System for OwnFile {
     fn target(&self) -> serde_json::Value {
-        let address = self.path.display().to_string();
-        serde_json::json!(Target { address, is_ours: true, create: None, assignment: None })
+        serde_json::json!(Target::made(self.path.display().to_string()))
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {

@@ -1,0 +1,51 @@
+//! What limiters did: a table, and a sentence for each.
+
+use maud::{Markup, html};
+use plumb_model::Unit;
+
+use crate::figures;
+use crate::limits::{self, Limit};
+use crate::view::View;
+
+/// The section, or nothing where no limiter was met.
+pub fn limits(view: &View<'_>) -> Markup {
+    let found = limits::limits(view);
+    if found.is_empty() {
+        return html! {};
+    }
+    html! {
+        section id="limits" {
+            h2 { (limits::HEADING) }
+            div.scroll {
+                table.cards {
+                    thead { tr {
+                        th { "variant" } th { "policy" } th { "let through" } th { "saved up" } th { "charged as" }
+                        th { "mean latency" } th { "by the limit" } th { "the rest" }
+                    } }
+                    tbody { @for limit in &found { (row(view, limit)) } }
+                }
+            }
+            ul { @for limit in &found { li { (limit.sentence(view)) } } }
+        }
+    }
+}
+
+fn row(view: &View<'_>, limit: &Limit<'_>) -> Markup {
+    let label = limit.cell.label();
+    let time = |time_us: f64| figures::value(time_us, Unit::Microseconds);
+    html! {
+        tr {
+            td { (view.name(limit.variant)) @if !label.is_empty() { ", " (label) } }
+            td { (figures::value(limit.policy, Unit::PerSecond)) }
+            td { (figures::value(limit.rate, Unit::PerSecond)) }
+            td { (figures::count(limit.burst.round())) }
+            td { (figures::count(limit.charged_as)) }
+            @match limit.latency_us {
+                Some((latency_us, by_limit_us)) => {
+                    td { (time(latency_us)) } td { (time(by_limit_us)) } td { (time(latency_us - by_limit_us)) }
+                }
+                None => { td { "–" } td { "–" } td { "–" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A volume that is made for the run, under a policy in the words of `plumb volumes policy create`.
+
+use plumb_model::{ByteRate, Bytes, CapacityRate, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A volume: a sparse file that is served under a policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VolumeSpec {
+    /// Its size. It takes space only where it is written to.
+    pub size: Bytes,
+    /// How much of it, from its beginning on, holds data before the load comes.
+    pub filled: Bytes,
+    /// What it may do in a second; nothing limits it if absent.
+    pub policy: PolicySpec,
+    /// Who enforces the policy.
+    pub layer: Layer,
+}
+
+impl Default for VolumeSpec {
+    fn default() -> Self {
+        Self {
+            size: Bytes(1 << 30),
+            filled: Bytes(0),
+            policy: PolicySpec::default(),
+            layer: Layer::default(),
+        }
+    }
+}
+
+/// Who enforces a policy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Layer {
+    /// Plumbline's own NBD server.
+    #[default]
+    Nbd,
+    /// The kernel: a loop device over the file, and a control group that limits it. Needs root. Reads and writes are limited
+    /// each on their own.
+    Kernel,
+}
+
+/// A policy: fixed or adaptive.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySpec {
+    /// The same limits whatever the volume's size.
+    pub fixed: Option<FixedSpec>,
+    /// So many operations per second for each byte of its size or use.
+    pub adaptive: Option<AdaptiveSpec>,
+}
+
+/// Limits; each is absent or above 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FixedSpec {
+    /// At least so many operations. Nothing is held back in its favour.
+    pub min_iops: Option<Rate>,
+    /// At most so many operations.
+    pub max_iops: Option<Rate>,
+    /// At least so much data. Nothing is held back in its favour.
+    pub min_bandwidth: Option<ByteRate>,
+    /// At most so much data.
+    pub max_bandwidth: Option<ByteRate>,
+}
+
+/// Operations in proportion to a size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdaptiveSpec {
+    /// At least so many operations.
+    pub expected_iops: CapacityRate,
+    /// At most so many operations.
+    pub peak_iops: CapacityRate,
+    /// Never less than so many operations, for small volumes.
+    pub absolute_min_iops: Option<Rate>,
+    /// The size that the peak is a proportion of.
+    pub peak_iops_allocation: Allocation,
+    /// The size that the expected operations are a proportion of.
+    pub expected_iops_allocation: Allocation,
+    /// Limit bytes, too, to so many times the operations; 4 KiB to 128 KiB.
+    pub block_size: Option<Bytes>,
+}
+
+impl Default for AdaptiveSpec {
+    fn default() -> Self {
+        Self {
+            expected_iops: CapacityRate(0.0),
+            peak_iops: CapacityRate(0.0),
+            absolute_min_iops: None,
+            peak_iops_allocation: Allocation::UsedSpace,
+            expected_iops_allocation: Allocation::AllocatedSpace,
+            block_size: None,
+        }
+    }
+}
+
+/// Of what an adaptive policy takes its proportion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// The size that the volume was made with.
+    AllocatedSpace,
+    /// What is in it.
+    UsedSpace,
+}
