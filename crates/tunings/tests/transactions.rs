@@ -1,5 +1,7 @@
 //! Tunings on a tree of files that stands for a machine, with a card whose rings are a struct.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise, in its helpers as well")]
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
