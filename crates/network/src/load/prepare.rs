@@ -49,6 +49,7 @@ fn terms(spec: &LoadSpec, test: Test) -> Terms {
         msg_size: small(spec.msg_size),
         flows: spec.flows,
         batch: if test.is_bandwidth() { spec.batch } else { 1 },
+        is_paced: spec.rate.is_some(),
         options: SocketTerms {
             nodelay: spec.nodelay_of(test),
             busy_poll_us: u32::try_from(spec.busy_poll.0 / 1000).unwrap_or(u32::MAX),

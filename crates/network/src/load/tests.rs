@@ -123,3 +123,59 @@ fn a_port_in_use_and_a_stranger_are_named() {
     assert!(error.is_usage() && error.to_string().contains("it said \"SSH-2.0-"), "{error}");
     stranger.join().unwrap();
 }
+
+/// Passes connections and datagrams on to a server, but only so many of every hundred datagrams.
+fn lossy(server: std::net::SocketAddr, kept: u32) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let clients = std::net::UdpSocket::bind(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let there = std::net::TcpStream::connect(server).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), there.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            let (mut from, mut to) = (there, client);
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+    });
+    let there = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    there.connect(server).unwrap();
+    let (back, answers) = (clients.try_clone().unwrap(), there.try_clone().unwrap());
+    let last = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let client = std::sync::Arc::clone(&last);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2000];
+        while let Ok(count) = answers.recv(&mut bytes) {
+            let client: std::net::SocketAddr = client.lock().unwrap().unwrap();
+            let _ = back.send_to(&bytes[..count], client);
+        }
+    });
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2000];
+        for number in 0_u32.. {
+            let (count, client) = clients.recv_from(&mut bytes).unwrap();
+            *last.lock().unwrap() = Some(client);
+            if number % 100 < kept {
+                let _ = there.send(&bytes[..count]);
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn a_lost_datagram_holds_nothing_up_and_is_counted() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    for size in [1, 100] {
+        let port = lossy(server.address(), 97);
+        let target = Target { address: "127.0.0.1".to_owned(), port, ..Target::default() };
+        let spec = spec(&[Test::UdpLat, Test::UdpBw], size);
+        let window = Window { warmup_ns: 0, window_ns: 1_600_000_000, seed: 1, index: 0, attempt: 0 };
+        let mut load = network_load(&spec, &target).unwrap();
+        let measurement = load.measure_all(window, &mut |_| {}).unwrap();
+        let Reading::Share { yes, no } = measurement.readings["udp_lat_loss"] else { panic!() };
+        assert!(yes > 0 && no > 100, "{yes} lost, {no} answered: {measurement:?}");
+        let Reading::Share { yes, no } = measurement.readings["udp_loss"] else { panic!() };
+        assert!(yes > 0 && no > 0, "{yes} lost, {no} arrived");
+    }
+}

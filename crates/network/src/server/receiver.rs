@@ -1,8 +1,9 @@
 //! Datagrams that come one way: taken in batches, counted, and looked at for order and jitter.
 
 use std::io;
+use std::time::Duration;
 
-use plumb_host::time::monotonic_ns;
+use plumb_host::time::{monotonic_ns, sleep};
 
 use super::flow::{DATAGRAM_BYTES_MAX, Report};
 use super::session::Flow;
@@ -10,11 +11,19 @@ use crate::wire::batch::{Inbox, accept_segments};
 use crate::wire::control::Terms;
 use crate::wire::datagram;
 use crate::wire::hello::Purpose;
+use crate::wire::options;
 
 /// Datagrams that are taken by one call.
 const BATCH: usize = 64;
-/// Memory for them, where they are large.
-const INBOX_BYTES_MAX: usize = 1 << 20;
+/// Memory for them, where they are large: what fits into a cache of the CPU is written faster.
+const INBOX_BYTES_MAX: usize = 128 << 10;
+/// What the kernel counts for a datagram in the receive buffer beside its bytes, at most.
+const OVERHEAD_BYTES: u64 = 1280;
+/// A pause is no shorter, as it costs a timer, and no longer.
+const PAUSE_NS_MIN: u64 = 20_000;
+const PAUSE_NS_MAX: u64 = 200_000;
+/// Datagrams with more time than this between them are waited for.
+const INTERVAL_NS_MAX: u64 = 10_000;
 
 /// Takes datagrams until the flow ends.
 ///
@@ -28,7 +37,9 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
     let mut inbox = Inbox::new((INBOX_BYTES_MAX / room).clamp(1, BATCH), room);
     let mut order = Order::new(size);
     let (mut messages, mut bytes) = (0_u64, 0_u64);
+    let mut pauses = Pauses::new(flow, terms);
     loop {
+        pauses.pause(messages);
         let taken = match inbox.receive(flow.socket()) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             taken => taken?,
@@ -67,6 +78,45 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
     report.reordered = order.has_number.then_some(order.reordered);
     report.jitter_ns = order.has_time.then_some(order.jitter_ns).filter(|_| order.stamped > 1);
     Ok(())
+}
+
+/// Pauses while datagrams come as fast as they can. Who waits for the next one is woken for it, which costs the sender more
+/// than the datagram; who sleeps for a while finds many. A pause is as short as a quarter of the receive buffer takes to
+/// fill. Datagrams that carry a time are taken when they come.
+struct Pauses {
+    /// Datagrams that may come in a pause; 0 for no pauses.
+    room: u64,
+    /// When and after how many datagrams the last pause ended.
+    since: (u64, u64),
+}
+
+impl Pauses {
+    fn new(flow: &Flow, terms: &Terms) -> Self {
+        let size = u64::from(terms.msg_size);
+        let is_apt = !terms.is_paced && !datagram::has_time(terms.msg_size as usize);
+        let buffer = options::get(flow.socket(), libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
+        let buffer = u64::try_from(buffer).unwrap_or(0);
+        if is_apt {
+            // Timers of this thread are to be exact: by default they may be 50 us late.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+        }
+        let room = if is_apt { buffer / (OVERHEAD_BYTES + 2 * size) / 4 } else { 0 };
+        Self { room, since: (monotonic_ns(), 0) }
+    }
+
+    fn pause(&mut self, messages: u64) {
+        let came = messages - self.since.1;
+        if self.room == 0 || came < self.room {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        let interval_ns = (now_ns - self.since.0) / came;
+        let pause_ns = (interval_ns * self.room).min(PAUSE_NS_MAX);
+        if interval_ns <= INTERVAL_NS_MAX && pause_ns >= PAUSE_NS_MIN {
+            sleep(Duration::from_nanos(pause_ns));
+        }
+        self.since = (now_ns, messages);
+    }
 }
 
 /// What numbers and times in datagrams tell.

@@ -37,8 +37,11 @@ pub struct Terms {
     pub msg_size: u32,
     /// How many flows.
     pub flows: u32,
-    /// Whether datagrams come in batches.
+    /// How many messages are handed over at once.
     pub batch: u32,
+    /// Whether messages have a schedule, and do not come as fast as they can.
+    #[serde(default)]
+    pub is_paced: bool,
     /// Of each of the server's sockets.
     pub options: SocketTerms,
 }
@@ -154,7 +157,7 @@ mod tests {
 
     fn terms() -> Terms {
         let options = SocketTerms { nodelay: true, receive_buffer: Some(4096), ..SocketTerms::default() };
-        Terms { test: Test::UdpBw, msg_size: 64, flows: 2, batch: 1, options }
+        Terms { test: Test::UdpBw, msg_size: 64, flows: 2, batch: 1, is_paced: false, options }
     }
 
     #[test]
