@@ -17,6 +17,7 @@ mod engines;
 mod integrity;
 mod migration;
 mod migration_qemu;
+mod network;
 mod networks;
 mod qos;
 mod storage;
