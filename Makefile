@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-offload bench-migration bench-storage bench-codec tools clean
+.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ bench-migration: ## Measure migration against QEMU, with the same memory, codec,
 bench-storage: ## Measure storage load against fio, and the limiter against nbdkit's and QEMU's
 	@scripts/bench-storage.sh
 	@scripts/bench-limiter.sh
+
+bench-network: ## Measure network load against qperf, sockperf and iperf3, on the same veth pair
+	@scripts/bench-network.sh
 
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh

@@ -10,8 +10,8 @@ use crate::say;
 use crate::tool::{Sample, Tool};
 
 /// Samples of every tool: by tool, then by block, two each.
-pub struct Samples {
-    by_tool: Vec<Vec<[Sample; 2]>>,
+pub struct Samples<S = Sample> {
+    by_tool: Vec<Vec<[S; 2]>>,
 }
 
 /// Runs `blocks` random palindromic blocks of all tools.
@@ -21,43 +21,51 @@ pub fn interleave(
     (cpus, server_pid): (&CpuSet, Option<u32>),
     seed: u64,
 ) -> Result<Samples, String> {
+    interleave_by(tools.len(), blocks, seed, &mut |tool| {
+        let sample = tools[tool].run(cpus, server_pid)?;
+        say(&format!(
+            "{}: {:.0}/s {:.2} us {:.0}%",
+            tools[tool].name,
+            sample.requests_per_s,
+            sample.cpu_us_per_request,
+            sample.busy * 100.0
+        ));
+        Ok(sample)
+    })
+}
+
+/// Calls `run` with the number of each of `tools` tools, in `blocks` random palindromic blocks.
+pub fn interleave_by<S>(
+    tools: usize,
+    blocks: usize,
+    seed: u64,
+    run: &mut dyn FnMut(usize) -> Result<S, String>,
+) -> Result<Samples<S>, String> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut by_tool: Vec<Vec<[Sample; 2]>> = tools.iter().map(|_| Vec::new()).collect();
-    for block in 0..blocks {
-        let mut order: Vec<usize> = (0..tools.len()).collect();
+    let mut by_tool: Vec<Vec<[S; 2]>> = (0..tools).map(|_| Vec::new()).collect();
+    for _ in 0..blocks {
+        let mut order: Vec<usize> = (0..tools).collect();
         order.shuffle(&mut random);
-        let mut taken: Vec<Vec<Sample>> = tools.iter().map(|_| Vec::new()).collect();
+        let mut taken: Vec<Vec<S>> = (0..tools).map(|_| Vec::new()).collect();
         for index in order.iter().chain(order.iter().rev()) {
-            taken[*index].push(tools[*index].run(cpus, server_pid)?);
+            taken[*index].push(run(*index)?);
         }
         for (index, samples) in taken.into_iter().enumerate() {
-            let words: Vec<String> = samples
-                .iter()
-                .map(|sample| {
-                    format!(
-                        "{:.0}/s {:.2} us {:.0}%",
-                        sample.requests_per_s,
-                        sample.cpu_us_per_request,
-                        sample.busy * 100.0
-                    )
-                })
-                .collect();
-            say(&format!("block {} {}: {}", block + 1, tools[index].name, words.join(" | ")));
-            by_tool[index].extend(<[Sample; 2]>::try_from(samples));
+            by_tool[index].extend(<[S; 2]>::try_from(samples));
         }
     }
     Ok(Samples { by_tool })
 }
 
-impl Samples {
+impl<S: Copy> Samples<S> {
     /// Median of a value over all of a tool's runs.
-    pub fn median(&self, tool: usize, value: fn(&Sample) -> f64) -> f64 {
+    pub fn median(&self, tool: usize, value: fn(&S) -> f64) -> f64 {
         let values: Vec<f64> = self.by_tool[tool].iter().flatten().map(value).collect();
         median(&values).unwrap_or(f64::NAN)
     }
 
     /// The first tool's value over another's, with its interval at 95%.
-    pub fn ratio(&self, of: usize, over: usize, value: fn(&Sample) -> f64) -> Option<Effect> {
+    pub fn ratio(&self, of: usize, over: usize, value: fn(&S) -> f64) -> Option<Effect> {
         let pairs = self.by_tool[of].iter().zip(&self.by_tool[over]);
         let effects: Vec<f64> = pairs
             .filter_map(|(ours, theirs)| log_ratio(theirs.map(|s| value(&s)), ours.map(|s| value(&s))).ok())

@@ -9,6 +9,7 @@ mod harness;
 mod http;
 mod limiter;
 mod migration;
+mod network;
 mod nginx;
 mod results;
 mod storage;
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
         Some("migration") => migration::run(&arguments[1..]),
         Some("storage") => storage::run(),
         Some("limiter") => limiter::run(),
-        _ => Err("say which: http, harness, migration, storage or limiter".to_owned()),
+        Some("network") => network::run(arguments.get(1).map(String::as_str)),
+        _ => Err("say which: http, harness, migration, storage, limiter or network".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
