@@ -73,7 +73,7 @@ pub struct Session {
     flows: Mutex<BTreeMap<u32, Joined>>,
     has_joined: Condvar,
     has_ended: AtomicBool,
-    /// Of connections that are used once: what they count, and what was seen of them.
+    /// What connections that are used once count, and flows that have ended.
     once: Tallies,
     observed: Mutex<Observed>,
     errors: Mutex<BTreeMap<String, u64>>,
@@ -197,17 +197,19 @@ impl Session {
     }
 
     fn totals(&self) -> Totals {
-        let (messages, bytes) = self.counted();
         let mut report = Report::default();
-        let mut flows = held(&self.flows);
-        for joined in flows.values_mut() {
-            let ran = joined.thread.take().map(JoinHandle::join);
+        // With the sockets that they take along: the next flow of the same peer is not to find them.
+        let flows = std::mem::take(&mut *held(&self.flows));
+        for joined in flows.into_values() {
+            let ran = joined.thread.map(JoinHandle::join);
+            let (messages, bytes) = joined.flow.tallies.read();
+            self.once.add(messages, bytes);
             match ran {
                 Some(Ok(one)) => report.merge(&one),
                 _ => *held(&self.errors).entry("a server thread ended early".to_owned()).or_default() += 1,
             }
         }
-        drop(flows);
+        let (messages, bytes) = self.counted();
         let mut errors = held(&self.errors).clone();
         report.errors.into_iter().for_each(|(what, count)| *errors.entry(what).or_default() += count);
         Totals {
