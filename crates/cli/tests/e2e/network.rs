@@ -244,8 +244,6 @@ fn an_option_without_the_privilege_says_which_one_it_needs() {
         );
         return;
     }
-    let (exit, message) = without(&["--busy-poll", "50us"]);
-    assert!(exit == 2 && message.contains("needs CAP_NET_ADMIN or a higher net.core.busy_read"), "{message}");
     let (exit, message) = without(&["--receive-buffer", "512M"]);
     assert!(exit == 2 && message.contains("needs CAP_NET_ADMIN or a higher net.core.rmem_max"), "{message}");
     assert_eq!(without(&[]).0, 0);
