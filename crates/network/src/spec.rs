@@ -214,7 +214,4 @@ pub struct Target {
     /// The network namespace in which the load's sockets are opened, as a path such as `/proc/PID/ns/net`; its own if absent.
     #[serde(default)]
     pub netns: Option<PathBuf>,
-    /// The user namespace that owns it, where the load has to be in there first.
-    #[serde(default)]
-    pub userns: Option<PathBuf>,
 }
