@@ -149,7 +149,8 @@ fn nothing_is_left_after_kill_9() {
         "--output",
         directory.path().join("again").to_str().unwrap(),
     ]);
-    assert!(matches!(code(&done), 0 | 3), "{}", stderr(&done));
+    // So short a window may leave a verdict open or void; the run itself must not fail.
+    assert!(matches!(code(&done), 0 | 3 | 4), "{}: {}", code(&done), stderr(&done));
     assert_eq!(groups().into_iter().filter(is_of_agent).collect::<Vec<_>>(), Vec::<PathBuf>::new());
 }
 
