@@ -1,5 +1,6 @@
 //! The way back: at the end of a slot or a run, and at the next start after a kill.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use plumb_host::settings::Machine;
@@ -89,6 +90,10 @@ pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
 /// When a journal cannot be read, or not be removed when all is done.
 pub fn recover(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
     let journals = [run_journal(state), staying_journal(state)];
+    // Where this user may not even look, with HOME left over from another one, nothing of this user's can be.
+    if journals[1].try_exists().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+        return Ok(PutBack::default());
+    }
     let is_left = |record: Option<Record>| record.is_some_and(|record| !record.unfinished.is_empty());
     let mut any = journals[0].exists();
     any |= is_left(journal::read(&journals[1])?);

@@ -80,8 +80,7 @@ impl System for Pods {
     fn target(&self) -> serde_json::Value {
         let address = self.server.address();
         let netns = Some(self.layout.namespaces[CLIENT_AT].path());
-        let target =
-            Target { address: address.ip().to_string(), port: address.port(), netns, ..Target::default() };
+        let target = Target { address: address.ip().to_string(), port: address.port(), netns };
         serde_json::json!(target)
     }
 
