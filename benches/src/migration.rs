@@ -257,8 +257,11 @@ impl Tables {
                 value(peer, metric)?
             );
         }
+        let both = |variant| {
+            Ok::<f64, String>(value(variant, "send_cpu_per_gib")? + value(variant, "recv_cpu_per_gib")?)
+        };
         let wire = value(OURS, "wire_bytes")? / value(peer, "wire_bytes")?;
-        let _ = writeln!(self.ratios, " {wire:.2} |");
+        let _ = writeln!(self.ratios, " {:.2} | {wire:.2} |", both(OURS)? / both(peer)?);
         Ok(())
     }
 
@@ -271,15 +274,17 @@ impl Tables {
         windows: &[f64],
     ) -> Result<(), String> {
         let throughput = median(report, variant, "throughput").ok_or("there is no throughput")?;
-        let highest = windows.iter().copied().fold(0.0, f64::max);
+        let highest = windows.iter().copied().max_by(f64::total_cmp);
+        let highest = highest.map_or_else(
+            || "no migration lasted a whole second of the window".to_owned(),
+            |highest| format!("{:.1}% of {} windows", highest / cap.bytes_per_s * 100.0, windows.len()),
+        );
         let _ = writeln!(
             self.caps,
-            "| {} | {} | {:.1}% | {:.1}% of {} windows |",
+            "| {} | {} | {:.1}% | {highest} |",
             row.words(),
             if variant == OURS { OURS.to_owned() } else { name(report, variant) },
-            throughput / cap.bytes_per_s * 100.0,
-            highest / cap.bytes_per_s * 100.0,
-            windows.len()
+            throughput / cap.bytes_per_s * 100.0
         );
         Ok(())
     }
@@ -290,8 +295,8 @@ impl Tables {
             "Memory holds the built-in corpus; with “50% zero” half of its pages are zero. CPU is of one side's process per GiB of memory. Times \
              and CPU are medians over all slots, ours and theirs, and then the ratio.\n\n\
              | memory, content, codec, channels, cap | peer | total time | theirs | ratio | target | CPU/GiB source | theirs | ratio | target \
-             | CPU/GiB destination | theirs | ratio | target | wire bytes, ratio |\n\
-             |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n{ratios}\n\
+             | CPU/GiB destination | theirs | ratio | target | CPU/GiB of both together, ratio | wire bytes, ratio |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n{ratios}\n\
              The wire under a cap: used at least 98%, and in no window of 1 s more than 101%, is the target.\n\n\
              | memory, content, codec, channels, cap | who | used on average | highest window |\n|---|---|---|---|\n{caps}\n\
              Without a cap and a codec, against a plain stream of the same memory between the same two processes in the same \
