@@ -20,6 +20,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// when it comes is woken for each and acknowledges each: small messages then travel one by one, which costs both ends
 /// several times as much.
 const PIECE_BYTES_MIN: usize = 64 << 10;
+/// Larger messages fill the kernel's segments by themselves, and wait for nobody.
+const SMALL_MESSAGE_BYTES_MAX: u32 = 16 << 10;
 /// How long.
 const PAUSE: Duration = Duration::from_micros(200);
 /// The largest datagram.
@@ -146,6 +148,7 @@ fn answer_datagrams(flow: &Flow, report: &mut Report) -> io::Result<()> {
 fn take_stream(flow: &Flow, terms: &Terms) -> io::Result<()> {
     // Timers of this thread are to be exact: by default they may be 50 us late.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+    let is_apt = !terms.is_paced && terms.msg_size <= SMALL_MESSAGE_BYTES_MAX;
     let mut piece = vec![0; PIECE_BYTES];
     let mut bytes = 0;
     loop {
@@ -155,7 +158,7 @@ fn take_stream(flow: &Flow, terms: &Terms) -> io::Result<()> {
         }
         bytes += count as u64;
         flow.tallies.set(0, bytes);
-        if count < PIECE_BYTES_MIN && !terms.is_paced {
+        if is_apt && count < PIECE_BYTES_MIN {
             sleep(PAUSE);
         }
     }
