@@ -9,37 +9,28 @@ use super::violation::Violation;
 use crate::repository::Package;
 use std::collections::BTreeSet;
 
-/// Which crates of this workspace a crate may look at. A crate that is not here has no place yet.
+/// Which crates of this workspace a crate may look at: those that it does look at, and no more. A crate that is not here has
+/// no place yet.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-model", &[]),
     ("plumb-stats", &[]),
-    ("plumb-pace", &["plumb-model"]),
+    ("plumb-pace", &[]),
     ("plumb-judge", &["plumb-model", "plumb-stats"]),
-    ("plumb-host", &["plumb-model"]),
-    ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace"]),
+    ("plumb-host", &[]),
+    ("plumb-path", &["plumb-model", "plumb-host"]),
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-http", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-crypto"]),
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
-    ("plumb-volumes", &["plumb-model", "plumb-host"]),
+    ("plumb-volumes", &["plumb-host"]),
     ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
     ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-volumes"]),
     ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-tunings", &["plumb-model", "plumb-host"]),
-    ("plumb-store", &["plumb-model", "plumb-path"]),
-    ("plumb-report", &["plumb-model", "plumb-stats", "plumb-judge", "plumb-store"]),
+    ("plumb-store", &["plumb-model"]),
+    ("plumb-report", &["plumb-model", "plumb-stats"]),
     (
         "plumb-runner",
-        &[
-            "plumb-model",
-            "plumb-stats",
-            "plumb-judge",
-            "plumb-pace",
-            "plumb-host",
-            "plumb-path",
-            "plumb-http",
-            "plumb-store",
-            "plumb-tunings",
-        ],
+        &["plumb-model", "plumb-judge", "plumb-host", "plumb-path", "plumb-store", "plumb-tunings"],
     ),
     ("plumb-cli", LIBRARIES),
     ("plumb-benches", LIBRARIES),
@@ -189,6 +180,19 @@ pub fn check_direct(package: &Package, path: &str, manifest: &str) -> Vec<Violat
     found
 }
 
+/// Judges what the table lets a package use and its manifest does not name: an edge that nobody needs is no decision that
+/// anybody made. Programs may use every library.
+pub fn check_needed(package: &Package) -> Vec<Violation> {
+    let rows = MAY_USE.iter().filter(|(name, allowed)| *name == package.name && *allowed != LIBRARIES);
+    let is_named = |name: &str| package.dependencies.iter().any(|it| it.kind.is_none() && it.name == name);
+    let unneeded = rows.flat_map(|(_, allowed)| *allowed).filter(|name| !is_named(name));
+    let words = |name: &&str| {
+        let what = format!("`{}` may use `{name}` and does not; take it out of its row", package.name);
+        Violation::new("xtask/src/tidy/edges.rs", 1, what)
+    };
+    unneeded.map(words).collect()
+}
+
 /// Judges what a package links, given the names of everything that it does.
 pub fn check_linked(package: &str, path: &str, linked: &BTreeSet<String>) -> Vec<Violation> {
     let banned = |library: &String| {
@@ -257,6 +261,16 @@ mod tests {
         assert_eq!(lines(&check_direct(&up, "Cargo.toml", manifest)), [3]);
         let down = package("plumb-path", &[("plumb-model", None), ("serde", None)]);
         assert_eq!(check_direct(&down, "Cargo.toml", manifest), []);
+    }
+
+    #[test]
+    fn an_edge_that_nobody_needs_is_not_in_the_table() {
+        let both = package("plumb-judge", &[("plumb-model", None), ("plumb-stats", None)]);
+        assert_eq!(check_needed(&both), []);
+        let one = package("plumb-judge", &[("plumb-model", None), ("plumb-stats", Some("dev"))]);
+        let found = check_needed(&one);
+        assert!(found.len() == 1 && found[0].what.contains("`plumb-stats`"), "{found:?}");
+        assert_eq!(check_needed(&package("plumb-cli", &[])), []);
     }
 
     #[test]

@@ -63,6 +63,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         let text = repository.texts.iter().find(|file| file.path == path).map_or("", |file| &file.text);
         found.extend(manifests::check(&path, text));
         found.extend(edges::check_direct(package, &path, text));
+        found.extend(edges::check_needed(package));
         found.extend(edges::check_linked(&package.name, &path, &repository.linked(&package.name)?));
     }
     Ok(found)
