@@ -22,14 +22,23 @@ pub fn send_in_segments(socket: impl AsFd, size: usize) -> bool {
     options::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size).is_ok()
 }
 
-/// Room for a batch of datagrams.
+/// Memory for several datagrams, and headers that point to it for one call.
 #[derive(Debug)]
-pub struct Inbox {
+struct Batch {
     room: usize,
     bytes: Vec<u8>,
     /// What the headers point to. Neither is resized, so that it stays where it is.
     _pieces: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
+}
+
+impl Batch {
+    fn new(count: usize, room: usize) -> Self {
+        let mut bytes = vec![0; count * room];
+        let mut pieces: Vec<libc::iovec> = bytes.chunks_mut(room).map(piece).collect();
+        let headers = pieces.iter_mut().map(header).collect();
+        Self { room, bytes, _pieces: pieces, headers }
+    }
 }
 
 fn piece(bytes: &mut [u8]) -> libc::iovec {
@@ -44,14 +53,15 @@ fn header(piece: &mut libc::iovec) -> libc::mmsghdr {
     header
 }
 
+/// Room for a batch of datagrams that come.
+#[derive(Debug)]
+pub struct Inbox(Batch);
+
 impl Inbox {
     /// Room for `count` datagrams of `room` bytes.
     #[must_use]
     pub fn new(count: usize, room: usize) -> Self {
-        let mut bytes = vec![0; count * room];
-        let mut pieces: Vec<libc::iovec> = bytes.chunks_mut(room).map(piece).collect();
-        let headers = pieces.iter_mut().map(header).collect();
-        Self { room, bytes, _pieces: pieces, headers }
+        Self(Batch::new(count, room))
     }
 
     /// Waits for a datagram and takes all that are there. Returns how many.
@@ -59,13 +69,13 @@ impl Inbox {
     /// # Errors
     /// When the socket fails.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        let count = libc::c_uint::try_from(self.headers.len()).unwrap_or(libc::c_uint::MAX);
+        let count = libc::c_uint::try_from(self.0.headers.len()).unwrap_or(libc::c_uint::MAX);
         loop {
             // SAFETY: the headers point to pieces, and these to bytes, that live in `self` and do not move.
             let taken = unsafe {
                 libc::recvmmsg(
                     number(&socket),
-                    self.headers.as_mut_ptr(),
+                    self.0.headers.as_mut_ptr(),
                     count,
                     libc::MSG_WAITFORONE,
                     std::ptr::null_mut(),
@@ -87,34 +97,26 @@ impl Inbox {
     #[inline]
     #[must_use]
     pub fn datagram(&self, at: usize) -> &[u8] {
-        let length = (self.headers[at].msg_len as usize).min(self.room);
-        &self.bytes[at * self.room..][..length]
+        let length = (self.0.headers[at].msg_len as usize).min(self.0.room);
+        &self.0.bytes[at * self.0.room..][..length]
     }
 }
 
 /// A batch of datagrams to send.
 #[derive(Debug)]
-pub struct Outbox {
-    room: usize,
-    bytes: Vec<u8>,
-    _pieces: Vec<libc::iovec>,
-    headers: Vec<libc::mmsghdr>,
-}
+pub struct Outbox(Batch);
 
 impl Outbox {
     /// Room for `count` datagrams of `room` bytes.
     #[must_use]
     pub fn new(count: usize, room: usize) -> Self {
-        let mut bytes = vec![0; count * room];
-        let mut pieces: Vec<libc::iovec> = bytes.chunks_mut(room).map(piece).collect();
-        let headers = pieces.iter_mut().map(header).collect();
-        Self { room, bytes, _pieces: pieces, headers }
+        Self(Batch::new(count, room))
     }
 
     /// One of the datagrams.
     #[inline]
     pub fn datagram_mut(&mut self, at: usize) -> &mut [u8] {
-        &mut self.bytes[at * self.room..][..self.room]
+        &mut self.0.bytes[at * self.0.room..][..self.0.room]
     }
 
     /// Sends the first `count`. Returns how many went.
@@ -122,10 +124,11 @@ impl Outbox {
     /// # Errors
     /// When not one could be sent.
     pub fn send(&mut self, socket: impl AsFd, count: usize) -> io::Result<usize> {
-        let count = libc::c_uint::try_from(count.min(self.headers.len())).unwrap_or(libc::c_uint::MAX);
+        let count = libc::c_uint::try_from(count.min(self.0.headers.len())).unwrap_or(libc::c_uint::MAX);
         // SAFETY: the headers point to pieces, and these to bytes, that live in `self` and do not move.
-        let sent =
-            unsafe { libc::sendmmsg(number(&socket), self.headers.as_mut_ptr(), count, libc::MSG_NOSIGNAL) };
+        let sent = unsafe {
+            libc::sendmmsg(number(&socket), self.0.headers.as_mut_ptr(), count, libc::MSG_NOSIGNAL)
+        };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }
