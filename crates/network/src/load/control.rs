@@ -93,10 +93,8 @@ impl Control {
         let mut filled = 0;
         while filled < HELLO_BYTES {
             match socket::receive(&connection, &mut bytes[filled..]) {
-                Ok(0) => break,
+                Ok(0) | Err(_) => break,
                 Ok(count) => filled += count,
-                Err(error) if is_timeout(&error) => break,
-                Err(_) => break,
             }
         }
         match Purpose::decode(&bytes[..filled]) {

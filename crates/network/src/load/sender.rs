@@ -23,13 +23,7 @@ pub fn stream(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let messages = Messages::new(flow.make.size * batch, flow.make.zero_copy)?;
     let mut sent = 0_u64;
     let mut now_ns = monotonic_ns();
-    loop {
-        if flow.make.due.is_some() {
-            let Some((_, at_ns)) = flow.wait_for_turn(now_ns) else { break };
-            now_ns = at_ns;
-        } else if flow.make.live.is_over() {
-            break;
-        }
+    while goes_on(flow, &mut now_ns) {
         messages.send(socket)?;
         sent += batch as u64;
         flow.make.live.set_messages(sent);
@@ -75,6 +69,19 @@ impl Messages {
     }
 }
 
+/// Waits until the next message is due, where messages have a schedule. Returns whether there is a next one.
+#[inline]
+fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
+    if flow.make.due.is_none() {
+        return !flow.make.live.is_over();
+    }
+    let turn = flow.wait_for_turn(*now_ns);
+    if let Some((_, at_ns)) = turn {
+        *now_ns = at_ns;
+    }
+    turn.is_some()
+}
+
 /// Now and then, the clock.
 #[inline]
 fn look(flow: &mut Flow, sent: u64, now_ns: &mut u64) {
@@ -110,13 +117,7 @@ pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     };
     let mut number = 0_u64;
     let mut now_ns = monotonic_ns();
-    loop {
-        if flow.make.due.is_some() {
-            let Some((_, at_ns)) = flow.wait_for_turn(now_ns) else { break };
-            now_ns = at_ns;
-        } else if flow.make.live.is_over() {
-            break;
-        }
+    while goes_on(flow, &mut now_ns) {
         let always = flow.make.due.is_some();
         let sent = match &mut way {
             Way::Single(message) => {
