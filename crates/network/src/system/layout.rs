@@ -15,7 +15,7 @@ use plumb_host::Error;
 use plumb_host::namespace::Namespace;
 use plumb_host::network::{Link, Redirect, Shortcut, Tunnel};
 
-use crate::options::Fastpath;
+use crate::options::{Fastpath, TunnelType};
 use crate::spec::{Kind, SystemSpec};
 
 /// Where the ends are.
@@ -27,8 +27,6 @@ pub(super) const ENDS: &str = "10.244.0.0/24";
 pub(super) const NODES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 168, 77, 1), Ipv4Addr::new(192, 168, 77, 2)];
 /// What VXLAN and Geneve (without options) put before an Ethernet frame, outer headers of IPv4 included.
 pub(super) const TUNNEL_BYTES: u32 = 50;
-/// The UDP port of VXLAN.
-const VXLAN_PORT: u16 = 4789;
 /// The first two namespaces of every layout are those of the ends.
 pub(super) const CLIENT_AT: usize = 0;
 pub(super) const SERVER_AT: usize = 1;
@@ -171,7 +169,8 @@ impl Layout {
             let namespace = &self.namespaces[node];
             namespace.add_address("wire", local, 24)?;
             let device = Link { name: "tunnel", mtu, queue_length: spec.queue_length, queues: 1 };
-            namespace.add_vxlan(device, Tunnel { id: 1, local, remote, port: VXLAN_PORT })?;
+            let port = TunnelType::Vxlan.port();
+            namespace.add_vxlan(device, Tunnel { id: 1, local, remote, port })?;
             for port in ["pod", "tunnel"] {
                 namespace.join(port, "bridge0")?;
             }

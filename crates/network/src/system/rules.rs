@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use super::layout::ENDS;
-use crate::options::Fastpath;
+use crate::options::{Fastpath, TunnelType};
 use crate::spec::SystemSpec;
 
 /// The table that all of it stands in.
@@ -40,9 +40,10 @@ pub(super) fn rules(spec: &SystemSpec, services: u32) -> Option<String> {
     }
     for hook in HOOKS {
         if is_tracked && spec.fastpath != Fastpath::Off {
-            let ports = "udp dport { 4789, 6081 } notrack";
+            let [vxlan, geneve] = [TunnelType::Vxlan, TunnelType::Geneve].map(TunnelType::port);
             line(&mut text, format_args!("chain raw_{hook} {{ type filter hook {hook} priority raw;"));
-            line(&mut text, format_args!("ip saddr {ENDS} notrack; {ports}\n}}"));
+            let tunnels = format_args!("udp dport {{ {vxlan}, {geneve} }} notrack");
+            line(&mut text, format_args!("ip saddr {ENDS} notrack; {tunnels}\n}}"));
         }
         if is_tracked {
             line(&mut text, format_args!("chain seen_{hook} {{ type filter hook {hook} priority mangle;"));
