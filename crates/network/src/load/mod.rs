@@ -21,33 +21,11 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 use self::control::Control;
 pub use self::error::Error;
 use crate::spec::{LoadSpec, Target, Test};
+use crate::wire::bounds::{check_flows, check_size};
 
-/// The largest message.
-const MSG_SIZE_MAX: u64 = 1 << 20;
-/// The largest datagram: 65,535 B less the headers of IPv4 and UDP. Over IPv6 it would be 20 B more.
-pub const DATAGRAM_SIZE_MAX: u64 = 65_507;
-const FLOWS_MAX: u32 = 1024;
 const BATCH_MAX: u32 = 1024;
 /// A batch of a stream is one piece of memory.
 const BATCH_BYTES_MAX: u64 = 16 << 20;
-
-/// Checks the size of a test's messages.
-///
-/// # Errors
-/// What sizes there may be.
-pub fn check_size(test: Test, size: u64) -> Result<(), String> {
-    if size == 0 || size > MSG_SIZE_MAX {
-        return Err(format!("a message has 1 B to 1 MiB, and not {size} B"));
-    }
-    if test.is_udp() && size > DATAGRAM_SIZE_MAX {
-        return Err(format!(
-            "{} sends each message as one datagram, of at most {DATAGRAM_SIZE_MAX} B (64 KiB less the headers of IP and \
-             UDP), and not of {size} B",
-            test.name()
-        ));
-    }
-    Ok(())
-}
 
 /// Checks what a load asks for, without a server.
 ///
@@ -62,13 +40,9 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
         return fault("tests", "each test is run once; take out what stands there twice");
     }
     for test in &spec.tests {
-        if let Err(message) = check_size(*test, spec.msg_size.0) {
-            return Err(Fault::new("load.msg_size", message));
-        }
+        check_size(*test, spec.msg_size.0).map_err(|message| Fault::new("load.msg_size", message))?;
     }
-    if spec.flows == 0 || spec.flows > FLOWS_MAX {
-        return fault("flows", "a load has 1 to 1024 flows");
-    }
+    check_flows(spec.flows).map_err(|message| Fault::new("load.flows", message))?;
     if spec.batch == 0 || spec.batch > BATCH_MAX {
         return fault("batch", "a batch has 1 to 1024 messages");
     }

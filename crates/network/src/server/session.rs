@@ -17,6 +17,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use super::flow::{self, Report, Tallies};
 use super::{Shared, held};
 use crate::spec::Test;
+use crate::wire::bounds::{check_flows, check_size};
 use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
 use crate::wire::hello::Purpose;
 use crate::wire::options::{self, Observed};
@@ -30,8 +31,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 const DRAIN_NS: u64 = 2_000_000_000;
 /// A flow of datagrams of which nothing came for so long has ended.
 const QUIET: Duration = Duration::from_millis(30);
-/// Flows of one test.
-const FLOWS_MAX: u32 = 1024;
 /// Tests at a time.
 const SESSIONS_MAX: usize = 64;
 
@@ -314,10 +313,8 @@ fn joined(session: &Session) -> Reply {
 }
 
 fn begin(shared: &Shared, terms: Terms, own_ip: IpAddr, current: &mut Option<Arc<Session>>) -> Reply {
-    if terms.flows == 0 || terms.flows > FLOWS_MAX {
-        return refused(format!("begin: a test has 1 to {FLOWS_MAX} flows"), true);
-    }
-    if let Err(fault) = crate::load::check_size(terms.test, terms.msg_size.into()) {
+    let checked = check_flows(terms.flows).and_then(|()| check_size(terms.test, terms.msg_size.into()));
+    if let Err(fault) = checked {
         return refused(format!("begin: {fault}"), true);
     }
     let mut sessions = held(&shared.sessions);

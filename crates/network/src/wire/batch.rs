@@ -3,13 +3,14 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use super::bounds::DATAGRAM_SIZE_MAX;
 use super::options;
 use super::socket::number;
 
 /// No call sends more segments (UDP_MAX_SEGMENTS of kernels before 6.9; later ones have 128).
 pub const SEGMENTS_MAX: usize = 64;
-/// No call sends more bytes, over IPv4.
-pub const SEGMENTED_BYTES_MAX: usize = 65_507;
+/// No call sends more bytes: to the kernel it is one datagram before it is cut.
+pub const SEGMENTED_BYTES_MAX: usize = DATAGRAM_SIZE_MAX;
 
 /// Has the kernel hand over datagrams that came in a row as one. Returns whether it does.
 pub fn accept_segments(socket: impl AsFd) -> bool {

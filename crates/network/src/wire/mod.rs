@@ -1,6 +1,8 @@
-//! What both ends share: sockets and their options, the first bytes of a connection, and the control protocol.
+//! What both ends share: sockets and their options, the first bytes of a connection, the control protocol, and what a test
+//! may be.
 
 pub mod batch;
+pub mod bounds;
 pub mod control;
 pub mod datagram;
 pub mod hello;
