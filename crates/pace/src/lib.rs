@@ -1,4 +1,5 @@
-//! When work is due and when it ends: arrival schedules, the frame of a measurement, stop rules, retries.
+//! When work is due and when it ends: arrival schedules and who lags them, the frame of a measurement and its seconds, stop
+//! rules, retries.
 //!
 //! Nothing here reads a clock: times are nanoseconds on the caller's own time line. So schedules can be tested
 //! without waiting, and every thread of a load can work from the same intended times.
@@ -6,11 +7,15 @@
 pub mod backoff;
 pub mod budget;
 pub mod frame;
+pub mod lateness;
 pub mod proportion;
 pub mod schedule;
+pub mod seconds;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
 pub use frame::Frame;
+pub use lateness::Lateness;
 pub use proportion::Proportion;
 pub use schedule::{Schedule, Share};
+pub use seconds::Seconds;

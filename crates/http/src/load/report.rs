@@ -174,8 +174,8 @@ fn health(yields: &[Yield], tally: &Tally) -> LoadHealth {
     LoadHealth {
         busiest_thread: yields.iter().map(busy).fold(0.0, f64::max),
         threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
-        lag_ns_max: tally.lag_ns_max,
-        late_share: if tally.scheduled == 0 { 0.0 } else { tally.late as f64 / tally.scheduled as f64 },
+        lag_ns_max: tally.lateness.lag_ns_max(),
+        late_share: tally.lateness.late_share(),
     }
 }
 

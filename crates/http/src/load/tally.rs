@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::Histogram;
-use plumb_pace::Frame;
+use plumb_pace::{Frame, Lateness};
 
 use super::errors::Failure;
 use super::transport::Negotiated;
@@ -73,19 +73,11 @@ pub struct Tally {
     pub connections_opened: u64,
     /// The longest time from the beginning of a request to its complete answer.
     pub slowest_ns: u64,
-    /// How far a send lagged its schedule at most for the load's own reasons.
-    pub lag_ns_max: u64,
-    /// Sends that did so for longer than [`LATE_NS`].
-    pub late: u64,
-    /// Sends that had a schedule.
-    pub scheduled: u64,
+    /// How far sends lagged their schedule.
+    pub lateness: Lateness,
     /// Times.
     pub times: Times,
 }
-
-/// A send is late when it left later than this after it was due although a connection was free: far more than a
-/// wake-up takes on a host that is not overloaded, and little beside the latencies that it would distort.
-pub const LATE_NS: u64 = 1_000_000;
 
 /// Distributions of times, as they are recorded.
 #[derive(Debug, Default)]
@@ -135,9 +127,7 @@ impl Tally {
             handshakes_resumed: 0,
             connections_opened: 0,
             slowest_ns: 0,
-            lag_ns_max: 0,
-            late: 0,
-            scheduled: 0,
+            lateness: Lateness::default(),
             times: Times::default(),
         }
     }
@@ -248,9 +238,7 @@ impl Tally {
     /// A request that was due was begun, later than it could have been by `lag_ns`.
     pub fn began(&mut self, intended_ns: u64, lag_ns: u64) {
         if self.frame.measures(intended_ns) {
-            self.scheduled += 1;
-            self.late += u64::from(lag_ns > LATE_NS);
-            self.lag_ns_max = self.lag_ns_max.max(lag_ns);
+            self.lateness.note(lag_ns);
         }
     }
 
@@ -277,9 +265,7 @@ impl Tally {
         self.handshakes_resumed += other.handshakes_resumed;
         self.connections_opened += other.connections_opened;
         self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
-        self.lag_ns_max = self.lag_ns_max.max(other.lag_ns_max);
-        self.late += other.late;
-        self.scheduled += other.scheduled;
+        self.lateness.merge(&other.lateness);
         self.times.merge(&other.times);
     }
 }

@@ -94,12 +94,7 @@ impl Seen<'_> {
     fn times(&self, measurement: &mut Measurement, metric: Metric) {
         put(measurement, metric, Reading::Trend(self.tally.latency.clone()));
         let seconds = self.outcome.frame.whole_seconds(u64::MAX);
-        let of = |of: &[u64], at: usize| of.get(at).copied().unwrap_or(0) as f64;
-        let means: Vec<f64> = (0..seconds)
-            .map(|at| of(&self.tally.ns_by_second, at) / 1e3 / of(&self.tally.by_second, at))
-            .collect();
-        // A second in which nothing came back has no mean, and a list with gaps would mislead.
-        if means.iter().all(|mean| mean.is_finite()) {
+        if let Some(means) = self.tally.seconds.means_us(seconds) {
             measurement.windows.insert(metric.name.to_owned(), means);
         }
     }
@@ -145,8 +140,8 @@ impl Seen<'_> {
         let window_ns = self.outcome.frame.close_ns - self.outcome.frame.open_ns;
         put(measurement, metrics::TCP_CRR, rate(self.tally.in_window, window_ns));
         let seconds = self.outcome.frame.whole_seconds(u64::MAX);
-        let second = |at| self.tally.by_second.get(at).copied().unwrap_or(0) as f64;
-        measurement.windows.insert(metrics::TCP_CRR.name.to_owned(), (0..seconds).map(second).collect());
+        let windows = self.tally.seconds.counts(seconds);
+        measurement.windows.insert(metrics::TCP_CRR.name.to_owned(), windows);
         self.times(measurement, metrics::TCP_CRR_LATENCY);
     }
 
@@ -213,10 +208,8 @@ fn health(health: &mut LoadHealth, outcome: &Outcome, tally: &Tally) {
         health.busiest_thread = health.busiest_thread.max(limit);
     }
     health.threads = health.threads.max(u32::try_from(outcome.yields.len()).unwrap_or(u32::MAX));
-    health.lag_ns_max = health.lag_ns_max.max(tally.lag_ns_max);
-    if tally.scheduled > 0 {
-        health.late_share = health.late_share.max(tally.late as f64 / tally.scheduled as f64);
-    }
+    health.lag_ns_max = health.lag_ns_max.max(tally.lateness.lag_ns_max());
+    health.late_share = health.late_share.max(tally.lateness.late_share());
 }
 
 /// What the kernel knows of the connections.

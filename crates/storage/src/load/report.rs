@@ -57,8 +57,8 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
         health: LoadHealth {
             busiest_thread: yields.iter().map(|one| one.busy).fold(0.0, f64::max),
             threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
-            lag_ns_max: tally.lag_ns_max,
-            late_share: if tally.scheduled == 0 { 0.0 } else { tally.late as f64 / tally.scheduled as f64 },
+            lag_ns_max: tally.lateness.lag_ns_max(),
+            late_share: tally.lateness.late_share(),
         },
         cpu_user_ns: of.cpu.user_ns,
         cpu_system_ns: of.cpu.system_ns,
@@ -78,10 +78,10 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
 fn look_for_a_limiter(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>) {
     let mut seconds = vec![0.0; of.frame.whole_seconds(of.frame.open_ns + measurement.window_ns)];
     for direction in &tally.directions {
-        seconds.iter_mut().zip(&direction.by_second).for_each(|(sum, count)| *sum += *count as f64);
+        let counts = direction.seconds.counts(seconds.len());
+        seconds.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    let latency_ns: u64 =
-        tally.directions.iter().flat_map(|direction| direction.latency_ns_by_second.iter()).sum();
+    let latency_ns: u64 = tally.directions.iter().map(|direction| direction.seconds.time_ns()).sum();
     let work = measurement.work.max(1) as f64;
     let in_flight = per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9;
     let met = Met::of(&Seen {
@@ -166,15 +166,11 @@ fn takes_part(spec: &LoadSpec, direction: usize) -> bool {
 fn windows(tally: &Tally, spec: &LoadSpec, seconds: usize) -> BTreeMap<String, Vec<f64>> {
     let mut windows = BTreeMap::new();
     for (at, metrics) in SIDES.iter().enumerate().filter(|(at, _)| takes_part(spec, *at)) {
-        let direction = &tally.directions[at];
-        let second = |of: &[u64], at: usize| of.get(at).copied().unwrap_or(0) as f64;
-        let iops: Vec<f64> = (0..seconds).map(|at| second(&direction.by_second, at)).collect();
+        let direction = &tally.directions[at].seconds;
+        let iops = direction.counts(seconds);
         let bandwidth = iops.iter().map(|count| count * spec.block_size.0 as f64).collect();
-        let latency_us =
-            |at| second(&direction.latency_ns_by_second, at) / 1e3 / second(&direction.by_second, at);
-        // A second in which nothing was complete has no mean, and a list with gaps would mislead.
-        if iops.iter().all(|count| *count > 0.0) {
-            windows.insert(metrics.latency.name.to_owned(), (0..seconds).map(latency_us).collect());
+        if let Some(latencies_us) = direction.means_us(seconds) {
+            windows.insert(metrics.latency.name.to_owned(), latencies_us);
         }
         windows.insert(metrics.bandwidth.name.to_owned(), bandwidth);
         windows.insert(metrics.iops.name.to_owned(), iops);

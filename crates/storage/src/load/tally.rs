@@ -6,22 +6,17 @@
 use std::collections::BTreeMap;
 
 use plumb_model::Histogram;
-use plumb_pace::Frame;
+use plumb_pace::{Frame, Lateness, Seconds};
 
 use super::limiter::{STEP_NS, STEPS_MAX};
-
-/// A hand-over that is later than this for the load's own reasons counts as late.
-const LATE_NS: u64 = 1_000_000;
 
 /// Reads, or writes.
 #[derive(Debug, Default)]
 pub struct Direction {
     /// How many were complete within the window.
     pub completed: u64,
-    /// The same by second of the window.
-    pub by_second: Vec<u64>,
-    /// The sum of their times, by second of the window.
-    pub latency_ns_by_second: Vec<u64>,
+    /// They and their times in each second of the window.
+    pub seconds: Seconds,
     /// From the start, at a fixed rate the intended one, to the completion.
     pub latency: Histogram,
     /// At a fixed rate: from the real start to the completion.
@@ -62,12 +57,8 @@ pub struct Tally {
     pub verified: [u64; 2],
     /// The time for which reads and writes were in flight in the window, summed over them.
     pub in_flight_ns: u128,
-    /// How far a hand-over lagged its schedule at most for the load's own reasons.
-    pub lag_ns_max: u64,
-    /// Hand-overs that did so for longer than a millisecond.
-    pub late: u64,
-    /// Reads and writes that had a schedule.
-    pub scheduled: u64,
+    /// How far hand-overs lagged their schedule.
+    pub lateness: Lateness,
     /// Reads and writes that were due in the window and never got a place in the queue.
     pub unstarted: u64,
     /// Reads and writes without an answer at the end.
@@ -87,9 +78,7 @@ impl Tally {
             errors: BTreeMap::new(),
             verified: [0; 2],
             in_flight_ns: 0,
-            lag_ns_max: 0,
-            late: 0,
-            scheduled: 0,
+            lateness: Lateness::default(),
             unstarted: 0,
             unfinished: 0,
         }
@@ -108,12 +97,7 @@ impl Tally {
         let latency_ns = now_ns - slot.intended_ns;
         if let Some(second) = second {
             direction.completed += 1;
-            if direction.by_second.len() <= second {
-                direction.by_second.resize(second + 1, 0);
-                direction.latency_ns_by_second.resize(second + 1, 0);
-            }
-            direction.by_second[second] += 1;
-            direction.latency_ns_by_second[second] += latency_ns;
+            direction.seconds.note(second, latency_ns);
         }
         let belongs =
             if self.is_open_loop { self.frame.measures(slot.intended_ns) } else { second.is_some() };
@@ -138,10 +122,7 @@ impl Tally {
     /// Counts how late a scheduled one was handed over although there was a place for it since `free_ns`.
     pub fn lag(&mut self, due_ns: u64, free_ns: u64, now_ns: u64) {
         if self.frame.measures(due_ns) {
-            let lag_ns = now_ns.saturating_sub(due_ns.max(free_ns));
-            self.scheduled += 1;
-            self.lag_ns_max = self.lag_ns_max.max(lag_ns);
-            self.late += u64::from(lag_ns > LATE_NS);
+            self.lateness.note(now_ns.saturating_sub(due_ns.max(free_ns)));
         }
     }
 
@@ -164,8 +145,7 @@ impl Tally {
             sum.latency.merge(&one.latency);
             sum.service.merge(&one.service);
             sum.completion.merge(&one.completion);
-            add(&mut sum.by_second, &one.by_second);
-            add(&mut sum.latency_ns_by_second, &one.latency_ns_by_second);
+            sum.seconds.merge(&one.seconds);
         }
         add(&mut self.steps, &other.steps);
         self.submission.merge(&other.submission);
@@ -174,9 +154,7 @@ impl Tally {
         }
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
         self.in_flight_ns += other.in_flight_ns;
-        self.lag_ns_max = self.lag_ns_max.max(other.lag_ns_max);
-        self.late += other.late;
-        self.scheduled += other.scheduled;
+        self.lateness.merge(&other.lateness);
         self.unstarted += other.unstarted;
         self.unfinished += other.unfinished;
     }
@@ -219,9 +197,9 @@ mod tests {
     fn what_is_late_for_want_of_a_place_is_no_lag() {
         let mut tally = Tally::new(Frame::new(0, 0, 100 * SECOND), true);
         tally.lag(SECOND, 2 * SECOND, 2 * SECOND + 10);
-        assert_eq!((tally.lag_ns_max, tally.late, tally.scheduled), (10, 0, 1));
+        assert_eq!((tally.lateness.lag_ns_max(), tally.lateness.late_share()), (10, 0.0));
         tally.lag(3 * SECOND, 0, 4 * SECOND);
-        assert_eq!((tally.lag_ns_max, tally.late), (SECOND, 1));
+        assert_eq!((tally.lateness.lag_ns_max(), tally.lateness.late_share()), (SECOND, 0.5));
     }
 
     #[test]
@@ -233,6 +211,6 @@ mod tests {
             one.complete(&Slot::default(), at_ns, frame.second(at_ns));
             sum.merge(&one);
         }
-        assert_eq!(sum.directions[0].by_second, [1, 1, 1]);
+        assert_eq!(sum.directions[0].seconds.counts(3), [1.0, 1.0, 1.0]);
     }
 }

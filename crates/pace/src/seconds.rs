@@ -1,0 +1,84 @@
+//! What a load counted and timed in each second of its window.
+
+/// Events of each second, and the sum of their times.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seconds {
+    counts: Vec<u64>,
+    times_ns: Vec<u64>,
+}
+
+impl Seconds {
+    /// Counts an event of that second (see [`crate::Frame::second`]) and adds its time.
+    #[inline]
+    pub fn note(&mut self, second: usize, time_ns: u64) {
+        if self.counts.len() <= second {
+            self.counts.resize(second + 1, 0);
+            self.times_ns.resize(second + 1, 0);
+        }
+        self.counts[second] += 1;
+        self.times_ns[second] += time_ns;
+    }
+
+    /// Adds what another thread noted.
+    pub fn merge(&mut self, other: &Self) {
+        let len = self.counts.len().max(other.counts.len());
+        self.counts.resize(len, 0);
+        self.times_ns.resize(len, 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+        self.times_ns.iter_mut().zip(&other.times_ns).for_each(|(sum, time_ns)| *sum += time_ns);
+    }
+
+    /// How many events each of the first `seconds` had.
+    #[must_use]
+    pub fn counts(&self, seconds: usize) -> Vec<f64> {
+        (0..seconds).map(|at| self.counts.get(at).copied().unwrap_or(0) as f64).collect()
+    }
+
+    /// The mean time of each of the first `seconds` in us; `None` where one had no event, because it has no mean then, and a
+    /// list with gaps would mislead.
+    #[must_use]
+    pub fn means_us(&self, seconds: usize) -> Option<Vec<f64>> {
+        let mean_us = |at: usize| {
+            let count = self.counts.get(at).copied().filter(|count| *count > 0)?;
+            Some(self.times_ns[at] as f64 / 1e3 / count as f64)
+        };
+        (0..seconds).map(mean_us).collect()
+    }
+
+    /// The sum of all times.
+    #[must_use]
+    pub fn time_ns(&self) -> u64 {
+        self.times_ns.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_counts_and_means() {
+        let mut seconds = Seconds::default();
+        for (second, time_ns) in [(0, 1_000), (0, 3_000), (1, 5_000)] {
+            seconds.note(second, time_ns);
+        }
+        assert_eq!((seconds.counts(2), seconds.time_ns()), (vec![2.0, 1.0], 9_000));
+        assert_eq!(seconds.means_us(2), Some(vec![2.0, 5.0]));
+        assert_eq!((seconds.counts(3), seconds.means_us(3)), (vec![2.0, 1.0, 0.0], None));
+        seconds.note(3, 1);
+        assert_eq!(seconds.means_us(4), None);
+    }
+
+    #[test]
+    fn threads_add_up_second_by_second() {
+        let (mut one, mut other) = (Seconds::default(), Seconds::default());
+        one.note(0, 10);
+        other.note(0, 20);
+        other.note(2, 30);
+        let mut sum = one.clone();
+        sum.merge(&other);
+        other.merge(&one);
+        assert_eq!(sum, other);
+        assert_eq!((sum.counts(3), sum.time_ns()), (vec![2.0, 0.0, 1.0], 60));
+    }
+}
