@@ -45,15 +45,16 @@ impl Namespace {
         self.write_queues(Way::Send, device, masks)
     }
 
-    /// The masks of a device's queues as the kernel says them: for receiving, then for sending.
+    /// The CPUs that each of a device's queues belongs to: for receiving, then for sending. None where the kernel does not
+    /// say.
     ///
     /// # Errors
     ///
     /// When this process may not mount a `/sys` of its own.
-    pub fn queue_cpus(&self, device: &str, queues: usize) -> Result<(Vec<String>, Vec<String>), Error> {
-        let read = |way: Way| -> Vec<String> {
+    pub fn queue_cpus(&self, device: &str, queues: usize) -> Result<(Vec<CpuSet>, Vec<CpuSet>), Error> {
+        let read = |way: Way| -> Vec<CpuSet> {
             let texts = (0..queues).map(|queue| fs::read_to_string(way.file(device, queue)));
-            texts.map(|text| text.unwrap_or_default().trim().to_owned()).collect()
+            texts.map(|text| cpus_of(text.unwrap_or_default().trim()).unwrap_or_default()).collect()
         };
         self.with_sysfs(|| (read(Way::Receive), read(Way::Send)))
     }
@@ -80,9 +81,28 @@ fn hexadecimal(cpus: impl Iterator<Item = u32>) -> String {
     words.join(",")
 }
 
+/// The CPUs of such a mask.
+fn cpus_of(mask: &str) -> Option<CpuSet> {
+    let groups: Vec<u32> =
+        mask.rsplit(',').map(|group| u32::from_str_radix(group, 16).ok()).collect::<Option<_>>()?;
+    let is_set = |cpu: &u32| groups[*cpu as usize / 32] >> (cpu % 32) & 1 == 1;
+    Some((0..u32::try_from(groups.len()).ok()? * 32).filter(is_set).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn masks_are_read_as_they_are_written() {
+        for cpus in [vec![], vec![0], vec![1, 31, 32], vec![33, 200]] {
+            let set: CpuSet = cpus.iter().copied().collect();
+            assert_eq!(cpus_of(&hexadecimal(cpus.into_iter())), Some(set));
+        }
+        assert_eq!(cpus_of("3"), Some([0, 1].into_iter().collect()));
+        assert_eq!(cpus_of("1,00000000"), Some([32].into_iter().collect()));
+        assert_eq!((cpus_of(""), cpus_of("x")), (None, None));
+    }
 
     #[test]
     fn masks_are_written_as_the_kernel_reads_them() {

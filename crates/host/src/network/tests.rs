@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 use super::{Feature, Impairment, Link, Redirect, TokenBucket, Tunnel};
+use crate::cpu::CpuSet;
 use crate::namespace::{Namespace, may_create};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
@@ -65,13 +66,13 @@ fn features_and_queues_are_set_and_read_back() {
             assert_eq!(a.feature("eth0", feature).unwrap(), is_on, "{}", feature.name());
         }
     }
-    let cpus = "0".parse().unwrap();
+    let cpus: CpuSet = "0".parse().unwrap();
     a.set_receive_cpus("eth0", 2, &cpus).unwrap();
     let (receive, _) = a.queue_cpus("eth0", 2).unwrap();
-    assert!(receive.iter().all(|mask| mask.trim_start_matches(['0', ',']) == "1"), "{receive:?}");
+    assert_eq!(receive, [cpus.clone(), cpus.clone()]);
     a.set_send_cpus("eth0", 2, &cpus).unwrap();
     let (_, send) = a.queue_cpus("eth0", 2).unwrap();
-    assert_eq!(send[0].trim_start_matches(['0', ',']), "1", "{send:?}");
+    assert_eq!(send[0], cpus, "{send:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a network says of itself: what its devices and rules counted, and the settings that are in effect.
 
 use plumb_host::Error;
+use plumb_host::cpu::CpuSet;
 use plumb_path::Snapshot;
 
 use super::apply::{features, is_pair};
@@ -104,9 +105,9 @@ fn states(layout: &Layout, spec: &SystemSpec, snapshot: &mut Snapshot) -> Result
     if spec.rps.is_some() || spec.xps.is_some() {
         let pairs: Vec<&Device> = layout.devices.iter().filter(|device| is_pair(device.role)).collect();
         let queues = spec.queues as usize;
-        let masks = |device: &Device| layout.namespace(device).queue_cpus(device.name, queues);
-        state("rps", common(&pairs, |device| Ok(short(&masks(device)?.0)))?);
-        state("xps", common(&pairs, |device| Ok(short(&masks(device)?.1)))?);
+        let cpus = |device: &Device| layout.namespace(device).queue_cpus(device.name, queues);
+        state("rps", common(&pairs, |device| Ok(of_queues(&cpus(device)?.0)))?);
+        state("xps", common(&pairs, |device| Ok(of_queues(&cpus(device)?.1)))?);
     }
     Ok(())
 }
@@ -119,11 +120,8 @@ fn common(devices: &[&Device], read: impl Fn(&Device) -> Result<String, Error>) 
     Ok(values.join(" and "))
 }
 
-/// Masks of queues without the zeroes in front.
-fn short(masks: &[String]) -> String {
-    let short = masks.iter().map(|mask| {
-        let digits = mask.trim_start_matches(['0', ',']);
-        if digits.is_empty() { "0" } else { digits }
-    });
-    short.collect::<Vec<_>>().join(" ")
+/// The CPUs of each queue, in words.
+pub(super) fn of_queues(queues: &[CpuSet]) -> String {
+    let words = queues.iter().map(|cpus| if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() });
+    words.collect::<Vec<_>>().join("; ")
 }

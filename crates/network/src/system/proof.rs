@@ -1,11 +1,12 @@
 //! The evidence of a network: that each message went the way that was built for it, and that each setting was in effect.
 
+use plumb_host::cpu::CpuSet;
 use plumb_model::{Evidence, Measurement, Reading};
 use plumb_path::Snapshot;
 
 use super::apply::features;
 use super::layout::Role;
-use super::observe::{ENTRIES, SHORTCUTS, TUNNEL, of_rules, packets_of};
+use super::observe::{ENTRIES, SHORTCUTS, TUNNEL, of_queues, of_rules, packets_of};
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
 use crate::options::Fastpath;
@@ -209,8 +210,8 @@ impl Seen<'_> {
         }
         let features = features(&spec.offloads).into_iter();
         asked.extend(features.filter_map(|(it, asked)| Some((it.name(), asked?.name().to_owned()))));
-        asked.extend(spec.rps.as_deref().map(|cpus| ("rps", masks(cpus, spec.queues, false))));
-        asked.extend(spec.xps.as_deref().map(|cpus| ("xps", masks(cpus, spec.queues, true))));
+        asked.extend(spec.rps.as_deref().map(|cpus| ("rps", queues_on(cpus, spec.queues, false))));
+        asked.extend(spec.xps.as_deref().map(|cpus| ("xps", queues_on(cpus, spec.queues, true))));
         asked.into_iter().map(|(name, expected)| self.read_back(name, expected)).collect()
     }
 
@@ -223,18 +224,14 @@ impl Seen<'_> {
     }
 }
 
-/// What the kernel says of queues that all belong to these CPUs, or to one of them each in turn.
-fn masks(cpus: &str, queues: u32, in_turn: bool) -> String {
-    let cpus: Vec<u32> =
-        cpus.parse::<plumb_host::cpu::CpuSet>().map(|cpus| cpus.iter().collect()).unwrap_or_default();
-    let (queues, step) = (queues as usize, if in_turn { queues as usize } else { 1 });
-    let mask = |queue: usize| {
-        let skip = if in_turn { queue } else { 0 };
-        let of_queue = cpus.iter().skip(skip).step_by(step.max(1));
-        let bits = of_queue.fold(0_u128, |bits, cpu| bits | 1_u128.checked_shl(*cpu).unwrap_or(0));
-        format!("{bits:x}")
+/// The words for queues that all belong to these CPUs, or to one of them each in turn.
+fn queues_on(cpus: &str, queues: u32, in_turn: bool) -> String {
+    let cpus: CpuSet = cpus.parse().unwrap_or_default();
+    let queues = queues as usize;
+    let of_queue = |queue: usize| {
+        if in_turn { cpus.iter().skip(queue).step_by(queues).collect() } else { cpus.clone() }
     };
-    (0..queues).map(mask).collect::<Vec<_>>().join(" ")
+    of_queues(&(0..queues).map(of_queue).collect::<Vec<CpuSet>>())
 }
 
 #[cfg(test)]
@@ -327,8 +324,15 @@ mod tests {
             ..SystemSpec::default()
         };
         let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
-        let states = [(ENTRIES, "0"), ("mtu", "9000"), ("rps", "2 2"), ("xps", "1 2")];
+        let states = [(ENTRIES, "0"), ("mtu", "9000"), ("rps", "1; 1"), ("xps", "0; 1")];
         assert_eq!(broken(spec.clone(), &snapshot(&ends, &states)), [""; 0]);
         assert_eq!(broken(spec, &snapshot(&ends, &PLAIN)), ["mtu", "rps", "xps"]);
+    }
+
+    #[test]
+    fn queues_take_turns_at_cpus_of_any_number() {
+        assert_eq!(queues_on("0-3,130", 2, true), "0,2,130; 1,3");
+        assert_eq!(queues_on("0,40", 2, false), "0,40; 0,40");
+        assert_eq!(queues_on("5", 2, true), "5; none");
     }
 }
