@@ -47,9 +47,12 @@ pub fn check(spec: &SystemSpec) -> Result<(), Fault> {
     if spec.link.rate.is_some_and(|rate| rate.0 < 1.0) {
         return fault("link.rate", "a rate is above 0; leave it out for a link without one".to_owned());
     }
-    if spec.qdisc.is_some()
-        && (spec.link.rate.is_some() || spec.link.delay.is_some() || spec.link.loss.is_some())
-    {
+    let is_impaired = spec.link.delay.is_some() || spec.link.loss.is_some();
+    if spec.link.burst.is_some() && (spec.link.rate.is_none() || is_impaired) {
+        let message = "a burst is part of a rate; give `link.rate` too, and neither a delay nor a loss";
+        return fault("link.burst", message.to_owned());
+    }
+    if spec.qdisc.is_some() && (spec.link.rate.is_some() || is_impaired) {
         return fault("qdisc", "a link with a rate, a delay or a loss has its own queue already".to_owned());
     }
     paths(spec)
@@ -119,7 +122,7 @@ pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::{ByteRate, Percent, Span};
+    use plumb_model::{ByteRate, Bytes, Percent, Span};
 
     use super::*;
     use crate::options::{LinkShape, Offloads};
@@ -157,6 +160,13 @@ mod tests {
                 "system.link.rate",
                 SystemSpec {
                     link: LinkShape { rate: Some(ByteRate(0.0)), ..LinkShape::default() },
+                    ..of(Kind::Veth)
+                },
+            ),
+            (
+                "system.link.burst",
+                SystemSpec {
+                    link: LinkShape { burst: Some(Bytes(1)), ..LinkShape::default() },
                     ..of(Kind::Veth)
                 },
             ),
