@@ -44,6 +44,7 @@ fn plan(claims: &[&str]) -> Plan {
         claims,
         metrics,
         seed: 1,
+        quick: false,
         window_ns: 1_000_000_000,
         warmup_ns: 0,
         others_max: Plan::others_max(),

@@ -120,6 +120,9 @@ pub struct Plan {
     pub metrics: Vec<MetricInfo>,
     /// The seed of the random orders.
     pub seed: u64,
+    /// Whether it is what `--quick` leaves of the experiment: its first cell, short slots, few blocks.
+    #[serde(default)]
+    pub quick: bool,
     /// Length of one slot's window in ns.
     pub window_ns: u64,
     /// Length of a slot's warm-up in ns.

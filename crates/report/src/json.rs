@@ -36,6 +36,8 @@ pub struct RunDocument {
     pub baseline: String,
     /// The run directory, as it was given.
     pub directory: String,
+    /// Whether it is what `--quick` leaves of the experiment: its first cell, short slots, few blocks.
+    pub quick: bool,
     /// Facts about the host by name.
     pub host: BTreeMap<String, String>,
     /// Every variant in every cell.
@@ -261,6 +263,7 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         experiment: plan.name.clone(),
         baseline: plan.baseline_name().to_owned(),
         directory: run.directory.clone(),
+        quick: plan.quick,
         host: run.header.host.iter().cloned().collect(),
         variants: places.map(|(cell, variant)| variant_document(view, cell, variant)).collect(),
         comparisons: comparisons(view),
@@ -404,6 +407,7 @@ mod tests {
                 "format",
                 "host",
                 "limits",
+                "quick",
                 "variants",
                 "warnings"
             ]

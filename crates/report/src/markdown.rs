@@ -13,7 +13,7 @@ use crate::layout::{clean, widest};
 use crate::limits;
 use crate::measurement::{dotted, reading_words};
 use crate::rows::Row;
-use crate::summary::{Headline, blocks_words, mark, slots_words, verdict_words};
+use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, verdict_words};
 use crate::view::{Change, View};
 
 /// The report of a run in Markdown, with a line feed at its end.
@@ -126,6 +126,7 @@ fn configuration(view: &View<'_>) -> String {
         ],
         vec!["Started".to_owned(), plain(&run.header.started_at)],
     ];
+    rows.extend(quick_words(view).map(|words| vec!["Extent".to_owned(), words.to_owned()]));
     rows.extend(run.took_s.map(|seconds| vec!["Took".to_owned(), figures::duration_s(seconds)]));
     let variants: Vec<Vec<String>> =
         plan.variants.iter().map(|variant| vec![code(&variant.name), code(&variant.treatment)]).collect();

@@ -306,6 +306,11 @@ pub fn blocks_words(view: &View<'_>) -> String {
     }
 }
 
+/// What `--quick` made of the experiment, so that nobody takes it for the whole.
+pub fn quick_words(view: &View<'_>) -> Option<&'static str> {
+    view.plan().quick.then_some("quick: the first cell in short slots")
+}
+
 /// `60 slots`, and how many of them failed.
 pub fn slots_words(view: &View<'_>) -> String {
     let failed = view.run.slots.iter().filter(|slot| slot.result().is_none()).count();

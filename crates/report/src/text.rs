@@ -11,7 +11,7 @@ use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
 use crate::limits;
 use crate::rows::Row;
 use crate::scale::Scale;
-use crate::summary::{Headline, Trust, blocks_words, mark, slots_words, verdict_words};
+use crate::summary::{Headline, Trust, blocks_words, mark, quick_words, slots_words, verdict_words};
 use crate::view::{Change, View};
 
 /// How a text may look.
@@ -97,7 +97,9 @@ impl Page<'_> {
             let line = self.paint.on(Tone::Title, &line);
             self.lines.push(line);
         }
-        let mut parts = vec![view.plan().name.clone(), blocks_words(view), slots_words(view)];
+        let mut parts = vec![view.plan().name.clone()];
+        parts.extend(quick_words(view).map(str::to_owned));
+        parts.extend([blocks_words(view), slots_words(view)]);
         parts.extend(run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
         parts.push(format!("seed {}", view.plan().seed));
         let facts = run.header.host.iter().take(4).map(|(name, value)| format!("{name} {value}"));
@@ -469,6 +471,24 @@ mod tests {
     #[test]
     fn a_run_reads_from_its_numbers_to_its_verdicts() {
         insta::assert_snapshot!("run", plain(&Scenario::tls_offload().run(), 100));
+    }
+
+    #[test]
+    fn a_quick_run_says_so_in_every_form() {
+        let (mut run, judgement) = Scenario::tls_offload().run();
+        let forms = |run: &Run| {
+            let style = TextStyle::default();
+            [text(run, &judgement, &style), crate::html(run, &judgement), crate::markdown(run, &judgement)]
+        };
+        let words = "quick: the first cell in short slots";
+        assert!(forms(&run).iter().all(|form| !form.contains("quick")));
+        run.header.plan.quick = true;
+        for form in forms(&run) {
+            assert!(form.contains(words), "{form}");
+        }
+        let [_, html, markdown] = forms(&run);
+        let again = "plumb run tls-offload.yaml --quick --seed 42";
+        assert!(html.contains(again) && markdown.contains(again));
     }
 
     #[test]

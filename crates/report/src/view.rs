@@ -368,7 +368,11 @@ impl<'a> View<'a> {
         let file = quoted(&format!("{}.yaml", self.plan().name));
         let directory = quoted(&self.run.directory);
         [
-            format!("plumb run {file} --seed {}", self.plan().seed),
+            format!(
+                "plumb run {file}{} --seed {}",
+                if self.plan().quick { " --quick" } else { "" },
+                self.plan().seed
+            ),
             format!("plumb report {directory} --format html"),
         ]
     }

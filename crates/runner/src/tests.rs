@@ -72,6 +72,7 @@ fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
         claims,
         metrics,
         seed,
+        quick: false,
         window_ns: 1_000_000_000,
         warmup_ns: 0,
         others_max: Plan::others_max(),

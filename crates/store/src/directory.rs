@@ -203,6 +203,7 @@ mod tests {
                 claims: Vec::new(),
                 metrics: Vec::new(),
                 seed: u64::MAX,
+                quick: false,
                 window_ns: 1,
                 warmup_ns: 0,
                 others_max: Plan::others_max(),

@@ -50,6 +50,7 @@ fn plan(than: Option<usize>) -> Plan {
         claims,
         metrics,
         seed: 1,
+        quick: false,
         others_max: 1.0,
         window_ns: 1_000_000_000,
         warmup_ns: 0,

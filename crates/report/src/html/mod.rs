@@ -21,7 +21,7 @@ use plumb_model::{Ending, Judgement, Run, Verdict};
 
 use crate::break_even::BreakEven;
 use crate::figures;
-use crate::summary::{Headline, Piece, Trust, blocks_words, mark, slots_words, verdict_count};
+use crate::summary::{Headline, Piece, Trust, blocks_words, mark, quick_words, slots_words, verdict_count};
 use crate::view::View;
 use chart::Look;
 
@@ -118,6 +118,7 @@ fn badges(view: &View<'_>) -> Markup {
                     li class=(tables::tone(verdict)) { (mark(verdict)) " " (figures::plural(count, "claim")) " " (if count == 1 { one } else { several }) }
                 }
             }
+            @if let Some(quick) = quick_words(view) { li.doubt { (quick) } }
             @if let Some(ending) = ending { li.doubt { (ending) } }
             @if warnings > 0 { li.doubt { "! " (figures::plural(warnings, "warning")) } }
         }

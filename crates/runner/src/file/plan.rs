@@ -90,6 +90,7 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         claims: claims.into_iter().filter(|claim| speaks_of(claim, &kept, &variants)).collect(),
         metrics,
         seed: options.seed,
+        quick: options.quick,
         others_max,
     })
 }

@@ -142,6 +142,7 @@ fn a_quick_run_is_one_cell_of_short_slots() {
     let text = with("load.connections: [20]", "load.connections: [1, 20]");
     let options = ReadOptions { quick: true, seed: 7, ..ReadOptions::default() };
     let plan = plan_of(&text, &options).unwrap();
+    assert!(plan.quick && !plan_of(&text, &ReadOptions::default()).unwrap().quick);
     assert_eq!((plan.window_ns, plan.warmup_ns, plan.seed), (1_000_000_000, 100_000_000, 7));
     assert_eq!(plan.blocks, Blocks { min: 6, max: 6 });
     assert_eq!(plan.cells.len(), 1);
