@@ -25,6 +25,7 @@ pub mod time;
 
 pub mod cgroup;
 mod error;
+mod ethtool;
 mod procfs;
 mod text;
 

@@ -1,13 +1,11 @@
-//! A device's offloads, by the ioctl that every kernel has (`SIOCETHTOOL`).
-//!
-//! The netlink form of the same says features by bit numbers that change from kernel to kernel.
+//! A device's offloads, by ethtool's ioctl.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use crate::Error;
+use crate::ethtool::{self, Argument};
 use crate::namespace::Namespace;
 
 /// What a device can take over from the CPU or the stack can put off.
@@ -57,6 +55,9 @@ struct Value {
     data: u32,
 }
 
+// SAFETY: it is what all commands of `Feature` take (include/uapi/linux/ethtool.h).
+unsafe impl Argument for Value {}
+
 impl Namespace {
     /// Whether a feature of a device is on.
     ///
@@ -65,7 +66,7 @@ impl Namespace {
     /// When there is no such device, or it does not say.
     pub fn feature(&self, name: &str, feature: Feature) -> Result<bool, Error> {
         let mut value = Value { command: feature.commands().0, data: 0 };
-        let asked = self.ethtool(name, &mut value);
+        let asked = ethtool::call(&self.control, name, &mut value);
         asked
             .map_err(|cause| Error::Network { what: format!("read {} of {name}", feature.name()), cause })?;
         Ok(value.data != 0)
@@ -78,11 +79,8 @@ impl Namespace {
     /// When the device has it fixed.
     pub fn set_feature(&self, name: &str, feature: Feature, is_on: bool) -> Result<(), Error> {
         let mut value = Value { command: feature.commands().1, data: u32::from(is_on) };
-        let set = self.ethtool(name, &mut value);
+        let set = ethtool::call(&self.control, name, &mut value);
         set.map_err(|cause| Error::Network { what: format!("set {} of {name}", feature.name()), cause })
-    }
-    fn ethtool(&self, name: &str, value: &mut Value) -> io::Result<()> {
-        ethtool(self.control.as_fd(), name, value)
     }
 }
 
@@ -90,24 +88,6 @@ impl Namespace {
 pub(crate) fn is_on(name: &str, feature: Feature) -> io::Result<bool> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let mut value = Value { command: feature.commands().0, data: 0 };
-    ethtool(socket.as_fd(), name, &mut value)?;
+    ethtool::call(socket, name, &mut value)?;
     Ok(value.data != 0)
-}
-
-fn ethtool(socket: BorrowedFd<'_>, name: &str, value: &mut Value) -> io::Result<()> {
-    const SIOCETHTOOL: libc::Ioctl = 0x8946;
-    // SAFETY: all zeroes are a valid `ifreq`.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let bytes = name.as_bytes();
-    if bytes.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
-        *to = *from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast();
-    // SAFETY: the name ends in a zero, the data is a `struct ethtool_value` for the time of the call, and the commands
-    // above read or write no more than that.
-    let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

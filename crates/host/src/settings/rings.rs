@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketType, socket};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
+use crate::ethtool::{self, Argument};
+
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_SRINGPARAM: u32 = 0x11;
 
@@ -70,6 +70,9 @@ struct RingParameters {
     tx: u32,
 }
 
+// SAFETY: it is what ETHTOOL_GRINGPARAM and ETHTOOL_SRINGPARAM take (include/uapi/linux/ethtool.h).
+unsafe impl Argument for RingParameters {}
+
 /// The rings of an interface now.
 pub(super) fn read(interface: &str) -> io::Result<RingSizes> {
     let found = get(interface)?;
@@ -99,22 +102,7 @@ fn get(interface: &str) -> io::Result<RingParameters> {
 }
 
 fn ethtool(interface: &str, parameters: &mut RingParameters) -> io::Result<()> {
-    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: every field of `ifreq` is an integer, an array of them or a pointer, for all of which zero is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let name = interface.as_bytes();
-    // The last byte stays 0 and ends the name.
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name) {
-        *to = from.cast_signed();
-    }
-    request.ifr_ifru.ifru_data = std::ptr::from_mut(parameters).cast();
-    // SAFETY: the kernel reads and writes `request` and, for the two commands that are used here, one
-    // `ethtool_ringparam` behind its pointer; both outlive the call.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    ethtool::call(socket(AddressFamily::INET, SocketType::DGRAM, None)?, interface, parameters)
 }
 
 #[cfg(test)]
