@@ -1,4 +1,4 @@
-//! Devices, addresses and routes of a namespace, by netlink.
+//! Devices of a namespace and their addresses, by netlink.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,9 +8,6 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
-};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -182,23 +179,6 @@ impl Namespace {
             vec![AddressAttribute::Local(address.into()), AddressAttribute::Address(address.into())];
         let done = self.netlink().act(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL);
         done.map_err(|cause| Error::Network { what: format!("give {name} the address {address}"), cause })
-    }
-
-    /// Sends what has no other way to a gateway.
-    ///
-    /// # Errors
-    ///
-    /// When the gateway cannot be reached.
-    pub fn add_default_route(&self, gateway: Ipv4Addr) -> Result<(), Error> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet;
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.scope = RouteScope::Universe;
-        message.header.kind = RouteType::Unicast;
-        message.attributes = vec![RouteAttribute::Gateway(RouteAddress::Inet(gateway))];
-        let done = self.netlink().act(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL);
-        done.map_err(|cause| Error::Network { what: format!("route by {gateway}"), cause })
     }
 
     /// What the kernel says of a device.

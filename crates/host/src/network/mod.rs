@@ -1,4 +1,4 @@
-//! Networks of this machine's kernel: devices, addresses, routes, features, queues, shaping, packet filters.
+//! Networks of this machine's kernel: devices, addresses, features, queues, shaping, packet filters.
 //!
 //! All of it is done to a [`Namespace`](crate::namespace::Namespace) that this process made, never to the network that the
 //! machine itself is on.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::rings::{self, Ring, RingSizes};
-use super::{SYS, SYSCTL, Setting, last_part, normal};
+use super::{SYS, Setting, last_part, normal};
 use crate::Error;
 use crate::procfs::Stat;
 
@@ -225,12 +225,6 @@ impl Machine {
     #[must_use]
     pub fn sys_link(&self, path: &str) -> Option<PathBuf> {
         fs::canonicalize(self.place(&format!("{SYS}{path}"))).ok()
-    }
-
-    /// Whether there is a sysctl of that name, such as `net.core.busy_read`.
-    #[must_use]
-    pub fn has_sysctl(&self, key: &str) -> bool {
-        self.place(&format!("{SYSCTL}{}", key.replace('.', "/"))).exists()
     }
 
     /// What a file of a program's, such as a profile, says; `None` where there is none.
