@@ -88,7 +88,7 @@ fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
                     "set": it.entry.new, "now": it.now, "as_set": it.now.as_ref() == Some(&it.entry.new) })
         };
         let rows: Vec<_> = found.iter().map(row).collect();
-        output::result(&format!("{:#}", json!({ "format": "plumbline.tunings/1", "in_effect": rows })));
+        output::result(&format!("{:#}", json!({ "format": "plumbline.tuning-status/1", "in_effect": rows })));
         return Ok(HOLDS);
     }
     if found.is_empty() {
