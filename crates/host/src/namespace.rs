@@ -187,13 +187,16 @@ pub fn become_root_within() -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     /// Says why a test that needs root does nothing.
     fn may(name: &str) -> bool {
         let may = may_create();
         if !may {
-            println!("test skipped: {name}: it makes network namespaces, which needs root");
+            let reason = "it makes network namespaces, which needs root";
+            let _ = writeln!(io::stderr(), "test skipped: namespace::tests::{name}: {reason}");
         }
         may
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, stderr, stdout};
+use crate::common::{code, plumb, run, skip, stderr, stdout};
 
 /// Quick, and with each sort of work.
 const QUICK: [&str; 7] = [
@@ -122,9 +122,7 @@ fn a_device_that_is_not_there_costs_the_others_nothing() {
 fn a_device_whose_results_are_wrong_is_an_error() {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     if !cpu.contains("avx512ifma") {
-        println!(
-            "test skipped: a_device_whose_results_are_wrong_is_an_error: hardware: no AVX-512 IFMA on this CPU"
-        );
+        skip("a_device_whose_results_are_wrong_is_an_error: hardware: no AVX-512 IFMA on this CPU");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

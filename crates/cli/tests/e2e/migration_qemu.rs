@@ -31,7 +31,7 @@ fn is_installed(test: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&path).any(|directory| directory.join(&name).is_file());
     if !is_there {
-        println!("test skipped: migration_qemu::{test}: {name} is not installed");
+        crate::common::skip(&format!("migration_qemu::{test}: {name} is not installed"));
     }
     is_there
 }

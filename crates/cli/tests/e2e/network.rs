@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, signal, stderr, stdout, wait, write};
+use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, write};
 
 /// A server that ends with this value.
 struct Server {
@@ -239,9 +239,7 @@ fn an_option_without_the_privilege_says_which_one_it_needs() {
         (code(&output), stderr(&output))
     };
     if !rustix::process::geteuid().is_root() {
-        println!(
-            "test skipped: an_option_without_the_privilege_says_which_one_it_needs: it takes privileges away from root"
-        );
+        skip("an_option_without_the_privilege_says_which_one_it_needs: it takes privileges away from root");
         return;
     }
     let (exit, message) = without(&["--receive-buffer", "512M"]);

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, signal, stderr, stdout, wait, write};
+use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, write};
 
 /// Why a test that builds networks does nothing, if so.
 fn may(test: &str) -> bool {
     let may = plumb_host::namespace::may_create();
     if !may {
-        println!("test skipped: {test}: it makes network namespaces, which needs root");
+        skip(&format!("{test}: it makes network namespaces, which needs root"));
     }
     may
 }
@@ -22,7 +22,7 @@ fn may(test: &str) -> bool {
 fn has(test: &str, program: &str) -> bool {
     let has = plumb_host::process::which(program).is_some();
     if !has {
-        println!("test skipped: {test}: {program} is not installed");
+        skip(&format!("{test}: {program} is not installed"));
     }
     has
 }
@@ -91,7 +91,7 @@ fn open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for() {
         "    vxlan: { system: { tunnel: vxlan } }\n    lb: { system: { conntrack: on, service_rules: 20 } }\n",
     ));
     if found[0]["state"] == "skipped" {
-        println!("test skipped: {test}: {}", found[0]["reason"]);
+        skip(&format!("{test}: hardware: {}", found[0]["reason"]));
         return;
     }
     proven(
@@ -136,7 +136,7 @@ fn settings_of_devices_are_read_back() {
     proven(&found[1], &["mtu", "queue_length", "rps", "xps"]);
     proven(&found[2], &["tso", "gso", "gro", "tx-checksum", "rx-checksum"]);
     if found[3]["state"] == "skipped" {
-        println!("test skipped: a rate: {}", found[3]["reason"]);
+        skip(&format!("settings_of_devices_are_read_back: hardware: {}", found[3]["reason"]));
         return;
     }
     proven(&found[3], &["qdisc"]);
@@ -313,7 +313,7 @@ fn an_ordinary_user_builds_networks_in_a_user_namespace() {
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let may_do = std::process::Command::new("setpriv").args(user).args(["unshare", "-Urn", "true"]).status();
     if !may_do.is_ok_and(|status| status.success()) {
-        println!("test skipped: {test}: this kernel lets no ordinary user make user namespaces");
+        skip(&format!("{test}: hardware: this kernel lets no ordinary user make user namespaces"));
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -104,7 +104,8 @@ fn devices_over(directory: &Path) -> usize {
 
 #[test]
 fn policies_are_in_effect_on_volumes_that_the_kernel_limits_and_nothing_is_left_after_kill_9() {
-    if !can_make_devices("policies_are_in_effect_on_volumes_that_the_kernel_limits") {
+    let test = "policies_are_in_effect_on_volumes_that_the_kernel_limits_and_nothing_is_left_after_kill_9";
+    if !can_make_devices(test) {
         return;
     }
     policies_are_in_effect("kernel", "the kernel");

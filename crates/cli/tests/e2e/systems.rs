@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{
-    code, plumb, processes_with_files_in, run, signal, slots_on_disk, stderr, stdout, wait, wait_until, write,
+    code, plumb, processes_with_files_in, run, signal, skip, slots_on_disk, stderr, stdout, wait, wait_until,
+    write,
 };
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ pub fn installed(program: &str) -> bool {
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
     if !found {
-        println!("skipped: {program} is not installed");
+        skip(&format!("systems: {program} is not installed"));
     }
     found
 }

@@ -1,5 +1,7 @@
 //! What every codec promises, checked for each that this host has.
 
+use std::io::{self, Write};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -19,9 +21,11 @@ fn specs() -> Vec<CodecSpec> {
             Err(reason) if kind == CodecKind::Uadk => assert!(reason.contains("only QEMU"), "{reason}"),
             // They come with their devices: Debian 12 has packages of neither.
             Err(reason) if kind.name().starts_with('q') => {
-                println!("test skipped: {}: hardware: {reason}", kind.name());
+                let _ = writeln!(io::stderr(), "test skipped: {}: hardware: {reason}", kind.name());
             }
-            Err(reason) => println!("test skipped: {}: {reason}", kind.name()),
+            Err(reason) => {
+                let _ = writeln!(io::stderr(), "test skipped: {}: {reason}", kind.name());
+            }
         }
     }
     specs.dedup();
