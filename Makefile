@@ -34,7 +34,7 @@ deny:
 clippy:
 	@cargo clippy --workspace --all-targets --keep-going -- -D warnings
 
-bench: bench-http bench-offload bench-migration bench-storage bench-codec ## Measure against the peers, every data path
+bench: bench-http bench-network bench-offload bench-migration bench-storage bench-codec ## Measure against the peers, every data path
 
 bench-http: ## Measure HTTP load against wrk and ab on the same nginx
 	@scripts/bench-http.sh
