@@ -8,11 +8,11 @@ use plumb_host::time::monotonic_ns;
 
 use crate::Outcome;
 use crate::results::write_text;
+use crate::tool::built_plumb;
 
 /// Measures the three and writes their section of RESULTS.md.
 pub fn run() -> Outcome {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let program = own.with_file_name("plumb");
+    let program = built_plumb()?;
     let scratch = plumb_host::scratch::Scratch::create(&std::env::temp_dir(), "plumb-bench-")
         .map_err(|error| error.to_string())?;
     let first_ms: Vec<f64> =

@@ -7,7 +7,7 @@ use plumb_host::process::{Output, which};
 
 use crate::blocks::{Samples, interleave};
 use crate::results::{Row, write_section};
-use crate::tool::Tool;
+use crate::tool::{Tool, built_plumb};
 use crate::{Outcome, nginx, say};
 
 /// Blocks of every row.
@@ -46,19 +46,7 @@ pub fn run() -> Outcome {
 
 fn rows_of(what: &str, tools: &[Tool], samples: &Samples, target: f64) -> Vec<Row> {
     (1..tools.len())
-        .map(|peer| Row {
-            what: what.to_owned(),
-            peer: tools[peer].name.to_owned(),
-            ours_per_s: samples.median(0, |sample| sample.requests_per_s),
-            theirs_per_s: samples.median(peer, |sample| sample.requests_per_s),
-            ours_cpu_us: samples.median(0, |sample| sample.cpu_us_per_request),
-            theirs_cpu_us: samples.median(peer, |sample| sample.cpu_us_per_request),
-            ours_busy: samples.median(0, |sample| sample.busy),
-            theirs_busy: samples.median(peer, |sample| sample.busy),
-            cpu_ratio: samples.ratio(0, peer, |sample| sample.cpu_us_per_request),
-            rate_ratio: samples.ratio(0, peer, |sample| sample.requests_per_s),
-            target: (tools[peer].name != "k6").then_some(target),
-        })
+        .map(|peer| Row::of(what, tools, samples, peer, (tools[peer].name != "k6").then_some(target)))
         .collect()
 }
 
@@ -74,11 +62,7 @@ fn settings(tools: &[Tool]) -> Vec<String> {
 }
 
 fn plumb(flags: &str, url: &str) -> Result<Tool, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let program = own.with_file_name("plumb");
-    if !program.exists() {
-        return Err(format!("{} is not built; run `cargo build --release`", program.display()));
-    }
+    let program = built_plumb()?;
     let duration = format!("{SECONDS}s");
     let mut arguments = vec!["http", "--json", "--quiet", "-d", &duration];
     arguments.extend(flags.split(' '));

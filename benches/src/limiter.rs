@@ -16,6 +16,7 @@ use plumb_host::scratch::Scratch;
 use plumb_host::time::sleep;
 
 use crate::results::write_text;
+use crate::tool::built_plumb;
 use crate::{Outcome, say};
 
 const FILE_BYTES: u64 = 256 << 20;
@@ -119,8 +120,7 @@ struct Bench {
 
 impl Bench {
     fn prepare() -> Result<Self, String> {
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let plumb = own.with_file_name("plumb");
+        let plumb = built_plumb()?;
         let scratch = Scratch::create(Path::new("."), "plumb-bench").map_err(|error| error.to_string())?;
         let sides = split_sides(&available_cpus().map_err(|error| error.to_string())?);
         let bench = Self { plumb, scratch, sides };

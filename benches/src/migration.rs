@@ -12,6 +12,7 @@ use plumb_host::scratch::Scratch;
 use serde_json::Value;
 
 use crate::results::write_text;
+use crate::tool::built_plumb;
 use crate::{Outcome, say};
 
 /// Blocks of every row.
@@ -151,8 +152,7 @@ fn read_report(directory: &Path) -> Option<Value> {
 
 /// Runs the experiment of a row, and returns what `plumb run --json` printed.
 fn measure(row: &Row, peers: &[Peer], directory: &Path) -> Result<Value, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let program = own.with_file_name("plumb");
+    let program = built_plumb()?;
     let file = directory.with_extension("yaml");
     std::fs::write(&file, row.experiment(peers)).map_err(|error| error.to_string())?;
     say(&format!("{}: {BLOCKS} blocks", row.words()));

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::blocks::{Samples, interleave_by};
 use crate::results::write_text;
+use crate::tool::built_plumb;
 use crate::{Outcome, say};
 
 /// Blocks of every row.
@@ -71,16 +72,6 @@ impl Drop for Bed {
     }
 }
 
-fn plumb() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let program = own.with_file_name("plumb");
-    if program.exists() {
-        Ok(program)
-    } else {
-        Err(format!("{} is not built; run `cargo build --release`", program.display()))
-    }
-}
-
 fn find(name: &str) -> Result<PathBuf, String> {
     which(name).ok_or_else(|| format!("{name} is not installed; run scripts/install-tools.sh tests"))
 }
@@ -99,7 +90,7 @@ impl Bed {
         let sides = split_sides(&available_cpus().map_err(text)?);
         let mut bed = Self { client, server, cpus: sides.load, servers: Vec::new() };
         for (program, arguments) in [
-            (plumb()?, format!("network serve -q --listen {SERVER}:{PLUMB_PORT}")),
+            (built_plumb()?, format!("network serve -q --listen {SERVER}:{PLUMB_PORT}")),
             (find("qperf")?, String::new()),
             (find("iperf3")?, "-s".to_owned()),
             (find("sockperf")?, format!("sr -i {SERVER} -p {UDP_PORT}")),
@@ -181,7 +172,7 @@ fn ours(
 ) -> Result<Tool, String> {
     let arguments =
         format!("network {SERVER}:{PLUMB_PORT} {test} -m {size} -d {SECONDS}s --warmup 0s --json -q {flags}");
-    Ok(Tool { name: name.to_owned(), program: plumb()?, arguments, size, read })
+    Ok(Tool { name: name.to_owned(), program: built_plumb()?, arguments, size, read })
 }
 
 fn qperf(test: &str, size: u32, read: fn(&Output, u32) -> Option<Reading>) -> Result<Tool, String> {

@@ -7,6 +7,9 @@ use plumb_host::cpu::{available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_stats::Effect;
 
+use crate::blocks::Samples;
+use crate::tool::{Sample, Tool};
+
 /// One comparison with one peer.
 pub struct Row {
     pub what: String,
@@ -20,6 +23,31 @@ pub struct Row {
     pub cpu_ratio: Option<Effect>,
     pub rate_ratio: Option<Effect>,
     pub target: Option<f64>,
+}
+
+impl Row {
+    /// The first of some tools, which is ours, beside another one.
+    pub fn of(
+        what: &str,
+        tools: &[Tool],
+        samples: &Samples<Sample>,
+        peer: usize,
+        target: Option<f64>,
+    ) -> Self {
+        Self {
+            what: what.to_owned(),
+            peer: tools[peer].name.to_owned(),
+            ours_per_s: samples.median(0, |sample| sample.requests_per_s),
+            theirs_per_s: samples.median(peer, |sample| sample.requests_per_s),
+            ours_cpu_us: samples.median(0, |sample| sample.cpu_us_per_request),
+            theirs_cpu_us: samples.median(peer, |sample| sample.cpu_us_per_request),
+            ours_busy: samples.median(0, |sample| sample.busy),
+            theirs_busy: samples.median(peer, |sample| sample.busy),
+            cpu_ratio: samples.ratio(0, peer, |sample| sample.cpu_us_per_request),
+            rate_ratio: samples.ratio(0, peer, |sample| sample.requests_per_s),
+            target,
+        }
+    }
 }
 
 const FILE: &str = "benches/RESULTS.md";

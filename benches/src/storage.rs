@@ -11,9 +11,9 @@ use plumb_host::loop_device::LoopDevice;
 use plumb_host::process::{Output, which};
 use plumb_host::scratch::Scratch;
 
-use crate::blocks::{Samples, interleave};
+use crate::blocks::interleave;
 use crate::results::{Row, write_section};
-use crate::tool::Tool;
+use crate::tool::{Tool, built_plumb};
 use crate::{Outcome, say};
 
 /// Blocks of every row.
@@ -97,35 +97,15 @@ fn compare(
     tools.extend(peers.iter().map(|(name, flags)| fio_tool(name, fio.to_owned(), flags, target)));
     let samples = interleave(&tools, BLOCKS, (cpus, None), rows_seed(what))?;
     notes.extend(peers.iter().map(|(name, flags)| format!("- {what}, {name}: `{flags}`")));
-    Ok((1..tools.len()).map(|peer| row(what, &tools, &samples, peer)).collect())
+    Ok((1..tools.len()).map(|peer| Row::of(what, &tools, &samples, peer, Some(CPU_TARGET))).collect())
 }
 
 fn rows_seed(what: &str) -> u64 {
     what.bytes().fold(3_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()))
 }
 
-fn row(what: &str, tools: &[Tool], samples: &Samples, peer: usize) -> Row {
-    Row {
-        what: what.to_owned(),
-        peer: tools[peer].name.to_owned(),
-        ours_per_s: samples.median(0, |sample| sample.requests_per_s),
-        theirs_per_s: samples.median(peer, |sample| sample.requests_per_s),
-        ours_cpu_us: samples.median(0, |sample| sample.cpu_us_per_request),
-        theirs_cpu_us: samples.median(peer, |sample| sample.cpu_us_per_request),
-        ours_busy: samples.median(0, |sample| sample.busy),
-        theirs_busy: samples.median(peer, |sample| sample.busy),
-        cpu_ratio: samples.ratio(0, peer, |sample| sample.cpu_us_per_request),
-        rate_ratio: samples.ratio(0, peer, |sample| sample.requests_per_s),
-        target: Some(CPU_TARGET),
-    }
-}
-
 fn plumb(engine: &str, target: &str) -> Result<Tool, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let program = own.with_file_name("plumb");
-    if !program.exists() {
-        return Err(format!("{} is not built; run `cargo build --release`", program.display()));
-    }
+    let program = built_plumb()?;
     let flags =
         format!("storage --json --quiet -d {SECONDS}s -c {DEPTH} -b 4KiB --rw randread --engine {engine}");
     let mut arguments: Vec<String> = flags.split(' ').map(str::to_owned).collect();

@@ -18,6 +18,17 @@ pub struct Sample {
     pub busy: f64,
 }
 
+/// The `plumb` that was built together with this program.
+pub fn built_plumb() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = own.with_file_name("plumb");
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(format!("{} is not built; run `cargo build --release`", program.display()))
+    }
+}
+
 /// A load generator with its best settings for a row.
 pub struct Tool {
     /// What it is called in the table.
