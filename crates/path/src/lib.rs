@@ -6,8 +6,10 @@
 //! but `null`, the synthetic one that drives the harness' own tests.
 
 pub mod agent;
+pub mod existing;
 pub mod family;
 pub mod null;
 pub mod protocol;
 
+pub use existing::Existing;
 pub use family::{Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window};

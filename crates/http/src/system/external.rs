@@ -3,48 +3,26 @@
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use plumb_path::{PathError, Snapshot, System};
+use plumb_path::{Existing, PathError};
 
 use crate::spec::Target;
 
 /// How long it may take to take a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A system at a URL.
-#[derive(Debug)]
-pub(super) struct External {
-    target: Target,
-}
-
-impl External {
-    /// Makes sure that something takes connections there.
-    pub(super) fn find(url: &str) -> Result<Self, PathError> {
-        let failed = |reason: String| PathError::new(format!("reach {url}: {reason}"));
-        let (host, port) = host_and_port(url).map_err(failed)?;
-        let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
-        let mut result = Err(failed("it has no address".to_owned()));
-        for address in addresses {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(_) => return Ok(Self { target: Target { url: url.to_owned(), ca_pem: None } }),
-                Err(error) => result = Err(failed(format!("connect to {address}: {error}"))),
-            }
+/// Makes sure that something takes connections at a URL.
+pub(super) fn find(url: &str) -> Result<Existing, PathError> {
+    let failed = |reason: String| PathError::new(format!("reach {url}: {reason}"));
+    let (host, port) = host_and_port(url).map_err(failed)?;
+    let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    let mut result = Err(failed("it has no address".to_owned()));
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(_) => return Ok(Existing::at(&Target { url: url.to_owned(), ca_pem: None })),
+            Err(error) => result = Err(failed(format!("connect to {address}: {error}"))),
         }
-        result
     }
-}
-
-impl System for External {
-    fn target(&self) -> serde_json::Value {
-        serde_json::json!(self.target)
-    }
-
-    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        Ok(Snapshot::default())
-    }
-
-    fn stop(&mut self) -> Result<(), PathError> {
-        Ok(())
-    }
+    result
 }
 
 /// Where a URL leads to.
@@ -78,6 +56,8 @@ pub(super) fn host_and_port(url: &str) -> Result<(String, u16), String> {
 
 #[cfg(test)]
 mod tests {
+    use plumb_path::System;
+
     use super::*;
 
     #[test]
@@ -97,10 +77,8 @@ mod tests {
     fn a_port_where_nobody_listens_is_an_error_that_names_the_url() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        assert_eq!(External::find(&url).unwrap().target.url, url);
+        assert_eq!(find(&url).unwrap().target()["url"], url.as_str());
         drop(listener);
-        assert!(
-            External::find(&url).unwrap_err().to_string().starts_with(&format!("reach {url}: connect to "))
-        );
+        assert!(find(&url).unwrap_err().to_string().starts_with(&format!("reach {url}: connect to ")));
     }
 }

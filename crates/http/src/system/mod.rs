@@ -20,7 +20,6 @@ mod validate;
 use plumb_path::{PathError, Place, System};
 
 use crate::spec::{IngressKind, SystemSpec};
-use external::External;
 use running::Running;
 
 pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
@@ -38,7 +37,7 @@ pub fn http_system(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, 
     if spec.ingress.kind == IngressKind::External {
         let url =
             spec.ingress.url.as_deref().ok_or_else(|| PathError::new("find the system: it has no url"))?;
-        return Ok(Box::new(External::find(url)?));
+        return Ok(Box::new(external::find(url)?));
     }
     Ok(Box::new(Running::start(spec, place)?))
 }

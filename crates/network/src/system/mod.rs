@@ -10,7 +10,7 @@ mod proof;
 mod rules;
 
 use plumb_model::CpuCost;
-use plumb_path::{PathError, Place, Snapshot, System};
+use plumb_path::{Existing, PathError, Place, Snapshot, System};
 
 use crate::server::{DEFAULT_PORT, Server, ServerOptions};
 use crate::spec::{Kind, SystemSpec, Target};
@@ -25,7 +25,7 @@ pub use proof::proofs;
 pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
     match spec.kind {
         Kind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
-        Kind::External => Ok(Box::new(External { target: external(spec)? })),
+        Kind::External => Ok(Box::new(Existing::at(&external(spec)?))),
         Kind::Veth | Kind::Bridge | Kind::Vxlan | Kind::Ovs => Ok(Box::new(pods::start(spec, place)?)),
     }
 }
@@ -65,11 +65,6 @@ pub fn own_cpu() -> Result<CpuCost, PathError> {
 }
 
 /// A server that runs already.
-#[derive(Debug)]
-struct External {
-    target: Target,
-}
-
 fn external(spec: &SystemSpec) -> Result<Target, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
@@ -107,20 +102,6 @@ pub fn parse_target(text: &str) -> Result<Target, String> {
         None => DEFAULT_PORT,
     };
     Ok(Target { address: host.to_owned(), port, ..Target::default() })
-}
-
-impl System for External {
-    fn target(&self) -> serde_json::Value {
-        serde_json::json!(self.target)
-    }
-
-    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        Ok(Snapshot::default())
-    }
-
-    fn stop(&mut self) -> Result<(), PathError> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

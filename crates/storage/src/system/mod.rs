@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use plumb_host::scratch::Scratch;
-use plumb_path::{PathError, Place, Snapshot, System};
+use plumb_path::{Existing, PathError, Place, Snapshot, System};
 
 use crate::load::{NULL, write_data};
 use crate::spec::{Kind, SystemSpec, Target};
@@ -19,7 +19,7 @@ use crate::spec::{Kind, SystemSpec, Target};
 pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
     match spec.kind {
         Kind::File => Ok(Box::new(OwnFile::make(spec, place)?)),
-        Kind::External => Ok(Box::new(External::find(spec)?)),
+        Kind::External => Ok(Box::new(existing(spec)?)),
         Kind::Ontap => {
             let (Some(array), Some(path)) = (&spec.ontap, &spec.path) else {
                 return Err(PathError::new("find the volume: neither `ontap` nor `path` may be left out"));
@@ -79,33 +79,12 @@ impl System for OwnFile {
 }
 
 /// Something that exists.
-#[derive(Debug)]
-struct External {
-    target: Target,
-}
-
-impl External {
-    fn find(spec: &SystemSpec) -> Result<Self, PathError> {
-        let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
-        let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
-        if is_here {
-            Ok(Self { target: Target::existing(path) })
-        } else {
-            Err(PathError::new(format!("find {path}: there is no such file or device")))
-        }
-    }
-}
-
-impl System for External {
-    fn target(&self) -> serde_json::Value {
-        serde_json::json!(self.target)
-    }
-
-    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        Ok(Snapshot::default())
-    }
-
-    fn stop(&mut self) -> Result<(), PathError> {
-        Ok(())
+fn existing(spec: &SystemSpec) -> Result<Existing, PathError> {
+    let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
+    let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
+    if is_here {
+        Ok(Existing::at(&Target::existing(path)))
+    } else {
+        Err(PathError::new(format!("find {path}: there is no such file or device")))
     }
 }
