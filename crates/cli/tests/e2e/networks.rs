@@ -99,7 +99,7 @@ fn open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for() {
         &["packets over the link between the nodes", "tunnel type", "connections that are tracked"],
     );
     proven(&found[1], &["tunnel type"]);
-    proven(&found[2], &["connections that are tracked"]);
+    proven(&found[2], &["connections that are tracked", "service rules"]);
 }
 
 #[test]

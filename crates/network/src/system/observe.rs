@@ -28,6 +28,8 @@ pub(super) const SHORTCUTS: &str = "shortcut: packets";
 /// The state that says how many connections are tracked.
 pub(super) const ENTRIES: &str = "conntrack entries";
 
+/// The state that says how many service rules Open vSwitch has on each node.
+pub(super) const SERVICES: &str = "service rules";
 /// The state that says how Open vSwitch wraps packets.
 pub(super) const TUNNEL: &str = "tunnel type";
 

@@ -15,7 +15,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_path::{PathError, Snapshot};
 
 use super::layout::{CLIENT_AT, Layout, NODES, Role, SERVER_AT};
-use super::observe::{ENTRIES, TUNNEL, packets_of};
+use super::observe::{ENTRIES, SERVICES, TUNNEL, packets_of};
 use super::rules::{cluster_address, endpoint};
 use crate::spec::SystemSpec;
 
@@ -26,6 +26,8 @@ const PROGRAMS: [&str; 6] =
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// What makes devices whose packets a program reads.
 const TUN: &str = "/dev/net/tun";
+/// The flows of services, and no others (see [`flows`]).
+const SERVICE_FLOWS: &str = "tcp,tp_dst=80";
 /// How long a daemon may take to start, and a request to be answered.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a daemon may take to end.
@@ -119,7 +121,7 @@ impl OpenVSwitch {
     /// # Errors
     /// When a daemon is gone or does not answer.
     pub(super) fn observe(&mut self, snapshot: &mut Snapshot) -> Result<(), Error> {
-        let mut entries = 0;
+        let (mut entries, mut services) = (0, Vec::new());
         let (packets, bytes) = packets_of(Role::Tunnel);
         for node in &self.nodes {
             let words = node.flows(&["dump-ports", &node.bridge(), "tunnel"])?;
@@ -127,8 +129,11 @@ impl OpenVSwitch {
                 *snapshot.counters.entry(counter.to_owned()).or_default() += sent(&words, name);
             }
             entries += node.switch_control(&["dpctl/ct-get-nconns"])?.trim().parse::<u64>().unwrap_or(0);
+            services.push(flow_count(&node.flows(&["dump-aggregate", &node.bridge(), SERVICE_FLOWS])?));
         }
+        services.dedup();
         snapshot.states.insert(ENTRIES.to_owned(), entries.to_string());
+        snapshot.states.insert(SERVICES.to_owned(), services.join(" and "));
         snapshot.states.insert(TUNNEL.to_owned(), self.tunnel.clone());
         Ok(())
     }
@@ -144,6 +149,12 @@ impl OpenVSwitch {
         }
         Ok(())
     }
+}
+
+/// The number of flows, as `ovs-ofctl dump-aggregate` has it.
+fn flow_count(words: &str) -> String {
+    let count = words.split_whitespace().find_map(|word| word.strip_prefix("flow_count="));
+    count.unwrap_or("unknown").to_owned()
 }
 
 /// A number of the line of what was sent, as `ovs-ofctl dump-ports` has it.
@@ -309,6 +320,12 @@ mod tests {
                      pkts=12, bytes=840, drop=?, errs=?, coll=?\n";
         assert_eq!((sent(words, "pkts="), sent(words, "bytes=")), (12, 840));
         assert_eq!(sent("", "pkts="), 0);
+    }
+
+    #[test]
+    fn the_number_of_flows_is_read() {
+        let words = "NXST_AGGREGATE reply (xid=0x4): packet_count=7 byte_count=490 flow_count=20\n";
+        assert_eq!((flow_count(words).as_str(), flow_count("").as_str()), ("20", "unknown"));
     }
 
     #[test]

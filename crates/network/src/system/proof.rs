@@ -6,7 +6,7 @@ use plumb_path::Snapshot;
 
 use super::apply::features;
 use super::layout::Role;
-use super::observe::{ENTRIES, SHORTCUTS, TUNNEL, of_queues, of_rules, packets_of};
+use super::observe::{ENTRIES, SERVICES, SHORTCUTS, TUNNEL, of_queues, of_rules, packets_of};
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
 use crate::options::Fastpath;
@@ -163,11 +163,15 @@ impl Seen<'_> {
         vec![Evidence { what: "packets and connection tracking".to_owned(), expected, observed, holds }]
     }
 
-    /// That packets, or new connections, walked past all service rules.
+    /// That packets, or new connections, walked past all service rules; of Open vSwitch, which looks them up instead of walking
+    /// past them, that it has them.
     fn services(&self) -> Option<Evidence> {
         let rules = self.spec.service_rules;
-        if rules == 0 || self.spec.kind == Kind::Ovs || self.spec.fastpath != Fastpath::Off {
+        if rules == 0 || self.spec.fastpath != Fastpath::Off {
             return None;
+        }
+        if self.spec.kind == Kind::Ovs {
+            return Some(self.read_back(SERVICES, rules.to_string()));
         }
         let now = |name: &str| self.after.counters.get(&of_rules(name)).copied().unwrap_or(0);
         if self.spec.conntrack.is_on() {
@@ -311,6 +315,18 @@ mod tests {
         assert_eq!(of(4000, 4000), [""; 0]);
         assert_eq!(of(4000, 0), ["packets past all 10 service rules"]);
         assert_eq!(of(0, 0), ["packets past all 10 service rules"]);
+    }
+
+    #[test]
+    fn rules_that_open_vswitch_does_not_have_break_the_evidence() {
+        let ovs = SystemSpec { kind: Kind::Ovs, service_rules: 10, ..SystemSpec::default() };
+        let of = |rules: &str| {
+            let counters = [("link: packets", 2000), ("link: bytes", 140_000)];
+            let states = [PLAIN[0], PLAIN[1], ("tunnel type", "geneve"), ("service rules", rules)];
+            broken(ovs.clone(), &snapshot(&counters, &states))
+        };
+        assert_eq!(of("10"), [""; 0]);
+        assert_eq!(of("10 and 0"), ["service rules"]);
     }
 
     #[test]
