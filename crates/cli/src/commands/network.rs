@@ -29,15 +29,15 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     let target = plumb_network::system::parse_target(address).map_err(Failure::usage)?;
     let specs: Vec<LoadSpec> = arguments.msg_size.iter().map(|size| load_spec(arguments, *size)).collect();
     for spec in &specs {
-        plumb_network::load::validate(spec).map_err(|fault| {
-            let flag = fault.key.trim_start_matches("load.").replace('_', "-");
-            Failure::usage(format!("--{flag}: {}", fault.message))
-        })?;
+        plumb_network::load::validate(spec)
+            .map_err(|fault| Failure::usage(format!("{}: {}", argument_of(&fault.key), fault.message)))?;
     }
     plumb_host::limits::raise_open_files_limit();
     if !arguments.quiet {
         let tests: Vec<&str> = tests(arguments).into_iter().map(Test::name).collect();
-        let words = format!("{address} · {} · {} flows", tests.join(" "), arguments.flows);
+        let flows =
+            if arguments.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", arguments.flows) };
+        let words = format!("{address} · {} · {flows}", tests.join(" "));
         output::message(&format!("plumb {} · {words}", env!("CARGO_PKG_VERSION")));
     }
     let mut code = HOLDS;
@@ -45,6 +45,14 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
         code = code.max(one(arguments, spec, &target, specs.len() > 1)?);
     }
     Ok(code)
+}
+
+/// How the command line calls a key of the experiment file.
+fn argument_of(key: &str) -> String {
+    match key.trim_start_matches("load.") {
+        "tests" => "TEST".to_owned(),
+        key => format!("--{}", key.replace('_', "-")),
+    }
 }
 
 fn one(

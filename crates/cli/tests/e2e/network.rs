@@ -214,7 +214,7 @@ fn a_port_in_use_is_one_clear_error() {
 }
 
 #[test]
-fn sizes_over_the_limit_are_refused_before_anything_is_sent() {
+fn what_cannot_be_is_refused_before_anything_is_sent() {
     let (exit, message) = fails(&["127.0.0.1:9", "udp_bw", "-m", "64K"]);
     assert!(
         exit == 2 && message.contains("--msg-size: udp_bw sends each message as one datagram"),
@@ -222,6 +222,8 @@ fn sizes_over_the_limit_are_refused_before_anything_is_sent() {
     );
     let (exit, message) = fails(&["127.0.0.1:9", "tcp_bw", "-m", "2M"]);
     assert!(exit == 2 && message.contains("--msg-size: a message has 1 B to 1 MiB"), "{message}");
+    let (exit, message) = fails(&["127.0.0.1:9", "tcp_bw", "tcp_bw"]);
+    assert!(exit == 2 && message.contains("TEST: each test is run once"), "{message}");
 }
 
 #[test]
