@@ -1,6 +1,7 @@
 //! The command line as types. Flags carry the names of the experiment file's keys, with the short forms that users
 //! of ab, wrk and k6 expect.
 
+mod examples;
 mod network;
 mod storage;
 
@@ -37,35 +38,49 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run an experiment and judge its claims.
+    #[command(after_help = examples::RUN)]
     Run(RunArguments),
     /// Validate an experiment and show its plan, without running it.
+    #[command(after_help = examples::CHECK)]
     Check(CheckArguments),
     /// List the built-in experiments.
+    #[command(after_help = examples::LIST)]
     List(ListArguments),
     /// Render a run's report again from its directory.
+    #[command(after_help = examples::REPORT)]
     Report(ReportArguments),
     /// Measure one URL once, without a comparison.
+    #[command(after_help = examples::HTTP)]
     Http(Box<HttpArguments>),
     /// Measure a file or a block device once, without a comparison.
+    #[command(after_help = examples::STORAGE)]
     Storage(Box<StorageArguments>),
     /// Measure a network once, between here and a server.
+    #[command(after_help = examples::NETWORK)]
     Network(Box<NetworkArguments>),
     /// Measure what does encryption here: signatures, key exchanges, AEAD and hashes, by device.
+    #[command(after_help = examples::CRYPTO)]
     Crypto(CryptoArguments),
     /// Measure what each codec makes of data, in the units of a migration and as a whole.
+    #[command(after_help = examples::CODEC)]
     Codec(Box<CodecArguments>),
     /// Move the memory of a guest once and measure it.
+    #[command(after_help = examples::MIGRATE)]
     Migrate(Box<MigrateArguments>),
     /// Keep volumes under QoS policies, and serve them by NBD.
+    #[command(after_help = examples::VOLUMES)]
     Volumes(Box<VolumesArguments>),
     /// Show what this machine is, and what would disturb a measurement on it.
+    #[command(after_help = examples::HOST)]
     Host(JsonArguments),
     /// Tune this host, and put it back as it was.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::TUNE)]
     Tune(TuneCommand),
     /// Print a JSON Schema.
+    #[command(after_help = examples::SCHEMA)]
     Schema(SchemaArguments),
     /// Print a completion script for a shell.
+    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell.
         shell: Shell,
@@ -194,7 +209,7 @@ pub enum SchemaOf {
     Experiment,
     /// `plumb run --json`.
     Run,
-    /// `plumb http --json`.
+    /// `--json` of one measurement: `plumb http`, `storage`, `network`, `migrate`.
     Measurement,
     /// `plumb crypto --json`.
     Crypto,
@@ -448,7 +463,7 @@ pub struct MigrateArguments {
     #[arg(long, value_name = "TIME")]
     pub downtime_limit: Option<Span>,
     /// Whether the channels are encrypted.
-    #[arg(long, value_parser = ["on", "off"], value_name = "TLS")]
+    #[arg(long, value_parser = ["on", "off"], value_name = "on|off")]
     pub tls: Option<String>,
     /// How much memory the guest writes to per second, such as `100 MB/s`.
     #[arg(long, value_name = "RATE")]
@@ -459,8 +474,8 @@ pub struct MigrateArguments {
     /// Whether pages of zeros are found and sent as a mark.
     #[arg(long, value_parser = ["detect", "send"], value_name = "HOW")]
     pub zero_pages: Option<String>,
-    /// Whether the destination's memory is there before the migration begins; `on` if absent
-    #[arg(long, value_parser = ["on", "off"], value_name = "PREFAULT")]
+    /// Whether the destination's memory is there before the migration begins; `on` if absent.
+    #[arg(long, value_parser = ["on", "off"], value_name = "on|off")]
     pub prefault: Option<String>,
     /// Migrations follow one another until this is over.
     #[arg(long, short = 'd', value_name = "TIME")]
