@@ -1,6 +1,7 @@
 //! Exit codes, and failures that carry one.
 
 use plumb_model::{Judgement, Run, VariantState, Verdict};
+use plumb_path::Fault;
 
 /// Every claim holds.
 pub const HOLDS: u8 = 0;
@@ -55,6 +56,12 @@ impl Failure {
     /// The user asked for something that is not there, or not in the right form.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { code: USAGE, message: message.into() }
+    }
+
+    /// A setting that came from a flag is wrong: flags are called as settings' keys are.
+    pub fn flag(fault: &Fault) -> Self {
+        let key = fault.key.trim_start_matches("system.").trim_start_matches("load.");
+        Self::usage(format!("--{}: {}", key.replace(['_', '.'], "-"), fault.message))
     }
 
     /// The harness failed; `error` completes "failed to …".

@@ -1,13 +1,12 @@
 //! `plumb http URL`: one measurement, no comparison: the everyday replacement for ab, wrk and k6.
 
-use std::io::{IsTerminal, Write};
-
 use plumb_http::spec::{LoadSpec, Reuse, Target, TlsVersion};
 use plumb_model::{Measurement, MetricInfo, Reading, Span};
 use plumb_path::{Family, Mark, Window};
 
 use crate::args::HttpArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
+use crate::live::LiveLine;
 use crate::output;
 
 /// How long to measure when nothing is said.
@@ -19,9 +18,7 @@ const LONGEST: Span = Span(24 * 3_600_000_000_000);
 pub fn http(arguments: &HttpArguments) -> Outcome {
     let spec = load_spec(arguments)?;
     plumb_host::limits::raise_open_files_limit();
-    plumb_http::load::validate(&spec).map_err(|fault| {
-        Failure::usage(format!("--{}: {}", fault.key.trim_start_matches("load."), fault.message))
-    })?;
+    plumb_http::load::validate(&spec).map_err(|fault| Failure::flag(&fault))?;
     let target = Target { url: arguments.url.clone(), ca_pem: None };
     if !arguments.quiet {
         output::message(&format!(
@@ -40,15 +37,9 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         index: 0,
         attempt: 0,
     };
-    let live = !arguments.quiet && !arguments.json && std::io::stderr().is_terminal();
-    let measured = load.measure(window, &mut |mark| {
-        if live {
-            show(mark, spec.duration);
-        }
-    });
-    if live {
-        clear();
-    }
+    let live = LiveLine::new(arguments.quiet || arguments.json);
+    let measured = load.measure(window, &mut |mark| show(&live, mark, spec.duration));
+    live.clear();
     let measurement = measured.map_err(Failure::harness)?;
     print(arguments, &measurement);
     Ok(code(&measurement))
@@ -75,19 +66,11 @@ fn code(measurement: &Measurement) -> u8 {
     }
 }
 
-fn show(mark: Mark, duration: Span) {
+fn show(live: &LiveLine, mark: Mark, duration: Span) {
     if let Mark::Progress { work, elapsed_ns } = mark {
         let elapsed_s = Span(elapsed_ns).seconds();
-        let mut error = std::io::stderr().lock();
-        let _ = write!(error, "\r\x1b[K{elapsed_s:.0} s of {:.0} s, {work} requests", duration.seconds());
-        let _ = error.flush();
+        live.show(&format!("{elapsed_s:.0} s of {:.0} s, {work} requests", duration.seconds()));
     }
-}
-
-fn clear() {
-    let mut error = std::io::stderr().lock();
-    let _ = write!(error, "\r\x1b[K");
-    let _ = error.flush();
 }
 
 fn load_spec(arguments: &HttpArguments) -> Result<LoadSpec, Failure> {

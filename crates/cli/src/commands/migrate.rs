@@ -2,7 +2,6 @@
 //!
 //! The sides are the agents of `plumb run`, so that CPU time, pinning and evidence are the same here and there.
 
-use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 
 use plumb_host::cpu::{available_cpus, split_sides};
@@ -19,16 +18,13 @@ use serde_json::{Value, json};
 
 use crate::args::{MigrateArguments, MigrateCommand};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
+use crate::live::LiveLine;
 use crate::output;
 
 /// Measures and prints, or serves as a destination.
 pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     let settings = settings(arguments)?;
-    settings.check().map_err(|fault| {
-        let flag =
-            fault.key.trim_start_matches("system.").trim_start_matches("load.").replace(['_', '.'], "-");
-        Failure::usage(format!("--{flag}: {}", fault.message))
-    })?;
+    settings.check().map_err(|fault| Failure::flag(&fault))?;
     settings.feasible().map_err(Failure::usage)?;
     if let Some(MigrateCommand::Serve { listen }) = &arguments.command {
         return serve(&settings, *listen);
@@ -76,8 +72,8 @@ fn on_this_host(
         Launch { program, arguments: vec!["agent".to_owned()], directory: scratch.path().to_owned() };
     let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
     let interrupted = || interrupts.is_interrupted();
-    let line = ProgressLine { is_live: is_live(arguments) };
-    let watch = |mark: Mark| line.show(mark);
+    let line = LiveLine::new(arguments.quiet || arguments.json);
+    let watch = |mark: Mark| show(&line, mark);
     let family = AnyFamily::of::<Migration>();
     let mut executor =
         AgentExecutor::new(family, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
@@ -103,8 +99,8 @@ fn to_another_host(
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
     let place = Place { scratch: std::env::temp_dir(), cpus: 1 };
     let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
-    let line = ProgressLine { is_live: is_live(arguments) };
-    let measured = load.measure(window(settings), &mut |mark| line.show(mark));
+    let line = LiveLine::new(arguments.quiet || arguments.json);
+    let measured = load.measure(window(settings), &mut |mark| show(&line, mark));
     line.clear();
     let measurement = measured.map_err(Failure::harness)?;
     Ok(Some(SlotResult { measurement, ..SlotResult::default() }))
@@ -175,31 +171,10 @@ fn code(result: &SlotResult) -> u8 {
     }
 }
 
-fn is_live(arguments: &MigrateArguments) -> bool {
-    !arguments.quiet && !arguments.json && std::io::stderr().is_terminal()
-}
-
-/// The line that is written over and over while a migration goes on.
-struct ProgressLine {
-    is_live: bool,
-}
-
-impl ProgressLine {
-    fn show(&self, mark: Mark) {
-        if let (true, Mark::Progress { work, elapsed_ns }) = (self.is_live, mark) {
-            let elapsed_s = Span(elapsed_ns).seconds();
-            let mut error = std::io::stderr().lock();
-            let _ = write!(error, "\r\x1b[K{elapsed_s:.1} s, {work} MiB on the wire");
-            let _ = error.flush();
-        }
-    }
-
-    fn clear(&self) {
-        if self.is_live {
-            let mut error = std::io::stderr().lock();
-            let _ = write!(error, "\r\x1b[K");
-            let _ = error.flush();
-        }
+fn show(live: &LiveLine, mark: Mark) {
+    if let Mark::Progress { work, elapsed_ns } = mark {
+        let elapsed_s = Span(elapsed_ns).seconds();
+        live.show(&format!("{elapsed_s:.1} s, {work} MiB on the wire"));
     }
 }
 

@@ -29,8 +29,10 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     let target = plumb_network::system::parse_target(address).map_err(Failure::usage)?;
     let specs: Vec<LoadSpec> = arguments.msg_size.iter().map(|size| load_spec(arguments, *size)).collect();
     for spec in &specs {
-        plumb_network::load::validate(spec)
-            .map_err(|fault| Failure::usage(format!("{}: {}", argument_of(&fault.key), fault.message)))?;
+        plumb_network::load::validate(spec).map_err(|fault| match fault.key.as_str() {
+            "load.tests" => Failure::usage(format!("TEST: {}", fault.message)),
+            _ => Failure::flag(&fault),
+        })?;
     }
     plumb_host::limits::raise_open_files_limit();
     if !arguments.quiet {
@@ -45,14 +47,6 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
         code = code.max(one(arguments, spec, &target, specs.len() > 1)?);
     }
     Ok(code)
-}
-
-/// How the command line calls a key of the experiment file.
-fn argument_of(key: &str) -> String {
-    match key.trim_start_matches("load.") {
-        "tests" => "TEST".to_owned(),
-        key => format!("--{}", key.replace('_', "-")),
-    }
 }
 
 fn one(

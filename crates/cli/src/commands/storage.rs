@@ -20,10 +20,7 @@ const LONGEST: Span = Span(24 * 3_600_000_000_000);
 /// Measures and prints.
 pub fn storage(arguments: &StorageArguments) -> Outcome {
     let spec = load_spec(arguments);
-    plumb_storage::load::validate(&spec).map_err(|fault| {
-        let flag = fault.key.trim_start_matches("load.").replace('_', "-");
-        Failure::usage(format!("--{flag}: {}", fault.message))
-    })?;
+    plumb_storage::load::validate(&spec).map_err(|fault| Failure::flag(&fault))?;
     if !arguments.quiet {
         output::message(&headline(arguments, &spec));
     }
