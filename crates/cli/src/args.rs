@@ -185,7 +185,7 @@ pub enum Format {
     Markdown,
     /// One self-contained page.
     Html,
-    /// plumbline.run/1.
+    /// For programs: plumbline.run/1.
     Json,
     /// Claims as test cases.
     Junit,
@@ -222,7 +222,7 @@ pub enum SchemaOf {
 /// `plumb schema`.
 #[derive(Debug, Args)]
 pub struct SchemaArguments {
-    /// Of what.
+    /// What the schema is of.
     #[arg(value_enum, default_value_t = SchemaOf::Experiment)]
     pub of: SchemaOf,
 }
@@ -338,7 +338,8 @@ pub struct CodecArguments {
     /// A file, or a directory of which all files are read, up to 1 GiB; the built-in content if absent.
     #[arg(value_name = "FILE|DIR")]
     pub data: Option<PathBuf>,
-    /// Only these codecs, with commas between, each with its level after a colon if not the default: `zstd:1,zstd:3,lz4`.
+    /// Only these codecs, with commas between, each with its level after a colon if not the default: `zstd:1,zstd:3,lz4`. There
+    /// are none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software.
     #[arg(long, value_name = "CODEC", value_delimiter = ',')]
     pub codecs: Vec<CodecSpec>,
     /// Only in these pieces; both if absent.
@@ -377,7 +378,7 @@ pub struct CodecArguments {
 #[derive(Debug, Args)]
 pub struct CryptoArguments {
     /// Only these algorithms, with commas between; all if absent.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = algorithms(), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = algorithms())]
     pub algorithms: Vec<Algorithm>,
     /// Only these devices, with commas between; all if absent. `openssl-speed` is what the program `openssl` measures.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sources())]
@@ -429,7 +430,7 @@ pub struct MigrateArguments {
     /// Move to a destination that `plumb migrate serve` has started there.
     #[arg(long, value_name = "HOST:PORT")]
     pub to: Option<std::net::SocketAddr>,
-    /// PEM file with the certificate that `plumb migrate serve --tls on` has printed.
+    /// PEM file with the certificate that `plumb migrate --tls on serve` has printed there.
     #[arg(long, value_name = "FILE", requires = "to")]
     pub ca: Option<PathBuf>,
     /// What moves the memory.
@@ -453,7 +454,8 @@ pub struct MigrateArguments {
     /// Connections, each with a thread on both sides.
     #[arg(long, short = 'c', value_name = "N")]
     pub channels: Option<u32>,
-    /// What compresses it, such as `zstd`, or `zstd:3` for another level.
+    /// What compresses it: none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software, and uadk with QEMU; another level
+    /// after a colon, as `zstd:3`.
     #[arg(long, value_name = "CODEC")]
     pub codec: Option<CodecSpec>,
     /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
@@ -500,7 +502,8 @@ pub struct MigrateArguments {
 /// What else `plumb migrate` does.
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
-    /// Listen for migrations from other hosts, until Ctrl-C. Whoever reaches the address can send memory to it.
+    /// Listen for migrations from other hosts, until Ctrl-C. Whoever reaches the address can send memory to it; what both
+    /// sides have to have, such as `--tls on`, is said before `serve`.
     Serve {
         /// Where.
         #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]

@@ -2,20 +2,20 @@
 
 pub const RUN: &str = "\
 Examples:
-  plumb run tls-offload --quick               # a built-in experiment, done within 90 s
-  plumb run mine.yaml --output runs/monday    # a file of your own
-  plumb run --resume runs/monday              # after Ctrl-C, a kill, or a power cut
+  plumb run tls-offload --quick            # a built-in one, done within 90 s
+  plumb run mine.yaml --output runs/monday # a file of your own
+  plumb run --resume runs/monday           # after Ctrl-C, a kill, a power cut
   plumb run mine.yaml --only long --blocks 8 --json";
 
 pub const CHECK: &str = "\
 Examples:
-  plumb check mine.yaml                       # what is wrong, with line and column; what would be skipped, and why
-  plumb check overlay-tuning --json           # the plan of a built-in experiment";
+  plumb check mine.yaml             # what is wrong or skipped, and why
+  plumb check overlay-tuning --json # the plan of a built-in experiment";
 
 pub const LIST: &str = "\
 Examples:
   plumb list
-  plumb list --show tls-offload > mine.yaml   # to start a file of your own from";
+  plumb list --show tls-offload > mine.yaml # to start a file of your own from";
 
 pub const REPORT: &str = "\
 Examples:
@@ -25,24 +25,24 @@ Examples:
 
 pub const HTTP: &str = "\
 Examples:
-  plumb http https://ingress.example/ -c 50 -d 30s
-  plumb http https://ingress.example/ -n 10000 --reuse none     # a full handshake for every request
-  plumb http https://ingress.example/ -c 200 --rate 2000/s      # open loop, timed from the intended start
-  plumb http https://ingress.example/ --check 'status == 200' --check 'duration < 200 ms'";
+  plumb http https://a.example/ -c 50 -d 30s
+  plumb http https://a.example/ -n 10000 --reuse none # full handshakes
+  plumb http https://a.example/ --rate 2000/s         # an open loop
+  plumb http https://a.example/ --check 'status == 200' --check 'duration < 1s'";
 
 pub const STORAGE: &str = "\
 Examples:
-  plumb storage /dev/nvme0n1 --rw randread -c 64 -d 30s         # reads only: nothing on the device is touched
-  plumb storage ./new-file --size '2 GiB' --suite dbench        # on a file that is gone afterwards
-  plumb storage ./new-file --size '1 GiB' --rw randrw --verify  # patterns, checked whenever they are read
-  plumb storage nbd://127.0.0.1:10809/vol1 -R '500 IOPS'        # a fixed rate, timed from the intended start";
+  plumb storage /dev/nvme0n1 --rw randread -c 64 -d 30s     # reads only
+  plumb storage ./new-file --size '2 GiB' --suite dbench    # gone afterwards
+  plumb storage ./new-file --size '1 GiB' --rw rw --verify  # what is read, too
+  plumb storage nbd://127.0.0.1:10809/vol1 -R '500 IOPS'    # a fixed rate";
 
 pub const NETWORK: &str = "\
 Examples:
-  plumb network serve --listen 192.0.2.7:19766                  # at the other end
-  plumb network 192.0.2.7                                       # here: latency and bandwidth over TCP and UDP
-  plumb network 192.0.2.7 tcp_lat udp_lat -m 1,1K -R 1000/s     # a fixed rate, timed from the intended send
-  plumb network 192.0.2.7 udp_bw -m 64 --batch 64               # datagrams in segments
+  plumb network serve --listen 192.0.2.7:19766          # at the other end
+  plumb network 192.0.2.7                               # here: all but tcp_crr
+  plumb network 192.0.2.7 tcp_lat -m 1,1K -R 1000/s     # at a fixed rate
+  plumb network 192.0.2.7 udp_bw -m 64 --batch 64       # in segments
   plumb network 192.0.2.7 tcp_bw --format qperf";
 
 pub const CRYPTO: &str = "\
@@ -52,26 +52,28 @@ Examples:
 
 pub const CODEC: &str = "\
 Examples:
-  plumb codec silesia/                                          # every codec that this host has
+  plumb codec silesia/                    # every codec that this host has
   plumb codec silesia/ --codecs zstd:1,zstd:3,lz4 --form unit
-  plumb codec --zero 50%                                        # without files: what migrations are filled with";
+  plumb codec --zero 50%                  # what migrations are filled with";
 
 pub const MIGRATE: &str = "\
 Examples:
-  plumb migrate --memory '4 GiB' --channels 4 --codec zstd --cap '10 Gbit/s'
-  plumb migrate --dirty-rate '100 MB/s' --dirty-pattern hot-set # a guest that writes meanwhile
-  plumb migrate serve --listen 192.0.2.7:4444                   # on another host
-  plumb migrate --to 192.0.2.7:4444                             # then here
-What is not given is as in an experiment that does not say it: `plumb schema` has the defaults.";
+  plumb migrate --memory '4 GiB' --codec zstd --channels 4 --cap '10 Gbit/s'
+  plumb migrate --dirty-rate '100 MB/s' --dirty-pattern hot-set
+  plumb migrate --tls on serve --listen 192.0.2.7:4444 > ca.pem # another host
+  plumb migrate --tls on --to 192.0.2.7:4444 --ca ca.pem        # then here
+What is not given is as in an experiment that does not say it; `plumb schema`
+has the defaults.";
 
 pub const VOLUMES: &str = "\
 Examples:
   plumb volumes policy create capped --max-iops '500 IOPS'
-  plumb volumes policy create per-gb --peak-iops '50 IOPS/GB' --peak-iops-allocation allocated-space
+  plumb volumes policy create per-gb --peak-iops '50 IOPS/GB'
   plumb volumes create vol1 --size 100GB --policy capped
-  plumb volumes serve                                           # by NBD, until Ctrl-C
-  plumb volumes assign vol1 per-gb                              # while it is served
-  plumb volumes serve --rest 127.0.0.1:8443                     # with ONTAP's REST interface; users: `user set`";
+  plumb volumes serve                       # by NBD, until Ctrl-C
+  plumb volumes assign vol1 per-gb          # while it is served
+  plumb volumes user set admin              # who may use the REST interface
+  plumb volumes serve --rest 127.0.0.1:8443 # by NBD, with the REST interface";
 
 pub const HOST: &str = "\
 Examples:
@@ -80,16 +82,16 @@ Examples:
 
 pub const TUNE: &str = "\
 Examples:
-  plumb tune list                                               # what there is, needs and risks, and what this host can do
+  plumb tune list            # what there is, and what this host can do
   plumb tune apply governor busy-read=100 sysctl=net.core.somaxconn=4096
   plumb tune status
-  plumb tune revert                                             # puts everything back
-In an experiment: `host: { tunings: [network-latency] }` in a variant, for its slots alone.";
+  plumb tune revert          # puts everything back
+A variant has tunings for its slots alone by `host: { tunings: [governor] }`.";
 
 pub const SCHEMA: &str = "\
 Examples:
-  plumb schema > experiment.schema.json                         # for your editor
-  plumb schema run                                              # of `plumb run --json`";
+  plumb schema > experiment.schema.json # for your editor
+  plumb schema run                      # of `plumb run --json`";
 
 pub const COMPLETIONS: &str = "\
 Examples:
@@ -99,6 +101,7 @@ Examples:
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
+    use plumb_migration::codec::CodecKind;
 
     use crate::args::Arguments;
 
@@ -115,6 +118,17 @@ mod tests {
     }
 
     #[test]
+    fn help_names_every_codec() {
+        let command = Arguments::command();
+        for (name, without) in [("codec", Some(CodecKind::Uadk)), ("migrate", None)] {
+            let help = command.find_subcommand(name).unwrap().clone().render_long_help().to_string();
+            for kind in CodecKind::ALL.into_iter().filter(|kind| Some(*kind) != without) {
+                assert!(help.contains(kind.name()), "{name} does not name {}", kind.name());
+            }
+        }
+    }
+
+    #[test]
     fn every_command_has_examples_and_the_program_understands_each() {
         for command in Arguments::command().get_subcommands() {
             let name = command.get_name();
@@ -125,6 +139,8 @@ mod tests {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(examples.len() >= 2, "{name} has no examples: {help:?}");
             for example in examples {
+                // Longer ones are broken by a terminal of 80 columns.
+                assert!(example.len() <= 78, "{name}: {example}");
                 assert!(example.starts_with(&format!("plumb {name}")), "{name}: {example}");
                 if let Err(error) = Arguments::try_parse_from(words(example)) {
                     panic!("{example}: {error}");
