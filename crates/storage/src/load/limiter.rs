@@ -185,7 +185,7 @@ mod tests {
 
     /// dbench under 500 IOPS at depth 4: 8,003 us, of which the storage has 3.
     #[test]
-    fn the_seeds_latency_is_the_limits() {
+    fn the_published_latency_is_the_limits() {
         let mut seen = seen(&[500.0, 499.0, 500.0], &[25; 40], IOPS);
         seen.latency_us = Some(8_002.64);
         let met = Met::of(&seen).unwrap();
