@@ -80,6 +80,10 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
             &[format!("{} B", load.msg_size.0)],
         ));
     }
+    let busy_poll_us = load.busy_poll.0 / 1000;
+    if busy_poll_us > 0 {
+        evidence.push(only(measurement, "SO_BUSY_POLL in us", "busy_poll_us", &[busy_poll_us.to_string()]));
+    }
     let tcp: Vec<Test> = of(|test| !test.is_udp()).collect();
     if tcp.is_empty() {
         return evidence;
@@ -112,5 +116,32 @@ fn only(measurement: &Measurement, what: &str, property: &str, expected: &[Strin
         expected: expected.join(", "),
         observed: if words.is_empty() { "nothing".to_owned() } else { words.join(", ") },
         holds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_does_not_poll_as_long_as_asked_breaks_the_evidence() {
+        let mut settings = NetworkSettings::default();
+        settings.load.tests = vec![Test::UdpLat];
+        settings.load.busy_poll = Span(50_000);
+        let broken = |polls: &[&str]| -> Vec<String> {
+            let mut measurement = Measurement::default();
+            let mut see = |property: &str, value: &str| {
+                measurement.observed.entry(property.to_owned()).or_default().insert(value.to_owned(), 2);
+            };
+            see("msg_size", "1 B");
+            polls.iter().for_each(|polls| see("busy_poll_us", polls));
+            let evidence = evidence(&settings, &measurement).into_iter();
+            evidence.filter(|one| !one.holds).map(|one| one.what).collect()
+        };
+        assert_eq!(broken(&["50"]), [""; 0]);
+        assert_eq!(broken(&["50", "0"]), ["SO_BUSY_POLL in us"]);
+        assert_eq!(broken(&[]), ["SO_BUSY_POLL in us"]);
     }
 }

@@ -58,8 +58,8 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
     if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
         return fault("rate", "a rate is above 0; leave `rate` out for a closed loop");
     }
-    if spec.busy_poll.0 > 1_000_000_000 {
-        return fault("busy_poll", "a thread polls for at most 1 s before it sleeps");
+    if spec.busy_poll.0 != 0 && !(1_000..=1_000_000_000).contains(&spec.busy_poll.0) {
+        return fault("busy_poll", "a thread polls for 1 us to 1 s before it sleeps");
     }
     for (key, bytes) in [("send_buffer", spec.send_buffer), ("receive_buffer", spec.receive_buffer)] {
         if bytes.is_some_and(|bytes| bytes.0 == 0 || bytes.0 > 1 << 30) {

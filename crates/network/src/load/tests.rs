@@ -97,6 +97,7 @@ fn what_cannot_be_is_said_with_its_key() {
     assert_eq!(fault(&LoadSpec { flows: 0, ..base() }).key, "load.flows");
     assert_eq!(fault(&LoadSpec { batch: 0, ..base() }).key, "load.batch");
     assert_eq!(fault(&LoadSpec { rate: Some(Rate(0.0)), ..base() }).key, "load.rate");
+    assert_eq!(fault(&LoadSpec { busy_poll: Span(999), ..base() }).key, "load.busy_poll");
     for (test, size, part) in [
         (Test::TcpBw, 0, "1 B to 1 MiB"),
         (Test::TcpBw, (1 << 20) + 1, "1 B to 1 MiB"),
