@@ -1,14 +1,14 @@
 //! A volume: a sparse file and the limiter that operations on it pass.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::limiter::Limiter;
 use crate::nbd::Waiter;
@@ -16,14 +16,16 @@ use crate::nbd::Waiter;
 /// The limiter of the server's connections.
 pub type VolumeLimiter = Limiter<Waiter>;
 
-/// Zeroes for file systems that cannot be asked for them.
-const ZEROES_BYTES: usize = 128 << 10;
+/// What one call reads or writes where the volume itself goes through a range.
+const PART_BYTES: usize = 128 << 10;
 
 /// A volume that is served.
 #[derive(Debug)]
 pub struct Volume {
     name: String,
     file: File,
+    /// The file system can read what is in memory and nothing else.
+    tells_cold: bool,
     size_bytes: AtomicU64,
     is_offline: AtomicBool,
     limiter: RwLock<Arc<VolumeLimiter>>,
@@ -41,6 +43,7 @@ impl Volume {
         }
         Ok(Self {
             name: name.to_owned(),
+            tells_cold: tells_cold(&file),
             file,
             size_bytes: AtomicU64::new(size_bytes),
             is_offline: AtomicBool::new(false),
@@ -111,6 +114,32 @@ impl Volume {
         self.file.read_exact_at(into, offset)
     }
 
+    /// Reads what is in memory; false where a part of it would have to come from a disk. On file systems that cannot
+    /// tell (tmpfs, which has no disk, and some on a network) it waits for all of it.
+    pub(crate) fn read_cached(&self, into: &mut [u8], offset: u64) -> io::Result<bool> {
+        if !self.tells_cold {
+            return self.read(into, offset).map(|()| true);
+        }
+        match read_nowait(&self.file, into, offset) {
+            Ok(count) => Ok(count == into.len()),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Brings so many bytes from `offset` on into memory, and waits until they are there.
+    pub(crate) fn fetch(&self, offset: u64, bytes: u64, scratch: &mut Vec<u8>) -> io::Result<()> {
+        let end = offset.saturating_add(bytes);
+        for start in (offset..end).step_by(PART_BYTES) {
+            let part = usize::try_from(end - start).unwrap_or(usize::MAX).min(PART_BYTES);
+            if scratch.len() < part {
+                scratch.resize(part, 0);
+            }
+            self.read(&mut scratch[..part], start)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
     }
@@ -144,13 +173,23 @@ impl Volume {
     }
 
     fn write_zeroes(&self, mut offset: u64, bytes: u64) -> io::Result<()> {
-        let zeroes = vec![0; ZEROES_BYTES];
+        let zeroes = vec![0; PART_BYTES];
         let end = offset.saturating_add(bytes);
         while offset < end {
-            let part = usize::try_from(end - offset).unwrap_or(usize::MAX).min(ZEROES_BYTES);
+            let part = usize::try_from(end - offset).unwrap_or(usize::MAX).min(PART_BYTES);
             self.file.write_all_at(&zeroes[..part], offset)?;
             offset += part as u64;
         }
         Ok(())
     }
+}
+
+fn read_nowait(file: &File, into: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
+    let into = &mut [IoSliceMut::new(into)];
+    rustix::io::retry_on_intr(|| rustix::io::preadv2(file, into, offset, ReadWriteFlags::NOWAIT))
+}
+
+/// Whether the file system knows `RWF_NOWAIT`; seen by asking, as that depends on the kernel's version, too.
+fn tells_cold(file: &File) -> bool {
+    matches!(read_nowait(file, &mut [0], 0), Ok(_) | Err(Errno::AGAIN))
 }

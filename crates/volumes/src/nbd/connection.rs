@@ -21,7 +21,8 @@ const STEPS_MAX: usize = 512;
 #[derive(Debug)]
 pub(super) struct Lent<'a> {
     pub pool: &'a mut Pool,
-    pub workers: &'a Workers,
+    pub disk: &'a Workers,
+    pub readers: &'a Workers,
     pub exports: &'a Exports,
     /// Limiters that somebody on this loop waits for.
     pub awaited: &'a mut Vec<Arc<VolumeLimiter>>,
@@ -107,7 +108,8 @@ impl Connection {
             input: &mut self.input,
             output: &mut self.output,
             pool: lent.pool,
-            workers: lent.workers,
+            disk: lent.disk,
+            readers: lent.readers,
             waiter: self.waiter,
             arrival_ns: self.arrival_ns,
             now_ns: monotonic_ns(),
@@ -118,7 +120,7 @@ impl Connection {
                 let limiter = transmission.ask_again(&mut tools);
                 await_limiter(lent.awaited, limiter);
             }
-            Letter::Done { cookie, refusal, .. } => transmission.finish(cookie, refusal),
+            Letter::Done { cookie, work, refusal, .. } => transmission.finish(cookie, work, refusal),
         }
     }
 
@@ -192,7 +194,8 @@ impl Connection {
                 input: &mut self.input,
                 output: &mut self.output,
                 pool: lent.pool,
-                workers: lent.workers,
+                disk: lent.disk,
+                readers: lent.readers,
                 waiter: self.waiter,
                 arrival_ns: self.arrival_ns,
                 now_ns: monotonic_ns(),

@@ -38,7 +38,10 @@ const CONNECTIONS_MAX: usize = 8192;
 pub(super) struct Common {
     pub listener: Arc<TcpListener>,
     pub mailboxes: Arc<[Mailbox]>,
-    pub workers: Arc<Workers>,
+    /// For what has to be on disk.
+    pub disk: Arc<Workers>,
+    /// For what has to come from a disk.
+    pub readers: Arc<Workers>,
     pub exports: Arc<Exports>,
 }
 
@@ -217,5 +220,5 @@ impl EventLoop {
 }
 
 fn lend<'a>(pool: &'a mut Pool, common: &'a Common, awaited: &'a mut Vec<Arc<VolumeLimiter>>) -> Lent<'a> {
-    Lent { pool, workers: &common.workers, exports: &common.exports, awaited }
+    Lent { pool, disk: &common.disk, readers: &common.readers, exports: &common.exports, awaited }
 }

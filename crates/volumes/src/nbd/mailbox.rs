@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::wire::Refusal;
+use super::workers::Work;
 
 /// A connection by its place: what a limiter calls those who wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +25,7 @@ pub(super) enum Letter {
     /// The limiter was replaced: it has to ask again.
     Again(u64),
     /// A worker did what was asked with this cookie.
-    Done { connection: u64, cookie: [u8; 8], refusal: Option<Refusal> },
+    Done { connection: u64, cookie: [u8; 8], work: Work, refusal: Option<Refusal> },
 }
 
 /// Letters for one event loop, and the bell.

@@ -4,7 +4,9 @@
 //! (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>).
 //!
 //! Some event loops, each on a thread with its share of the connections, read requests, do reads and writes on the
-//! page cache at once, and leave what waits for a disk (flush, FUA, trim, zeroes) to a few worker threads. Nothing in a
+//! page cache at once, and leave what waits for a disk (flush, FUA, trim, zeroes, and what a read does not find in memory)
+//! to a few worker threads. A read that was fetched is then done as one that was found, so that data takes one way and
+//! no thread but the loop's needs memory for it; a page that is gone again by then is waited for. Nothing in a
 //! connection grows with what its client sends: there are two buffers of a fixed size, given back while they are empty,
 //! and a client that does not read its replies is not read from.
 

@@ -10,6 +10,7 @@ use plumb_host::time::monotonic_ns;
 use super::Exports;
 use super::event_loop::{Common, EventLoop};
 use super::mailbox::{Letter, Mailbox, Waiter};
+use super::workers::{DURABLE, FETCHING};
 use crate::limiter::Limits;
 use crate::volume::{Volume, VolumeLimiter};
 
@@ -53,7 +54,8 @@ impl Server {
         let (listener, bound) = listen().map_err(|cause| ServerError::Listen { address, cause })?;
         let mailboxes: io::Result<Arc<[Mailbox]>> = (0..threads.max(1)).map(|_| Mailbox::new()).collect();
         let mailboxes = mailboxes.map_err(ServerError::Thread)?;
-        let common = Common { listener: Arc::new(listener), mailboxes, workers: Arc::default(), exports };
+        let (listener, disk, readers) = (Arc::new(listener), Arc::default(), Arc::default());
+        let common = Common { listener, mailboxes, disk, readers, exports };
         let mut server = Self { address: bound, common, loops: Vec::new(), workers: Vec::new() };
         // What was started before a failure is ended by the drop.
         server.start_threads().map_err(ServerError::Thread)?;
@@ -61,7 +63,9 @@ impl Server {
     }
 
     fn start_threads(&mut self) -> io::Result<()> {
-        self.workers = self.common.workers.start(&self.common.mailboxes)?;
+        let Common { disk, readers, mailboxes, .. } = &self.common;
+        disk.start(DURABLE, mailboxes, &mut self.workers)?;
+        readers.start(FETCHING, mailboxes, &mut self.workers)?;
         for index in 0..self.common.mailboxes.len() {
             let event_loop = EventLoop::new(index, self.common.clone())?;
             let thread = std::thread::Builder::new().name(format!("nbd-{index}"));
@@ -116,7 +120,8 @@ impl Drop for Server {
         for mailbox in self.common.mailboxes.iter() {
             mailbox.stop();
         }
-        self.common.workers.close();
+        self.common.disk.close();
+        self.common.readers.close();
         // A thread that panicked has said so on standard error; there is nothing to add.
         for thread in self.loops.drain(..).chain(self.workers.drain(..)) {
             let _ = thread.join();

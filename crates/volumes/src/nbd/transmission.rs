@@ -2,7 +2,12 @@
 //!
 //! Reads go from the page cache straight into the output buffer, writes from the input buffer straight into the page
 //! cache, both in pieces of [`PIECE_BYTES`], so that a request of 32 MiB needs no more memory than one of 128 KiB.
+//!
+//! A read that finds a page missing is put aside until readers have brought its rest into memory, and the requests behind it
+//! go on; replies may come in any order, and chunks of structured ones may stand between those of others. Only where
+//! a simple reply's head has gone already, its data must come next, and the connection waits.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::buffer::{Buffer, Pool};
@@ -13,7 +18,7 @@ use crate::limiter::{Answer, Flow};
 use crate::volume::{Volume, VolumeLimiter};
 
 /// The largest piece of a read or a write.
-const PIECE_BYTES: u32 = 128 << 10;
+pub(super) const PIECE_BYTES: u32 = 128 << 10;
 /// The head of a reply, and a little.
 const HEAD_BYTES: usize = 32;
 /// Requests of one connection that workers may have at a time.
@@ -25,7 +30,8 @@ pub(super) struct Tools<'a> {
     pub input: &'a mut Buffer,
     pub output: &'a mut Buffer,
     pub pool: &'a mut Pool,
-    pub workers: &'a Workers,
+    pub disk: &'a Workers,
+    pub readers: &'a Workers,
     pub waiter: Waiter,
     /// When the input arrived.
     pub arrival_ns: u64,
@@ -51,9 +57,30 @@ pub(super) enum Progress {
 enum State {
     Idle,
     Waiting { request: Request, arrival_ns: u64, limiter: Arc<VolumeLimiter> },
-    Reading { request: Request, done: u32 },
     Writing { request: Request, done: u32, refusal: Option<Refusal> },
     Ending,
+}
+
+/// A read that was let begin.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    request: Request,
+    /// Bytes that were replied.
+    done: u32,
+    at: Place,
+}
+
+/// Where a read's data is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Not known yet.
+    Unknown,
+    /// Being fetched, with nothing to be said before it comes.
+    Coming,
+    /// In memory a moment ago.
+    Fetched,
+    /// Nowhere: this is what fetching it came to.
+    Lost(Refusal),
 }
 
 /// See the module.
@@ -63,6 +90,8 @@ pub(super) struct Transmission {
     structured: bool,
     flow: Flow,
     state: State,
+    /// Reads to be replied to, the first of which may be under way; at most [`JOBS_MAX`] and one.
+    reads: VecDeque<Reading>,
     /// With the workers.
     jobs: usize,
     /// Back from the workers, to be replied to; at most [`JOBS_MAX`].
@@ -71,14 +100,19 @@ pub(super) struct Transmission {
 
 impl Transmission {
     pub(super) fn new(volume: Arc<Volume>, structured: bool) -> Self {
-        let (flow, state, finished) = (Flow::default(), State::Idle, Vec::new());
-        Self { volume, structured, flow, state, jobs: 0, finished }
+        let (flow, state) = (Flow::default(), State::Idle);
+        Self { volume, structured, flow, state, reads: VecDeque::new(), jobs: 0, finished: Vec::new() }
     }
 
     /// Takes what a worker sent back.
-    pub(super) fn finish(&mut self, cookie: [u8; 8], refusal: Option<Refusal>) {
+    pub(super) fn finish(&mut self, cookie: [u8; 8], work: Work, refusal: Option<Refusal>) {
         self.jobs -= 1;
-        self.finished.push((cookie, refusal));
+        let Work::Fetch { request, done } = work else { return self.finished.push((cookie, refusal)) };
+        let reading = Reading { request, done, at: refusal.map_or(Place::Fetched, Place::Lost) };
+        match self.reads.front_mut() {
+            Some(first) if first.at == Place::Coming && first.done == done => *first = reading,
+            _ => self.reads.push_back(reading),
+        }
     }
 
     /// The limiter lets the waiting operation begin.
@@ -108,15 +142,16 @@ impl Transmission {
         if tools.output.room(2 * HEAD_BYTES, tools.pool).len() < 2 * HEAD_BYTES {
             return Progress::NeedRoom;
         }
-        let is_between_replies = !matches!(self.state, State::Reading { done: 1.., .. });
-        if is_between_replies && let Some((cookie, refusal)) = self.finished.pop() {
+        if let Some(&reading) = self.reads.front() {
+            return self.read_piece(reading, tools);
+        }
+        if let Some((cookie, refusal)) = self.finished.pop() {
             tools.output.push(Head::simple(cookie, refusal).as_slice(), tools.pool);
             return Progress::More;
         }
         match self.state {
             State::Idle => self.next_request(tools),
             State::Waiting { .. } => Progress::Blocked(None),
-            State::Reading { request, done } => self.read_piece(request, done, tools),
             State::Writing { request, done, refusal } => self.write_piece(request, done, refusal, tools),
             State::Ending if self.jobs > 0 => Progress::Blocked(None),
             State::Ending => Progress::Close,
@@ -217,7 +252,7 @@ impl Transmission {
         let then_sync = request.has(flag::FUA);
         self.state = State::Idle;
         match request.command {
-            Command::Read => self.state = State::Reading { request, done: 0 },
+            Command::Read => self.reads.push_back(Reading { request, done: 0, at: Place::Unknown }),
             Command::Write => self.state = State::Writing { request, done: 0, refusal: None },
             Command::Trim => self.submit(&request, Work::Discard { offset, bytes, then_sync }, tools),
             Command::WriteZeroes if request.has(flag::NO_HOLE) => {
@@ -233,10 +268,13 @@ impl Transmission {
     fn submit(&mut self, request: &Request, work: Work, tools: &Tools<'_>) {
         self.jobs += 1;
         let volume = Arc::clone(&self.volume);
-        tools.workers.submit(Job { volume, work, waiter: tools.waiter, cookie: request.cookie });
+        let crew = if matches!(work, Work::Fetch { .. }) { tools.readers } else { tools.disk };
+        crew.submit(Job { volume, work, waiter: tools.waiter, cookie: request.cookie });
     }
 
-    fn read_piece(&mut self, request: Request, done: u32, tools: &mut Tools<'_>) -> Progress {
+    /// Goes on with the first read.
+    fn read_piece(&mut self, reading: Reading, tools: &mut Tools<'_>) -> Progress {
+        let Reading { request, done, at } = reading;
         let length = (request.length - done).min(PIECE_BYTES);
         let is_last = done + length == request.length;
         let offset = request.offset + u64::from(done);
@@ -252,18 +290,61 @@ impl Transmission {
         if room.len() < wanted {
             return Progress::NeedRoom;
         }
-        if let Err(error) = self.volume.read(&mut room[head.len()..wanted], offset) {
-            // A simple reply has no way to say so after its head.
-            if done > 0 && !self.structured {
-                return Progress::Close;
+        let into = &mut room[head.len()..wanted];
+        let found = match at {
+            Place::Unknown => self.volume.read_cached(into, offset),
+            Place::Fetched => self.volume.read(into, offset).map(|()| true),
+            Place::Coming => return Progress::Blocked(None),
+            Place::Lost(refusal) => return self.break_off(request, done, refusal, tools),
+        };
+        match found {
+            Ok(true) => {
+                room[..head.len()].copy_from_slice(head);
+                tools.output.filled(wanted);
+                self.go_on(done + length);
+                Progress::More
             }
-            self.state = State::Idle;
-            self.refuse(request, Refusal::from(&error), tools);
-            return Progress::More;
+            Ok(false) => self.fetch(request, done, tools),
+            Err(error) => self.break_off(request, done, Refusal::from(&error), tools),
         }
-        room[..head.len()].copy_from_slice(head);
-        tools.output.filled(wanted);
-        self.state = if is_last { State::Idle } else { State::Reading { request, done: done + length } };
+    }
+
+    /// The first read was replied to so far.
+    fn go_on(&mut self, replied: u32) {
+        match self.reads.front_mut() {
+            Some(reading) if replied < reading.request.length => reading.done = replied,
+            _ => drop(self.reads.pop_front()),
+        }
+    }
+
+    /// Leaves the rest of the first read to the readers.
+    fn fetch(&mut self, request: Request, done: u32, tools: &mut Tools<'_>) -> Progress {
+        self.submit(&request, Work::Fetch { request, done }, tools);
+        match self.reads.front_mut() {
+            Some(reading) if done > 0 && !self.structured => {
+                reading.at = Place::Coming;
+                Progress::Blocked(None)
+            }
+            _ => {
+                self.reads.pop_front();
+                Progress::More
+            }
+        }
+    }
+
+    /// Ends the first read with an error, and the connection where there is no other way to say so.
+    fn break_off(
+        &mut self,
+        request: Request,
+        done: u32,
+        refusal: Refusal,
+        tools: &mut Tools<'_>,
+    ) -> Progress {
+        if done > 0 && !self.structured {
+            return Progress::Close;
+        }
+        self.reads.pop_front();
+        self.refuse(request, refusal, tools);
         Progress::More
     }
 

@@ -1,4 +1,7 @@
 //! Threads for what waits for a disk, so that no event loop does.
+//!
+//! There are two crews: one makes things durable, the other fetches what reads did not find in memory. A flush may take
+//! as long as everything that was ever written; reads do not stand behind it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,18 +9,40 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::mailbox::{Letter, Mailbox, Waiter};
-use super::wire::Refusal;
+use super::wire::{Refusal, Request};
 use crate::volume::Volume;
 
+/// A number of threads that share a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Crew {
+    name: &'static str,
+    threads: usize,
+}
+
 /// Flushes of several volumes go on side by side; more threads than that only queue in the kernel.
-const THREADS: usize = 4;
+pub(super) const DURABLE: Crew = Crew { name: "nbd-disk", threads: 4 };
+/// A disk answers many small reads at a time, so this is the depth at which it is used.
+pub(super) const FETCHING: Crew = Crew { name: "nbd-read", threads: 16 };
 
 /// What to do.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Work {
     Sync,
-    Discard { offset: u64, bytes: u64, then_sync: bool },
-    Zero { offset: u64, bytes: u64, then_sync: bool },
+    Discard {
+        offset: u64,
+        bytes: u64,
+        then_sync: bool,
+    },
+    Zero {
+        offset: u64,
+        bytes: u64,
+        then_sync: bool,
+    },
+    /// Has the rest of a read in memory, of which `done` bytes were replied already.
+    Fetch {
+        request: Request,
+        done: u32,
+    },
 }
 
 /// One thing to do, and for whom.
@@ -54,21 +79,34 @@ impl Workers {
         self.arrived.notify_all();
     }
 
-    pub(super) fn start(self: &Arc<Self>, mailboxes: &Arc<[Mailbox]>) -> io::Result<Vec<JoinHandle<()>>> {
-        let start = |index| {
+    /// Starts the threads of a crew, adding each to `started`.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        crew: Crew,
+        mailboxes: &Arc<[Mailbox]>,
+        started: &mut Vec<JoinHandle<()>>,
+    ) -> io::Result<()> {
+        for index in 0..crew.threads {
             let (workers, mailboxes) = (Arc::clone(self), Arc::clone(mailboxes));
-            let thread = std::thread::Builder::new().name(format!("nbd-disk-{index}"));
-            thread.spawn(move || workers.run(&mailboxes))
-        };
-        (0..THREADS).map(start).collect()
+            let thread = std::thread::Builder::new().name(format!("{}-{index}", crew.name));
+            started.push(thread.spawn(move || workers.run(&mailboxes))?);
+        }
+        Ok(())
     }
 
     fn run(&self, mailboxes: &[Mailbox]) {
+        let mut scratch = Vec::new();
         while let Some(job) = self.next() {
-            let refusal = perform(&job).err().map(|error| Refusal::from(&error));
-            let Waiter { thread, connection } = job.waiter;
-            mailboxes[thread].post(Letter::Done { connection, cookie: job.cookie, refusal });
+            let refusal = perform(&job, &mut scratch).err().map(|error| Refusal::from(&error));
+            let Job { waiter: Waiter { thread, connection }, work, cookie, .. } = job;
+            mailboxes[thread].post(Letter::Done { connection, cookie, work, refusal });
         }
+    }
+
+    /// What nobody has begun.
+    #[cfg(test)]
+    pub(super) fn take_all(&self) -> Vec<Job> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).jobs.drain(..).collect()
     }
 
     fn next(&self) -> Option<Job> {
@@ -85,7 +123,7 @@ impl Workers {
     }
 }
 
-fn perform(job: &Job) -> io::Result<()> {
+fn perform(job: &Job, scratch: &mut Vec<u8>) -> io::Result<()> {
     let then_sync = match job.work {
         Work::Sync => true,
         Work::Discard { offset, bytes, then_sync } => {
@@ -95,6 +133,11 @@ fn perform(job: &Job) -> io::Result<()> {
         Work::Zero { offset, bytes, then_sync } => {
             job.volume.zero(offset, bytes)?;
             then_sync
+        }
+        Work::Fetch { request, done } => {
+            let rest = u64::from(request.length - done);
+            job.volume.fetch(request.offset + u64::from(done), rest, scratch)?;
+            false
         }
     };
     if then_sync { job.volume.sync() } else { Ok(()) }

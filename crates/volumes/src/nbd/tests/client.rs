@@ -71,13 +71,22 @@ pub enum Reply {
     Refused(u32),
 }
 
+/// A request that has no whole reply yet.
+struct Expected {
+    cookie: u64,
+    offset: u64,
+    length: usize,
+    /// What came of it, in chunks.
+    data: Vec<u8>,
+}
+
 /// A connection in its transmission phase.
 pub struct Client {
     pub stream: TcpStream,
     pub size_bytes: u64,
     structured: bool,
     cookie: u64,
-    expected: Vec<(u64, u64, usize)>,
+    expected: Vec<Expected>,
 }
 
 impl Client {
@@ -96,7 +105,8 @@ impl Client {
 
     pub fn send(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) {
         self.cookie += 1;
-        self.expected.push((self.cookie, offset, length as usize));
+        let (cookie, length_bytes) = (self.cookie, length as usize);
+        self.expected.push(Expected { cookie, offset, length: length_bytes, data: Vec::new() });
         let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
         bytes.extend_from_slice(&flags.to_be_bytes());
         bytes.extend_from_slice(&command.to_be_bytes());
@@ -114,57 +124,61 @@ impl Client {
 
     /// One whole reply, to any of the requests that are out.
     pub fn receive(&mut self, command: u16) -> Reply {
-        match u32::from_be_bytes(take(&mut self.stream)) {
-            0x6744_6698 => self.receive_simple(command),
-            0x668e_33ef if self.structured => self.receive_chunks(),
-            other => panic!("no reply begins with {other:#x}"),
+        self.receive_any(command).1
+    }
+
+    /// One whole reply, and the number of the request that it answers; the first request is number 1.
+    pub fn receive_any(&mut self, command: u16) -> (u64, Reply) {
+        loop {
+            match u32::from_be_bytes(take(&mut self.stream)) {
+                0x6744_6698 => return self.receive_simple(command),
+                0x668e_33ef if self.structured => {
+                    if let Some(whole) = self.receive_chunk() {
+                        return whole;
+                    }
+                }
+                other => panic!("no reply begins with {other:#x}"),
+            }
         }
     }
 
-    fn receive_simple(&mut self, command: u16) -> Reply {
+    fn receive_simple(&mut self, command: u16) -> (u64, Reply) {
         assert!(!(self.structured && command == 0), "a read is answered in chunks");
         let error = u32::from_be_bytes(take(&mut self.stream));
         let cookie = u64::from_be_bytes(take(&mut self.stream));
-        let (_, length) = self.forget(cookie);
-        let mut data = vec![0; if command == 0 && error == 0 { length } else { 0 }];
+        let request = self.forget(cookie);
+        let mut data = vec![0; if command == 0 && error == 0 { request.length } else { 0 }];
         self.stream.read_exact(&mut data).unwrap();
-        if error == 0 { Reply::Done(data) } else { Reply::Refused(error) }
+        (cookie, if error == 0 { Reply::Done(data) } else { Reply::Refused(error) })
     }
 
-    fn receive_chunks(&mut self) -> Reply {
-        let mut data = Vec::new();
-        loop {
-            let flags = u16::from_be_bytes(take(&mut self.stream));
-            let kind = u16::from_be_bytes(take(&mut self.stream));
-            let cookie = u64::from_be_bytes(take(&mut self.stream));
-            let mut payload = vec![0; u32::from_be_bytes(take(&mut self.stream)) as usize];
-            self.stream.read_exact(&mut payload).unwrap();
-            match kind {
-                0 => {}
-                1 => {
-                    let offset = self.expected.iter().find(|request| request.0 == cookie).unwrap().1;
-                    assert_eq!(payload[..8], (offset + data.len() as u64).to_be_bytes());
-                    data.extend_from_slice(&payload[8..]);
-                }
-                0x8001 => {
-                    self.forget(cookie);
-                    return Reply::Refused(u32::from_be_bytes(*payload.first_chunk().unwrap()));
-                }
-                other => panic!("no chunk is a {other}"),
+    /// One chunk; the reply if it is the last of it. Chunks of other replies may come in between.
+    fn receive_chunk(&mut self) -> Option<(u64, Reply)> {
+        let flags = u16::from_be_bytes(take(&mut self.stream));
+        let kind = u16::from_be_bytes(take(&mut self.stream));
+        let cookie = u64::from_be_bytes(take(&mut self.stream));
+        let mut payload = vec![0; u32::from_be_bytes(take(&mut self.stream)) as usize];
+        self.stream.read_exact(&mut payload).unwrap();
+        match kind {
+            0 => {}
+            1 => {
+                let request = self.expected.iter_mut().find(|request| request.cookie == cookie).unwrap();
+                let offset = request.offset + request.data.len() as u64;
+                assert_eq!(payload[..8], offset.to_be_bytes());
+                request.data.extend_from_slice(&payload[8..]);
             }
-            if flags & 1 == 1 {
+            0x8001 => {
                 self.forget(cookie);
-                return Reply::Done(data);
+                return Some((cookie, Reply::Refused(u32::from_be_bytes(*payload.first_chunk().unwrap()))));
             }
-            assert_eq!(take::<4>(&mut self.stream), 0x668e_33ef_u32.to_be_bytes());
+            other => panic!("no chunk is a {other}"),
         }
+        (flags & 1 == 1).then(|| (cookie, Reply::Done(self.forget(cookie).data)))
     }
 
-    fn forget(&mut self, cookie: u64) -> (u64, usize) {
-        let at =
-            self.expected.iter().position(|request| request.0 == cookie).expect("an answer to a question");
-        let (_, offset, length) = self.expected.swap_remove(at);
-        (offset, length)
+    fn forget(&mut self, cookie: u64) -> Expected {
+        let at = self.expected.iter().position(|request| request.cookie == cookie);
+        self.expected.swap_remove(at.expect("an answer to a question"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The server against well-behaved and hostile clients.
 
 mod client;
+mod cold;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -36,7 +37,25 @@ fn served(limits: Limits) -> (TempDir, Server) {
 }
 
 fn pattern(length: usize, seed: u8) -> Vec<u8> {
-    (0..length).map(|at| (at as u8).wrapping_mul(31).wrapping_add((at >> 8) as u8) ^ seed).collect()
+    pattern_at(0, length, seed)
+}
+
+fn pattern_at(offset: usize, length: usize, seed: u8) -> Vec<u8> {
+    let byte =
+        |at: usize| (at as u8).wrapping_mul(31).wrapping_add((at >> 8) as u8) ^ (at >> 16) as u8 ^ seed;
+    (offset..offset + length).map(byte).collect()
+}
+
+/// Numbers that look random (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
 }
 
 #[test]
@@ -201,13 +220,8 @@ fn a_thousand_idle_connections_and_half_messages_disturb_nobody() {
 #[test]
 fn random_bytes_after_a_good_handshake_end_or_are_answered_but_never_more() {
     let (_directory, server) = served(Limits::NONE);
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = || random.next();
     for round in 0..300 {
         let mut client = Client::connect(server.address(), "vol1", round % 2 == 0);
         let mut bytes: Vec<u8> = Vec::new();
