@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fault::Fault;
+use crate::fault::{self, Fault};
 
 /// An answer, before it is put on a wire.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,23 @@ impl Answer {
     /// A body with status 200.
     pub(crate) fn ok(body: Value) -> Self {
         Self { status: 200, body, location: None }
+    }
+
+    /// What was done with several records, and why it could not be with others.
+    pub(crate) fn of_several(mut body: Value, faults: &[Fault]) -> Self {
+        if faults.is_empty() {
+            return Self::ok(body);
+        }
+        let partly =
+            "The records operation was partially completed. The following failures were encountered.";
+        body["error"] = Fault::bad(fault::RECORDS, partly).body()["error"].take();
+        let errors = faults.iter().map(|fault| {
+            let mut one = Fault::bad(fault::RECORD, fault.message.as_str());
+            one.target.clone_from(&fault.target);
+            one.body()["error"].take()
+        });
+        body["errors"] = errors.collect();
+        Self { status: 400, body, location: None }
     }
 }
 

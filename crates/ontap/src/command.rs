@@ -18,8 +18,8 @@ use crate::fault::{self, Fault};
 use crate::fields::size_bytes;
 use crate::resources::policies;
 use crate::resources::volumes::NO_POLICY;
+use crate::throughput::{Throughput, before_unit};
 
-const MB_BYTES: u64 = 1 << 20;
 /// GB in a TB.
 const GB_PER_TB: u64 = 1 << 10;
 
@@ -169,12 +169,15 @@ fn fixed(before: Option<&Policy>, options: &mut Options<'_>) -> Result<Policy, F
             return Err(Fault::bad(fault::POLICY_STAYS_ADAPTIVE, "it is an adaptive policy group"));
         }
     };
-    let due = "500iops, 100MB/s, or both with a comma between";
-    if let Some((iops, bytes)) = options.read_as("max-throughput", due, throughput)? {
-        (fixed.max_iops, fixed.max_bytes_per_s) = (iops, bytes);
+    if let Some(Throughput { iops, bytes_per_s }) =
+        options.read_as("max-throughput", Throughput::DUE, Throughput::read)?
+    {
+        (fixed.max_iops, fixed.max_bytes_per_s) = (iops, bytes_per_s);
     }
-    if let Some((iops, bytes)) = options.read_as("min-throughput", due, throughput)? {
-        (fixed.min_iops, fixed.min_bytes_per_s) = (iops, bytes);
+    if let Some(Throughput { iops, bytes_per_s }) =
+        options.read_as("min-throughput", Throughput::DUE, Throughput::read)?
+    {
+        (fixed.min_iops, fixed.min_bytes_per_s) = (iops, bytes_per_s);
     }
     let flag = |text: &str| text.parse::<bool>().ok();
     match (options.read_as("is-shared", "true|false", flag)?, before) {
@@ -285,13 +288,6 @@ fn policy_option<'a>(options: &mut Options<'a>) -> Result<Option<Option<&'a str>
     }
 }
 
-/// A number before a unit, whatever the unit's case.
-fn before_unit(text: &str, unit: &str) -> Option<u64> {
-    let at = text.len().checked_sub(unit.len())?;
-    let (number, found) = (text.get(..at)?, text.get(at..)?);
-    number.parse().ok().filter(|_| found.eq_ignore_ascii_case(unit))
-}
-
 /// `100IOPS`, or `100`.
 fn iops(text: &str) -> Option<u64> {
     text.parse().ok().or_else(|| before_unit(text, "iops"))
@@ -301,24 +297,6 @@ fn iops(text: &str) -> Option<u64> {
 fn iops_per_tb(text: &str) -> Option<u64> {
     let per_gb = before_unit(text, "iops/gb").and_then(|iops| iops.checked_mul(GB_PER_TB));
     per_gb.or_else(|| before_unit(text, "iops/tb")).or_else(|| text.parse().ok())
-}
-
-/// `500iops,100MB/s`, either of the two, or `none`, `INF` and `0` for no limit.
-fn throughput(text: &str) -> Option<(Option<u64>, Option<u64>)> {
-    if matches!(text.to_ascii_lowercase().as_str(), "none" | "inf" | "0") {
-        return Some((None, None));
-    }
-    let (mut iops, mut bytes) = (None, None);
-    for part in text.split(',') {
-        let units = [("kb/s", 1 << 10), ("mb/s", MB_BYTES), ("gb/s", 1 << 30), ("b/s", 1)];
-        let in_bytes = units.iter().find_map(|(unit, size)| before_unit(part, unit)?.checked_mul(*size));
-        let place = if in_bytes.is_some() { &mut bytes } else { &mut iops };
-        let value = in_bytes.or_else(|| before_unit(part, "iops"))?;
-        if place.replace(value).is_some() {
-            return None;
-        }
-    }
-    Some((iops, bytes))
 }
 
 fn space(text: &str) -> Option<Space> {
@@ -405,7 +383,7 @@ mod tests {
             (format!("{create} -max-throughput"), fault::REQUIRED),
             (format!("{create} -max-throughput lots"), fault::VALUE),
             (format!("{create} -max-throughput 1iops,2iops"), fault::VALUE),
-            (format!("{create} -max-throughput 5iops -min-throughput 6iops"), fault::POLICY_RANGE),
+            (format!("{create} -max-throughput 5iops -min-throughput 6iops"), fault::POLICY_MIN_OVER_MAX),
             (format!("{create} -max-throughput 5iops -colour red"), fault::UNEXPECTED),
             (format!("{create} -max-throughput 5iops -vserver nfs_svm"), fault::TWICE),
             (format!("{create} 5iops"), fault::UNEXPECTED),

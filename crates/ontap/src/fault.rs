@@ -1,7 +1,9 @@
 //! What can be wrong with a request, in ONTAP's words and codes.
 //!
-//! The general codes (up to 8, and 262,145 upwards) are those of ONTAP's table of error codes that all resources share; those of
-//! policies (8,454,…), volumes (917,…) and SVMs (2,621,…) stand in the reference of the calls that return them.
+//! Beside each code stands where NetApp publishes it (ONTAP 9 REST API reference, <https://docs.netapp.com/us-en/ontap-restapi/>):
+//! *common* is the table of "Getting started with the ONTAP REST API" that every resource shares, *records* its table of operations
+//! on several records, *policies* is `post-storage-qos-policies` with its sibling for PATCH, *volumes* `post-storage-volumes` and
+//! *SVMs* the calls that name one.
 
 use plumb_volumes::policy::PolicyFault;
 use plumb_volumes::state::StateError;
@@ -20,66 +22,76 @@ pub struct Fault {
     pub target: Option<String>,
 }
 
-/// An entry with the same identifiers exists.
+/// An entry with the same identifiers exists (common).
 pub const EXISTS: u32 = 1;
-/// The operation is not supported.
+/// The operation is not supported (common).
 pub const UNSUPPORTED: u32 = 3;
-/// There is no such entry.
+/// There is no such entry (common).
 pub const MISSING: u32 = 4;
-/// More than is allowed.
+/// More than is allowed (common).
 pub const TOO_MUCH: u32 = 7;
-/// Something else uses it.
+/// Something else uses it (common).
 pub const IN_USE: u32 = 8;
-/// The application failed.
+/// The application failed (common).
 pub const INTERNAL: u32 = 262_145;
-/// A field or a parameter that is not there.
+/// A field or a parameter that is not there (common).
 pub const UNEXPECTED: u32 = 262_179;
-/// Two fields that exclude each other.
+/// Two fields that exclude each other (common).
 pub const CONTEXT: u32 = 262_186;
-/// A field was given twice.
+/// A field was given twice (common).
 pub const TWICE: u32 = 262_188;
-/// A change that changes nothing.
+/// A change that changes nothing (common).
 pub const NOTHING: u32 = 262_190;
-/// A field that cannot be set by this call.
+/// A field that cannot be set by this call (common).
 pub const READ_ONLY: u32 = 262_196;
-/// A value that a field cannot have.
+/// A value that a field cannot have (common).
 pub const VALUE: u32 = 262_197;
-/// A body where none belongs.
+/// A body where none belongs (common).
 pub const BODY: u32 = 262_198;
-/// Not JSON.
+/// Not JSON (common).
 pub const JSON: u32 = 262_199;
-/// A field that must be there is not.
+/// A field that must be there is not (common).
 pub const REQUIRED: u32 = 262_212;
-/// An array where none belongs.
+/// An array where none belongs (common).
 pub const ARRAY: u32 = 262_255;
-/// A field that nothing can be ordered by.
+/// A field that nothing can be ordered by (common).
 pub const ORDER: u32 = 262_268;
-/// Who asks is not known, or the password is wrong.
+/// Who asks is not known, or the password is wrong (common).
 pub const UNAUTHORIZED: u32 = 6_691_623;
-/// There is no such SVM.
+/// There is no such SVM (SVMs).
 pub const NO_SVM: u32 = 2_621_462;
-/// An SVM's name and UUID are of two SVMs.
+/// An SVM's name and UUID are of two SVMs (SVMs).
 pub const TWO_SVMS: u32 = 2_621_706;
-/// No SVM was named.
+/// No SVM was named (SVMs).
 pub const WHICH_SVM: u32 = 2_621_707;
-/// A volume of that name exists.
+/// A volume of that name exists (volumes).
 pub const VOLUME_EXISTS: u32 = 917_526;
-/// A name that a volume cannot have.
+/// A name that a volume cannot have (volumes).
 pub const VOLUME_NAME: u32 = 917_888;
-/// A policy of that name and kind exists.
+/// A policy of that name and kind exists (policies).
 pub const POLICY_EXISTS: u32 = 8_454_154;
-/// Minima and maxima that contradict each other.
+/// A minimum is above its maximum (policies).
+pub const POLICY_MIN_OVER_MAX: u32 = 8_454_194;
+/// Minima and maxima that cannot be, alone or with each other (policies).
 pub const POLICY_RANGE: u32 = 8_454_260;
-/// An adaptive field that has to be above 0.
+/// An adaptive field that has to be above 0 (policies).
 pub const POLICY_ADAPTIVE: u32 = 8_454_273;
-/// The adaptive policy's name is that of a fixed one.
+/// Expected operations are above peak operations (policies).
+pub const POLICY_EXPECTED_OVER_PEAK: u32 = 8_454_274;
+/// The adaptive policy's name is that of a fixed one (policies).
 pub const POLICY_EXISTS_FIXED: u32 = 8_454_277;
-/// The fixed policy's name is that of an adaptive one.
+/// The fixed policy's name is that of an adaptive one (policies).
 pub const POLICY_EXISTS_ADAPTIVE: u32 = 8_454_278;
-/// A fixed policy cannot become adaptive.
+/// A fixed policy cannot become adaptive (policies).
 pub const POLICY_STAYS_FIXED: u32 = 8_454_327;
-/// An adaptive policy cannot become fixed.
+/// An adaptive policy cannot become fixed (policies).
 pub const POLICY_STAYS_ADAPTIVE: u32 = 8_454_328;
+/// Fields of a policy that cannot be given together (policies).
+pub const POLICY_FIELDS: u32 = 8_454_389;
+/// One of several records could not be changed (records).
+pub const RECORD: u32 = 262_287;
+/// Several records were changed, and others could not be (records).
+pub const RECORDS: u32 = 262_292;
 
 impl Fault {
     /// A fault about no field in particular.
@@ -186,13 +198,13 @@ impl From<PolicyFault> for Fault {
         match fault {
             PolicyFault::Empty => Self::bad(POLICY_RANGE, message).about("fixed"),
             PolicyFault::MinOverMax { unit: "IOPS", .. } => {
-                Self::bad(POLICY_RANGE, message).about("fixed.min_throughput_iops")
+                Self::bad(POLICY_MIN_OVER_MAX, message).about("fixed.min_throughput_iops")
             }
             PolicyFault::MinOverMax { .. } => {
-                Self::bad(POLICY_RANGE, message).about("fixed.min_throughput_mbps")
+                Self::bad(POLICY_MIN_OVER_MAX, message).about("fixed.min_throughput_mbps")
             }
             PolicyFault::ExpectedOverPeak { .. } => {
-                Self::bad(POLICY_ADAPTIVE, message).about("adaptive.expected_iops")
+                Self::bad(POLICY_EXPECTED_OVER_PEAK, message).about("adaptive.expected_iops")
             }
             PolicyFault::NoPeak => Self::bad(POLICY_ADAPTIVE, message).about("adaptive.peak_iops"),
             PolicyFault::BlockSize(bytes) => {

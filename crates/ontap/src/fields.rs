@@ -71,6 +71,12 @@ impl Body {
         Ok(body)
     }
 
+    /// Reads the body of a change, which has to change something.
+    pub fn of_change(bytes: &[u8], fields: &[Field]) -> Result<Self, Fault> {
+        let body = Self::parse(bytes, fields)?;
+        if body.is_empty() { Err(Fault::nothing()) } else { Ok(body) }
+    }
+
     fn add(
         &mut self,
         prefix: &str,
@@ -108,8 +114,7 @@ impl Body {
         Ok(())
     }
 
-    /// Whether nothing is in it.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

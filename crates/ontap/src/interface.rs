@@ -76,17 +76,22 @@ impl Interface {
         if matches!(method, Method::Get | Method::Delete) && !request.body.is_empty() {
             return Err(Fault::bad(fault::BODY, "A request body is not allowed on GET, HEAD, and DELETE"));
         }
-        if method != Method::Get {
+        let is_of_several = uuid.is_none() && matches!(method, Method::Patch | Method::Delete);
+        if method != Method::Get && !is_of_several {
             query.options(method == Method::Post)?;
         }
         match (resource, method, uuid) {
             (Resource::Policies, Method::Get, None) => policies::list(&asked),
             (Resource::Policies, Method::Post, None) => policies::create(&asked),
+            (Resource::Policies, Method::Patch, None) => policies::change_found(&asked),
+            (Resource::Policies, Method::Delete, None) => policies::delete_found(&asked),
             (Resource::Policies, Method::Get, Some(uuid)) => policies::show(&asked, uuid),
             (Resource::Policies, Method::Patch, Some(uuid)) => policies::change(&asked, uuid),
             (Resource::Policies, Method::Delete, Some(uuid)) => policies::delete(&asked, uuid),
             (Resource::Volumes, Method::Get, None) => volumes::list(&asked),
             (Resource::Volumes, Method::Post, None) => volumes::create(&asked),
+            (Resource::Volumes, Method::Patch, None) => volumes::change_found(&asked),
+            (Resource::Volumes, Method::Delete, None) => volumes::delete_found(&asked),
             (Resource::Volumes, Method::Get, Some(uuid)) => volumes::show(&asked, uuid),
             (Resource::Volumes, Method::Patch, Some(uuid)) => volumes::change(&asked, uuid),
             (Resource::Volumes, Method::Delete, Some(uuid)) => volumes::delete(&asked, uuid),

@@ -21,6 +21,7 @@ mod fields;
 mod interface;
 mod query;
 mod resources;
+mod throughput;
 
 pub use answer::Answer;
 pub use interface::{Interface, Method, Request, ServedReport};

@@ -15,6 +15,11 @@ use crate::fields::{Field, Kind};
 
 const RECORDS_MAX: u64 = 10_000;
 const TIMEOUT_S_MAX: u64 = 120;
+/// What a query may say besides fields.
+const PARAMETERS: [&str; 6] =
+    ["fields", "order_by", "max_records", "return_records", "return_timeout", "start.uuid"];
+/// Only where the records that are found are changed.
+const CONTINUE: &str = "continue_on_failure";
 
 /// Parameters, decoded, in their order.
 #[derive(Debug)]
@@ -30,6 +35,15 @@ pub struct Options {
     pub wait: bool,
     /// Answer with what was made.
     pub return_records: bool,
+}
+
+/// The records that a query finds, as many as are wanted at a time.
+#[derive(Debug)]
+pub struct Page {
+    /// The records, with every field.
+    pub records: Vec<Value>,
+    /// Where the others are.
+    pub next: Option<String>,
 }
 
 /// A kind of records, and where they are.
@@ -97,14 +111,37 @@ impl Query {
         let wait = self.count("return_timeout", 0, TIMEOUT_S_MAX)?.unwrap_or(0) > 0;
         Ok(Options { wait, return_records: self.flag("return_records")?.unwrap_or(false) })
     }
+
+    /// The parameters of a call that changes all records that the query finds: whether it goes on after a failure. It has to
+    /// ask for something, so that nobody deletes everything by a query that was forgotten.
+    pub fn found_options(&self, collection: &Collection) -> Result<bool, Fault> {
+        collection.check_parameters(self, &[CONTINUE])?;
+        collection.asked(self, false)?;
+        self.flag("return_records")?;
+        self.count("return_timeout", 0, TIMEOUT_S_MAX)?;
+        if !self.pairs.iter().any(|(name, _)| collection.field(name).is_some()) {
+            let message = "The operation is not supported on this resource without a field in the query";
+            return Err(Fault::new(405, fault::UNSUPPORTED, message));
+        }
+        Ok(self.flag(CONTINUE)?.unwrap_or(false))
+    }
 }
 
 impl Collection {
     /// Some of the records, as an answer.
     pub fn list(&self, query: &Query, records: Vec<Value>, with_links: bool) -> Result<Value, Fault> {
-        let fields = self.asked(query, false)?;
-        self.check_parameters(query)?;
+        self.check_parameters(query, &[])?;
         query.count("return_timeout", 0, TIMEOUT_S_MAX)?;
+        let page = self.page(query, records)?;
+        let mut body = self.body(query, &page, with_links, true)?;
+        if with_links {
+            body["_links"]["self"] = json!({ "href": self.link(&query.text) });
+        }
+        Ok(body)
+    }
+
+    /// The records that a query finds.
+    pub fn page(&self, query: &Query, records: Vec<Value>) -> Result<Page, Fault> {
         let mut found = Vec::new();
         for record in records {
             if self.matches(query, &record)? {
@@ -112,26 +149,33 @@ impl Collection {
             }
         }
         self.order(query, &mut found)?;
-        let start = match query.get("start.uuid") {
-            None => 0,
-            Some(uuid) => {
-                let first = found.iter().position(|record| record["uuid"] == uuid);
-                first.ok_or_else(|| Fault::value("start.uuid", uuid, "UUID"))?
-            }
-        };
+        if let Some(uuid) = query.get("start.uuid") {
+            let first = found.iter().position(|record| record["uuid"] == uuid);
+            found.drain(..first.ok_or_else(|| Fault::value("start.uuid", uuid, "UUID"))?);
+        }
         let max = query.count("max_records", 1, RECORDS_MAX)?.unwrap_or(RECORDS_MAX);
         let max = usize::try_from(max).unwrap_or(usize::MAX);
-        let page: Vec<&Value> = found.iter().skip(start).take(max).collect();
-        let mut body = json!({ "num_records": page.len() });
-        if query.flag("return_records")?.unwrap_or(true) {
-            let chosen = page.iter().map(|record| self.chosen(record, &fields, with_links));
+        let next = found.get(max).map(|record| self.next(query, &record["uuid"]));
+        found.truncate(max);
+        Ok(Page { records: found, next })
+    }
+
+    /// A page as an answer, with its records where they are wanted; `by_default` is what holds where nothing is said.
+    pub fn body(
+        &self,
+        query: &Query,
+        page: &Page,
+        with_links: bool,
+        by_default: bool,
+    ) -> Result<Value, Fault> {
+        let fields = self.asked(query, false)?;
+        let mut body = json!({ "num_records": page.records.len() });
+        if query.flag("return_records")?.unwrap_or(by_default) {
+            let chosen = page.records.iter().map(|record| self.chosen(record, &fields, with_links));
             body["records"] = chosen.collect();
         }
-        if with_links {
-            body["_links"] = links(&self.link(&query.text));
-        }
-        if let Some(next) = found.get(start.saturating_add(max)) {
-            body["_links"]["next"] = json!({ "href": self.next(query, &next["uuid"]) });
+        if let Some(next) = &page.next {
+            body["_links"]["next"] = json!({ "href": next });
         }
         Ok(body)
     }
@@ -160,13 +204,10 @@ impl Collection {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    fn check_parameters(&self, query: &Query) -> Result<(), Fault> {
-        const OTHERS: [&str; 6] =
-            ["fields", "order_by", "max_records", "return_records", "return_timeout", "start.uuid"];
-        let unknown = query
-            .pairs
-            .iter()
-            .find(|(name, _)| !OTHERS.contains(&name.as_str()) && self.field(name).is_none());
+    fn check_parameters(&self, query: &Query, more: &[&str]) -> Result<(), Fault> {
+        let is_known =
+            |name: &str| PARAMETERS.contains(&name) || more.contains(&name) || self.field(name).is_some();
+        let unknown = query.pairs.iter().find(|(name, _)| !is_known(name));
         unknown.map_or(Ok(()), |(name, _)| Err(Fault::unexpected(name)))
     }
 

@@ -266,12 +266,32 @@ const WRONG_POLICIES: &[Case] = &[
     (
         "min over max, IOPS",
         r#"{"name":"p","svm":{"name":"nfs_svm"},"fixed":{"max_throughput_iops":5,"min_throughput_iops":6}}"#,
-        (400, "8454260", Some("fixed.min_throughput_iops")),
+        (400, "8454194", Some("fixed.min_throughput_iops")),
     ),
     (
         "min over max, MB/s",
         r#"{"name":"p","svm":{"name":"nfs_svm"},"fixed":{"max_throughput_mbps":5,"min_throughput_mbps":6}}"#,
-        (400, "8454260", Some("fixed.min_throughput_mbps")),
+        (400, "8454194", Some("fixed.min_throughput_mbps")),
+    ),
+    (
+        "a throughput as text and as a number",
+        r#"{"name":"p","svm":{"name":"nfs_svm"},"fixed":{"max_throughput":"5iops","max_throughput_iops":5}}"#,
+        (400, "8454389", Some("fixed.max_throughput")),
+    ),
+    (
+        "a throughput without a unit",
+        r#"{"name":"p","svm":{"name":"nfs_svm"},"fixed":{"max_throughput":"500"}}"#,
+        (400, "262197", Some("fixed.max_throughput")),
+    ),
+    (
+        "operations of 1 byte",
+        r#"{"name":"p","svm":{"name":"nfs_svm"},"fixed":{"max_throughput_iops":1000000,"max_throughput_mbps":1}}"#,
+        (400, "8454260", Some("fixed.max_throughput_mbps")),
+    ),
+    (
+        "operations of 5 MB",
+        r#"{"name":"p","svm":{"name":"nfs_svm"},"fixed":{"max_throughput_iops":20,"max_throughput_mbps":100}}"#,
+        (400, "8454260", Some("fixed.max_throughput_mbps")),
     ),
     (
         "no peak",
@@ -281,7 +301,7 @@ const WRONG_POLICIES: &[Case] = &[
     (
         "expected over peak",
         r#"{"name":"p","svm":{"name":"nfs_svm"},"adaptive":{"expected_iops":6,"peak_iops":5}}"#,
-        (400, "8454273", Some("adaptive.expected_iops")),
+        (400, "8454274", Some("adaptive.expected_iops")),
     ),
     (
         "an odd block size",
@@ -412,6 +432,9 @@ fn wrong_others(serving: &Serving) -> Vec<Wrong> {
     let fixed = one(POLICIES, "fixed");
     let nowhere = |collection: &str| format!("{collection}/00000000-0000-0000-0000-000000000000");
     let missing = (404, "4", Some("uuid"));
+    let several = |what, method, query: &str, body, expected| {
+        wrong(what, method, format!("{POLICIES}?{query}"), body, expected)
+    };
     vec![
         wrong("unknown UUID", "GET", nowhere(POLICIES), "", missing),
         wrong("unknown UUID to change", "PATCH", nowhere(POLICIES), r#"{"name":"p"}"#, missing),
@@ -422,6 +445,13 @@ fn wrong_others(serving: &Serving) -> Vec<Wrong> {
         wrong("delete in use", "DELETE", &fixed, "", (409, "8", Some("uuid"))),
         wrong("wrong method", "PUT", POLICIES, "{}", (405, "3", None)),
         wrong("a collection cannot be deleted", "DELETE", POLICIES, "", (405, "3", None)),
+        wrong("nor changed", "PATCH", VOLUMES, r#"{"size":1}"#, (405, "3", None)),
+        several("no field to find by", "DELETE", "return_records=true", "", (405, "3", None)),
+        several("unknown field to find by", "DELETE", "nmae=a", "", (400, "262179", Some("nmae"))),
+        several("unknown field to show", "DELETE", "name=*&fields=foo", "", (400, "262197", Some("fields"))),
+        several("one of two is in use", "DELETE", "name=*", "", (409, "8", Some("uuid"))),
+        several("one name for two", "PATCH", "name=*", r#"{"name":"p"}"#, (409, "8454278", Some("name"))),
+        several("nothing to change in any", "PATCH", "name=*", "{}", (400, "262190", None)),
         wrong("an object cannot be posted to", "POST", &fixed, "{}", (405, "3", None)),
         wrong("no such API", "GET", "/api/storage/luns", "", (404, "3", None)),
         wrong("not below an object either", "GET", format!("{fixed}/metrics"), "", (404, "3", None)),
@@ -464,7 +494,7 @@ fn wrong_changes(serving: &Serving) -> Vec<Wrong> {
             "PATCH",
             &fixed,
             r#"{"fixed":{"min_throughput_iops":501}}"#,
-            (400, "8454260", Some("fixed.min_throughput_iops")),
+            (400, "8454194", Some("fixed.min_throughput_iops")),
         ),
         wrong(
             "sharing cannot be changed",
@@ -538,6 +568,62 @@ fn whatever_is_wrong_with_a_request_is_named_and_nothing_is_done() {
         check_error(request.what, &answer, (request.status, request.code, request.target));
         assert_eq!(everything(&serving), before, "{}", request.what);
     }
+}
+
+#[test]
+fn what_a_query_finds_is_changed_and_deleted() {
+    const TEST: &str = "what_a_query_finds_is_changed_and_deleted";
+    if !has_curl(TEST) {
+        return;
+    }
+    let (_directory, serving) = furnished();
+    for (name, throughput) in [("p0", "500iops"), ("p1", "100MB/s"), ("p2", "500IOPS,100MB/s")] {
+        let body =
+            json!({ "name": name, "svm": { "name": "nfs_svm" }, "fixed": { "max_throughput": throughput } });
+        assert_eq!(send(&serving, "POST", POLICIES, &body).0, 202, "{name}");
+    }
+    let fixed = |name: &str| {
+        get(&serving, &format!("{POLICIES}?name={name}&fields=fixed"))["records"][0]["fixed"].clone()
+    };
+    let both = json!({ "capacity_shared": false, "max_throughput": "500IOPS,100MB/s",
+                       "max_throughput_iops": 500, "max_throughput_mbps": 100 });
+    assert_eq!(fixed("p2"), both);
+    assert_eq!(fixed("p0")["max_throughput_mbps"], Value::Null);
+    // Changed, and shown as they are now.
+    let path = format!("{POLICIES}?name=p*&return_records=true&fields=fixed.max_throughput");
+    let (status, answer) =
+        send(&serving, "PATCH", &path, &json!({ "fixed": { "max_throughput_iops": 700 } }));
+    assert_eq!((status, &answer["num_records"]), (200, &json!(3)), "{answer}");
+    let shown: Vec<&Value> = answer["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| &record["fixed"]["max_throughput"])
+        .collect();
+    assert_eq!(shown, ["700IOPS", "700IOPS,100MB/s", "700IOPS,100MB/s"]);
+    // A part, and the rest behind the link.
+    let delete = |path: &str| curl(&serving, Some(USER), &["--request", "DELETE"], path);
+    let (status, answer) = delete(&format!("{POLICIES}?name=p*&max_records=2"));
+    assert_eq!((status, &answer["num_records"], &answer["records"]), (200, &json!(2), &Value::Null));
+    let (status, answer) = delete(answer["_links"]["next"]["href"].as_str().unwrap());
+    assert_eq!((status, &answer["num_records"]), (200, &json!(1)));
+    // What can be done, and why the rest cannot.
+    let (status, answer) = delete(&format!("{POLICIES}?name=*&continue_on_failure=true"));
+    assert_eq!(
+        (status, &answer["num_records"], &answer["error"]["code"]),
+        (400, &json!(1), &json!("262292"))
+    );
+    let failed = &answer["errors"][0];
+    assert_eq!((&failed["code"], answer["errors"].as_array().unwrap().len()), (&json!("262287"), 1));
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.starts_with("DELETE of record \"uuid: ") && message.contains("in use"), "{message}");
+    // Volumes, too.
+    let none = json!({ "qos": { "policy": { "name": "none" } } });
+    assert_eq!(send(&serving, "PATCH", &format!("{VOLUMES}?qos.policy.name=fixed"), &none).0, 200);
+    assert_eq!(delete(&format!("{VOLUMES}?svm.name=nfs_svm")).1["num_records"], json!(1));
+    assert_eq!(delete(&format!("{POLICIES}?name=*")).1["num_records"], json!(1));
+    assert_eq!(delete(&format!("{POLICIES}?name=*")), (200, json!({ "num_records": 0 })));
+    assert_eq!(get(&serving, VOLUMES)["num_records"], json!(0));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::answer::{Answer, links};
 use crate::fault::{self, Fault};
 use crate::fields::Body;
 use crate::interface::Asked;
-use crate::query::Collection;
+use crate::query::{Collection, Page};
 
 /// The SVM that a body names, by name, UUID, or both.
 fn svm_of(state: &State, body: &Body) -> Result<String, Fault> {
@@ -82,4 +82,55 @@ fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Res
         (true, false) => 200,
     };
     Ok(Answer { status, body, location })
+}
+
+/// Does the same with every record that the query finds, one after the other, and returns what each came to.
+///
+/// Either all of it is done or none, unless the query says `continue_on_failure`: then each is done on its own, and what
+/// could not be is listed in ONTAP's words. (ONTAP undoes nothing in either case; doing half by default is no service.)
+fn each<T>(
+    asked: &Asked<'_>,
+    collection: &Collection,
+    what: &str,
+    records: impl Fn() -> Result<Vec<Value>, Fault>,
+    work: impl Fn(&State, &str) -> Result<T, Fault>,
+) -> Result<(Answer, Vec<T>), Fault> {
+    let state = asked.interface.state();
+    let goes_on = asked.query.found_options(collection)?;
+    let one = |record: &Value| {
+        let uuid = record["uuid"].as_str().unwrap_or_default();
+        let done = work(state, uuid).map_err(|fault| {
+            let reason = fault.message.trim_end_matches('.');
+            Fault { message: format!("{what} of record \"uuid: {uuid}\" failed. Reason: {reason}."), ..fault }
+        })?;
+        state.add_job(&format!("{what} {}/{uuid}", collection.path))?;
+        Ok::<_, Fault>(done)
+    };
+    let (page, outcomes) = if goes_on {
+        let page = collection.page(asked.query, records()?)?;
+        let outcomes: Vec<_> = page.records.iter().map(|record| state.atomically(|| one(record))).collect();
+        (page, outcomes)
+    } else {
+        state.atomically(|| {
+            let page = collection.page(asked.query, records()?)?;
+            let outcomes = page.records.iter().map(|record| one(record).map(Ok));
+            let outcomes = outcomes.collect::<Result<Vec<_>, Fault>>()?;
+            Ok::<_, Fault>((page, outcomes))
+        })?
+    };
+    let after = records()?;
+    let (mut changed, mut faults, mut results) = (Vec::new(), Vec::new(), Vec::new());
+    for (before, outcome) in page.records.into_iter().zip(outcomes) {
+        match outcome {
+            Ok(result) => {
+                let now = after.iter().find(|record| record["uuid"] == before["uuid"]);
+                changed.push(now.cloned().unwrap_or(before));
+                results.push(result);
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    let page = Page { records: changed, next: page.next };
+    let body = collection.body(asked.query, &page, asked.request.with_links, false)?;
+    Ok((Answer::of_several(body, &faults), results))
 }

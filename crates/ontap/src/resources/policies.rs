@@ -3,18 +3,24 @@
 //! A MB is 2^20 bytes and a TB 2^40, as ONTAP counts. Minima are kept and shown and nothing is held back in their favour: ONTAP,
 //! too, guarantees them on some of its platforms only. A record says so under `plumbline.not_enforced`.
 
+use std::ops::RangeInclusive;
+
 use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space};
 use plumb_volumes::state::{PolicyRow, State, StateError};
 use serde_json::{Map, Value, json};
 
-use super::{done, recorded, svm_of, svm_record};
+use super::{done, each, recorded, svm_of, svm_record};
 use crate::answer::Answer;
 use crate::fault::{self, Fault};
 use crate::fields::{Body, Field, Kind, read, set};
 use crate::interface::Asked;
 use crate::query::Collection;
+use crate::throughput::{MB_BYTES, Throughput};
 
-const MB_BYTES: u64 = 1 << 20;
+/// What one operation at both limits of a fixed policy may hold. NetApp's reference has "the ratio of max_throughput_mbps and
+/// max_throughput_iops to be within 1 to 4096" and does not name the units. 1 to 4,096 operations per MB are 256 B to 1 MiB, 1
+/// to 4,096 KB per operation are 1 KiB to 4 MiB; refused is what neither allows.
+const OPERATION_BYTES: RangeInclusive<u64> = 256..=4 << 20;
 const BLOCK_SIZES: &[&str] = &["any", "4k", "8k", "16k", "32k", "64k", "128k"];
 const SPACES: &[&str] = &["used_space", "allocated_space"];
 
@@ -29,8 +35,10 @@ pub const POLICIES: Collection = Collection {
         read("policy_class", Kind::Text),
         read("object_count", Kind::Count),
         read("fixed.capacity_shared", Kind::Flag),
+        read("fixed.max_throughput", Kind::Text),
         read("fixed.max_throughput_iops", Kind::Count),
         read("fixed.max_throughput_mbps", Kind::Count),
+        read("fixed.min_throughput", Kind::Text),
         read("fixed.min_throughput_iops", Kind::Count),
         read("fixed.min_throughput_mbps", Kind::Count),
         read("adaptive.absolute_min_iops", Kind::Count),
@@ -45,15 +53,17 @@ pub const POLICIES: Collection = Collection {
 };
 
 /// What can be set, with what only the making of a policy can set, and what never can.
-fn settable(is_made: bool) -> [Field; 18] {
+fn settable(is_made: bool) -> [Field; 20] {
     let at_first = |name| Field { name, kind: Kind::Text, settable: is_made };
     [
         set("name", Kind::Text),
         at_first("svm.name"),
         at_first("svm.uuid"),
         Field { name: "fixed.capacity_shared", kind: Kind::Flag, settable: is_made },
+        set("fixed.max_throughput", Kind::Text),
         set("fixed.max_throughput_iops", Kind::Count),
         set("fixed.max_throughput_mbps", Kind::Count),
+        set("fixed.min_throughput", Kind::Text),
         set("fixed.min_throughput_iops", Kind::Count),
         set("fixed.min_throughput_mbps", Kind::Count),
         set("adaptive.absolute_min_iops", Kind::Count),
@@ -134,26 +144,33 @@ fn conflict(state: &State, name: &str, new: &Policy) -> Fault {
 }
 
 pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
-    let body = Body::parse(asked.request.body, &settable(false))?;
-    if body.is_empty() {
-        return Err(Fault::nothing());
-    }
-    let (job, ()) = recorded(asked, "PATCH", |state| {
-        let row = row_of(state, uuid)?;
-        let policy = changed(&row.policy, &body)?;
-        if policy != row.policy {
-            check(&policy)?;
-            state.change_policy(&row.name, &policy)?;
-        }
-        if let Some(name) = body.text("name").filter(|name| *name != row.name) {
-            state.rename_policy(&row.name, name).map_err(|error| match error {
-                StateError::Exists { .. } => conflict(state, name, &policy),
-                error => error.into(),
-            })?;
-        }
-        Ok(())
-    })?;
+    let body = Body::of_change(asked.request.body, &settable(false))?;
+    let (job, ()) = recorded(asked, "PATCH", |state| change_one(state, uuid, &body))?;
     done(asked, &job, None)
+}
+
+/// Changes every policy that the query finds.
+pub fn change_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let body = Body::of_change(asked.request.body, &settable(false))?;
+    let found = || records(asked.interface.state());
+    let (answer, _) = each(asked, &POLICIES, "PATCH", found, |state, uuid| change_one(state, uuid, &body))?;
+    Ok(answer)
+}
+
+fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
+    let row = row_of(state, uuid)?;
+    let policy = changed(&row.policy, body)?;
+    if policy != row.policy {
+        check(&policy)?;
+        state.change_policy(&row.name, &policy)?;
+    }
+    if let Some(name) = body.text("name").filter(|name| *name != row.name) {
+        state.rename_policy(&row.name, name).map_err(|error| match error {
+            StateError::Exists { .. } => conflict(state, name, &policy),
+            error => error.into(),
+        })?;
+    }
+    Ok(())
 }
 
 /// A policy with the fields that a body sets set anew.
@@ -177,11 +194,20 @@ fn changed(policy: &Policy, body: &Body) -> Result<Policy, Fault> {
 }
 
 pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
-    let (job, ()) = recorded(asked, "DELETE", |state| {
-        let row = row_of(state, uuid)?;
-        Ok(state.delete_policy(&row.name)?)
-    })?;
+    let (job, ()) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
     done(asked, &job, None)
+}
+
+/// Deletes every policy that the query finds.
+pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let found = || records(asked.interface.state());
+    let (answer, _) = each(asked, &POLICIES, "DELETE", found, delete_one)?;
+    Ok(answer)
+}
+
+fn delete_one(state: &State, uuid: &str) -> Result<(), Fault> {
+    let row = row_of(state, uuid)?;
+    Ok(state.delete_policy(&row.name)?)
 }
 
 /// What ONTAP asks of a policy besides what the policy itself asks.
@@ -197,6 +223,9 @@ pub fn check(policy: &Policy) -> Result<(), Fault> {
     Ok(policy.check()?)
 }
 
+const MAX_NUMBERS: [&str; 2] = ["fixed.max_throughput_iops", "fixed.max_throughput_mbps"];
+const MIN_NUMBERS: [&str; 2] = ["fixed.min_throughput_iops", "fixed.min_throughput_mbps"];
+
 fn fixed(before: Fixed, body: &Body) -> Result<Fixed, Fault> {
     let iops = |name: &str, before: Option<u64>| match body.count(name) {
         None => before,
@@ -210,13 +239,45 @@ fn fixed(before: Fixed, body: &Body) -> Result<Fixed, Fault> {
             mb.checked_mul(MB_BYTES).map(Some).ok_or_else(|| Fault::value(name, &mb.to_string(), "MB/s"))
         }
     };
-    Ok(Fixed {
+    let mut fixed = Fixed {
         min_iops: iops("fixed.min_throughput_iops", before.min_iops),
         max_iops: iops("fixed.max_throughput_iops", before.max_iops),
         min_bytes_per_s: bytes("fixed.min_throughput_mbps", before.min_bytes_per_s)?,
         max_bytes_per_s: bytes("fixed.max_throughput_mbps", before.max_bytes_per_s)?,
         capacity_shared: body.flag("fixed.capacity_shared").unwrap_or(before.capacity_shared),
-    })
+    };
+    if MAX_NUMBERS.iter().any(|name| body.count(name).is_some()) {
+        check_operation(&fixed)?;
+    }
+    if let Some(max) = throughput(body, "fixed.max_throughput", &MAX_NUMBERS)? {
+        (fixed.max_iops, fixed.max_bytes_per_s) = (max.iops, max.bytes_per_s);
+    }
+    if let Some(min) = throughput(body, "fixed.min_throughput", &MIN_NUMBERS)? {
+        (fixed.min_iops, fixed.min_bytes_per_s) = (min.iops, min.bytes_per_s);
+    }
+    Ok(fixed)
+}
+
+/// A throughput that is given as text, and then by none of its two numbers.
+fn throughput(body: &Body, name: &str, numbers: &[&str]) -> Result<Option<Throughput>, Fault> {
+    let Some(text) = body.text(name) else { return Ok(None) };
+    if let Some(number) = numbers.iter().find(|number| body.count(number).is_some()) {
+        let message = format!("\"{name}\" cannot be used in combination with \"{number}\"");
+        return Err(Fault::bad(fault::POLICY_FIELDS, message).about(name));
+    }
+    Throughput::read(text).map(Some).ok_or_else(|| Fault::value(name, text, Throughput::DUE))
+}
+
+/// Checks the two maxima against each other, where there are two; see [`OPERATION_BYTES`].
+fn check_operation(fixed: &Fixed) -> Result<(), Fault> {
+    let (Some(iops), Some(bytes)) = (fixed.max_iops, fixed.max_bytes_per_s) else { return Ok(()) };
+    if OPERATION_BYTES.contains(&(bytes / iops.max(1))) {
+        return Ok(());
+    }
+    let message = "Invalid value for maximum and minimum fields. Valid values for max_throughput_iops and \
+                   max_throughput_mbps combination is for the ratio of max_throughput_mbps and max_throughput_iops \
+                   to be within 1 to 4096.";
+    Err(Fault::bad(fault::POLICY_RANGE, message).about("fixed.max_throughput_mbps"))
 }
 
 fn adaptive(before: Adaptive, body: &Body) -> Adaptive {
@@ -264,6 +325,16 @@ pub fn records(state: &State) -> Result<Vec<Value>, Fault> {
                                  "scope": "svm", "policy_class": "user_defined", "object_count": users.count() });
         let (kind, limits) = limits_of(&row.policy);
         record[kind] = limits;
+        if let Policy::Fixed(fixed) = &row.policy {
+            for (name, iops, bytes_per_s) in [
+                ("max_throughput", fixed.max_iops, fixed.max_bytes_per_s),
+                ("min_throughput", fixed.min_iops, fixed.min_bytes_per_s),
+            ] {
+                if let Some(text) = (Throughput { iops, bytes_per_s }).text() {
+                    record[kind][name] = json!(text);
+                }
+            }
+        }
         let floors = floors_of(&row.policy);
         if !floors.is_empty() {
             record["plumbline"] = json!({ "not_enforced": floors });

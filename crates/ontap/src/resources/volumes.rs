@@ -9,7 +9,7 @@ use plumb_volumes::Report;
 use plumb_volumes::state::{PolicyRow, State, StateError, SvmRow, VolumeRow};
 use serde_json::{Value, json};
 
-use super::{done, policies, recorded, svm_of, svm_record};
+use super::{done, each, policies, recorded, svm_of, svm_record};
 use crate::answer::Answer;
 use crate::fault::{self, Fault};
 use crate::fields::{Body, Field, Kind, read, set};
@@ -105,32 +105,50 @@ pub fn create(asked: &Asked<'_>) -> Result<Answer, Fault> {
 }
 
 pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
-    let body = Body::parse(asked.request.body, &settable(false))?;
-    if body.is_empty() {
-        return Err(Fault::nothing());
-    }
-    let (job, ()) = recorded(asked, "PATCH", |state| {
-        let row = row_of(state, uuid)?;
-        if let Some(size) = body.count("size") {
-            state.resize_volume(&row.name, size)?;
-        }
-        if let Some(policy) = policy_of(state, &body)? {
-            state.assign_policy(&row.name, policy.as_deref())?;
-        }
-        Ok(())
-    })?;
+    let body = Body::of_change(asked.request.body, &settable(false))?;
+    let (job, ()) = recorded(asked, "PATCH", |state| change_one(state, uuid, &body))?;
     done(asked, &job, None)
 }
 
+/// Changes every volume that the query finds.
+pub fn change_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let body = Body::of_change(asked.request.body, &settable(false))?;
+    let work = |state: &State, uuid: &str| change_one(state, uuid, &body);
+    let (answer, _) = each(asked, &VOLUMES, "PATCH", || records(asked), work)?;
+    Ok(answer)
+}
+
+fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
+    let row = row_of(state, uuid)?;
+    if let Some(size) = body.count("size") {
+        state.resize_volume(&row.name, size)?;
+    }
+    if let Some(policy) = policy_of(state, body)? {
+        state.assign_policy(&row.name, policy.as_deref())?;
+    }
+    Ok(())
+}
+
 pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
-    let (job, name) = recorded(asked, "DELETE", |state| {
-        let row = row_of(state, uuid)?;
-        state.forget_volume(&row.name)?;
-        Ok(row.name)
-    })?;
+    let (job, name) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
     // Not before the change is for good.
     asked.interface.state().remove_file_of(&name);
     done(asked, &job, None)
+}
+
+/// Deletes every volume that the query finds.
+pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
+    let (answer, names) = each(asked, &VOLUMES, "DELETE", || records(asked), delete_one)?;
+    for name in &names {
+        asked.interface.state().remove_file_of(name);
+    }
+    Ok(answer)
+}
+
+fn delete_one(state: &State, uuid: &str) -> Result<String, Fault> {
+    let row = row_of(state, uuid)?;
+    state.forget_volume(&row.name)?;
+    Ok(row.name)
 }
 
 /// The policy that a body names, by name, UUID, or both; `Some(None)` for none.
