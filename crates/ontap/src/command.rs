@@ -4,7 +4,9 @@
 //! qos policy-group create|modify -policy-group A -vserver B -max-throughput 500iops,100MB/s -is-shared false
 //! qos adaptive-policy-group create|modify -policy-group A -vserver B -expected-iops 5IOPS/GB -peak-iops 50IOPS/GB …
 //! qos policy-group|adaptive-policy-group delete|show -policy-group A
+//! qos policy-group|adaptive-policy-group rename -policy-group A -new-name D
 //! volume create|modify|delete|show -vserver B -volume C -size 100GB -qos-policy-group A
+//! volume rename -vserver B -volume C -newname D
 //! ```
 //!
 //! Options and their values are those of NetApp's command reference; one that is not known is an error, and so is one that is missing.
@@ -39,10 +41,12 @@ pub fn run(state: &State, command: &str) -> Result<String, Fault> {
             ["qos", "policy-group", "modify"] => modify(state, &mut options, fixed),
             ["qos", "adaptive-policy-group", "modify"] => modify(state, &mut options, adaptive),
             ["qos", "policy-group" | "adaptive-policy-group", "delete"] => delete(state, &mut options),
+            ["qos", "policy-group" | "adaptive-policy-group", "rename"] => rename(state, &mut options),
             ["qos", "policy-group", "show"] => show(state, &mut options, "fixed"),
             ["qos", "adaptive-policy-group", "show"] => show(state, &mut options, "adaptive"),
             ["volume", "create"] => create_volume(state, &mut options),
             ["volume", "modify"] => modify_volume(state, &mut options),
+            ["volume", "rename"] => rename_volume(state, &mut options),
             ["volume", "delete"] => delete_volume(state, &mut options),
             ["volume", "show"] => show_volumes(state, &mut options),
             _ => Err(unknown(&verb.join(" "))),
@@ -50,13 +54,13 @@ pub fn run(state: &State, command: &str) -> Result<String, Fault> {
         options.end()?;
         Ok::<_, Fault>(said)
     })?;
-    if let Some(volume) = done.deleted {
-        state.remove_file_of(&volume);
+    if let Some(file) = done.deleted {
+        state.remove_file(&file);
     }
     Ok(done.said)
 }
 
-/// What a command said, and whose file is to go once it is done for good.
+/// What a command said, and which file is to go once it is done for good.
 #[derive(Default)]
 struct Done {
     said: String,
@@ -74,7 +78,8 @@ impl Done {
 }
 
 fn unknown(verb: &str) -> Fault {
-    let known = "qos policy-group and qos adaptive-policy-group create, modify, delete, show; volume create, modify, delete, show";
+    let known = "qos policy-group and qos adaptive-policy-group create, modify, rename, delete, show; volume create, modify, rename, \
+                 delete, show";
     Fault::bad(fault::UNSUPPORTED, format!("\"{verb}\" is not a recognized command; there are {known}"))
 }
 
@@ -137,6 +142,12 @@ fn modify(state: &State, options: &mut Options<'_>, read: Reader) -> Result<Done
     let policy = read(Some(&row.policy), options)?;
     policies::check(&policy)?;
     state.change_policy(&row.name, &policy)?;
+    Ok(Done::quietly())
+}
+
+fn rename(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+    let (row, new) = (policy_named(state, options.need("policy-group")?)?, options.need("new-name")?);
+    state.rename_policy(&row.name, new)?;
     Ok(Done::quietly())
 }
 
@@ -252,10 +263,15 @@ fn modify_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault
     Ok(Done::quietly())
 }
 
+fn rename_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
+    let (row, new) = (volume_named(state, options)?, options.need("newname")?);
+    state.rename_volume(&row.name, new)?;
+    Ok(Done::quietly())
+}
+
 fn delete_volume(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
     let row = volume_named(state, options)?;
-    state.forget_volume(&row.name)?;
-    Ok(Done { said: String::new(), deleted: Some(row.name) })
+    Ok(Done { said: String::new(), deleted: Some(state.forget_volume(&row.name)?) })
 }
 
 fn show_volumes(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
@@ -367,8 +383,11 @@ mod tests {
         );
         run(&state, "volume modify -vserver nfs_svm -volume v1 -size 2GB -qos-policy-group none").unwrap();
         assert_eq!(run(&state, "volume show -volume v1").unwrap(), "v1  nfs_svm  2147483648 B  none");
-        run(&state, "volume delete -vserver nfs_svm -volume v1").unwrap();
-        run(&state, "qos policy-group delete -policy-group gold").unwrap();
+        run(&state, "volume rename -vserver nfs_svm -volume v1 -newname v2").unwrap();
+        run(&state, "qos policy-group rename -policy-group gold -new-name silver").unwrap();
+        assert_eq!(run(&state, "volume show").unwrap(), "v2  nfs_svm  2147483648 B  none");
+        run(&state, "volume delete -vserver nfs_svm -volume v2").unwrap();
+        run(&state, "qos policy-group delete -policy-group silver").unwrap();
         assert_eq!(run(&state, "qos policy-group show").unwrap(), "");
     }
 

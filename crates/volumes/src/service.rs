@@ -43,7 +43,7 @@ pub enum ServiceError {
     },
 }
 
-/// Whose limiter a volume uses.
+/// Whose limiter a volume uses, by UUID, as names may change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Volume(String),
@@ -53,8 +53,7 @@ enum Owner {
 /// A volume that is served.
 #[derive(Debug)]
 struct Served {
-    /// A volume that was deleted and made again under its name is another one.
-    uuid: String,
+    name: String,
     volume: Arc<Volume>,
     owner: Owner,
 }
@@ -64,6 +63,8 @@ struct Served {
 pub struct Service {
     state: State,
     server: Server,
+    /// By UUID: a volume that was deleted and made again under its name is another one, and one that has another name is
+    /// the same.
     served: BTreeMap<String, Served>,
     limiters: BTreeMap<Owner, Arc<VolumeLimiter>>,
     version: Option<i64>,
@@ -146,6 +147,7 @@ impl Service {
             self.version = Some(version);
         }
         self.remove_deleted();
+        self.rename();
         for row in self.volumes.clone() {
             if let Err(cause) = self.follow_volume(&row) {
                 // So that it is looked at again although nothing changes.
@@ -167,55 +169,69 @@ impl Service {
     #[must_use]
     pub fn report(&self) -> Report {
         let now_ns = monotonic_ns();
-        let policy_of = |name: &str| {
-            let row = self.volumes.iter().find(|row| row.name == name);
+        let policy_of = |uuid: &str| {
+            let row = self.volumes.iter().find(|row| row.uuid == uuid);
             row.and_then(|row| row.policy.clone())
         };
-        let volume = |(name, served): (&String, &Served)| {
+        let volume = |(uuid, served): (&String, &Served)| {
             let limiter = served.volume.limiter();
             VolumeReport {
-                name: name.clone(),
+                name: served.name.clone(),
                 size_bytes: served.volume.size_bytes(),
                 used_bytes: served.volume.used_bytes().unwrap_or(0),
-                policy: policy_of(name),
+                policy: policy_of(uuid),
                 limits: limiter.limits(),
                 account: limiter.account(now_ns),
             }
         };
-        Report { address: self.address(), volumes: self.served.iter().map(volume).collect() }
+        let mut volumes: Vec<_> = self.served.iter().map(volume).collect();
+        volumes.sort_by(|one, other| one.name.cmp(&other.name));
+        Report { address: self.address(), volumes }
     }
 
     fn remove_deleted(&mut self) {
         let uuids: BTreeSet<&str> = self.volumes.iter().map(|row| row.uuid.as_str()).collect();
-        self.served.retain(|name, served| {
-            let is_kept = uuids.contains(served.uuid.as_str());
+        self.served.retain(|uuid, served| {
+            let is_kept = uuids.contains(uuid.as_str());
             if !is_kept {
-                self.server.exports().remove(name);
+                self.server.exports().remove(&served.name);
             }
             is_kept
         });
     }
 
+    fn rename(&mut self) {
+        let mut renamed = Vec::new();
+        for row in &self.volumes {
+            if let Some(served) = self.served.get_mut(&row.uuid)
+                && served.name != row.name
+            {
+                renamed.push((std::mem::replace(&mut served.name, row.name.clone()), row.name.clone()));
+            }
+        }
+        self.server.exports().rename(&renamed);
+    }
+
     fn follow_volume(&mut self, row: &VolumeRow) -> io::Result<()> {
         let policy = row.policy.as_ref().and_then(|name| self.policies.iter().find(|row| row.name == *name));
         let owner = match policy {
-            Some(policy) if policy.policy.is_shared() => Owner::Policy(policy.name.clone()),
-            _ => Owner::Volume(row.name.clone()),
+            Some(policy) if policy.policy.is_shared() => Owner::Policy(policy.uuid.clone()),
+            _ => Owner::Volume(row.uuid.clone()),
         };
         let policy = policy.map(|row| row.policy.clone());
-        match self.served.get(&row.name) {
+        match self.served.get(&row.uuid) {
             None => self.serve(row, &owner, policy.as_ref())?,
             Some(served) if served.volume.size_bytes() != row.size_bytes => {
                 served.volume.resize(row.size_bytes)?;
             }
             Some(_) => {}
         }
-        let Some(volume) = self.served.get(&row.name).map(|served| Arc::clone(&served.volume)) else {
+        let Some(volume) = self.served.get(&row.uuid).map(|served| Arc::clone(&served.volume)) else {
             return Ok(());
         };
         let limits = limits_of(policy.as_ref(), row.size_bytes, volume.used_bytes()?);
         let limiter = self.limiter(&owner, limits);
-        self.move_to(&row.name, &volume, owner, &limiter);
+        self.move_to(&row.uuid, &volume, owner, &limiter);
         if limiter.limits() != limits {
             self.server.change_limits(&limiter, limits);
         }
@@ -224,14 +240,14 @@ impl Service {
 
     fn serve(&mut self, row: &VolumeRow, owner: &Owner, policy: Option<&Policy>) -> io::Result<()> {
         let limiter = self.limiter(owner, limits_of(policy, row.size_bytes, 0));
-        let path = self.state.file_of(&row.name);
+        let path = self.state.file_of(&row.file);
         let volume = Arc::new(Volume::open(&row.name, &path, row.size_bytes, limiter)?);
         // The right limits before the first operation: used space counts from the start.
         let limits = limits_of(policy, row.size_bytes, volume.used_bytes()?);
         self.server.change_limits(&volume.limiter(), limits);
         self.server.exports().add(Arc::clone(&volume));
-        let served = Served { uuid: row.uuid.clone(), volume, owner: owner.clone() };
-        self.served.insert(row.name.clone(), served);
+        let served = Served { name: row.name.clone(), volume, owner: owner.clone() };
+        self.served.insert(row.uuid.clone(), served);
         Ok(())
     }
 
@@ -241,8 +257,8 @@ impl Service {
     }
 
     /// Moves a volume under another limiter where its owner is another now.
-    fn move_to(&mut self, name: &str, volume: &Volume, owner: Owner, limiter: &Arc<VolumeLimiter>) {
-        let Some(served) = self.served.get_mut(name) else { return };
+    fn move_to(&mut self, uuid: &str, volume: &Volume, owner: Owner, limiter: &Arc<VolumeLimiter>) {
+        let Some(served) = self.served.get_mut(uuid) else { return };
         if served.owner == owner {
             return;
         }
@@ -310,6 +326,43 @@ mod tests {
         assert!(service.report().volumes.is_empty());
         let second = Service::start(State::open(directory.path()).unwrap(), ([127, 0, 0, 1], 0).into(), 1);
         assert!(matches!(second, Err(ServiceError::Served(_))));
+    }
+
+    #[test]
+    fn a_renamed_volume_is_the_same_under_its_limiter_and_names_can_be_exchanged() {
+        let directory = tempfile::tempdir().unwrap();
+        let hand = State::open(directory.path()).unwrap();
+        hand.create_policy("slow", &capped(500, true)).unwrap();
+        hand.create_volume("a", 1 << 20, Some("slow")).unwrap();
+        hand.create_volume("b", 2 << 20, None).unwrap();
+        let state = State::open(directory.path()).unwrap();
+        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let find = |service: &Service, name: &str| service.server.exports().find(name);
+        let (a, b) = (find(&service, "a").unwrap(), find(&service, "b").unwrap());
+        let limiter = a.limiter();
+        for (name, new) in [("a", "c"), ("b", "a"), ("c", "b")] {
+            hand.rename_volume(name, new).unwrap();
+        }
+        hand.rename_policy("slow", "capped").unwrap();
+        hand.create_volume("new", 1 << 20, None).unwrap();
+        service.follow().unwrap();
+        assert!(
+            Arc::ptr_eq(&find(&service, "b").unwrap(), &a) && Arc::ptr_eq(&find(&service, "a").unwrap(), &b)
+        );
+        assert!(!a.is_offline() && !b.is_offline() && find(&service, "c").is_none());
+        assert!(Arc::ptr_eq(&a.limiter(), &limiter), "what it accounted for goes on");
+        assert_eq!((&*a.name(), iops(&service, "b"), iops(&service, "a")), ("b", 500, 0));
+        // A name that became free is another volume's.
+        hand.rename_volume("b", "d").unwrap();
+        hand.create_volume("b", 1 << 20, None).unwrap();
+        service.follow().unwrap();
+        assert!(
+            Arc::ptr_eq(&find(&service, "d").unwrap(), &a) && !Arc::ptr_eq(&find(&service, "b").unwrap(), &a)
+        );
+        a.write(&[7; 512], 0).unwrap();
+        let mut other = [1; 512];
+        find(&service, "b").unwrap().read(&mut other, 0).unwrap();
+        assert_eq!(other, [0; 512]);
     }
 
     #[test]

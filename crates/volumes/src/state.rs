@@ -130,6 +130,8 @@ pub struct VolumeRow {
     pub svm: String,
     /// When it was made, as RFC 3339.
     pub create_time: String,
+    /// The name of its file, which never changes; see [`State::file_of`].
+    pub file: String,
 }
 
 /// An open state directory.
@@ -170,10 +172,11 @@ impl State {
         flock(&file, FlockOperation::NonBlockingLockShared).is_err()
     }
 
-    /// The file of a volume.
+    /// Where a volume's file of this name is. It is that of the volume when it was made, but for one that is made under a
+    /// name that another had then.
     #[must_use]
-    pub fn file_of(&self, volume: &str) -> PathBuf {
-        self.directory.join("data").join(volume)
+    pub fn file_of(&self, file: &str) -> PathBuf {
+        self.directory.join("data").join(file)
     }
 
     /// A number that changes when another connection changed something (SQLite's `data_version`); not when this one did.
@@ -206,7 +209,8 @@ impl State {
     /// # Errors
     /// When the database fails.
     pub fn volumes(&self) -> Result<Vec<VolumeRow>, StateError> {
-        let select = "SELECT name, size_bytes, policy, uuid, svm, create_time FROM volumes ORDER BY name";
+        let select =
+            "SELECT name, size_bytes, policy, uuid, svm, create_time, file FROM volumes ORDER BY name";
         let mut query = self.database.prepare(select)?;
         let rows = query.query_map([], |row| {
             let size: i64 = row.get(1)?;
@@ -217,6 +221,7 @@ impl State {
                 uuid: row.get(3)?,
                 svm: row.get(4)?,
                 create_time: row.get(5)?,
+                file: row.get(6)?,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -260,13 +265,7 @@ impl State {
     /// # Errors
     /// When there is no such policy, or the name is taken or none.
     pub fn rename_policy(&self, name: &str, new: &str) -> Result<(), StateError> {
-        check_name(new)?;
-        match self.database.execute("UPDATE policies SET name = ?2 WHERE name = ?1", [name, new]) {
-            Err(error) if is_constraint(&error) => {
-                Err(StateError::Exists { kind: "policy", name: new.to_owned() })
-            }
-            done => found(done?, "policy", name),
-        }
+        self.rename("UPDATE policies SET name = ?2 WHERE name = ?1", "policy", name, new)
     }
 
     /// Changes what a policy says, for all its volumes at once.
@@ -321,7 +320,10 @@ impl State {
         let size = check_size(name, size_bytes)?;
         self.check_svm(svm)?;
         self.check_policy(name, svm, policy)?;
-        let insert = "INSERT INTO volumes (name, svm, size_bytes, policy) VALUES (?1, ?2, ?3, ?4)";
+        // No volume's name has a dot.
+        let insert = "INSERT INTO volumes (name, svm, size_bytes, policy, file) VALUES (?1, ?2, ?3, ?4,
+                          CASE WHEN EXISTS (SELECT 1 FROM volumes WHERE file = ?1)
+                          THEN ?1 || '.' || lower(hex(randomblob(8))) ELSE ?1 END)";
         taken(self.database.execute(insert, params![name, svm, size, policy]), "volume", name)
     }
 
@@ -333,6 +335,22 @@ impl State {
         let size = check_size(name, size_bytes)?;
         let update = "UPDATE volumes SET size_bytes = ?2 WHERE name = ?1";
         found(self.database.execute(update, params![name, size])?, "volume", name)
+    }
+
+    /// Gives a volume another name. It stays the volume that it is: its data, its policy, and whoever is connected to it.
+    ///
+    /// # Errors
+    /// When there is none, or the name is taken or none.
+    pub fn rename_volume(&self, name: &str, new: &str) -> Result<(), StateError> {
+        self.rename("UPDATE volumes SET name = ?2 WHERE name = ?1", "volume", name, new)
+    }
+
+    fn rename(&self, update: &str, kind: &'static str, name: &str, new: &str) -> Result<(), StateError> {
+        check_name(new)?;
+        match self.database.execute(update, [name, new]) {
+            Err(error) if is_constraint(&error) => Err(StateError::Exists { kind, name: new.to_owned() }),
+            done => found(done?, kind, name),
+        }
     }
 
     /// Moves a volume to another policy, or to none.
@@ -354,23 +372,25 @@ impl State {
     /// # Errors
     /// When there is none, or the database fails. A file that cannot be removed stays behind unused.
     pub fn delete_volume(&self, name: &str) -> Result<(), StateError> {
-        self.forget_volume(name)?;
-        self.remove_file_of(name);
+        let file = self.forget_volume(name)?;
+        self.remove_file(&file);
         Ok(())
     }
 
-    /// Deletes a volume, and leaves its file to [`State::remove_file_of`]: for what may still be undone.
+    /// Deletes a volume, and returns its file's name for [`State::remove_file`]: for what may still be undone.
     ///
     /// # Errors
     /// When there is none, or the database fails.
-    pub fn forget_volume(&self, name: &str) -> Result<(), StateError> {
-        found(self.database.execute("DELETE FROM volumes WHERE name = ?1", [name])?, "volume", name)
+    pub fn forget_volume(&self, name: &str) -> Result<String, StateError> {
+        let delete = "DELETE FROM volumes WHERE name = ?1 RETURNING file";
+        let file = self.database.query_row(delete, [name], |row| row.get(0)).optional()?;
+        file.ok_or_else(|| StateError::Missing { kind: "volume", name: name.to_owned() })
     }
 
     /// Removes what was in a volume that is deleted.
-    pub fn remove_file_of(&self, name: &str) {
+    pub fn remove_file(&self, file: &str) {
         // It is not there where no server ever served it.
-        let _ = std::fs::remove_file(self.file_of(name));
+        let _ = std::fs::remove_file(self.file_of(file));
     }
 
     fn check_svm(&self, name: &str) -> Result<(), StateError> {
@@ -488,5 +508,26 @@ mod tests {
         state.delete_policy("gold").unwrap();
         state.delete_volume("vol1").unwrap();
         assert!(state.volumes().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_renamed_volume_keeps_its_file_and_its_old_name_is_free() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        state.create_volume("old", 4096, None).unwrap();
+        let uuid = state.volumes().unwrap()[0].uuid.clone();
+        std::fs::write(state.file_of("old"), b"data").unwrap();
+        state.rename_volume("old", "new").unwrap();
+        state.create_volume("old", 4096, None).unwrap();
+        let rows = state.volumes().unwrap();
+        assert_eq!((rows[0].name.as_str(), &rows[0].uuid, rows[0].file.as_str()), ("new", &uuid, "old"));
+        assert_ne!(rows[1].file, "old");
+        assert!(matches!(state.rename_volume("new", "old"), Err(StateError::Exists { kind: "volume", .. })));
+        assert!(matches!(state.rename_volume("none", "x"), Err(StateError::Missing { kind: "volume", .. })));
+        assert!(matches!(state.rename_volume("new", "a/b"), Err(StateError::Name(_))));
+        state.delete_volume("old").unwrap();
+        assert_eq!(std::fs::read(state.file_of("old")).unwrap(), b"data", "that is the other one's");
+        state.delete_volume("new").unwrap();
+        assert!(!state.file_of("old").exists());
     }
 }

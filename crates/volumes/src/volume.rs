@@ -22,7 +22,7 @@ const PART_BYTES: usize = 128 << 10;
 /// A volume that is served.
 #[derive(Debug)]
 pub struct Volume {
-    name: String,
+    name: RwLock<Arc<str>>,
     file: File,
     /// The file system can read what is in memory and nothing else.
     tells_cold: bool,
@@ -42,7 +42,7 @@ impl Volume {
             file.set_len(size_bytes)?;
         }
         Ok(Self {
-            name: name.to_owned(),
+            name: RwLock::new(name.into()),
             tells_cold: tells_cold(&file),
             file,
             size_bytes: AtomicU64::new(size_bytes),
@@ -53,8 +53,13 @@ impl Volume {
 
     /// The name by which clients ask for it.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives it another name, which only those who connect from now on see.
+    pub(crate) fn rename(&self, name: &str) {
+        *self.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
     /// Its size.

@@ -518,7 +518,14 @@ fn wrong_changes(serving: &Serving) -> Vec<Wrong> {
             r#"{"size":"2GB","qos":{"policy":{"name":"nope"}}}"#,
             (404, "4", Some("qos.policy.name")),
         ),
-        wrong("a volume's new name", "PATCH", &volume, r#"{"name":"vol2"}"#, (400, "262196", Some("name"))),
+        wrong("a volume's bad name", "PATCH", &volume, r#"{"name":"a b"}"#, (400, "917888", Some("name"))),
+        wrong(
+            "another's name",
+            "PATCH",
+            &volume,
+            r#"{"size":"2GB","name":"vol0"}"#,
+            (409, "917526", Some("name")),
+        ),
         wrong("a body where none belongs", "DELETE", &volume, r#"{"force":true}"#, (400, "262198", None)),
     ]
 }
@@ -541,6 +548,7 @@ fn furnished() -> (tempfile::TempDir, Serving) {
         state,
         &["policy", "create", "adaptive", "--peak-iops", "50 IOPS/GB", "--expected-iops", "5 IOPS/GB"],
     );
+    volumes(state, &["create", "vol0", "--size", "1GB"]);
     volumes(state, &["create", "vol1", "--size", "1GB", "--policy", "fixed"]);
     let serving = Serving::start(state);
     (directory, serving)
@@ -620,7 +628,7 @@ fn what_a_query_finds_is_changed_and_deleted() {
     // Volumes, too.
     let none = json!({ "qos": { "policy": { "name": "none" } } });
     assert_eq!(send(&serving, "PATCH", &format!("{VOLUMES}?qos.policy.name=fixed"), &none).0, 200);
-    assert_eq!(delete(&format!("{VOLUMES}?svm.name=nfs_svm")).1["num_records"], json!(1));
+    assert_eq!(delete(&format!("{VOLUMES}?svm.name=nfs_svm")).1["num_records"], json!(2));
     assert_eq!(delete(&format!("{POLICIES}?name=*")).1["num_records"], json!(1));
     assert_eq!(delete(&format!("{POLICIES}?name=*")), (200, json!({ "num_records": 0 })));
     assert_eq!(get(&serving, VOLUMES)["num_records"], json!(0));
@@ -686,6 +694,55 @@ fn what_is_answered_survives_kill_9() {
     let policy = get(&serving, &format!("{POLICIES}?name=p2&fields=fixed,plumbline"))["records"][0].clone();
     assert_eq!(policy["fixed"]["min_throughput_iops"], 5);
     assert_eq!(policy["plumbline"]["not_enforced"], json!(["fixed.min_throughput_iops"]));
+}
+
+#[test]
+fn a_renamed_volume_keeps_its_connections_and_survives_kill_9() {
+    const TEST: &str = "a_renamed_volume_keeps_its_connections_and_survives_kill_9";
+    if !has_curl(TEST) {
+        return;
+    }
+    let (directory, serving) = furnished();
+    let nbd = |serving: &Serving, name: &str| {
+        let record = get(serving, &format!("{VOLUMES}?name={name}&fields=plumbline"))["records"][0].clone();
+        record["plumbline"]["nbd"].as_str().unwrap().to_owned()
+    };
+    let is_written = |serving: &Serving, name: &str| {
+        let record = get(serving, &format!("{VOLUMES}?name={name}&fields=space"))["records"][0].clone();
+        record["space"]["used"].as_u64() > Some(0)
+    };
+    let mut command = plumb();
+    command.args([
+        "storage",
+        &nbd(&serving, "vol0"),
+        "--rw",
+        "randwrite",
+        "--destroy-data",
+        "--size",
+        "4MiB",
+    ]);
+    command.args(["--duration", "4s", "--json"]);
+    let load = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("something was written", || is_written(&serving, "vol0"));
+    let uuid = uuid_of(&serving, VOLUMES, "vol0");
+    let one = format!("{VOLUMES}/{uuid}");
+    assert_eq!(send(&serving, "PATCH", &one, &json!({ "name": "renamed" })).0, 202);
+    // Whoever is connected goes on to the end; whoever comes asks for the new name.
+    let load = load.wait_with_output().unwrap();
+    assert_eq!(code(&load), 0, "{}", stderr(&load));
+    serving.kill();
+    let serving = Serving::start(directory.path());
+    assert_eq!(uuid_of(&serving, VOLUMES, "renamed"), uuid);
+    assert!(is_written(&serving, "renamed"));
+    let target = nbd(&serving, "renamed");
+    let reads = |name: &str| {
+        let target = target.replace("renamed", name);
+        code(&run(&["storage", &target, "--rw", "randread", "--duration", "200ms", "--json"]))
+    };
+    assert_eq!(reads("renamed"), 0);
+    assert_ne!(reads("vol0"), 0);
+    volumes(directory.path(), &["ontap", "volume rename -vserver nfs_svm -volume renamed -newname vol0"]);
+    wait_until("the old name is back", || reads("vol0") == 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `/api/storage/volumes`.
 //!
-//! A volume is served by NBD under its name; `plumbline` in its record says where, which limits its limiter has at this moment, and
+//! A volume is served by NBD under its name. One that gets another name stays the volume that it is: connections to it go on, and
+//! those who connect ask for the new name. `plumbline` in its record says where, which limits its limiter has at this moment, and
 //! what the limiter did. There is one pool of space, so `aggregates` may be given, as ONTAP's clients do, and are not looked at.
 
 use std::os::unix::fs::MetadataExt;
@@ -55,7 +56,7 @@ pub const VOLUMES: Collection = Collection {
 fn settable(is_made: bool) -> [Field; 13] {
     let at_first = |name, kind| Field { name, kind, settable: is_made };
     [
-        Field { name: "name", kind: Kind::Text, settable: is_made },
+        set("name", Kind::Text),
         at_first("svm.name", Kind::Text),
         at_first("svm.uuid", Kind::Text),
         at_first("aggregates", Kind::Ignored),
@@ -90,18 +91,23 @@ pub fn create(asked: &Asked<'_>) -> Result<Answer, Fault> {
         let size = body.count("size").ok_or_else(|| Fault::required("size"))?;
         let policy = policy_of(state, &body)?.flatten();
         let made = state.create_volume_of(&svm, name, size, policy.as_deref());
-        made.map_err(|error| match error {
-            StateError::Name(_) => {
-                let message =
-                    format!("Invalid volume name \"{name}\": letters, digits, \"_\" and \"-\", at most 127");
-                Fault::bad(fault::VOLUME_NAME, message).about("name")
-            }
-            error => error.into(),
-        })?;
+        made.map_err(named)?;
         let record = records(asked)?.into_iter().find(|record| record["name"] == name);
         record.ok_or_else(|| Fault::missing("name"))
     })?;
     done(asked, &job, Some((&VOLUMES, record)))
+}
+
+/// What is wrong with a volume that is to have a name.
+fn named(error: StateError) -> Fault {
+    match error {
+        StateError::Name(name) => {
+            let message =
+                format!("Invalid volume name \"{name}\": letters, digits, \"_\" and \"-\", at most 127");
+            Fault::bad(fault::VOLUME_NAME, message).about("name")
+        }
+        error => error.into(),
+    }
 }
 
 pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
@@ -126,29 +132,33 @@ fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
     if let Some(policy) = policy_of(state, body)? {
         state.assign_policy(&row.name, policy.as_deref())?;
     }
+    // Last, as all else asks for the volume by the name that it had.
+    if let Some(name) = body.text("name").filter(|name| *name != row.name) {
+        state.rename_volume(&row.name, name).map_err(named)?;
+    }
     Ok(())
 }
 
 pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
-    let (job, name) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
+    let (job, file) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
     // Not before the change is for good.
-    asked.interface.state().remove_file_of(&name);
+    asked.interface.state().remove_file(&file);
     done(asked, &job, None)
 }
 
 /// Deletes every volume that the query finds.
 pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
-    let (answer, names) = each(asked, &VOLUMES, "DELETE", || records(asked), delete_one)?;
-    for name in &names {
-        asked.interface.state().remove_file_of(name);
+    let (answer, files) = each(asked, &VOLUMES, "DELETE", || records(asked), delete_one)?;
+    for file in &files {
+        asked.interface.state().remove_file(file);
     }
     Ok(answer)
 }
 
+/// Returns the file that is to go.
 fn delete_one(state: &State, uuid: &str) -> Result<String, Fault> {
     let row = row_of(state, uuid)?;
-    state.forget_volume(&row.name)?;
-    Ok(row.name)
+    Ok(state.forget_volume(&row.name)?)
 }
 
 /// The policy that a body names, by name, UUID, or both; `Some(None)` for none.
@@ -193,7 +203,7 @@ fn record(
     report: Option<&Report>,
 ) -> Value {
     // A volume that was never served has no file yet.
-    let used = std::fs::metadata(state.file_of(&row.name)).map_or(0, |file| file.blocks() * 512);
+    let used = std::fs::metadata(state.file_of(&row.file)).map_or(0, |file| file.blocks() * 512);
     let mut record = json!({
         "uuid": row.uuid, "name": row.name, "svm": svm_record(svms, &row.svm), "size": row.size_bytes,
         "state": "online", "style": "flexvol", "type": "rw", "create_time": row.create_time,

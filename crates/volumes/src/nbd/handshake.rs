@@ -102,8 +102,9 @@ impl Handshake {
             }
             option::LIST => {
                 for volume in exports.all() {
-                    let length = u32::try_from(volume.name().len()).unwrap_or(0).to_be_bytes();
-                    push_reply(out, number, reply::SERVER, &[&length, volume.name().as_bytes()]);
+                    let name = volume.name();
+                    let length = u32::try_from(name.len()).unwrap_or(0).to_be_bytes();
+                    push_reply(out, number, reply::SERVER, &[&length, name.as_bytes()]);
                 }
                 push_reply(out, number, reply::ACK, &[]);
             }

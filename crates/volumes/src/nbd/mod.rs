@@ -42,7 +42,7 @@ impl Exports {
     /// Serves a volume from now on.
     pub fn add(&self, volume: Arc<Volume>) {
         let mut volumes = self.volumes.write().unwrap_or_else(PoisonError::into_inner);
-        volumes.insert(volume.name().to_owned(), volume);
+        volumes.insert(volume.name().to_string(), volume);
     }
 
     /// Serves a volume no more; connections to it are answered with an error and closed.
@@ -50,6 +50,17 @@ impl Exports {
         let volume = self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(name)?;
         volume.take_offline();
         Some(volume)
+    }
+
+    /// Gives volumes other names, all at once, so that names can be exchanged. A connection is to a volume and not to a
+    /// name: whoever is connected goes on, and the old name is nobody's.
+    pub fn rename(&self, names: &[(String, String)]) {
+        let mut volumes = self.volumes.write().unwrap_or_else(PoisonError::into_inner);
+        let taken = names.iter().filter_map(|(old, new)| Some((new, volumes.remove(old)?)));
+        for (name, volume) in taken.collect::<Vec<_>>() {
+            volume.rename(name);
+            volumes.insert(name.clone(), volume);
+        }
     }
 
     /// A volume by its name. The empty name means the only one, where there is only one.
