@@ -13,7 +13,7 @@ pub const USAGE: u8 = 2;
 pub const UNDECIDED: u8 = 3;
 /// A variant or a claim is void, or the run cannot be trusted.
 pub const VOID: u8 = 4;
-/// The harness or a tool that it drives failed.
+/// The harness or a tool that it drives failed, also where that is every slot of a run.
 pub const FAILED: u8 = 5;
 /// Somebody stopped it; everything is put back.
 pub const INTERRUPTED: u8 = 130;
@@ -23,7 +23,7 @@ pub fn of_run(run: &Run, judgement: &Judgement) -> u8 {
     if run.ending == Some(plumb_model::Ending::Interrupted) {
         return INTERRUPTED;
     }
-    if run.ending == Some(plumb_model::Ending::Failed) {
+    if run.ending == Some(plumb_model::Ending::Failed) || every_slot_failed(run) {
         return FAILED;
     }
     let is = |verdict| judgement.claims.iter().any(|claim| claim.verdict == verdict);
@@ -38,6 +38,11 @@ pub fn of_run(run: &Run, judgement: &Judgement) -> u8 {
     } else {
         HOLDS
     }
+}
+
+/// Nothing was measured, so there is nothing that could be void: what failed is a tool that the run drives.
+fn every_slot_failed(run: &Run) -> bool {
+    !run.slots.is_empty() && run.slots.iter().all(|slot| slot.result().is_none())
 }
 
 /// A command that could not do its work.

@@ -145,7 +145,7 @@ fn an_array_that_cannot_be_used_is_named() {
     assert!(code != 0 && said.contains("PLUMB_NO_SUCH_VARIABLE"), "{code} {said}");
     let file = write(directory.path(), "credentials", "admin:secret-word\n");
     let (code, said) = check(&format!("insecure: true, credentials_file: '{}'", file.display()));
-    assert!(code == 4 && said.contains("https://127.0.0.1:1/api/storage/volumes"), "{code} {said}");
+    assert!(code == 5 && said.contains("https://127.0.0.1:1/api/storage/volumes"), "{code} {said}");
     assert!(!said.contains("secret-word"), "{said}");
 }
 

@@ -115,6 +115,19 @@ fn a_system_that_never_starts_is_void_with_its_reason() {
 }
 
 #[test]
+fn a_run_in_which_every_slot_fails_is_a_failure_and_not_void() {
+    for fail in ["start", "measure"] {
+        let (code, json, messages) = judge(&format!(
+            "system: {{ fail: {fail} }}\nbaseline: a\nvariants: {{ a: {{}}, b: {{}} }}\nclaims: [b.throughput > a.throughput]"
+        ));
+        assert_eq!(code, 5, "{fail}: {messages}");
+        // What failed is said all the same.
+        let reason = json["claims"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("every slot failed"), "{fail}: {json:#}");
+    }
+}
+
+#[test]
 fn a_control_is_added_and_does_not_differ() {
     let (code, json, _) =
         judge(&format!("{PAIR}control: true\nclaims: [b.throughput >= 1.2 * a.throughput]"));
