@@ -429,7 +429,7 @@ fn wrong_posts() -> Vec<Wrong> {
 /// Requests about what exists, or does not.
 fn wrong_others(serving: &Serving) -> Vec<Wrong> {
     let one = |collection: &str, name: &str| format!("{collection}/{}", uuid_of(serving, collection, name));
-    let fixed = one(POLICIES, "fixed");
+    let (fixed, volume) = (one(POLICIES, "fixed"), one(VOLUMES, "vol1"));
     let nowhere = |collection: &str| format!("{collection}/00000000-0000-0000-0000-000000000000");
     let missing = (404, "4", Some("uuid"));
     let several = |what, method, query: &str, body, expected| {
@@ -443,6 +443,7 @@ fn wrong_others(serving: &Serving) -> Vec<Wrong> {
         wrong("unknown volume to change", "PATCH", nowhere(VOLUMES), r#"{"size":1}"#, missing),
         wrong("unknown job", "GET", nowhere("/api/cluster/jobs"), "", missing),
         wrong("delete in use", "DELETE", &fixed, "", (409, "8", Some("uuid"))),
+        wrong("a body where none belongs", "DELETE", &volume, r#"{"force":true}"#, (400, "262198", None)),
         wrong("wrong method", "PUT", POLICIES, "{}", (405, "3", None)),
         wrong("a collection cannot be deleted", "DELETE", POLICIES, "", (405, "3", None)),
         wrong("nor changed", "PATCH", VOLUMES, r#"{"size":1}"#, (405, "3", None)),
@@ -458,76 +459,73 @@ fn wrong_others(serving: &Serving) -> Vec<Wrong> {
     ]
 }
 
-/// Lists that cannot be.
-fn wrong_lists() -> Vec<Wrong> {
-    let list = |what, query: &str, expected| wrong(what, "GET", format!("{POLICIES}?{query}"), "", expected);
-    vec![
-        list("unknown field to query", "nmae=a", (400, "262179", Some("nmae"))),
-        list("unknown field to show", "fields=foo", (400, "262197", Some("fields"))),
-        list("no records at most", "max_records=0", (400, "262197", Some("max_records"))),
-        list("an order that is none", "order_by=foo", (400, "262268", Some("order_by"))),
-        list("broken encoding", "name=%GG", (400, "262197", None)),
-    ]
-}
+/// Lists that cannot be: what is wrong, the query, and the answer.
+const WRONG_LISTS: &[Case] = &[
+    ("unknown field to query", "nmae=a", (400, "262179", Some("nmae"))),
+    ("unknown field to show", "fields=foo", (400, "262197", Some("fields"))),
+    ("no records at most", "max_records=0", (400, "262197", Some("max_records"))),
+    ("an order that is none", "order_by=foo", (400, "262268", Some("order_by"))),
+    ("only changes go on", "name=a&continue_on_failure=true", (400, "262179", Some("continue_on_failure"))),
+    ("broken encoding", "name=%GG", (400, "262197", None)),
+];
+
+/// Changes of the fixed policy that cannot be.
+const WRONG_CHANGES_OF_FIXED: &[Case] = &[
+    ("fixed to adaptive", r#"{"adaptive":{"peak_iops":5}}"#, (400, "8454327", Some("adaptive.peak_iops"))),
+    (
+        "min over a max that is kept",
+        r#"{"fixed":{"min_throughput_iops":501}}"#,
+        (400, "8454194", Some("fixed.min_throughput_iops")),
+    ),
+    (
+        "sharing cannot be changed",
+        r#"{"fixed":{"capacity_shared":true}}"#,
+        (400, "262196", Some("fixed.capacity_shared")),
+    ),
+    (
+        "half of a change is good",
+        r#"{"name":"adaptive","fixed":{"max_throughput_iops":700}}"#,
+        (409, "8454278", Some("name")),
+    ),
+    ("nothing to change", "{}", (400, "262190", None)),
+];
+
+/// Changes of the adaptive policy that cannot be.
+const WRONG_CHANGES_OF_ADAPTIVE: &[Case] = &[(
+    "adaptive to fixed",
+    r#"{"fixed":{"max_throughput_iops":5}}"#,
+    (400, "8454328", Some("fixed.max_throughput_iops")),
+)];
+
+/// Changes of the volume that cannot be.
+const WRONG_CHANGES_OF_VOLUME: &[Case] = &[
+    (
+        "a size that is good, a policy that is not",
+        r#"{"size":"2GB","qos":{"policy":{"name":"nope"}}}"#,
+        (404, "4", Some("qos.policy.name")),
+    ),
+    ("a volume's bad name", r#"{"name":"a b"}"#, (400, "917888", Some("name"))),
+    ("another's name", r#"{"size":"2GB","name":"vol0"}"#, (409, "917526", Some("name"))),
+];
 
 /// Changes that cannot be.
 fn wrong_changes(serving: &Serving) -> Vec<Wrong> {
     let one = |collection: &str, name: &str| format!("{collection}/{}", uuid_of(serving, collection, name));
-    let (fixed, adaptive, volume) = (one(POLICIES, "fixed"), one(POLICIES, "adaptive"), one(VOLUMES, "vol1"));
-    vec![
-        wrong(
-            "fixed to adaptive",
-            "PATCH",
-            &fixed,
-            r#"{"adaptive":{"peak_iops":5}}"#,
-            (400, "8454327", Some("adaptive.peak_iops")),
-        ),
-        wrong(
-            "adaptive to fixed",
-            "PATCH",
-            &adaptive,
-            r#"{"fixed":{"max_throughput_iops":5}}"#,
-            (400, "8454328", Some("fixed.max_throughput_iops")),
-        ),
-        wrong(
-            "min over a max that is kept",
-            "PATCH",
-            &fixed,
-            r#"{"fixed":{"min_throughput_iops":501}}"#,
-            (400, "8454194", Some("fixed.min_throughput_iops")),
-        ),
-        wrong(
-            "sharing cannot be changed",
-            "PATCH",
-            &fixed,
-            r#"{"fixed":{"capacity_shared":true}}"#,
-            (400, "262196", Some("fixed.capacity_shared")),
-        ),
-        wrong(
-            "half of a change is good",
-            "PATCH",
-            &fixed,
-            r#"{"name":"adaptive","fixed":{"max_throughput_iops":700}}"#,
-            (409, "8454278", Some("name")),
-        ),
-        wrong("nothing to change", "PATCH", &fixed, "{}", (400, "262190", None)),
-        wrong(
-            "a size that is good, a policy that is not",
-            "PATCH",
-            &volume,
-            r#"{"size":"2GB","qos":{"policy":{"name":"nope"}}}"#,
-            (404, "4", Some("qos.policy.name")),
-        ),
-        wrong("a volume's bad name", "PATCH", &volume, r#"{"name":"a b"}"#, (400, "917888", Some("name"))),
-        wrong(
-            "another's name",
-            "PATCH",
-            &volume,
-            r#"{"size":"2GB","name":"vol0"}"#,
-            (409, "917526", Some("name")),
-        ),
-        wrong("a body where none belongs", "DELETE", &volume, r#"{"force":true}"#, (400, "262198", None)),
-    ]
+    let tables = [
+        (one(POLICIES, "fixed"), WRONG_CHANGES_OF_FIXED),
+        (one(POLICIES, "adaptive"), WRONG_CHANGES_OF_ADAPTIVE),
+        (one(VOLUMES, "vol1"), WRONG_CHANGES_OF_VOLUME),
+    ];
+    let changes = tables.iter().flat_map(|(path, cases)| {
+        cases.iter().map(move |(what, body, expected)| wrong(what, "PATCH", path, body, *expected))
+    });
+    changes.collect()
+}
+
+fn wrong_lists() -> Vec<Wrong> {
+    let list =
+        |&(what, query, expected): &Case| wrong(what, "GET", format!("{POLICIES}?{query}"), "", expected);
+    WRONG_LISTS.iter().map(list).collect()
 }
 
 fn check_error(what: &str, (status, body): &(u16, Value), expected: (u16, &str, Option<&str>)) {
