@@ -107,7 +107,7 @@ impl Service {
     /// When another server does already, or the address or a file cannot be used.
     pub fn start(state: State, address: SocketAddr, threads: usize) -> Result<Self, ServiceError> {
         let lock = lock(&state)?;
-        let server = Server::start(address, threads, Arc::new(Exports::default()))?;
+        let server = Server::bind(address, threads, Arc::new(Exports::default()))?;
         let mut service = Self {
             state,
             server,
@@ -119,6 +119,7 @@ impl Service {
             _lock: lock,
         };
         service.follow()?;
+        service.server.begin()?;
         Ok(service)
     }
 

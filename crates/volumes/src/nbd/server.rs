@@ -40,11 +40,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves volumes with so many event loops. Port 0 takes a free one.
+    /// Listens, and answers nobody before [`Server::begin`]: clients wait until the volumes that they ask for are there.
+    /// Port 0 takes a free one.
     ///
     /// # Errors
-    /// When the address cannot be listened on, or a thread not be started.
-    pub fn start(address: SocketAddr, threads: usize, exports: Arc<Exports>) -> Result<Self, ServerError> {
+    /// When the address cannot be listened on.
+    pub fn bind(address: SocketAddr, threads: usize, exports: Arc<Exports>) -> Result<Self, ServerError> {
         let listen = || {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -56,10 +57,15 @@ impl Server {
         let mailboxes = mailboxes.map_err(ServerError::Thread)?;
         let (listener, disk, readers) = (Arc::new(listener), Arc::default(), Arc::default());
         let common = Common { listener, mailboxes, disk, readers, exports };
-        let mut server = Self { address: bound, common, loops: Vec::new(), workers: Vec::new() };
-        // What was started before a failure is ended by the drop.
-        server.start_threads().map_err(ServerError::Thread)?;
-        Ok(server)
+        Ok(Self { address: bound, common, loops: Vec::new(), workers: Vec::new() })
+    }
+
+    /// Serves volumes with so many event loops as it was bound for.
+    ///
+    /// # Errors
+    /// When a thread cannot be started. What was started before is ended by the drop.
+    pub fn begin(&mut self) -> Result<(), ServerError> {
+        self.start_threads().map_err(ServerError::Thread)
     }
 
     fn start_threads(&mut self) -> io::Result<()> {

@@ -232,7 +232,7 @@ fn many_connections_read_the_right_data_from_a_file_that_leaves_memory_all_the_t
     volume.limiter().change(many, monotonic_ns(), &mut Vec::new());
     let exports = Arc::new(Exports::default());
     exports.add(Arc::clone(&volume));
-    let server = Server::start(([127, 0, 0, 1], 0).into(), 2, exports).unwrap();
+    let server = start(exports);
     let read_bytes = AtomicU64::new(0);
     let read_at_random = |seed: u64| {
         let mut client = Client::connect(server.address(), "vol1", seed.is_multiple_of(2));

@@ -32,8 +32,14 @@ fn served(limits: Limits) -> (TempDir, Server) {
     let volume = Volume::open("vol1", &directory.path().join("vol1"), SIZE_BYTES, limiter).unwrap();
     let exports = Arc::new(Exports::default());
     exports.add(Arc::new(volume));
-    let server = Server::start(([127, 0, 0, 1], 0).into(), 2, exports).unwrap();
+    let server = start(exports);
     (directory, server)
+}
+
+fn start(exports: Arc<Exports>) -> Server {
+    let mut server = Server::bind(([127, 0, 0, 1], 0).into(), 2, exports).unwrap();
+    server.begin().unwrap();
+    server
 }
 
 fn pattern(length: usize, seed: u8) -> Vec<u8> {
@@ -138,6 +144,21 @@ fn every_option_of_the_handshake_is_answered() {
     let mut old = client::Handshake::begin(server.address());
     assert_eq!(old.export_name("vol1"), Some(SIZE_BYTES));
     assert_eq!(client::Handshake::begin(server.address()).export_name("nope"), None);
+}
+
+#[test]
+fn who_comes_before_the_volumes_are_there_waits_for_them() {
+    let (directory, exports) = (TempDir::new().unwrap(), Arc::new(Exports::default()));
+    let mut server = Server::bind(([127, 0, 0, 1], 0).into(), 2, Arc::clone(&exports)).unwrap();
+    // Nobody reads this yet.
+    let mut early = TcpStream::connect(server.address()).unwrap();
+    early.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04vol1").unwrap();
+    let limiter = Arc::new(Limiter::new(Limits::NONE, monotonic_ns()));
+    exports.add(Arc::new(Volume::open("vol1", &directory.path().join("vol1"), SIZE_BYTES, limiter).unwrap()));
+    server.begin().unwrap();
+    let mut answer = [0; 18 + 10];
+    early.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[18..26], SIZE_BYTES.to_be_bytes());
 }
 
 #[test]
