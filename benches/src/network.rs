@@ -1,6 +1,7 @@
 //! Network load against qperf, sockperf and iperf3, on one veth pair between two namespaces that exist only for it.
 //!
-//! Each tool's server runs at one end on one CPU, its client at the other end on another. Latency is compared as each peer
+//! Each tool's server runs at one end on one CPU, its client at the other end on another; latency is measured with both on
+//! one CPU too, where no CPU has to be woken. Latency is compared as each peer
 //! reports it: qperf's mean with our mean, sockperf's median with our median. CPU time is that of client and server together.
 
 use std::fmt::Write;
@@ -19,8 +20,9 @@ use crate::results::write_text;
 use crate::tool::built_plumb;
 use crate::{Outcome, say};
 
-/// Blocks of every row.
+/// Blocks of every row, and of those of latency, where a difference of 2% is to be seen.
 const BLOCKS: usize = 6;
+const LATENCY_BLOCKS: usize = 16;
 /// Seconds of every run.
 const SECONDS: f64 = 1.0;
 /// Where the servers are.
@@ -77,7 +79,8 @@ fn find(name: &str) -> Result<PathBuf, String> {
 }
 
 impl Bed {
-    fn make() -> Result<Self, String> {
+    /// With both ends on the same CPUs, or with CPUs of their own.
+    fn make(shares_cpus: bool) -> Result<Self, String> {
         let text = |error: plumb_host::Error| error.to_string();
         let (client, server) = (Namespace::create().map_err(text)?, Namespace::create().map_err(text)?);
         let link = |name| Link { name, mtu: 1500, queue_length: None, queues: 1 };
@@ -88,7 +91,8 @@ impl Bed {
             end.set_up(device).map_err(text)?;
         }
         let sides = split_sides(&available_cpus().map_err(text)?);
-        let mut bed = Self { client, server, cpus: sides.load, servers: Vec::new() };
+        let servers_on = if shares_cpus { &sides.load } else { &sides.system };
+        let mut bed = Self { client, server, cpus: sides.load.clone(), servers: Vec::new() };
         for (program, arguments) in [
             (built_plumb()?, format!("network serve -q --listen {SERVER}:{PLUMB_PORT}")),
             (find("qperf")?, String::new()),
@@ -96,7 +100,7 @@ impl Bed {
             (find("sockperf")?, format!("sr -i {SERVER} -p {UDP_PORT}")),
             (find("sockperf")?, format!("sr --tcp -i {SERVER} -p {TCP_PORT}")),
         ] {
-            let command = Command::new(program).args(arguments.split_whitespace()).pin(sides.system.clone());
+            let command = Command::new(program).args(arguments.split_whitespace()).pin(servers_on.clone());
             let command = command.own_group().dies_with_parent(Signal::KILL);
             let command = command.network(&bed.server).map_err(text)?;
             bed.servers.push(command.spawn().map_err(text)?);
@@ -127,7 +131,12 @@ impl Bed {
     }
 
     /// Runs tools in turns; those that cannot do it at all are left out and said.
-    fn compare(&self, what: &str, all: Vec<Tool>) -> Result<(Vec<Tool>, Samples<Sample>), String> {
+    fn compare(
+        &self,
+        what: &str,
+        all: Vec<Tool>,
+        blocks: usize,
+    ) -> Result<(Vec<Tool>, Samples<Sample>), String> {
         let mut tools = Vec::new();
         for tool in all {
             match self.run(&tool) {
@@ -137,7 +146,7 @@ impl Bed {
             }
         }
         let seed = what.bytes().fold(5_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
-        let samples = interleave_by(tools.len(), BLOCKS, seed, &mut |tool| {
+        let samples = interleave_by(tools.len(), blocks, seed, &mut |tool| {
             let sample = self.run(&tools[tool])?;
             say(&format!("{what} {}: {:.4} {:.2} us", tools[tool].name, sample.mean, sample.cpu_us));
             Ok(sample)
@@ -148,10 +157,10 @@ impl Bed {
 
 /// Runs every row and writes their sections of RESULTS.md; `only` names one of them.
 pub fn run(only: Option<&str>) -> Outcome {
-    let bed = Bed::make()?;
     if only.is_none_or(|only| only == "latency") {
-        latency(&bed)?;
+        latency()?;
     }
+    let bed = Bed::make(false)?;
     for test in ["tcp_bw", "udp_bw"] {
         if only.is_none_or(|only| only == test) {
             bandwidth(&bed, test)?;
@@ -180,11 +189,23 @@ fn qperf(test: &str, size: u32, read: fn(&Output, u32) -> Option<Reading>) -> Re
     Ok(Tool { name: "qperf".to_owned(), program: find("qperf")?, arguments, size, read })
 }
 
-fn latency(bed: &Bed) -> Outcome {
-    let mut text = String::from(
-        "| test | peer | statistic | ours | theirs | ratio (≤ 1.02) | CPU per round trip, both ends, ours | theirs | ratio (< 1) |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+fn latency() -> Outcome {
+    let mut text = String::from(LATENCY_HEAD);
+    for (shares_cpus, words) in [(true, "one CPU"), (false, "a CPU each")] {
+        latency_rows(&mut text, &Bed::make(shares_cpus)?, words)?;
+    }
+    let _ = writeln!(
+        text,
+        "\nMessages of {LATENCY_BYTES} B, which are sockperf's smallest. One flow, runs of one second, client and server \
+         pinned to one CPU or to a CPU each, MTU 1500; every tool with its defaults."
     );
+    write_text("network-latency", "Network load: latency on a veth pair", &text)
+}
+
+const LATENCY_HEAD: &str = "| test | both ends on | peer | statistic | ours | theirs | ratio (≤ 1.02) | CPU per round trip, both ends, ours | theirs | ratio (< 1) |\n\
+                            |---|---|---|---|---|---|---|---|---|---|\n";
+
+fn latency_rows(text: &mut String, bed: &Bed, placement: &str) -> Outcome {
     for (test, flags) in [("tcp_lat", format!("--tcp -p {TCP_PORT}")), ("udp_lat", format!("-p {UDP_PORT}"))]
     {
         let read = if test == "tcp_lat" { read_tcp_latency } else { read_udp_latency };
@@ -200,14 +221,14 @@ fn latency(bed: &Bed) -> Outcome {
             qperf(test, LATENCY_BYTES, read_qperf_latency)?,
             sockperf,
         ];
-        let (tools, samples) = bed.compare(test, tools)?;
+        let (tools, samples) = bed.compare(&format!("{test} on {placement}"), tools, LATENCY_BLOCKS)?;
         for (peer, tool) in tools.iter().enumerate().skip(1) {
             let (statistic, of): (_, fn(&Sample) -> f64) =
                 if tool.name == "sockperf" { ("median", |s| s.median) } else { ("mean", |s| s.mean) };
             let cpu = |s: &Sample| s.cpu_us;
             let _ = writeln!(
                 text,
-                "| {test} | {} | {statistic} | {:.2} us | {:.2} us | {} | {:.2} us | {:.2} us | {} |",
+                "| {test} | {placement} | {} | {statistic} | {:.2} us | {:.2} us | {} | {:.2} us | {:.2} us | {} |",
                 tool.name,
                 samples.median(0, of),
                 samples.median(peer, of),
@@ -218,8 +239,7 @@ fn latency(bed: &Bed) -> Outcome {
             );
         }
     }
-    let _ = writeln!(text, "\nMessages of {LATENCY_BYTES} B, which are sockperf's smallest. {SETTINGS}");
-    write_text("network-latency", "Network load: latency on a veth pair", &text)
+    Ok(())
 }
 
 const SETTINGS: &str = "One flow, runs of one second, client and server pinned to a CPU each, MTU 1500; every tool with its \
@@ -248,7 +268,7 @@ fn bandwidth(bed: &Bed, test: &str) -> Outcome {
             });
         }
         let what = format!("{test}, {size} B");
-        let (tools, samples) = bed.compare(&what, tools)?;
+        let (tools, samples) = bed.compare(&what, tools, BLOCKS)?;
         for own in 0..first_peer {
             rows(&mut text, &what, own, first_peer, &tools, &samples);
         }
@@ -268,7 +288,7 @@ fn batch(bed: &Bed) -> Outcome {
             qperf("udp_bw", size, read_qperf_bandwidth)?,
         ];
         let what = format!("udp_bw, {size} B");
-        let (tools, samples) = bed.compare(&what, tools)?;
+        let (tools, samples) = bed.compare(&what, tools, BLOCKS)?;
         rows(&mut text, &what, 0, 1, &tools, &samples);
     }
     let _ = writeln!(text, "\nThe target is a ratio of at least 3. {SETTINGS}");

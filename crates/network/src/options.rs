@@ -35,6 +35,18 @@ impl Switch {
     }
 }
 
+/// Where the two threads of a message that goes there and back run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// Each end on the CPUs of its own side, as on two hosts.
+    #[default]
+    Apart,
+    /// Both on one of the load's CPUs. They work in turns, so one is enough; waking a CPU that idles is then no part of what
+    /// is measured, which in a virtual machine costs more than the network and varies more.
+    Shared,
+}
+
 /// How packets pass by the filters of the nodes that they cross.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -1,10 +1,13 @@
 //! Network settings as a whole: what no single field can check, and the evidence that a slot measured what it was asked
 //! to: messages of that size, over sockets as they were to be, all of which arrived.
 
+use std::collections::BTreeMap;
+
 use plumb_model::{Evidence, Measurement, Metric};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
+use crate::options::Placement;
 use crate::spec::{Kind, NetworkSettings, Target, Test};
 use crate::{load, metrics, system};
 
@@ -44,6 +47,12 @@ impl Settings for NetworkSettings {
                 ));
             };
             system::parse_target(address).map_err(|message| Fault::new("system.address", message))?;
+            if self.load.cpus == Placement::Shared {
+                return Err(Fault::new(
+                    "load.cpus",
+                    "an external server may be on another host, whose CPUs cannot be shared",
+                ));
+            }
         }
         system::check(&self.system)?;
         load::validate(&self.load)
@@ -84,6 +93,8 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
     if busy_poll_us > 0 {
         evidence.push(only(measurement, "SO_BUSY_POLL in us", "busy_poll_us", &[busy_poll_us.to_string()]));
     }
+    evidence
+        .extend(of(|_| true).filter(|test| load.shares_cpus(*test)).map(|test| one_cpu(test, measurement)));
     let tcp: Vec<Test> = of(|test| !test.is_udp()).collect();
     if tcp.is_empty() {
         return evidence;
@@ -102,9 +113,31 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
     evidence
 }
 
+/// Holds where the threads of both ends may run on the same single CPUs, as often as each other.
+fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
+    let nothing = BTreeMap::new();
+    let observed = measurement.observed.get("cpu").unwrap_or(&nothing);
+    let of = |end: &str| -> BTreeMap<&str, u64> {
+        let prefix = format!("{} {end}: ", test.name());
+        let cpus = observed.iter().filter_map(|(value, count)| Some((value.strip_prefix(&prefix)?, *count)));
+        cpus.collect()
+    };
+    let (client, server) = (of("client"), of("server"));
+    let words = |cpus: &BTreeMap<&str, u64>| {
+        let words: Vec<String> = cpus.iter().map(|(cpu, count)| format!("{cpu} ({count})")).collect();
+        if words.is_empty() { "anywhere".to_owned() } else { format!("on CPU {}", words.join(", ")) }
+    };
+    Evidence {
+        what: format!("{} on one CPU", test.name()),
+        expected: "both ends of each flow on the same CPU".to_owned(),
+        observed: format!("client {}, server {}", words(&client), words(&server)),
+        holds: !client.is_empty() && client == server && client.keys().all(|cpu| cpu.parse::<u32>().is_ok()),
+    }
+}
+
 /// Holds where nothing but the expected values was observed, and each of them.
 fn only(measurement: &Measurement, what: &str, property: &str, expected: &[String]) -> Evidence {
-    let nothing = std::collections::BTreeMap::new();
+    let nothing = BTreeMap::new();
     let observed = measurement.observed.get(property).unwrap_or(&nothing);
     let is_there = |value: &String| observed.contains_key(value);
     let is_expected = |value: &&String| property == "nodelay" && value.starts_with(Test::TcpCrr.name());

@@ -6,7 +6,7 @@ use plumb_model::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::options::{Fastpath, LinkShape, Offloads, Switch, TunnelType};
+use crate::options::{Fastpath, LinkShape, Offloads, Placement, Switch, TunnelType};
 
 /// What a `network` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -139,6 +139,12 @@ impl Test {
         matches!(self, Self::UdpLat | Self::UdpBw)
     }
 
+    /// Whether messages go there and back on a flow that stays.
+    #[must_use]
+    pub fn is_round_trip(self) -> bool {
+        matches!(self, Self::TcpLat | Self::UdpLat)
+    }
+
     /// Whether messages go one way only.
     #[must_use]
     pub fn is_bandwidth(self) -> bool {
@@ -165,6 +171,8 @@ pub struct LoadSpec {
     /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
     /// the kernel has them.
     pub batch: u32,
+    /// `tcp_lat`, `udp_lat`: where the two ends of a flow run. `shared` needs both ends on this host.
+    pub cpus: Placement,
     /// How long a thread looks for data at the device before it sleeps (SO_BUSY_POLL).
     pub busy_poll: Span,
     /// `tcp_bw`: send from the page cache without a copy (sendfile).
@@ -187,6 +195,7 @@ impl Default for LoadSpec {
             warmup: Span(200_000_000),
             rate: None,
             batch: 1,
+            cpus: Placement::default(),
             busy_poll: Span(0),
             zero_copy: false,
             send_buffer: None,
@@ -197,6 +206,12 @@ impl Default for LoadSpec {
 }
 
 impl LoadSpec {
+    /// Whether both ends of a test's flows are to run on one CPU.
+    #[must_use]
+    pub fn shares_cpus(&self, test: Test) -> bool {
+        self.cpus == Placement::Shared && test.is_round_trip()
+    }
+
     /// Whether a test's TCP sockets send small messages at once.
     #[must_use]
     pub fn nodelay_of(&self, test: Test) -> bool {

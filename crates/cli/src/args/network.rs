@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use plumb_model::{Bytes, Rate, Span};
+use plumb_network::options::Placement;
 use plumb_network::spec::Test;
 
 /// `plumb network`.
@@ -40,6 +41,10 @@ pub struct NetworkArguments {
     /// Messages that a bandwidth test hands to the kernel at once; datagrams by UDP_SEGMENT and UDP_GRO where it can.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub batch: u32,
+    /// tcp_lat, udp_lat: whether both ends of a flow share one CPU, where the server is on this host. They work in turns;
+    /// waking a CPU that idles is then not measured.
+    #[arg(long, value_name = "apart|shared", value_parser = placement(), default_value = "apart")]
+    pub cpus: Placement,
     /// How long threads look for data at the device before they sleep, such as `50us` (SO_BUSY_POLL).
     #[arg(long, default_value = "0s", value_name = "TIME")]
     pub busy_poll: Span,
@@ -97,6 +102,13 @@ fn test_names() -> impl TypedValueParser<Value = Test> {
 
 fn on_off() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["on", "off"]).map(|word| word == "on")
+}
+
+fn placement() -> impl TypedValueParser<Value = Placement> {
+    PossibleValuesParser::new(["apart", "shared"]).map(|word| match word.as_str() {
+        "shared" => Placement::Shared,
+        _ => Placement::Apart,
+    })
 }
 
 /// `1`, `1K`, `64K`, `1M` as qperf's and iperf3's users write it, or with a unit as everywhere here.

@@ -135,6 +135,7 @@ fn load_spec(arguments: &NetworkArguments, msg_size: Bytes) -> LoadSpec {
         warmup: arguments.warmup,
         rate: arguments.rate,
         batch: arguments.batch,
+        cpus: arguments.cpus,
         busy_poll: arguments.busy_poll,
         zero_copy: arguments.zero_copy,
         send_buffer: arguments.send_buffer,

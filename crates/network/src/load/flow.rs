@@ -19,6 +19,7 @@ use super::tally::{Live, Tally};
 use crate::spec::Test;
 use crate::wire::control::SocketTerms;
 use crate::wire::hello::Purpose;
+use crate::wire::options::{self, Observed};
 use crate::wire::socket;
 
 /// How long one connection of a `tcp_crr` may take to come about.
@@ -45,6 +46,8 @@ pub struct Making {
     pub address: SocketAddr,
     /// In which network namespace.
     pub netns: Option<PathBuf>,
+    /// The CPU to run on; any that it may if absent.
+    pub cpu: Option<u32>,
     /// When messages are due; as fast as it goes if absent.
     pub due: Option<Share>,
     /// The measurement.
@@ -60,6 +63,8 @@ pub struct Yield {
     pub tally: Tally,
     /// The share of the window for which its thread was on a CPU, and in user mode.
     pub busy: (f64, f64),
+    /// What was read back of it.
+    pub observed: Observed,
 }
 
 /// A flow under way.
@@ -83,6 +88,10 @@ impl Flow {
     pub fn run(mut self) -> Yield {
         // Timers of this thread are to be exact: by default they may be 50 us late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+        let mut observed = Observed::new();
+        if let Some(Err(error)) = self.make.cpu.map(|cpu| options::pin(cpu, &mut observed)) {
+            self.tally.fail(error.to_string());
+        }
         sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
         let ran = match (self.make.test, self.make.socket.clone()) {
             (Test::TcpLat, Some(socket)) => self.round_trips(&socket),
@@ -101,7 +110,7 @@ impl Flow {
         let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
         let spent = closed.1.saturating_sub(opened.1);
         let share = |ns: u64| ns as f64 / closed.0.saturating_sub(opened.0).max(1) as f64;
-        Yield { tally: self.tally, busy: (share(spent.total_ns()), share(spent.user_ns)) }
+        Yield { tally: self.tally, busy: (share(spent.total_ns()), share(spent.user_ns)), observed }
     }
 
     /// Notes the thread's CPU time where the window opens and where it closes.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plumb_host::cpu::available_cpus;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Schedule;
 use rustix::event::PollFlags;
@@ -42,21 +43,23 @@ pub struct Prepared {
     pub netns: Option<PathBuf>,
 }
 
-fn terms(spec: &LoadSpec, test: Test) -> Terms {
+pub(super) fn terms(spec: &LoadSpec, test: Test) -> Result<Terms, Error> {
+    let cpus = if spec.shares_cpus(test) { available_cpus()?.iter().collect() } else { Vec::new() };
     let small = |bytes: plumb_model::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
-    Terms {
+    Ok(Terms {
         test,
         msg_size: small(spec.msg_size),
         flows: spec.flows,
         batch: if test.is_bandwidth() { spec.batch } else { 1 },
         is_paced: spec.rate.is_some(),
+        cpus,
         options: SocketTerms {
             nodelay: spec.nodelay_of(test),
             busy_poll_us: u32::try_from(spec.busy_poll.0 / 1000).unwrap_or(u32::MAX),
             send_buffer: spec.send_buffer.map(small),
             receive_buffer: spec.receive_buffer.map(small),
         },
-    }
+    })
 }
 
 /// Makes a test ready.
@@ -64,7 +67,7 @@ fn terms(spec: &LoadSpec, test: Test) -> Terms {
 /// # Errors
 /// When the server is not there, or one of the two ends cannot do what is asked for.
 pub fn prepare(spec: &LoadSpec, target: &Target, test: Test) -> Result<Prepared, Error> {
-    let terms = terms(spec, test);
+    let terms = terms(spec, test)?;
     let mut control = Control::connect(target)?;
     let token = control.begin(&terms)?;
     let netns = target.netns.clone();

@@ -151,14 +151,16 @@ impl Seen<'_> {
         let mut see = |property: &str, value: String, count: u64| {
             *measurement.observed.entry(property.to_owned()).or_default().entry(value).or_default() += count;
         };
-        for (end, observed) in [("client", &self.outcome.observed), ("server", &self.outcome.totals.observed)]
-        {
+        let threads = self.outcome.yields.iter().map(|one| &one.observed);
+        let client = threads.chain([&self.outcome.observed]).map(|observed| ("client", observed));
+        for (end, observed) in client.chain([("server", &self.outcome.totals.observed)]) {
             for (property, values) in observed {
                 for (value, count) in values {
                     match property.as_str() {
                         "send_buffer" | "receive_buffer" => {
                             see(property, format!("{test} {end}: {value} B"), *count);
                         }
+                        "cpu" => see(property, format!("{test} {end}: {value}"), *count),
                         "nodelay" => see(property, format!("{test}: {value}"), *count),
                         _ => see(property, value.clone(), *count),
                     }

@@ -145,7 +145,7 @@ impl Flows {
         let (sender, yields) = channel();
         let sockets = prepared.sockets.clone();
         let mut flows = Self { lives: Vec::new(), yields, sockets, collected: Vec::new() };
-        for (number, socket) in (0_u64..).zip(&prepared.sockets) {
+        for (number, socket) in (0_u32..).zip(&prepared.sockets) {
             let live = Arc::new(Live::default());
             flows.lives.push(Arc::clone(&live));
             let terms = &prepared.terms;
@@ -159,7 +159,8 @@ impl Flows {
                 options: terms.options,
                 address: prepared.control.address,
                 netns: prepared.netns.clone(),
-                due: prepared.schedule.map(|schedule| schedule.share(number, terms.flows.into())),
+                cpu: terms.cpu(number),
+                due: prepared.schedule.map(|schedule| schedule.share(number.into(), terms.flows.into())),
                 frame,
                 live,
             };

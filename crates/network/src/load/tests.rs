@@ -4,6 +4,7 @@ use plumb_model::{Bytes, Rate, Reading, Span};
 use plumb_path::Settings;
 
 use super::*;
+use crate::options::Placement;
 use crate::server::{Server, ServerOptions};
 use crate::spec::NetworkSettings;
 
@@ -57,6 +58,51 @@ fn several_flows_and_a_megabyte() {
     let measurement = measure(&LoadSpec { flows: 3, ..spec(&tests, 1 << 20) });
     assert!(count(&measurement, "tcp_bw") > 0);
     assert_eq!(measurement.health.threads, 3);
+}
+
+#[test]
+fn both_ends_of_a_round_trip_share_a_cpu_where_that_is_asked_for() {
+    let tests = [Test::TcpLat, Test::UdpLat, Test::TcpBw];
+    let measurement = measure(&LoadSpec { flows: 2, cpus: Placement::Shared, ..spec(&tests, 64) });
+    let cpus: Vec<&str> = measurement.observed["cpu"].keys().map(String::as_str).collect();
+    assert!(cpus.iter().all(|cpu| !cpu.starts_with("tcp_bw")), "{cpus:?}");
+    for test in ["tcp_lat", "udp_lat"] {
+        let of = |end: &str| -> Vec<&str> {
+            cpus.iter().filter_map(|cpu| cpu.strip_prefix(&format!("{test} {end}: "))).collect()
+        };
+        assert!(!of("client").is_empty());
+        assert_eq!(of("client"), of("server"));
+    }
+}
+
+#[test]
+fn ends_that_ran_elsewhere_are_no_evidence() {
+    let measurement = measure(&spec(&[Test::TcpLat], 1));
+    let load = LoadSpec { cpus: Placement::Shared, ..spec(&[Test::TcpLat], 1) };
+    let settings = NetworkSettings { load, ..NetworkSettings::default() };
+    let evidence = crate::settings::evidence(&settings, &measurement);
+    let placed = evidence.iter().find(|evidence| evidence.what == "tcp_lat on one CPU").unwrap();
+    assert!(!placed.holds, "{placed:?}");
+    assert_eq!(placed.observed, "client anywhere, server anywhere");
+}
+
+#[test]
+fn a_server_refuses_a_cpu_that_it_has_not() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let address = server.address();
+    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let terms = crate::wire::control::Terms {
+        cpus: vec![60_000],
+        ..prepare::terms(&spec(&[Test::TcpLat], 1), Test::TcpLat).unwrap()
+    };
+    let mut control = Control::connect(&target).unwrap();
+    let token = control.begin(&terms).unwrap();
+    let socket = crate::wire::socket::connect(address, None, std::time::Duration::from_secs(1)).unwrap();
+    let hello = crate::wire::hello::Purpose::Flow { token, flow: 0 };
+    crate::wire::socket::send_all(&socket, &hello.encode()).unwrap();
+    let error = control.join().unwrap_err();
+    assert!(error.is_usage());
+    assert!(error.to_string().contains("the server failed to pin to CPUs 60000"), "{error}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::io::{self, BufReader};
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -105,11 +106,22 @@ impl Session {
         options::observe(&socket, is_tcp, &mut held(&self.observed));
         let flow = Arc::new(Flow { socket, tallies: Tallies::default() });
         let (own, terms) = (Arc::clone(&flow), self.terms.clone());
-        let thread = thread::Builder::new()
-            .name(format!("plumb-server-{number}"))
-            .spawn(move || flow::run(&own, &terms));
+        let (ready, pinned) = channel();
+        let thread = thread::Builder::new().name(format!("plumb-server-{number}")).spawn(move || {
+            let mut observed = Observed::new();
+            let done = terms.cpu(number).map_or(Ok(()), |cpu| options::pin(cpu, &mut observed));
+            // Who waits for it is there until it comes.
+            let _ = ready.send(done.map(|()| observed));
+            flow::run(&own, &terms)
+        });
         match thread {
             Ok(thread) => {
+                match pinned.recv() {
+                    Ok(Ok(observed)) => options::merge(&mut held(&self.observed), observed),
+                    Ok(Err(error)) => *held(&self.errors).entry(error.to_string()).or_default() += 1,
+                    // The thread panicked, which is counted where it is joined.
+                    Err(_) => {}
+                }
                 flows.insert(number, Joined { flow, thread: Some(thread) });
             }
             Err(error) => *held(&self.errors).entry(format!("start a thread: {error}")).or_default() += 1,

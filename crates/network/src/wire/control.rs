@@ -42,8 +42,20 @@ pub struct Terms {
     /// Whether messages have a schedule, and do not come as fast as they can.
     #[serde(default)]
     pub is_paced: bool,
+    /// The CPUs that the flows' threads run on in turn, at both ends; wherever they may if there are none.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
     /// Of each of the server's sockets.
     pub options: SocketTerms,
+}
+
+impl Terms {
+    /// The CPU that a flow's thread is to run on.
+    #[must_use]
+    pub fn cpu(&self, flow: u32) -> Option<u32> {
+        let turn = (flow as usize).checked_rem(self.cpus.len())?;
+        self.cpus.get(turn).copied()
+    }
 }
 
 /// How sockets are to be.
@@ -157,7 +169,7 @@ mod tests {
 
     fn terms() -> Terms {
         let options = SocketTerms { nodelay: true, receive_buffer: Some(4096), ..SocketTerms::default() };
-        Terms { test: Test::UdpBw, msg_size: 64, flows: 2, batch: 1, is_paced: false, options }
+        Terms { test: Test::UdpBw, msg_size: 64, flows: 2, batch: 1, is_paced: false, cpus: vec![1], options }
     }
 
     #[test]

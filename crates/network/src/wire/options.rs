@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use plumb_host::cpu::{available_cpus, pin_current_thread};
+
 use super::control::SocketTerms;
 
 /// Since Linux 2.6.32; the C library's headers have it for some systems only.
@@ -113,8 +115,29 @@ fn buffer(
     Ok(())
 }
 
+/// Keeps the calling thread on one CPU, and notes where it may run then.
+///
+/// # Errors
+/// When this process may not use that CPU.
+pub fn pin(cpu: u32, into: &mut Observed) -> Result<(), plumb_host::Error> {
+    pin_current_thread(&std::iter::once(cpu).collect())?;
+    let cpus = available_cpus()?.to_string();
+    *into.entry("cpu".to_owned()).or_default().entry(cpus).or_default() += 1;
+    Ok(())
+}
+
 /// By property and value, how many sockets had it.
 pub type Observed = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// Adds counts to others.
+pub fn merge(into: &mut Observed, other: Observed) {
+    for (property, values) in other {
+        let known = into.entry(property).or_default();
+        for (value, count) in values {
+            *known.entry(value).or_default() += count;
+        }
+    }
+}
 
 /// Reads back what matters of a socket, and counts it.
 pub fn observe(socket: impl AsFd, is_tcp: bool, into: &mut Observed) {
