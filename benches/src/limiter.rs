@@ -9,14 +9,16 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuTime, Sides, available_cpus, split_sides};
+use plumb_host::cpu::{CpuTime, Sides, available_cpus, split_sides, tree_cpu_time};
 use plumb_host::noise::{Noise, Snapshot};
 use plumb_host::process::{Child, Command, Stream, run_for_output, which};
 use plumb_host::scratch::Scratch;
 use plumb_host::time::sleep;
 
-use crate::results::write_text;
-use crate::tool::built_plumb;
+use crate::blocks::interleave_by;
+use crate::results::{interval, write_text};
+use crate::storage::{read_fio, read_plumb};
+use crate::tool::{Tool, built_plumb, words};
 use crate::{Outcome, say};
 
 const FILE_BYTES: u64 = 256 << 20;
@@ -28,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What a test is limited to.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
+    Nothing,
     Iops(u32),
     BytesPerS(u64),
 }
@@ -73,6 +76,12 @@ const CASES: [Case; 12] = [
     case(DATA, M1, (16, 2), false),
 ];
 
+/// What servers are asked for where nothing limits them.
+const UNLIMITED: Case = case(Limit::Nothing, K4, (1, 64), true);
+/// Blocks of each of its rows, and seconds of a run.
+const BLOCKS: usize = 6;
+const SPEED_S: u32 = 3;
+
 /// Whose limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
@@ -112,6 +121,73 @@ pub fn run() -> Outcome {
     write_text("limiter", "Limiters: what a second holds", &(rows + &notes))
 }
 
+/// Measures the servers without a limit and writes their section of RESULTS.md.
+pub fn run_unlimited() -> Outcome {
+    let bench = Bench::prepare()?;
+    let servers: Vec<Server> = [Server::Plumb, Server::Qemu, Server::Nbdkit]
+        .into_iter()
+        .filter(|server| bench.has(*server))
+        .collect();
+    let mut text = String::from(
+        "| client | server | reads/s, plumb's server | theirs | ratio (≥ 1) | server's CPU per read, plumb's | theirs | ratio |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for client in [Client::Plumb, Client::Fio] {
+        let samples = interleave_by(servers.len(), BLOCKS, client as u64 + 11, &mut |at| {
+            let sample = bench.speed(servers[at], client)?;
+            say(&format!(
+                "{client:?} at {:?}: {:.0}/s {:.2} us",
+                servers[at], sample.reads_per_s, sample.cpu_us
+            ));
+            Ok(sample)
+        })?;
+        for (at, server) in servers.iter().enumerate().skip(1) {
+            let (rate, cpu) = (|sample: &Speed| sample.reads_per_s, |sample: &Speed| sample.cpu_us);
+            let _ = writeln!(
+                text,
+                "| {} | {} | {:.0} | {:.0} | {} | {:.2} us | {:.2} us | {} |",
+                client.name(),
+                if *server == Server::Qemu { "qemu-nbd" } else { "nbdkit file" },
+                samples.median(0, rate),
+                samples.median(at, rate),
+                interval(samples.ratio(0, at, rate)),
+                samples.median(0, cpu),
+                samples.median(at, cpu),
+                interval(samples.ratio(0, at, cpu))
+            );
+        }
+    }
+    text.push_str(
+        "\nRandom reads of 4 KiB at depth 64 over one connection, a file of 256 MiB in the page cache, every server with its \
+         defaults on one CPU and the client on another.\n",
+    );
+    write_text("nbd-server", "NBD servers without a limit", &text)
+}
+
+/// Whose load.
+#[derive(Debug, Clone, Copy)]
+enum Client {
+    Plumb,
+    Fio,
+}
+
+impl Client {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plumb => "plumb storage",
+            Self::Fio => "fio, engine nbd",
+        }
+    }
+}
+
+/// What a server came to in one run.
+#[derive(Debug, Clone, Copy)]
+struct Speed {
+    reads_per_s: f64,
+    /// CPU time of the server for each.
+    cpu_us: f64,
+}
+
 struct Bench {
     plumb: PathBuf,
     scratch: Scratch,
@@ -126,6 +202,7 @@ impl Bench {
         let bench = Self { plumb, scratch, sides };
         for (at, case) in CASES.iter().enumerate() {
             let (flag, value) = match case.limit {
+                Limit::Nothing => continue,
                 Limit::Iops(iops) => ("--max-iops", format!("{iops} IOPS")),
                 Limit::BytesPerS(bytes) => ("--max-bandwidth", format!("{bytes} B/s")),
             };
@@ -171,6 +248,7 @@ impl Bench {
         let long = self.test(case, server, LONG_S)?;
         let stolen = Noise::between(&before, &look()?, CpuTime::default()).steal_share;
         let limit = match case.limit {
+            Limit::Nothing => f64::INFINITY,
             Limit::Iops(iops) => f64::from(iops),
             #[expect(clippy::cast_precision_loss, reason = "a limit of some megabytes")]
             Limit::BytesPerS(bytes) => bytes as f64 / f64::from(case.block_bytes),
@@ -186,6 +264,7 @@ impl Bench {
             row,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {:.2}% |",
             match case.limit {
+                Limit::Nothing => "none".to_owned(),
                 Limit::Iops(iops) => format!("{iops} IOPS"),
                 Limit::BytesPerS(bytes) => format!("{} MB/s", bytes / 1_000_000),
             },
@@ -203,6 +282,40 @@ impl Bench {
             stolen * 100.0
         );
         Ok(row)
+    }
+
+    /// One run without a limit.
+    fn speed(&self, server: Server, client: Client) -> Result<Speed, String> {
+        let port = free_port()?;
+        let serving = self.serve(&UNLIMITED, server, port)?;
+        let name = if server == Server::Plumb { VOLUME } else { "" };
+        let uri = format!("nbd://127.0.0.1:{port}/{name}");
+        let tool = match client {
+            Client::Plumb => Tool {
+                name: client.name(),
+                program: self.plumb.clone(),
+                arguments: words(&format!(
+                    "storage {uri} --json --quiet --rw randread --warmup 0s -d {SPEED_S}s -b 4KiB -c 64"
+                )),
+                read: read_plumb,
+            },
+            Client::Fio => Tool {
+                name: client.name(),
+                program: which("fio").ok_or("fio is not installed; run scripts/install-tools.sh tests")?,
+                arguments: words(&format!(
+                    "--name=bench --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based \
+                     --runtime={SPEED_S} --randrepeat=0 --output-format=json"
+                )),
+                read: read_fio,
+            },
+        };
+        let cpu_ns =
+            || tree_cpu_time(serving.pid()).map(CpuTime::total_ns).map_err(|error| error.to_string());
+        let before_ns = cpu_ns()?;
+        let sample = tool.run(&self.sides.load, Some(serving.pid()))?;
+        let spent = Duration::from_nanos(cpu_ns()?.saturating_sub(before_ns));
+        let reads = sample.requests_per_s * f64::from(SPEED_S);
+        Ok(Speed { reads_per_s: sample.requests_per_s, cpu_us: spent.as_secs_f64() * 1e6 / reads })
     }
 
     /// Reads per second in each second of one test.
@@ -237,13 +350,15 @@ impl Bench {
     fn serve(&self, case: &Case, server: Server, port: u16) -> Result<Child, String> {
         let file = self.file().display().to_string();
         let bytes_per_s = match case.limit {
+            Limit::Nothing => 0,
             Limit::Iops(iops) => u64::from(iops) * u64::from(case.block_bytes),
             Limit::BytesPerS(bytes) => bytes,
         };
         let command = match server {
             Server::Plumb => {
-                let at = CASES.iter().position(|other| std::ptr::eq(other, case)).unwrap_or(0);
-                self.volumes(&["assign", VOLUME, &policy(at)])?;
+                if let Some(at) = CASES.iter().position(|other| std::ptr::eq(other, case)) {
+                    self.volumes(&["assign", VOLUME, &policy(at)])?;
+                }
                 let listen = format!("127.0.0.1:{port}");
                 Command::new(&self.plumb).args([
                     "volumes",
@@ -254,6 +369,18 @@ impl Bench {
                     &listen,
                 ])
             }
+            Server::Nbdkit if matches!(case.limit, Limit::Nothing) => Command::new("nbdkit").args([
+                "--foreground",
+                "-i",
+                "127.0.0.1",
+                "-p",
+                &port.to_string(),
+                "file",
+                &file,
+            ]),
+            Server::Qemu if matches!(case.limit, Limit::Nothing) => Command::new("qemu-nbd")
+                .args(["--persistent", "--shared=64", "--bind=127.0.0.1", "--format=raw"])
+                .args([&format!("--port={port}"), &file]),
             Server::Nbdkit => {
                 let rate = format!("rate={}", bytes_per_s * 8);
                 let port = port.to_string();
@@ -271,6 +398,7 @@ impl Bench {
             }
             Server::Qemu => {
                 let limit = match case.limit {
+                    Limit::Nothing => String::new(),
                     Limit::Iops(iops) => format!("x-iops-total={iops}"),
                     Limit::BytesPerS(bytes) => format!("x-bps-total={bytes}"),
                 };

@@ -28,8 +28,9 @@ fn main() -> ExitCode {
         Some("migration") => migration::run(&arguments[1..]),
         Some("storage") => storage::run(),
         Some("limiter") => limiter::run(),
+        Some("nbd") => limiter::run_unlimited(),
         Some("network") => network::run(arguments.get(1).map(String::as_str)),
-        _ => Err("say which: http, harness, migration, storage, limiter or network".to_owned()),
+        _ => Err("say which: http, harness, migration, storage, limiter, nbd or network".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -111,6 +111,6 @@ fn host() -> Result<String, String> {
 }
 
 /// `0.62 [0.60, 0.64]`
-fn interval(effect: Option<Effect>) -> String {
+pub fn interval(effect: Option<Effect>) -> String {
     effect.map_or_else(|| "–".to_owned(), |e| format!("{:.2} [{:.2}, {:.2}]", e.ratio, e.low, e.high))
 }

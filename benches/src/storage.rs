@@ -4,20 +4,23 @@
 //! fio is given what it has that helps: registered files and buffers, and a second time batches of sixteen, which is not
 //! its default. A submission thread of the kernel (`sqthread_poll`) is a row of its own, as it takes a CPU for itself.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plumb_host::cpu::{CpuSet, available_cpus, split_sides};
 use plumb_host::loop_device::LoopDevice;
-use plumb_host::process::{Output, which};
+use plumb_host::process::{Command, Output, output_of, which};
 use plumb_host::scratch::Scratch;
 
-use crate::blocks::interleave;
-use crate::results::{Row, write_section};
-use crate::tool::{Tool, built_plumb};
+use crate::blocks::{interleave, interleave_by};
+use crate::results::{Row, interval, write_section, write_text};
+use crate::tool::{Tool, built_plumb, words};
 use crate::{Outcome, say};
 
 /// Blocks of every row.
 const BLOCKS: usize = 6;
+const LATENCY_BLOCKS: usize = 8;
 /// Seconds of every run.
 const SECONDS: u32 = 3;
 const DEPTH: u32 = 64;
@@ -82,7 +85,71 @@ pub fn run() -> Outcome {
     }
     let peers = [("fio null", "--ioengine=null --size=1G".to_owned())];
     rows.extend(compare("nothing", ("io_uring", "null:"), &fio, &peers, &cpus, &mut notes)?);
-    write_section("storage", "Storage load: random reads of 4 KiB, depth 64, direct I/O", &rows, &notes)
+    write_section("storage", "Storage load: random reads of 4 KiB, depth 64, direct I/O", &rows, &notes)?;
+    latency(&targets, &fio, &cpus)
+}
+
+/// Percentiles of latency, in us.
+#[derive(Debug, Clone, Copy)]
+struct Percentiles([f64; 3]);
+
+/// Measures one read at a time, so that the tools do not wait behind their own queue, and writes its section.
+fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
+    let mut text = String::from(
+        "| load | percentile | ours | fio io_uring | ratio (0.98 to 1.02) |\n|---|---|---|---|---|\n",
+    );
+    for (what, target) in targets {
+        let ours = words(&format!(
+            "storage --json --quiet -d {SECONDS}s -c 1 -b 4KiB --rw randread --engine io_uring {target}"
+        ));
+        let theirs = words(&format!(
+            "--name=bench --ioengine=io_uring {REGISTERED} --filename={target} --rw=randread --bs=4k --iodepth=1 --direct=1 \
+             --time_based --runtime={SECONDS} --randrepeat=0 --lat_percentiles=1 --percentile_list=50:90:99 \
+             --output-format=json"
+        ));
+        let plumb = built_plumb()?;
+        let samples = interleave_by(2, LATENCY_BLOCKS, rows_seed(what), &mut |tool| {
+            let (program, arguments) = if tool == 0 { (plumb.as_path(), &ours) } else { (fio, &theirs) };
+            let command = Command::new(program).args(arguments).pin(cpus.clone());
+            let output =
+                output_of(command, "a load", Duration::from_secs(60)).map_err(|error| error.to_string())?;
+            let read = if tool == 0 { plumb_percentiles } else { fio_percentiles };
+            let found = read(&output).ok_or_else(|| format!("no percentiles in {:.300}", output.stdout))?;
+            say(&format!("{what}, depth 1, tool {tool}: {found:?}"));
+            Ok(found)
+        })?;
+        let of: [(&str, fn(&Percentiles) -> f64); 3] =
+            [("50", |p| p.0[0]), ("90", |p| p.0[1]), ("99", |p| p.0[2])];
+        for (name, value) in of {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "| {what}, depth 1 | {name} | {:.2} us | {:.2} us | {} |",
+                samples.median(0, value),
+                samples.median(1, value),
+                interval(samples.ratio(0, 1, value))
+            );
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nFrom the submission to the completion that the program has seen; fio with `{REGISTERED} --lat_percentiles=1`, whose \
+         buckets are up to 1.6% wide."
+    );
+    write_text("storage-latency", "Storage load: latency of random reads of 4 KiB, one at a time", &text)
+}
+
+fn plumb_percentiles(output: &Output) -> Option<Percentiles> {
+    let object: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
+    let latency = &object["metrics"]["read_latency"];
+    Some(Percentiles([latency["med"].as_f64()?, latency["p90"].as_f64()?, latency["p99"].as_f64()?]))
+}
+
+fn fio_percentiles(output: &Output) -> Option<Percentiles> {
+    let object: serde_json::Value = serde_json::from_str(&output.stdout[output.stdout.find('{')?..]).ok()?;
+    let latency = &object["jobs"][0]["read"]["lat_ns"]["percentile"];
+    let us = |name: &str| latency[name].as_f64().map(|ns| ns / 1e3);
+    Some(Percentiles([us("50.000000")?, us("90.000000")?, us("99.000000")?]))
 }
 
 fn compare(
@@ -113,7 +180,7 @@ fn plumb(engine: &str, target: &str) -> Result<Tool, String> {
     Ok(Tool { name: "plumb", program, arguments, read: read_plumb })
 }
 
-fn read_plumb(output: &Output) -> Option<(f64, f64)> {
+pub fn read_plumb(output: &Output) -> Option<(f64, f64)> {
     let object: serde_json::Value = serde_json::from_str(&output.stdout).ok()?;
     let reads = &object["metrics"]["read_iops"];
     let (count, value) = (reads["count"].as_f64()?, reads["value"].as_f64()?);
@@ -133,7 +200,7 @@ fn fio_tool(name: &'static str, program: PathBuf, flags: &str, target: &str) -> 
     Tool { name, program, arguments, read: read_fio }
 }
 
-fn read_fio(output: &Output) -> Option<(f64, f64)> {
+pub fn read_fio(output: &Output) -> Option<(f64, f64)> {
     // Notes may stand before the object.
     let begin = output.stdout.find('{')?;
     let object: serde_json::Value = serde_json::from_str(&output.stdout[begin..]).ok()?;

@@ -18,6 +18,11 @@ pub struct Sample {
     pub busy: f64,
 }
 
+/// Arguments, from the way in which they are typed.
+pub fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
 /// The `plumb` that was built together with this program.
 pub fn built_plumb() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;

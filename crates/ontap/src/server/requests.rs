@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, EXPECT, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Response};
+use plumb_host::time::monotonic_ns;
 use plumb_volumes::state::State;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -25,6 +26,10 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 const READ_BYTES_MAX: usize = 64 << 20;
 /// For a body and its answer.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// Who asks first whether to send a body (`Expect: 100-continue`) waits about a second for the answer, as curl does, and sends
+/// it then; until half of that is over it can be refused unread.
+const EXPECT_NS: u64 = 500_000_000;
 
 /// What requests share.
 #[derive(Debug)]
@@ -63,6 +68,7 @@ pub async fn respond(
 }
 
 async fn answer(shared: Arc<Shared>, request: hyper::Request<Incoming>, with_links: bool) -> Answer {
+    let began_ns = monotonic_ns();
     let (head, mut body) = request.into_parts();
     let is_allowed = match credentials(&head.headers) {
         None => false,
@@ -71,15 +77,16 @@ async fn answer(shared: Arc<Shared>, request: hyper::Request<Incoming>, with_lin
             spawn_blocking(move || shared.is_allowed(&user, &password)).await.unwrap_or(false)
         }
     };
-    let waits = head.headers.contains_key(EXPECT);
+    let expects = head.headers.contains_key(EXPECT);
+    let waits = || expects && monotonic_ns() < began_ns + EXPECT_NS;
     if !is_allowed {
-        discard(&mut body, waits).await;
+        discard(&mut body, waits()).await;
         return Fault::new(401, fault::UNAUTHORIZED, "User is not authorized.").into();
     }
     let bytes = match whole(&mut body).await {
         Ok(bytes) => bytes,
         Err(fault) => {
-            discard(&mut body, waits).await;
+            discard(&mut body, waits()).await;
             return fault.into();
         }
     };

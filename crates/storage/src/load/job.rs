@@ -1,7 +1,7 @@
 //! One job: a thread that keeps its depth of reads and writes in flight, or starts them when they are due.
 //!
-//! The loop reads the clock once per batch of completions, and once more where data had to be prepared or a batch's
-//! hand-over is timed. It allocates nothing per read or write.
+//! The loop reads the clock when a batch of completions has come, just before the next batch is handed over, and once more
+//! where the hand-over is timed. It allocates nothing per read or write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,16 +190,15 @@ impl Job {
 
     /// Queues as many as there are free places and as are due.
     fn start(&mut self, now_ns: u64) {
-        let mut has_written = false;
         while let Some(slot) = self.free.pop() {
             let Some(intended_ns) = self.take_turn(now_ns) else {
                 self.free.push(slot);
                 break;
             };
-            has_written |= self.queue(slot, intended_ns, now_ns);
+            self.queue(slot, intended_ns, now_ns);
         }
-        if has_written && self.make.due.is_none() {
-            // Preparing data is not the storage's time.
+        if !self.batch.is_empty() && self.make.due.is_none() {
+            // Counting what came and preparing what goes is not the storage's time.
             let now_ns = monotonic_ns();
             for slot in &self.batch {
                 let slot = &mut self.slots[*slot as usize];
@@ -223,8 +222,8 @@ impl Job {
         Some(due_ns)
     }
 
-    /// Queues one. Returns whether it writes.
-    fn queue(&mut self, slot: u32, intended_ns: u64, now_ns: u64) -> bool {
+    /// Queues one.
+    fn queue(&mut self, slot: u32, intended_ns: u64, now_ns: u64) {
         let make = &mut self.make;
         let is_write = make.access.writes() && !(make.access.reads() && make.reads.choose());
         let mut offset = make.offsets.next();
@@ -254,7 +253,6 @@ impl Job {
         make.engine.queue(Request { slot, is_write, offset, buffer, length: make.block });
         self.slots[slot as usize] = Slot { intended_ns, start_ns: now_ns, submitted_ns: 0, offset, is_write };
         self.batch.push(slot);
-        is_write
     }
 
     /// Times the hand-over of a sampled batch. All others are handed over by the wait that follows.
