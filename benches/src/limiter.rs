@@ -348,74 +348,16 @@ impl Bench {
 
     /// Starts a server, and waits until it answers.
     fn serve(&self, case: &Case, server: Server, port: u16) -> Result<Child, String> {
-        let file = self.file().display().to_string();
-        let bytes_per_s = match case.limit {
-            Limit::Nothing => 0,
-            Limit::Iops(iops) => u64::from(iops) * u64::from(case.block_bytes),
-            Limit::BytesPerS(bytes) => bytes,
-        };
         let command = match server {
             Server::Plumb => {
                 if let Some(at) = CASES.iter().position(|other| std::ptr::eq(other, case)) {
                     self.volumes(&["assign", VOLUME, &policy(at)])?;
                 }
-                let listen = format!("127.0.0.1:{port}");
-                Command::new(&self.plumb).args([
-                    "volumes",
-                    "--state",
-                    &self.state(),
-                    "serve",
-                    "--listen",
-                    &listen,
-                ])
+                let flags = format!("volumes --state {} serve --listen 127.0.0.1:{port}", self.state());
+                Command::new(&self.plumb).args(words(&flags))
             }
-            Server::Nbdkit if matches!(case.limit, Limit::Nothing) => Command::new("nbdkit").args([
-                "--foreground",
-                "-i",
-                "127.0.0.1",
-                "-p",
-                &port.to_string(),
-                "file",
-                &file,
-            ]),
-            Server::Qemu if matches!(case.limit, Limit::Nothing) => Command::new("qemu-nbd")
-                .args(["--persistent", "--shared=64", "--bind=127.0.0.1", "--format=raw"])
-                .args([&format!("--port={port}"), &file]),
-            Server::Nbdkit => {
-                let rate = format!("rate={}", bytes_per_s * 8);
-                let port = port.to_string();
-                Command::new("nbdkit").args([
-                    "--foreground",
-                    "-i",
-                    "127.0.0.1",
-                    "-p",
-                    &port,
-                    "--filter=rate",
-                    "file",
-                    &file,
-                    &rate,
-                ])
-            }
-            Server::Qemu => {
-                let limit = match case.limit {
-                    Limit::Nothing => String::new(),
-                    Limit::Iops(iops) => format!("x-iops-total={iops}"),
-                    Limit::BytesPerS(bytes) => format!("x-bps-total={bytes}"),
-                };
-                let group = format!("throttle-group,id=group,{limit}");
-                let image = format!(
-                    "driver=throttle,throttle-group=group,file.driver=raw,file.file.driver=file,file.file.filename={file}"
-                );
-                let port = format!("--port={port}");
-                let always = ["--persistent", "--shared=64", "--bind=127.0.0.1"];
-                Command::new("qemu-nbd").args(always).args([
-                    &port,
-                    "--object",
-                    &group,
-                    "--image-opts",
-                    &image,
-                ])
-            }
+            Server::Nbdkit => self.nbdkit(case, port),
+            Server::Qemu => self.qemu_nbd(case, port),
         };
         let quiet = command.stdout(Stream::Null).stderr(Stream::Null).own_group();
         let serving = quiet.pin(self.sides.system.clone()).spawn().map_err(|error| error.to_string())?;
@@ -427,6 +369,33 @@ impl Bench {
             sleep(Duration::from_millis(50));
         }
         Err(format!("{server:?} does not listen on port {port}"))
+    }
+
+    fn nbdkit(&self, case: &Case, port: u16) -> Command {
+        let file = self.file().display().to_string();
+        let command = Command::new("nbdkit").args(words(&format!("--foreground -i 127.0.0.1 -p {port}")));
+        let bytes_per_s = match case.limit {
+            Limit::Nothing => return command.args(["file", &file]),
+            Limit::Iops(iops) => u64::from(iops) * u64::from(case.block_bytes),
+            Limit::BytesPerS(bytes) => bytes,
+        };
+        command.args(["--filter=rate", "file", &file, &format!("rate={}", bytes_per_s * 8)])
+    }
+
+    fn qemu_nbd(&self, case: &Case, port: u16) -> Command {
+        let file = self.file().display().to_string();
+        let always = format!("--persistent --shared=64 --bind=127.0.0.1 --port={port}");
+        let command = Command::new("qemu-nbd").args(words(&always));
+        let limit = match case.limit {
+            Limit::Nothing => return command.args(["--format=raw", &file]),
+            Limit::Iops(iops) => format!("x-iops-total={iops}"),
+            Limit::BytesPerS(bytes) => format!("x-bps-total={bytes}"),
+        };
+        let group = format!("throttle-group,id=group,{limit}");
+        let image = format!(
+            "driver=throttle,throttle-group=group,file.driver=raw,file.file.driver=file,file.file.filename={file}"
+        );
+        command.args(["--object", &group, "--image-opts", &image])
     }
 }
 

@@ -118,9 +118,8 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
             say(&format!("{what}, depth 1, tool {tool}: {found:?}"));
             Ok(found)
         })?;
-        let of: [(&str, fn(&Percentiles) -> f64); 3] =
-            [("50", |p| p.0[0]), ("90", |p| p.0[1]), ("99", |p| p.0[2])];
-        for (name, value) in of {
+        let values: [fn(&Percentiles) -> f64; 3] = [|p| p.0[0], |p| p.0[1], |p| p.0[2]];
+        for (name, value) in ["50", "90", "99"].into_iter().zip(values) {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
