@@ -16,5 +16,5 @@ mod tests;
 pub use features::Feature;
 pub use link::{Counters, Link, LinkState, Tunnel};
 pub use packet_filter::RuleCounter;
-pub use qdisc::{Impairment, TokenBucket};
+pub use qdisc::{Impairment, Shape, TokenBucket};
 pub use redirect::{Redirect, Shortcut};

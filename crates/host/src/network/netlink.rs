@@ -5,7 +5,9 @@
 
 use std::io;
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_ECHO, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
@@ -35,6 +37,13 @@ impl Netlink {
     pub(crate) fn ask(&mut self, message: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
         self.send(message, NLM_F_REQUEST)?;
         self.answer()?.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Asks for one thing that there may not be; of that the kernel says only that it is done. Traffic control tells those
+    /// who listen, and who asked only with `NLM_F_ECHO`.
+    pub(crate) fn find(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
+        self.send(message, NLM_F_REQUEST | NLM_F_ACK | NLM_F_ECHO)?;
+        self.answer()
     }
 
     fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use super::{Feature, Impairment, Link, Redirect, TokenBucket, Tunnel};
+use super::{Feature, Impairment, Link, Redirect, Shape, TokenBucket, Tunnel};
 use crate::cpu::CpuSet;
 use crate::namespace::{Namespace, may_create};
 
@@ -96,6 +96,28 @@ fn a_rate_is_set_and_a_kind_that_the_kernel_lacks_is_named() {
     }
     let error = a.set_queue_kind("eth0", "nonsense").unwrap_err().to_string();
     assert!(error.contains("this kernel has no nonsense"), "{error}");
+}
+
+#[test]
+fn a_rate_is_read_back_as_it_was_set() {
+    let test = "a_rate_is_read_back_as_it_was_set";
+    let Some((a, _b)) = pair(test) else { return };
+    assert_eq!(a.shape("eth0").unwrap(), None, "a queue that nobody shaped");
+    for rate_bytes_per_s in [1_000_000, 125_000_000, 5_000_000_000] {
+        let bucket = TokenBucket { rate_bytes_per_s, burst_bytes: 256 << 10, limit_bytes: 1 << 20 };
+        if let Err(error) = a.set_rate("eth0", bucket) {
+            assert!(error.to_string().contains("has no tbf"), "{error}");
+            skip(test, &format!("hardware: {error}"));
+            return;
+        }
+        let Some(Shape::Bucket(read)) = a.shape("eth0").unwrap() else { panic!("no bucket") };
+        let tick_bytes = (rate_bytes_per_s * 65 / 1_000_000_000) as u32 + 1;
+        assert!(bucket.burst_bytes.abs_diff(read.burst_bytes) <= tick_bytes, "{read:?}");
+        assert_eq!(TokenBucket { burst_bytes: bucket.burst_bytes, ..read }, bucket);
+    }
+    a.set_queue_kind("eth0", "pfifo").unwrap();
+    assert_eq!(a.shape("eth0").unwrap(), None);
+    assert!(a.shape("eth9").is_err());
 }
 
 #[test]

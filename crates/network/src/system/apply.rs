@@ -1,11 +1,12 @@
 //! The settings of a network that are no matter of its layout: offloads, queues, rates, filters.
 
 use plumb_host::Error;
-use plumb_host::network::{Feature, Impairment, TokenBucket};
+use plumb_host::namespace::Namespace;
+use plumb_host::network::{Feature, Impairment, Shape, TokenBucket};
 
 use super::layout::{Layout, Role};
 use super::rules::rules;
-use crate::options::{Offloads, Switch};
+use crate::options::{LinkShape, Offloads, Switch};
 use crate::spec::SystemSpec;
 
 /// What a rate lets through at once unless it is said: a few of the largest packets that a sender puts together.
@@ -38,7 +39,7 @@ pub(super) fn apply(layout: &Layout, spec: &SystemSpec, services: u32) -> Result
     }
     queues(layout, spec)?;
     for wire in layout.wires() {
-        shape(layout, wire.at, wire.name, spec)?;
+        shape(layout.namespace(wire), wire.name, spec)?;
     }
     if let Some(text) = rules(spec, services) {
         let has_bridges = layout.with_role(Role::Bridge).next().is_some();
@@ -73,31 +74,36 @@ pub(super) fn is_pair(role: Role) -> bool {
     matches!(role, Role::End | Role::Port | Role::Wire)
 }
 
+/// What a link's queues are to do, if anything.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "rates are far below 2^64 and not negative"
 )]
-fn shape(layout: &Layout, at: usize, device: &str, spec: &SystemSpec) -> Result<(), Error> {
-    let (namespace, link) = (&layout.namespaces[at], &spec.link);
-    if let Some(kind) = &spec.qdisc {
-        namespace.set_queue_kind(device, kind)?;
-    }
+pub(super) fn wanted(link: &LinkShape) -> Option<Shape> {
     let rate = link.rate.map(|rate| rate.0);
     if link.delay.is_some() || link.loss.is_some() {
-        let impairment = Impairment {
+        return Some(Shape::Impairment(Impairment {
             delay_ns: link.delay.map_or(0, |delay| delay.0),
             loss: link.loss.map_or(0.0, |loss| loss.0),
             rate_bytes_per_s: rate.map(|rate| rate as u64),
-        };
-        return namespace.set_impairment(device, impairment);
+        }));
     }
-    let Some(rate) = rate else { return Ok(()) };
-    let burst = link.burst.map_or(BURST_BYTES, |burst| burst.0);
-    let bucket = TokenBucket {
+    let (rate, burst) = (rate?, link.burst.map_or(BURST_BYTES, |burst| burst.0));
+    Some(Shape::Bucket(TokenBucket {
         rate_bytes_per_s: rate as u64,
         burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX),
         limit_bytes: u32::try_from(burst.saturating_add((rate * WAIT_S) as u64)).unwrap_or(u32::MAX),
-    };
-    namespace.set_rate(device, bucket)
+    }))
+}
+
+fn shape(namespace: &Namespace, device: &str, spec: &SystemSpec) -> Result<(), Error> {
+    if let Some(kind) = &spec.qdisc {
+        namespace.set_queue_kind(device, kind)?;
+    }
+    match wanted(&spec.link) {
+        Some(Shape::Bucket(bucket)) => namespace.set_rate(device, bucket),
+        Some(Shape::Impairment(impairment)) => namespace.set_impairment(device, impairment),
+        None => Ok(()),
+    }
 }

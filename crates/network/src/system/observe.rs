@@ -2,9 +2,11 @@
 
 use plumb_host::Error;
 use plumb_host::cpu::CpuSet;
+use plumb_host::network::Shape;
+use plumb_model::{ByteRate, Bytes, Percent, Span};
 use plumb_path::Snapshot;
 
-use super::apply::{features, is_pair};
+use super::apply::{features, is_pair, wanted};
 use super::layout::{Device, Layout, Role};
 use super::rules::TABLE;
 use crate::options::Switch;
@@ -32,6 +34,11 @@ pub(super) const ENTRIES: &str = "conntrack entries";
 pub(super) const SERVICES: &str = "service rules";
 /// The state that says how Open vSwitch wraps packets.
 pub(super) const TUNNEL: &str = "tunnel type";
+
+/// The state that says what a link lets through at once beyond its rate.
+pub(super) const BURST: &str = "link burst";
+/// The longest burst in time that the kernel can say: 2^32 ticks of 64 ns.
+const BURST_S_MAX: f64 = 274.0;
 
 /// The counter of a rule.
 pub(super) fn of_rules(name: &str) -> String {
@@ -94,6 +101,14 @@ fn states(layout: &Layout, spec: &SystemSpec, snapshot: &mut Snapshot) -> Result
         |device: &Device| Ok(layout.namespace(device).link(device.name)?.queue_length.to_string());
     state("queue_length", common(&ends, queue_length)?);
     state("qdisc", common(&wires, |device| Ok(layout.namespace(device).link(device.name)?.qdisc))?);
+    let shape = |device: &Device| layout.namespace(device).shape(device.name);
+    for (name, _) in of_shape(wanted(&spec.link)) {
+        let read = |device: &Device| {
+            let found = of_shape(shape(device)?).into_iter().find(|(it, _)| *it == name);
+            Ok(found.map_or_else(|| "none".to_owned(), |(_, value)| value))
+        };
+        state(name, common(&wires, read)?);
+    }
     let offloading: Vec<&Device> = layout.devices.iter().filter(|it| it.role != Role::Bridge).collect();
     for (feature, asked) in features(&spec.offloads) {
         if asked.is_some() {
@@ -120,6 +135,29 @@ fn common(devices: &[&Device], read: impl Fn(&Device) -> Result<String, Error>) 
     values.sort();
     values.dedup();
     Ok(values.join(" and "))
+}
+
+/// What a queue does to a link, by the names of its states.
+pub(super) fn of_shape(shape: Option<Shape>) -> Vec<(&'static str, String)> {
+    let rate = |rate: u64| ("link rate", ByteRate(rate as f64).to_string());
+    match shape {
+        None => Vec::new(),
+        Some(Shape::Bucket(bucket)) => {
+            let mut states = vec![rate(bucket.rate_bytes_per_s)];
+            if f64::from(bucket.burst_bytes) <= BURST_S_MAX * bucket.rate_bytes_per_s as f64 {
+                states.push((BURST, Bytes(bucket.burst_bytes.into()).to_string()));
+            }
+            states
+        }
+        Some(Shape::Impairment(it)) => {
+            let mut states = vec![
+                ("link delay", Span(it.delay_ns).to_string()),
+                ("link loss", Percent(it.loss).to_string()),
+            ];
+            states.extend(it.rate_bytes_per_s.map(rate));
+            states
+        }
+    }
 }
 
 /// The CPUs of each queue, in words.

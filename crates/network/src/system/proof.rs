@@ -1,12 +1,14 @@
 //! The evidence of a network: that each message went the way that was built for it, and that each setting was in effect.
 
 use plumb_host::cpu::CpuSet;
-use plumb_model::{Evidence, Measurement, Reading};
+use plumb_model::{Bytes, Evidence, Measurement, Reading};
 use plumb_path::Snapshot;
 
-use super::apply::features;
+use super::apply::{features, wanted};
 use super::layout::Role;
-use super::observe::{ENTRIES, SERVICES, SHORTCUTS, TUNNEL, of_queues, of_rules, packets_of};
+use super::observe::{
+    BURST, ENTRIES, SERVICES, SHORTCUTS, TUNNEL, of_queues, of_rules, of_shape, packets_of,
+};
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
 use crate::options::Fastpath;
@@ -216,7 +218,28 @@ impl Seen<'_> {
         asked.extend(features.filter_map(|(it, asked)| Some((it.name(), asked?.name().to_owned()))));
         asked.extend(spec.rps.as_deref().map(|cpus| ("rps", queues_on(cpus, spec.queues, false))));
         asked.extend(spec.xps.as_deref().map(|cpus| ("xps", queues_on(cpus, spec.queues, true))));
-        asked.into_iter().map(|(name, expected)| self.read_back(name, expected)).collect()
+        let mut evidence: Vec<Evidence> =
+            asked.into_iter().map(|(name, expected)| self.read_back(name, expected)).collect();
+        let shape = of_shape(wanted(link)).into_iter();
+        evidence.extend(shape.map(|(name, expected)| match name {
+            BURST => self.burst(&expected),
+            _ => self.read_back(name, expected),
+        }));
+        evidence
+    }
+
+    /// The kernel keeps a burst as the time that it takes, in ticks of 64 ns, so that it is a few bytes off.
+    fn burst(&self, expected: &str) -> Evidence {
+        const TICK_S: f64 = 65e-9;
+        let rate = self.spec.link.rate.map_or(0.0, |rate| rate.0);
+        let wanted = Bytes::parse(expected).map_or(0, |bytes| bytes.0);
+        let mut evidence = self.read_back(BURST, expected.to_owned());
+        let is_near = |snapshot: &Snapshot| {
+            let read = snapshot.states.get(BURST).and_then(|text| Bytes::parse(text).ok());
+            read.is_some_and(|read| read.0.abs_diff(wanted) as f64 <= 1.0 + TICK_S * rate)
+        };
+        evidence.holds = is_near(self.before) && is_near(self.after);
+        evidence
     }
 
     fn read_back(&self, name: &str, expected: String) -> Evidence {
@@ -240,10 +263,10 @@ fn queues_on(cpus: &str, queues: u32, in_turn: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::Histogram;
+    use plumb_model::{ByteRate, Histogram, Percent, Span};
 
     use super::*;
-    use crate::options::Switch;
+    use crate::options::{LinkShape, Switch};
 
     /// A thousand messages there and back.
     fn measurement() -> Measurement {
@@ -343,6 +366,29 @@ mod tests {
         let states = [(ENTRIES, "0"), ("mtu", "9000"), ("rps", "1; 1"), ("xps", "0; 1")];
         assert_eq!(broken(spec.clone(), &snapshot(&ends, &states)), [""; 0]);
         assert_eq!(broken(spec, &snapshot(&ends, &PLAIN)), ["mtu", "rps", "xps"]);
+    }
+
+    #[test]
+    fn a_link_that_is_not_as_slow_or_as_bad_as_asked_breaks_the_evidence() {
+        let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
+        let of = |link: &LinkShape, states: &[(&str, &str)]| {
+            let spec = SystemSpec { kind: Kind::Veth, link: link.clone(), ..SystemSpec::default() };
+            broken(spec, &snapshot(&ends, &[&PLAIN, states].concat()))
+        };
+        let rate = LinkShape { rate: Some(ByteRate(125e6)), ..LinkShape::default() };
+        let tbf = |rate, burst| [("qdisc", "tbf"), ("link rate", rate), ("link burst", burst)];
+        // A burst of 256 KiB takes 32,768 and a half ticks, and half a tick is 4 B.
+        assert_eq!(of(&rate, &tbf("125 MB/s", "262140 B")), [""; 0]);
+        assert_eq!(of(&rate, &tbf("125 MB/s", "262000 B")), ["link burst"]);
+        assert_eq!(of(&rate, &tbf("12.5 MB/s and 125 MB/s", "none")), ["link rate", "link burst"]);
+        let bad = LinkShape { delay: Some(Span(2_000_000)), loss: Some(Percent(0.01)), ..rate };
+        let netem = |delay, loss, rate| {
+            [("qdisc", "netem"), ("link delay", delay), ("link loss", loss), ("link rate", rate)]
+        };
+        assert_eq!(of(&bad, &netem("2 ms", "1%", "125 MB/s")), [""; 0]);
+        assert_eq!(of(&bad, &netem("0 s", "1%", "125 MB/s")), ["link delay"]);
+        assert_eq!(of(&bad, &netem("2 ms", "0%", "none")), ["link loss", "link rate"]);
+        assert_eq!(of(&bad, &[("qdisc", "netem")]), ["link delay", "link loss", "link rate"]);
     }
 
     #[test]
