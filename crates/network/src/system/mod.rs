@@ -64,7 +64,7 @@ pub fn own_cpu() -> Result<CpuCost, PathError> {
     Ok(CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() })
 }
 
-/// A server that runs already.
+/// Where the server is that runs already.
 fn external(spec: &SystemSpec) -> Result<Target, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
