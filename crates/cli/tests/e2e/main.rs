@@ -4,7 +4,6 @@
     clippy::unwrap_used,
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    clippy::print_stdout,
     reason = "tests start programs, wait for them, say what they skip, and stop at the first surprise"
 )]
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{code, plumb, run, stderr, stdout, wait_until};
+use crate::common::{code, plumb, run, skip, stderr, stdout, wait_until};
 
 const USER: &str = "admin:Netapp1!";
 pub const POLICIES: &str = "/api/storage/qos/policies";
@@ -73,7 +73,7 @@ pub fn volumes(state: &Path, arguments: &[&str]) -> String {
 pub fn has_curl(test: &str) -> bool {
     let has = Command::new("curl").arg("--version").output().is_ok();
     if !has {
-        println!("test skipped: {test}: curl is not installed");
+        skip(&format!("{test}: curl is not installed"));
     }
     has
 }
