@@ -45,6 +45,8 @@ fn plan(claims: &[&str]) -> Plan {
         metrics,
         seed: 1,
         quick: false,
+        only: Vec::new(),
+        blocks_asked: None,
         window_ns: 1_000_000_000,
         warmup_ns: 0,
         others_max: Plan::others_max(),

@@ -123,6 +123,12 @@ pub struct Plan {
     /// Whether it is what `--quick` leaves of the experiment: its first cell, short slots, few blocks.
     #[serde(default)]
     pub quick: bool,
+    /// The variants that `--only` asked for, as it named them; all where it is empty.
+    #[serde(default)]
+    pub only: Vec<String>,
+    /// The number that `--blocks` asked for.
+    #[serde(default)]
+    pub blocks_asked: Option<u32>,
     /// Length of one slot's window in ns.
     pub window_ns: u64,
     /// Length of a slot's warm-up in ns.

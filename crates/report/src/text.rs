@@ -492,6 +492,22 @@ mod tests {
     }
 
     #[test]
+    fn the_command_to_reproduce_a_run_has_all_that_changed_it() {
+        let (mut run, judgement) = Scenario::tls_offload().run();
+        let commands = |run: &Run| [crate::html(run, &judgement), crate::markdown(run, &judgement)];
+        for form in commands(&run) {
+            assert!(form.contains("plumb run tls-offload.yaml --seed 42"), "{form}");
+        }
+        run.header.plan.blocks_asked = Some(8);
+        run.header.plan.only = vec!["threads".to_owned(), "two-words".to_owned()];
+        run.header.plan.quick = true;
+        let again = "plumb run tls-offload.yaml --quick --blocks 8 --only threads --only two-words --seed 42";
+        for form in commands(&run) {
+            assert!(form.contains(again), "{form}");
+        }
+    }
+
+    #[test]
     fn one_block_decides_nothing_and_says_so() {
         let mut scenario = Scenario::tls_offload();
         scenario.behaviours.truncate(2);

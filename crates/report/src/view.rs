@@ -368,13 +368,19 @@ impl<'a> View<'a> {
         let file = quoted(&format!("{}.yaml", self.plan().name));
         let directory = quoted(&self.run.directory);
         [
-            format!(
-                "plumb run {file}{} --seed {}",
-                if self.plan().quick { " --quick" } else { "" },
-                self.plan().seed
-            ),
+            format!("plumb run {file}{} --seed {}", self.extent(), self.plan().seed),
             format!("plumb report {directory} --format html"),
         ]
+    }
+
+    /// The options that made less of the experiment, or something else, than it says.
+    fn extent(&self) -> String {
+        let plan = self.plan();
+        let mut words = Vec::new();
+        words.extend(plan.quick.then(|| " --quick".to_owned()));
+        words.extend(plan.blocks_asked.map(|blocks| format!(" --blocks {blocks}")));
+        words.extend(plan.only.iter().map(|name| format!(" --only {}", quoted(name))));
+        words.concat()
     }
 
     /// ` [load.connections=20; …]`, or nothing where that is every cell.

@@ -73,6 +73,8 @@ fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
         metrics,
         seed,
         quick: false,
+        only: Vec::new(),
+        blocks_asked: None,
         window_ns: 1_000_000_000,
         warmup_ns: 0,
         others_max: Plan::others_max(),

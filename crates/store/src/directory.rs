@@ -204,6 +204,8 @@ mod tests {
                 metrics: Vec::new(),
                 seed: u64::MAX,
                 quick: false,
+                only: Vec::new(),
+                blocks_asked: None,
                 window_ns: 1,
                 warmup_ns: 0,
                 others_max: Plan::others_max(),

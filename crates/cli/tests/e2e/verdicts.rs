@@ -203,4 +203,6 @@ fn quick_and_only_narrow_a_run() {
     // The stored run says so, whoever asks and whenever.
     let again = run(&["report", path.to_str().unwrap()]);
     assert!(json["quick"] == true && stdout(&again).contains("quick: the first cell"), "{again:?}");
+    let markdown = stdout(&run(&["report", path.to_str().unwrap(), "--format", "markdown"]));
+    assert!(markdown.contains("plumb run null.yaml --quick --only faster --seed 3\n"), "{markdown}");
 }

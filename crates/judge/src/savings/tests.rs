@@ -51,6 +51,8 @@ fn plan(than: Option<usize>) -> Plan {
         metrics,
         seed: 1,
         quick: false,
+        only: Vec::new(),
+        blocks_asked: None,
         others_max: 1.0,
         window_ns: 1_000_000_000,
         warmup_ns: 0,

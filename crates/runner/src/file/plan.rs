@@ -91,6 +91,8 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         metrics,
         seed: options.seed,
         quick: options.quick,
+        only: options.only.clone(),
+        blocks_asked: options.blocks,
         others_max,
     })
 }

@@ -180,6 +180,14 @@ fn blocks_come_from_the_command_line_first() {
 }
 
 #[test]
+fn a_plan_remembers_what_the_command_line_changed() {
+    let options = ReadOptions { blocks: Some(9), only: vec!["threads".to_owned()], ..ReadOptions::default() };
+    let plan = plan_of(GOOD, &options).unwrap();
+    assert_eq!((plan.blocks_asked, &plan.only[..]), (Some(9), &["threads".to_owned()][..]));
+    assert_eq!(super::plan(GOOD).blocks_asked, None);
+}
+
+#[test]
 fn anchors_windows_line_ends_and_a_byte_order_mark_are_fine() {
     let text = with("software: {}", "software: &nothing {}")
         .replace("threads: { system: { ingress: { offload: threads } } }", "threads: *nothing");
