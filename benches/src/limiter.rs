@@ -16,7 +16,7 @@ use plumb_host::scratch::Scratch;
 use plumb_host::time::sleep;
 
 use crate::blocks::interleave_by;
-use crate::results::{interval, write_text};
+use crate::results::{cells, write_text};
 use crate::storage::{read_fio, read_plumb};
 use crate::tool::{Tool, built_plumb, words};
 use crate::{Outcome, say};
@@ -142,18 +142,13 @@ pub fn run_unlimited() -> Outcome {
             Ok(sample)
         })?;
         for (at, server) in servers.iter().enumerate().skip(1) {
-            let (rate, cpu) = (|sample: &Speed| sample.reads_per_s, |sample: &Speed| sample.cpu_us);
             let _ = writeln!(
                 text,
-                "| {} | {} | {:.0} | {:.0} | {} | {:.2} us | {:.2} us | {} |",
+                "| {} | {} | {} | {} |",
                 client.name(),
                 if *server == Server::Qemu { "qemu-nbd" } else { "nbdkit file" },
-                samples.median(0, rate),
-                samples.median(at, rate),
-                interval(samples.ratio(0, at, rate)),
-                samples.median(0, cpu),
-                samples.median(at, cpu),
-                interval(samples.ratio(0, at, cpu))
+                cells(&samples, (0, at), |sample| sample.reads_per_s, (0, "")),
+                cells(&samples, (0, at), |sample| sample.cpu_us, (2, " us"))
             );
         }
     }

@@ -12,11 +12,10 @@ use plumb_host::cpu::{CpuSet, available_cpus, process_cpu_time, split_sides, tre
 use plumb_host::namespace::Namespace;
 use plumb_host::network::Link;
 use plumb_host::process::{Child, Command, Output, Signal, output_of, which};
-use plumb_stats::Effect;
 use serde_json::Value;
 
 use crate::blocks::{Samples, interleave_by};
-use crate::results::write_text;
+use crate::results::{cells, write_text};
 use crate::tool::built_plumb;
 use crate::{Outcome, say};
 
@@ -225,17 +224,12 @@ fn latency_rows(text: &mut String, bed: &Bed, placement: &str) -> Outcome {
         for (peer, tool) in tools.iter().enumerate().skip(1) {
             let (statistic, of): (_, fn(&Sample) -> f64) =
                 if tool.name == "sockperf" { ("median", |s| s.median) } else { ("mean", |s| s.mean) };
-            let cpu = |s: &Sample| s.cpu_us;
             let _ = writeln!(
                 text,
-                "| {test} | {placement} | {} | {statistic} | {:.2} us | {:.2} us | {} | {:.2} us | {:.2} us | {} |",
+                "| {test} | {placement} | {} | {statistic} | {} | {} |",
                 tool.name,
-                samples.median(0, of),
-                samples.median(peer, of),
-                interval(samples.ratio(0, peer, of)),
-                samples.median(0, cpu),
-                samples.median(peer, cpu),
-                interval(samples.ratio(0, peer, cpu))
+                cells(&samples, (0, peer), of, (2, " us")),
+                cells(&samples, (0, peer), |s| s.cpu_us, (2, " us"))
             );
         }
     }
@@ -299,26 +293,16 @@ const BANDWIDTH_HEAD: &str = "| test | ours | peer | MB/s ours | theirs | ratio 
                               |---|---|---|---|---|---|---|---|---|\n";
 
 fn rows(text: &mut String, what: &str, own: usize, first: usize, tools: &[Tool], samples: &Samples<Sample>) {
-    let (mean, cpu) = (|s: &Sample| s.mean, |s: &Sample| s.cpu_us);
     for peer in first..tools.len() {
         let _ = writeln!(
             text,
-            "| {what} | {} | {} | {:.2} | {:.2} | {} | {:.3} us | {:.3} us | {} |",
+            "| {what} | {} | {} | {} | {} |",
             tools[own].name,
             tools[peer].name,
-            samples.median(own, mean) / 1e6,
-            samples.median(peer, mean) / 1e6,
-            interval(samples.ratio(own, peer, mean)),
-            samples.median(own, cpu),
-            samples.median(peer, cpu),
-            interval(samples.ratio(own, peer, cpu))
+            cells(samples, (own, peer), |s| s.mean / 1e6, (2, "")),
+            cells(samples, (own, peer), |s| s.cpu_us, (3, " us"))
         );
     }
-}
-
-/// `0.62 [0.60, 0.64]`
-fn interval(effect: Option<Effect>) -> String {
-    effect.map_or_else(|| "–".to_owned(), |e| format!("{:.3} [{:.3}, {:.3}]", e.ratio, e.low, e.high))
 }
 
 fn read_tcp_latency(output: &Output, _: u32) -> Option<Reading> {

@@ -14,7 +14,7 @@ use plumb_host::process::{Command, Output, output_of, which};
 use plumb_host::scratch::Scratch;
 
 use crate::blocks::{interleave, interleave_by};
-use crate::results::{Row, interval, write_section, write_text};
+use crate::results::{Row, cells, write_section, write_text};
 use crate::tool::{Tool, built_plumb, words};
 use crate::{Outcome, say};
 
@@ -123,10 +123,8 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "| {what}, depth 1 | {name} | {:.2} us | {:.2} us | {} |",
-                samples.median(0, value),
-                samples.median(1, value),
-                interval(samples.ratio(0, 1, value))
+                "| {what}, depth 1 | {name} | {} |",
+                cells(&samples, (0, 1), value, (2, " us"))
             );
         }
     }
