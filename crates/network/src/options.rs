@@ -120,3 +120,29 @@ pub struct LinkShape {
     /// The share of packets that are lost.
     pub loss: Option<Percent>,
 }
+
+/// How `tcp_bw` sends without a copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ZeroCopy {
+    /// It does not.
+    #[default]
+    Off,
+    /// From the page cache (sendfile).
+    Sendfile,
+    /// From memory of its own that the kernel borrows (MSG_ZEROCOPY). The kernel copies all the same for a receiver on the
+    /// same host.
+    MsgZerocopy,
+}
+
+impl ZeroCopy {
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Sendfile => "sendfile",
+            Self::MsgZerocopy => "msg_zerocopy",
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! Network settings as a whole: what no single field can check, and the evidence that a slot measured what it was asked
 //! to: messages of that size, over sockets as they were to be, all of which arrived.
 
+mod sends;
+
 use std::collections::BTreeMap;
 
 use plumb_model::{Evidence, Measurement, Metric};
@@ -95,6 +97,7 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
     }
     evidence
         .extend(of(|_| true).filter(|test| load.shares_cpus(*test)).map(|test| one_cpu(test, measurement)));
+    evidence.extend(sends::evidence(settings, measurement));
     let tcp: Vec<Test> = of(|test| !test.is_udp()).collect();
     if tcp.is_empty() {
         return evidence;

@@ -6,7 +6,7 @@ use plumb_model::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::options::{Fastpath, LinkShape, Offloads, Placement, Switch, TunnelType};
+use crate::options::{Fastpath, LinkShape, Offloads, Placement, Switch, TunnelType, ZeroCopy};
 
 /// What a `network` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -175,8 +175,8 @@ pub struct LoadSpec {
     pub cpus: Placement,
     /// How long a thread looks for data at the device before it sleeps (SO_BUSY_POLL).
     pub busy_poll: Span,
-    /// `tcp_bw`: send from the page cache without a copy (sendfile).
-    pub zero_copy: bool,
+    /// `tcp_bw`: send without a copy.
+    pub zero_copy: ZeroCopy,
     /// The socket's send buffer; the kernel's own choice if absent.
     pub send_buffer: Option<Bytes>,
     /// The socket's receive buffer; the kernel's own choice if absent.
@@ -197,7 +197,7 @@ impl Default for LoadSpec {
             batch: 1,
             cpus: Placement::default(),
             busy_poll: Span(0),
-            zero_copy: false,
+            zero_copy: ZeroCopy::Off,
             send_buffer: None,
             receive_buffer: None,
             nodelay: None,

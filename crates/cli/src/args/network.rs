@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use plumb_model::{Bytes, Rate, Span};
-use plumb_network::options::Placement;
+use plumb_network::options::{Placement, ZeroCopy};
 use plumb_network::spec::Test;
 
 /// `plumb network`.
@@ -48,9 +48,11 @@ pub struct NetworkArguments {
     /// How long threads look for data at the device before they sleep, such as `50us` (SO_BUSY_POLL).
     #[arg(long, default_value = "0s", value_name = "TIME")]
     pub busy_poll: Span,
-    /// tcp_bw: send from the page cache without a copy.
-    #[arg(long)]
-    pub zero_copy: bool,
+    /// tcp_bw: send without a copy: from the page cache (sendfile), which is meant where no way is named, or from memory that
+    /// the kernel borrows (msg_zerocopy), which it copies all the same for a receiver on this host.
+    #[arg(long, value_name = "sendfile|msg_zerocopy", value_parser = zero_copy(), num_args = 0..=1, require_equals = true,
+          default_value = "off", hide_default_value = true, default_missing_value = "sendfile")]
+    pub zero_copy: ZeroCopy,
     /// The sockets' send buffers; the kernel's choice if absent.
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub send_buffer: Option<Bytes>,
@@ -102,6 +104,12 @@ fn test_names() -> impl TypedValueParser<Value = Test> {
 
 fn on_off() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["on", "off"]).map(|word| word == "on")
+}
+
+fn zero_copy() -> impl TypedValueParser<Value = ZeroCopy> {
+    let ways = [ZeroCopy::Off, ZeroCopy::Sendfile, ZeroCopy::MsgZerocopy];
+    PossibleValuesParser::new(ways.map(ZeroCopy::name))
+        .map(move |word| ways.into_iter().find(|way| way.name() == word).unwrap_or_default())
 }
 
 fn placement() -> impl TypedValueParser<Value = Placement> {

@@ -100,6 +100,27 @@ fn options_are_read_back() {
 }
 
 #[test]
+fn sends_that_the_kernel_copied_after_all_are_said_to_be_void() {
+    let server = Server::start();
+    let sends = |way: &str| {
+        let output =
+            run(&["network", &server.address, "tcp_bw", "-m", "64K", "-d", "200ms", "--json", "-q", way]);
+        let object: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        (code(&output), object)
+    };
+    for way in ["--zero-copy", "--zero-copy=sendfile"] {
+        let (code, object) = sends(way);
+        assert_eq!(code, 0, "{way}: {:#}", object["evidence"]);
+        assert!(object["observed"]["sendfile"]["shared"].as_u64().unwrap() > 0);
+        assert!(object["observed"]["send_calls"]["tcp_bw: sendfile"].as_u64().unwrap() > 0);
+    }
+    let (code, object) = sends("--zero-copy=msg_zerocopy");
+    assert_eq!(code, 4, "{:#}", object["evidence"]);
+    let seen = &object["observed"]["msg_zerocopy"];
+    assert!(seen["shared"] == 0 && seen["copied"].as_u64().unwrap() > 0, "{seen}");
+}
+
+#[test]
 fn an_experiment_on_loopback_has_evidence_in_every_slot() {
     let directory = tempfile::tempdir().unwrap();
     let file = write(
@@ -247,6 +268,27 @@ fn an_option_without_the_privilege_says_which_one_it_needs() {
     let (exit, message) = without(&["--receive-buffer", "512M"]);
     assert!(exit == 2 && message.contains("needs CAP_NET_ADMIN or a higher net.core.rmem_max"), "{message}");
     assert_eq!(without(&[]).0, 0);
+}
+
+#[test]
+fn memory_that_may_not_be_lent_is_said_with_the_limits_that_it_needs() {
+    if !rustix::process::geteuid().is_root() {
+        skip(
+            "memory_that_may_not_be_lent_is_said_with_the_limits_that_it_needs: it takes privileges away from root",
+        );
+        return;
+    }
+    let server = Server::start();
+    let command = "ulimit -l 64 && exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", command, "sh", env!("CARGO_BIN_EXE_plumb"), "network", &server.address])
+        .args(["tcp_bw", "-d", "100ms", "--json", "-q", "-m", "1M", "--zero-copy=msg_zerocopy"])
+        .output()
+        .unwrap();
+    let object: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
+    let errors = object["errors"].as_object().unwrap();
+    assert!(errors.keys().any(|what| what.contains("(ulimit -l)")), "{errors:?}");
+    assert_ne!(code(&output), 0);
 }
 
 #[test]

@@ -145,6 +145,31 @@ fn settings_of_devices_are_read_back() {
 }
 
 #[test]
+fn batches_and_sends_without_a_copy_prove_what_the_kernel_made_of_them() {
+    if !may("batches_and_sends_without_a_copy_prove_what_the_kernel_made_of_them") {
+        return;
+    }
+    let found = variants(&experiment(
+        "kind: veth",
+        "    batch: { load: { tests: [tcp_bw, udp_bw], batch: 64, msg_size: 64 B } }\n    pages: { load: { tests: [tcp_bw], \
+         zero_copy: sendfile, msg_size: 64 KiB } }\n    lent: { load: { tests: [tcp_bw], zero_copy: msg_zerocopy, msg_size: 64 \
+         KiB } }\n",
+    ));
+    let batch = ["tcp_bw messages at a time", "udp_bw messages at a time", "UDP_GRO at the receiver"];
+    proven(&found[1], &batch);
+    let segments = found[1]["evidence"].as_array().unwrap().iter().find(|one| one["what"] == batch[1]);
+    let words = segments.unwrap()["observed"].as_str().unwrap();
+    assert!(words.contains("UDP_SEGMENT of 64 B"), "{words}");
+    proven(&found[2], &["sendfile without a copy"]);
+    // A receiver on the same host: the kernel always copies, and the variant is none that can be compared.
+    let evidence = found[3]["evidence"].as_array().unwrap();
+    let broken: Vec<&Value> = evidence.iter().filter(|one| one["holds"] == false).collect();
+    assert!(!broken.is_empty() && broken.iter().all(|one| one["what"] == "MSG_ZEROCOPY without a copy"));
+    let words = broken[0]["observed"].as_str().unwrap();
+    assert!(words.starts_with("0 of ") && words.contains("as it always does for a receiver on"), "{words}");
+}
+
+#[test]
 fn what_this_host_cannot_build_is_skipped_and_named() {
     if !may("what_this_host_cannot_build_is_skipped_and_named") {
         return;

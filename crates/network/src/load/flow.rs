@@ -16,6 +16,7 @@ use plumb_pace::{Frame, Share};
 
 use super::sender;
 use super::tally::{Live, Tally};
+use crate::options::ZeroCopy;
 use crate::spec::Test;
 use crate::wire::control::SocketTerms;
 use crate::wire::hello::Purpose;
@@ -37,7 +38,7 @@ pub struct Making {
     /// Messages that are handed over at once.
     pub batch: usize,
     /// Whether messages are sent without a copy.
-    pub zero_copy: bool,
+    pub zero_copy: ZeroCopy,
     /// The test's token.
     pub token: u64,
     /// Of the sockets that it opens itself.

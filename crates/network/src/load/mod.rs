@@ -10,6 +10,7 @@ mod prepare;
 mod report;
 mod run;
 mod sender;
+mod shared_pages;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -20,12 +21,17 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::control::Control;
 pub use self::error::Error;
+use crate::options::ZeroCopy;
 use crate::spec::{LoadSpec, Target, Test};
 use crate::wire::bounds::{check_flows, check_size};
 
 const BATCH_MAX: u32 = 1024;
 /// A batch of a stream is one piece of memory.
 const BATCH_BYTES_MAX: u64 = 16 << 20;
+
+/// What became of pages that were handed over.
+pub(crate) const SHARED: &str = "shared";
+pub(crate) const COPIED: &str = "copied";
 
 /// Checks what a load asks for, without a server.
 ///
@@ -49,7 +55,7 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
     if u64::from(spec.batch) * spec.msg_size.0 > BATCH_BYTES_MAX {
         return fault("batch", "a batch has at most 16 MiB: its messages times their size");
     }
-    if spec.zero_copy && !spec.tests.contains(&Test::TcpBw) {
+    if spec.zero_copy != ZeroCopy::Off && !spec.tests.contains(&Test::TcpBw) {
         return fault("zero_copy", "it is for `tcp_bw`, which is not among the tests");
     }
     if spec.duration.0 == 0 {
@@ -106,6 +112,12 @@ impl NetworkLoad {
             let prepared = prepare::prepare(&self.spec, &self.target, *test)?;
             outcomes.push(run::run(prepared, part, at + 1 == count, &mut watch)?);
         }
-        Ok(report::measurement(&self.spec, &outcomes, &watch))
+        let mut measurement = report::measurement(&self.spec, &outcomes, &watch);
+        if self.spec.zero_copy == ZeroCopy::Sendfile {
+            let (changed, unchanged) = shared_pages::probe(&self.target)?;
+            let seen = [(SHARED.to_owned(), changed), (COPIED.to_owned(), unchanged)];
+            measurement.observed.insert("sendfile".to_owned(), seen.into_iter().collect());
+        }
+        Ok(measurement)
     }
 }

@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 
 use super::control::{Control, PATIENCE, within};
 use super::error::Error;
+use crate::options::ZeroCopy;
 use crate::spec::{LoadSpec, Target, Test};
 use crate::wire::control::{SocketTerms, Terms};
 use crate::wire::hello::{HELLO_BYTES, Purpose};
@@ -36,7 +37,7 @@ pub struct Prepared {
     /// What was read back of them.
     pub observed: Observed,
     /// Whether messages are sent without a copy.
-    pub zero_copy: bool,
+    pub zero_copy: ZeroCopy,
     /// When messages are due, or batches of them.
     pub schedule: Option<Schedule>,
     /// Where sockets are opened.
@@ -86,7 +87,7 @@ pub fn prepare(spec: &LoadSpec, target: &Target, test: Test) -> Result<Prepared,
         token,
         sockets,
         observed,
-        zero_copy: spec.zero_copy && test == Test::TcpBw,
+        zero_copy: if test == Test::TcpBw { spec.zero_copy } else { ZeroCopy::Off },
         schedule: rate.and_then(Schedule::constant),
         netns,
         terms,

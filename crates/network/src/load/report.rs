@@ -176,6 +176,17 @@ impl Seen<'_> {
             let as_sent = if sent == self.outcome.totals.bytes { "as sent" } else { "not as sent" };
             see("received", format!("{test}: {as_sent}"), self.outcome.totals.bytes);
         }
+        for (by, calls) in &self.tally.sends.calls {
+            see("send_calls", format!("{test}: {by}"), *calls);
+        }
+        if !self.tally.sends.calls.is_empty() {
+            see("messages_sent", test.to_owned(), self.tally.messages);
+        }
+        let completions = self.tally.sends.completions;
+        if completions.count() > 0 {
+            see("msg_zerocopy", super::SHARED.to_owned(), completions.lent);
+            see("msg_zerocopy", super::COPIED.to_owned(), completions.copied);
+        }
         see("flows", test.to_owned(), u64::from(self.spec.flows));
     }
 

@@ -2,11 +2,17 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
+use rustix::event::PollFlags;
 
 use super::flow::Flow;
-use crate::wire::batch::{Outbox, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, send_in_segments};
+use super::tally::{Live, Sends};
+use crate::options::ZeroCopy;
+use crate::wire::batch::{Outbox, segment_size, segments_max, segments_name, send_in_segments};
+use crate::wire::zero_copy::{self, Completions};
 use crate::wire::{datagram, socket};
 
 /// Without a rate every so many datagrams one carries a time: the clock costs as much as a tenth of a send.
@@ -14,59 +20,157 @@ const STAMP_EVERY: u64 = 8;
 /// The clock is looked at for the thread's own CPU time every so many messages.
 const LOOK_EVERY: u64 = 1024;
 
+/// Completions of sends without a copy are taken every so many calls: they take up memory that a socket has little of.
+const COMPLETE_EVERY: u64 = 32;
+/// How long those are waited for that are due when the last message was sent.
+const COMPLETE_NS: u64 = 100_000_000;
+/// How long at a time.
+const COMPLETE_WAIT: Duration = Duration::from_millis(5);
+/// Why nothing can be lent although nothing is.
+const NO_ROOM: &str = "MSG_ZEROCOPY lends the kernel more at once than it takes: a smaller message or batch, or a higher limit of \
+                       locked memory (ulimit -l) or net.core.optmem_max is needed";
+/// How often a flow that is to end waits for room.
+const WAITS_AT_END_MAX: u32 = 40;
+
 /// Sends messages over a connection.
 ///
 /// # Errors
 /// When the connection broke.
 pub fn stream(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let batch = flow.make.batch.max(1);
-    let messages = Messages::new(flow.make.size * batch, flow.make.zero_copy)?;
+    let mut messages = Messages::new(flow.make.size * batch, flow.make.zero_copy, socket)?;
+    let live = Arc::clone(&flow.make.live);
     let mut sent = 0_u64;
     let mut now_ns = monotonic_ns();
-    while goes_on(flow, &mut now_ns) {
-        messages.send(socket)?;
-        sent += batch as u64;
+    let mut ran = Ok(());
+    while ran.is_ok() && goes_on(flow, &mut now_ns) {
+        ran = messages.send(socket, &live);
+        let before = sent;
+        sent += if ran.is_ok() { batch as u64 } else { 0 };
         flow.make.live.set_messages(sent);
-        look(flow, sent, &mut now_ns);
+        look(flow, (before, sent), &mut now_ns);
     }
     flow.tally.messages = sent;
-    Ok(())
+    flow.tally.sends = messages.account(socket)?;
+    ran
 }
 
 /// What a stream sends again and again.
-enum Messages {
-    /// From memory of this process, which the kernel copies.
+struct Messages {
+    from: Source,
+    calls: u64,
+    completions: Completions,
+}
+
+/// Where it is.
+enum Source {
+    /// In memory of this process, which the kernel copies.
     Memory(Vec<u8>),
-    /// From a file in the page cache, whose pages the kernel sends.
+    /// In a file in the page cache, whose pages the kernel sends.
     Pages(OwnedFd, u64),
+    /// In memory of this process, which the kernel borrows.
+    Lent(Vec<u8>),
 }
 
 impl Messages {
-    fn new(bytes: usize, zero_copy: bool) -> io::Result<Self> {
-        if !zero_copy {
-            return Ok(Self::Memory(vec![0; bytes]));
-        }
-        let file = rustix::fs::memfd_create("messages", rustix::fs::MemfdFlags::CLOEXEC)?;
-        // Written once, so that there are pages to send.
-        let mut file = std::fs::File::from(file);
-        io::Write::write_all(&mut file, &vec![0; bytes])?;
-        Ok(Self::Pages(file.into(), bytes as u64))
+    fn new(bytes: usize, zero_copy: ZeroCopy, socket: &OwnedFd) -> io::Result<Self> {
+        let from = match zero_copy {
+            ZeroCopy::Off => Source::Memory(vec![0; bytes]),
+            ZeroCopy::Sendfile => {
+                let file = rustix::fs::memfd_create("messages", rustix::fs::MemfdFlags::CLOEXEC)?;
+                // Written once, so that there are pages to send.
+                let mut file = std::fs::File::from(file);
+                io::Write::write_all(&mut file, &vec![0; bytes])?;
+                Source::Pages(file.into(), bytes as u64)
+            }
+            ZeroCopy::MsgZerocopy => {
+                zero_copy::allow(socket)?;
+                Source::Lent(vec![0; bytes])
+            }
+        };
+        Ok(Self { from, calls: 0, completions: Completions::default() })
     }
 
     #[inline]
-    fn send(&self, socket: &OwnedFd) -> io::Result<()> {
-        match self {
-            Self::Memory(bytes) => socket::send_all(socket, bytes),
-            Self::Pages(file, bytes) => {
+    fn send(&mut self, socket: &OwnedFd, live: &Live) -> io::Result<()> {
+        let Self { from, calls, completions } = self;
+        match from {
+            Source::Memory(bytes) => {
+                let mut left = &bytes[..];
+                while !left.is_empty() {
+                    left = &left[socket::send(socket, left)?..];
+                    *calls += 1;
+                }
+            }
+            Source::Pages(file, bytes) => {
                 let mut offset = 0;
                 while offset < *bytes {
                     let left = usize::try_from(*bytes - offset).unwrap_or(usize::MAX);
-                    rustix::fs::sendfile(socket, file, Some(&mut offset), left)?;
+                    rustix::fs::sendfile(socket, &*file, Some(&mut offset), left)?;
+                    *calls += 1;
                 }
-                Ok(())
+            }
+            Source::Lent(bytes) => {
+                lend(socket, bytes, live, (calls, completions))?;
+                if calls.is_multiple_of(COMPLETE_EVERY) {
+                    completions.add(zero_copy::completions(socket)?);
+                }
             }
         }
+        Ok(())
     }
+
+    /// How all of it was sent.
+    fn account(mut self, socket: &OwnedFd) -> io::Result<Sends> {
+        let by = match self.from {
+            Source::Memory(_) => "send",
+            Source::Pages(..) => "sendfile",
+            Source::Lent(_) => "MSG_ZEROCOPY",
+        };
+        if matches!(self.from, Source::Lent(_)) {
+            let deadline_ns = monotonic_ns() + COMPLETE_NS;
+            self.completions.add(zero_copy::completions(socket)?);
+            while self.completions.count() < self.calls && monotonic_ns() < deadline_ns {
+                socket::is_ready(socket, PollFlags::empty(), COMPLETE_WAIT)?;
+                self.completions.add(zero_copy::completions(socket)?);
+            }
+        }
+        let calls = [(by.to_owned(), self.calls)].into_iter().collect();
+        Ok(Sends { calls, completions: self.completions })
+    }
+}
+
+/// Has the kernel borrow all of it.
+fn lend(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    live: &Live,
+    (calls, completions): (&mut u64, &mut Completions),
+) -> io::Result<()> {
+    let (mut left, mut waits) = (bytes, 0);
+    while !left.is_empty() {
+        match zero_copy::send(socket, left) {
+            Ok(count) => {
+                left = &left[count..];
+                *calls += 1;
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                if completions.count() == *calls {
+                    return Err(io::Error::other(NO_ROOM));
+                }
+                // The kernel says so even when the socket is shut, which ends no flow then.
+                if waits == WAITS_AT_END_MAX {
+                    return Err(error);
+                }
+                waits += u32::from(live.is_over());
+                socket::is_ready(socket, PollFlags::empty(), COMPLETE_WAIT)?;
+                completions.add(zero_copy::completions(socket)?);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Waits until the next message is due, where messages have a schedule. Returns whether there is a next one.
@@ -84,8 +188,8 @@ fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
 
 /// Now and then, the clock.
 #[inline]
-fn look(flow: &mut Flow, sent: u64, now_ns: &mut u64) {
-    if flow.make.due.is_some() || sent.is_multiple_of(LOOK_EVERY) {
+fn look(flow: &mut Flow, (before, sent): (u64, u64), now_ns: &mut u64) {
+    if flow.make.due.is_some() || before / LOOK_EVERY != sent / LOOK_EVERY {
         *now_ns = monotonic_ns();
         flow.observe(*now_ns);
     }
@@ -101,53 +205,92 @@ enum Way {
     Batch(Outbox),
 }
 
+impl Way {
+    fn new(socket: &OwnedFd, size: usize, batch: usize) -> Self {
+        let segments = batch.min(segments_max(size));
+        if batch == 1 {
+            Self::Single(vec![0; size])
+        } else if segments > 1 && send_in_segments(socket, size) {
+            Self::Segments(vec![0; size * segments])
+        } else {
+            Self::Batch(Outbox::new(batch, size))
+        }
+    }
+
+    /// Sends up to `count` datagrams by one call. Returns how many went.
+    #[inline]
+    fn send(
+        &mut self,
+        socket: &OwnedFd,
+        size: usize,
+        (number, count): (u64, usize),
+        always: bool,
+    ) -> io::Result<usize> {
+        match self {
+            Self::Single(message) => {
+                prepare(message, number, always);
+                socket::send(socket, message).map(|_| 1)
+            }
+            Self::Segments(messages) => {
+                let bytes = messages.len().min(count * size);
+                let messages = &mut messages[..bytes];
+                (number..)
+                    .zip(messages.chunks_mut(size))
+                    .for_each(|(number, it)| prepare(it, number, always));
+                socket::send(socket, messages).map(|_| bytes / size)
+            }
+            Self::Batch(outbox) => {
+                (0..count).for_each(|at| prepare(outbox.datagram_mut(at), number + at as u64, always));
+                outbox.send(socket, count)
+            }
+        }
+    }
+
+    /// By what calls, as the kernel has it.
+    fn name(&self, socket: &OwnedFd) -> String {
+        match self {
+            Self::Single(_) => "send".to_owned(),
+            Self::Segments(_) => match segment_size(socket) {
+                Ok(size) => segments_name(size),
+                Err(error) => format!("UDP_SEGMENT, which cannot be read back: {error}"),
+            },
+            Self::Batch(_) => "sendmmsg".to_owned(),
+        }
+    }
+}
+
 /// Sends datagrams.
 ///
 /// # Errors
 /// When the socket fails.
 pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let (size, batch) = (flow.make.size, flow.make.batch.max(1));
-    let segments = batch.min(SEGMENTS_MAX).min(SEGMENTED_BYTES_MAX / size);
-    let mut way = if batch == 1 {
-        Way::Single(vec![0; size])
-    } else if segments > 1 && send_in_segments(socket, size) {
-        Way::Segments(vec![0; size * segments])
-    } else {
-        Way::Batch(Outbox::new(batch, size))
-    };
-    let mut number = 0_u64;
+    let mut way = Way::new(socket, size, batch);
+    let (mut number, mut calls) = (0_u64, 0_u64);
     let mut now_ns = monotonic_ns();
-    while goes_on(flow, &mut now_ns) {
+    let mut ran = Ok(());
+    while ran.is_ok() && goes_on(flow, &mut now_ns) {
         let always = flow.make.due.is_some();
-        let sent = match &mut way {
-            Way::Single(message) => {
-                prepare(message, number, always);
-                socket::send(socket, message).map(|_| 1)
+        let (before, mut left) = (number, batch);
+        while left > 0 {
+            match way.send(socket, size, (number, left), always) {
+                Ok(count) => {
+                    (number, calls, left) = (number + count as u64, calls + 1, left - count.min(left));
+                    continue;
+                }
+                // Of an earlier one that found nobody; this one was not sent.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) if is_full(&error) => flow.tally.fail("a queue of this host was full".to_owned()),
+                Err(error) => ran = Err(error),
             }
-            Way::Segments(messages) => {
-                let count = messages.len() / size;
-                (number..)
-                    .zip(messages.chunks_mut(size))
-                    .for_each(|(number, it)| prepare(it, number, always));
-                socket::send(socket, messages).map(|_| count)
-            }
-            Way::Batch(outbox) => {
-                (0..batch).for_each(|at| prepare(outbox.datagram_mut(at), number + at as u64, always));
-                outbox.send(socket, batch)
-            }
-        };
-        match sent {
-            Ok(count) => number += count as u64,
-            // Of an earlier one that found nobody; this one was not sent.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-            Err(error) if is_full(&error) => flow.tally.fail("a queue of this host was full".to_owned()),
-            Err(error) => return Err(error),
+            break;
         }
         flow.make.live.set_messages(number);
-        look(flow, number, &mut now_ns);
+        look(flow, (before, number), &mut now_ns);
     }
     flow.tally.messages = number;
-    Ok(())
+    flow.tally.sends.calls.insert(way.name(socket), calls);
+    ran
 }
 
 #[inline]

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use plumb_model::Histogram;
 use plumb_pace::{Frame, Lateness, Seconds};
 
+use crate::wire::zero_copy::Completions;
+
 /// What a flow's thread and the one that watches it share. It has cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -38,6 +40,15 @@ impl Live {
     }
 }
 
+/// How messages that go one way were handed to the kernel.
+#[derive(Debug, Clone, Default)]
+pub struct Sends {
+    /// Calls that sent something, by the kind of call.
+    pub calls: BTreeMap<String, u64>,
+    /// What the kernel said of sends without a copy.
+    pub completions: Completions,
+}
+
 /// The counts and times of one flow.
 #[derive(Debug)]
 pub struct Tally {
@@ -54,6 +65,8 @@ pub struct Tally {
     pub service: Histogram,
     /// How far sends lagged their schedule.
     pub lateness: Lateness,
+    /// Of messages that go one way.
+    pub sends: Sends,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
 }
@@ -70,6 +83,7 @@ impl Tally {
             latency: Histogram::new(),
             service: Histogram::new(),
             lateness: Lateness::default(),
+            sends: Sends::default(),
             errors: BTreeMap::new(),
         }
     }
@@ -111,6 +125,10 @@ impl Tally {
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
         self.lateness.merge(&other.lateness);
+        for (by, calls) in &other.sends.calls {
+            *self.sends.calls.entry(by.clone()).or_default() += calls;
+        }
+        self.sends.completions.add(other.sends.completions);
         for (what, count) in &other.errors {
             *self.errors.entry(what.clone()).or_default() += count;
         }

@@ -12,6 +12,7 @@ use super::session::Flow;
 use crate::spec::Test;
 use crate::wire::control::Terms;
 use crate::wire::hello::Purpose;
+use crate::wire::options::{self, Observed};
 use crate::wire::socket;
 
 /// A stream is received in pieces of up to so many bytes.
@@ -64,6 +65,8 @@ pub struct Report {
     pub jitter_ns: Option<f64>,
     /// The smallest and the largest message.
     pub sizes: Option<(u64, u64)>,
+    /// What was read back of its socket, and how it took what came.
+    pub observed: Observed,
     /// What went wrong.
     pub errors: BTreeMap<String, u64>,
 }
@@ -78,6 +81,7 @@ impl Report {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (one, another) => one.or(another),
         };
+        options::merge(&mut self.observed, other.observed.clone());
         for (what, count) in &other.errors {
             *self.errors.entry(what.clone()).or_default() += count;
         }

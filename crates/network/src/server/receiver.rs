@@ -7,7 +7,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 
 use super::flow::{DATAGRAM_BYTES_MAX, Report};
 use super::session::Flow;
-use crate::wire::batch::{Inbox, accept_segments};
+use crate::wire::batch::{Inbox, accept_segments, accepts_segments};
 use crate::wire::control::Terms;
 use crate::wire::datagram;
 use crate::wire::hello::Purpose;
@@ -36,7 +36,7 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
     let room = if is_segmented { DATAGRAM_BYTES_MAX } else { (size + 1).next_multiple_of(64) };
     let mut inbox = Inbox::new((INBOX_BYTES_MAX / room).clamp(1, BATCH), room);
     let mut order = Order::new(size);
-    let (mut messages, mut bytes) = (0_u64, 0_u64);
+    let (mut messages, mut bytes, mut pieces) = (0_u64, 0_u64, 0_u64);
     let mut pauses = Pauses::new(flow, terms);
     loop {
         pauses.pause(messages);
@@ -58,6 +58,7 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
                 }
                 report.see_size(datagram.len());
             }
+            pieces += 1;
             bytes += datagram.len() as u64;
             for message in datagram.chunks(size) {
                 messages += 1;
@@ -75,9 +76,23 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
     if messages > 0 {
         report.see_size(size);
     }
+    if terms.batch > 1 {
+        let gro = match accepts_segments(flow.socket()) {
+            _ if !is_segmented => "not in this kernel",
+            Ok(true) => "on",
+            _ => "off",
+        };
+        see(report, "udp_gro", gro, 1);
+        see(report, "udp_bw_taken", "messages", messages);
+        see(report, "udp_bw_taken", "pieces", pieces);
+    }
     report.reordered = order.has_number.then_some(order.reordered);
     report.jitter_ns = order.has_time.then_some(order.jitter_ns).filter(|_| order.stamped > 1);
     Ok(())
+}
+
+fn see(report: &mut Report, property: &str, value: &str, count: u64) {
+    *report.observed.entry(property.to_owned()).or_default().entry(value.to_owned()).or_default() += count;
 }
 
 /// Pauses while datagrams come as fast as they can. Who waits for the next one is woken for it, which costs the sender more

@@ -221,6 +221,8 @@ impl Session {
             }
         }
         let (messages, bytes) = self.counted();
+        let mut observed = held(&self.observed).clone();
+        options::merge(&mut observed, report.observed);
         let mut errors = held(&self.errors).clone();
         report.errors.into_iter().for_each(|(what, count)| *errors.entry(what).or_default() += count);
         Totals {
@@ -229,7 +231,7 @@ impl Session {
             reordered: report.reordered,
             jitter_ns: report.jitter_ns,
             sizes: report.sizes,
-            observed: held(&self.observed).clone(),
+            observed,
             errors,
         }
     }

@@ -8,9 +8,19 @@ use super::options;
 use super::socket::number;
 
 /// No call sends more segments (UDP_MAX_SEGMENTS of kernels before 6.9; later ones have 128).
-pub const SEGMENTS_MAX: usize = 64;
-/// No call sends more bytes: to the kernel it is one datagram before it is cut.
-pub const SEGMENTED_BYTES_MAX: usize = DATAGRAM_SIZE_MAX;
+const SEGMENTS_MAX: usize = 64;
+
+/// How many datagrams of `size` bytes one call can send in segments: to the kernel they are one datagram before it is cut.
+#[must_use]
+pub fn segments_max(size: usize) -> usize {
+    SEGMENTS_MAX.min(DATAGRAM_SIZE_MAX / size.max(1))
+}
+
+/// What such a call is named, with the size that the kernel cuts to.
+#[must_use]
+pub fn segments_name(size: libc::c_int) -> String {
+    format!("UDP_SEGMENT of {size} B")
+}
 
 /// Has the kernel hand over datagrams that came in a row as one. Returns whether it does.
 pub fn accept_segments(socket: impl AsFd) -> bool {
@@ -21,6 +31,22 @@ pub fn accept_segments(socket: impl AsFd) -> bool {
 pub fn send_in_segments(socket: impl AsFd, size: usize) -> bool {
     let Ok(size) = libc::c_int::try_from(size) else { return false };
     options::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size).is_ok()
+}
+
+/// Whether it does, as it says itself.
+///
+/// # Errors
+/// When it does not say.
+pub fn accepts_segments(socket: impl AsFd) -> io::Result<bool> {
+    Ok(options::get(socket, libc::SOL_UDP, libc::UDP_GRO)? != 0)
+}
+
+/// The size that the kernel cuts to, as it says itself.
+///
+/// # Errors
+/// When it does not say.
+pub fn segment_size(socket: impl AsFd) -> io::Result<libc::c_int> {
+    options::get(socket, libc::SOL_UDP, libc::UDP_SEGMENT)
 }
 
 /// Memory for several datagrams, and headers that point to it for one call.

@@ -9,3 +9,4 @@ pub mod hello;
 pub mod options;
 pub mod socket;
 pub mod tcp_info;
+pub mod zero_copy;
