@@ -83,10 +83,12 @@ async fn answer(shared: Arc<Shared>, request: hyper::Request<Incoming>, with_lin
         discard(&mut body, waits()).await;
         return Fault::new(401, fault::UNAUTHORIZED, "User is not authorized.").into();
     }
+    // One of unknown length is asked for to see how long it is, and its client sends all of it then.
+    let is_unread = is_too_large(&body);
     let bytes = match whole(&mut body).await {
         Ok(bytes) => bytes,
         Err(fault) => {
-            discard(&mut body, waits()).await;
+            discard(&mut body, is_unread && waits()).await;
             return fault.into();
         }
     };
@@ -120,12 +122,17 @@ fn credentials(headers: &HeaderMap) -> Option<(String, String)> {
     text.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
 }
 
+/// Whether a body says of itself that it is too large.
+fn is_too_large(body: &Incoming) -> bool {
+    body.size_hint().lower() > BODY_BYTES_MAX as u64
+}
+
 /// The body, when it is not too large.
 async fn whole(body: &mut Incoming) -> Result<Vec<u8>, Fault> {
     let too_large = || {
         Fault::new(413, fault::TOO_MUCH, format!("The request's body is larger than {BODY_BYTES_MAX} bytes"))
     };
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+    if is_too_large(body) {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
