@@ -133,9 +133,9 @@ impl Connection {
     }
 
     /// Ends it: nobody waits for it any more.
-    pub(super) fn close(self) {
+    pub(super) fn close(self, crews: [&Workers; 2]) {
         if let Phase::Transmission(transmission) = &self.phase {
-            transmission.abandon(self.waiter);
+            transmission.abandon(self.waiter, crews);
         }
     }
 

@@ -166,7 +166,7 @@ impl EventLoop {
                 if let Some(connection) = self.connections.remove(&id) {
                     // Before the socket is closed with it, so that no event outlives it.
                     let _ = epoll::delete(&self.queue, connection.socket());
-                    connection.close();
+                    connection.close([&self.common.disk, &self.common.readers]);
                 }
             }
         }

@@ -130,9 +130,12 @@ impl Transmission {
     }
 
     /// The connection has gone; nothing waits for it any more.
-    pub(super) fn abandon(&self, waiter: Waiter) {
+    pub(super) fn abandon(&self, waiter: Waiter, crews: [&Workers; 2]) {
         if let State::Waiting { limiter, .. } = &self.state {
             limiter.forget(waiter);
+        }
+        for crew in crews.into_iter().filter(|_| self.jobs > 0) {
+            crew.forget(waiter);
         }
     }
 

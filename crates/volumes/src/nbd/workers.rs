@@ -73,7 +73,14 @@ impl Workers {
         self.arrived.notify_one();
     }
 
-    /// Lets the threads end when the queue is empty.
+    /// Takes back what nobody has begun for a connection that has gone. Who connects, asks and goes, again and again, would
+    /// else fill the queue without an end.
+    pub(super) fn forget(&self, waiter: Waiter) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.jobs.retain(|job| job.waiter != waiter);
+    }
+
+    /// Lets the threads end with what they have begun: there is nobody left to be told of the rest.
     pub(super) fn close(&self) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
         self.arrived.notify_all();
@@ -112,11 +119,11 @@ impl Workers {
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                return Some(job);
-            }
             if queue.is_closed {
                 return None;
+            }
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
             }
             queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }

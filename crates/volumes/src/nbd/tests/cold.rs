@@ -11,7 +11,7 @@ use rustix::fs::{Advice, fadvise};
 use super::super::buffer::{Buffer, Pool};
 use super::super::transmission::{PIECE_BYTES, Progress, Tools, Transmission};
 use super::super::wire::Refusal;
-use super::super::workers::{Job, Work, Workers};
+use super::super::workers::{DURABLE, Job, Work, Workers};
 use super::*;
 
 const BLOCK_BYTES: u32 = 4096;
@@ -48,8 +48,12 @@ struct Bench {
     input: Buffer,
     output: Buffer,
     pool: Pool,
+    disk: Workers,
     readers: Workers,
 }
+
+/// The connection of a bench.
+const WAITER: Waiter = Waiter { thread: 0, connection: 9 };
 
 impl Bench {
     fn new(volume: Arc<Volume>, structured: bool) -> Self {
@@ -58,14 +62,21 @@ impl Bench {
             input: Buffer::default(),
             output: Buffer::default(),
             pool: Pool::default(),
+            disk: Workers::default(),
             readers: Workers::default(),
         }
     }
 
+    /// Asks for a read.
     fn ask(&mut self, cookie: u64, offset: u64, length: u32) {
+        self.request(READ, cookie, offset, length);
+    }
+
+    fn request(&mut self, command: u16, cookie: u64, offset: u64, length: u32) {
         let request = [
             &0x2560_9513_u32.to_be_bytes()[..],
-            &[0; 4],
+            &[0; 2],
+            &command.to_be_bytes(),
             &cookie.to_be_bytes(),
             &offset.to_be_bytes(),
             &length.to_be_bytes(),
@@ -75,14 +86,13 @@ impl Bench {
 
     /// Steps until it needs something but room, and takes what it said.
     fn run(&mut self) -> (Progress, Vec<u8>) {
-        let disk = Workers::default();
         let mut tools = Tools {
             input: &mut self.input,
             output: &mut self.output,
             pool: &mut self.pool,
-            disk: &disk,
+            disk: &self.disk,
             readers: &self.readers,
-            waiter: Waiter { thread: 0, connection: 9 },
+            waiter: WAITER,
             arrival_ns: 0,
             now_ns: 0,
         };
@@ -217,6 +227,42 @@ fn a_reply_that_began_is_not_broken_by_others() {
             true
         });
     }
+}
+
+#[test]
+fn nothing_waits_for_a_connection_that_has_gone() {
+    let (_directory, path) = file();
+    let mut bench = Bench::new(volume(&path), true);
+    for cookie in 0..3 {
+        bench.request(FLUSH, cookie, 0, 0);
+    }
+    bench.run();
+    let mut jobs = bench.disk.take_all();
+    assert_eq!(jobs.len(), 3);
+    let other = Waiter { connection: WAITER.connection + 1, ..WAITER };
+    jobs[1].waiter = other;
+    for job in jobs {
+        bench.disk.submit(job);
+    }
+    bench.transmission.abandon(WAITER, [&bench.disk, &bench.readers]);
+    let left: Vec<Waiter> = bench.disk.take_all().iter().map(|job| job.waiter).collect();
+    assert_eq!(left, [other], "what others asked for stays");
+}
+
+#[test]
+fn threads_that_are_to_end_begin_nothing_more() {
+    let (_directory, path) = file();
+    let mut bench = Bench::new(volume(&path), true);
+    bench.request(FLUSH, 1, 0, 0);
+    bench.run();
+    let disk = Arc::new(bench.disk);
+    disk.close();
+    let mut threads = Vec::new();
+    disk.start(DURABLE, &Arc::from([]), &mut threads).unwrap();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(disk.take_all().len(), 1);
 }
 
 #[test]
