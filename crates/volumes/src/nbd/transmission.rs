@@ -3,8 +3,8 @@
 //! Reads go from the page cache straight into the output buffer, writes from the input buffer straight into the page
 //! cache, both in pieces of [`PIECE_BYTES`], so that a request of 32 MiB needs no more memory than one of 128 KiB.
 //!
-//! A read that finds a page missing is put aside until readers have brought its rest into memory, and the requests behind it
-//! go on; replies may come in any order, and chunks of structured ones may stand between those of others. Only where
+//! A read that finds a page missing is put aside until readers have brought its next [`FETCH_BYTES_MAX`] into memory, and the
+//! requests behind it go on; replies may come in any order, and chunks of structured ones may stand between those of others. Only where
 //! a simple reply's head has gone already, its data must come next, and the connection waits.
 
 use std::collections::VecDeque;
@@ -19,6 +19,9 @@ use crate::volume::{Volume, VolumeLimiter};
 
 /// The largest piece of a read or a write.
 pub(super) const PIECE_BYTES: u32 = 128 << 10;
+/// What readers bring into memory at a time. Large reads so let others between, and what is in memory for all reads of one
+/// connection (64 MiB at most) is replied before it is dropped again.
+const FETCH_BYTES_MAX: u32 = 1 << 20;
 /// The head of a reply, and a little.
 const HEAD_BYTES: usize = 32;
 /// Requests of one connection that workers may have at a time.
@@ -77,8 +80,8 @@ enum Place {
     Unknown,
     /// Being fetched, with nothing to be said before it comes.
     Coming,
-    /// In memory a moment ago.
-    Fetched,
+    /// In memory a moment ago, up to so many bytes of the read.
+    Fetched { until: u32 },
     /// Nowhere: this is what fetching it came to.
     Lost(Refusal),
 }
@@ -107,8 +110,10 @@ impl Transmission {
     /// Takes what a worker sent back.
     pub(super) fn finish(&mut self, cookie: [u8; 8], work: Work, refusal: Option<Refusal>) {
         self.jobs -= 1;
-        let Work::Fetch { request, done } = work else { return self.finished.push((cookie, refusal)) };
-        let reading = Reading { request, done, at: refusal.map_or(Place::Fetched, Place::Lost) };
+        let Work::Fetch { request, done, until } = work else {
+            return self.finished.push((cookie, refusal));
+        };
+        let reading = Reading { request, done, at: refusal.map_or(Place::Fetched { until }, Place::Lost) };
         match self.reads.front_mut() {
             Some(first) if first.at == Place::Coming && first.done == done => *first = reading,
             _ => self.reads.push_back(reading),
@@ -295,8 +300,10 @@ impl Transmission {
         }
         let into = &mut room[head.len()..wanted];
         let found = match at {
-            Place::Unknown => self.volume.read_cached(into, offset),
-            Place::Fetched => self.volume.read(into, offset).map(|()| true),
+            Place::Fetched { until } if done + length <= until => {
+                self.volume.read(into, offset).map(|()| true)
+            }
+            Place::Unknown | Place::Fetched { .. } => self.volume.read_cached(into, offset),
             Place::Coming => return Progress::Blocked(None),
             Place::Lost(refusal) => return self.break_off(request, done, refusal, tools),
         };
@@ -320,9 +327,10 @@ impl Transmission {
         }
     }
 
-    /// Leaves the rest of the first read to the readers.
+    /// Leaves the next part of the first read to the readers.
     fn fetch(&mut self, request: Request, done: u32, tools: &mut Tools<'_>) -> Progress {
-        self.submit(&request, Work::Fetch { request, done }, tools);
+        let until = request.length.min(done.saturating_add(FETCH_BYTES_MAX));
+        self.submit(&request, Work::Fetch { request, done, until }, tools);
         match self.reads.front_mut() {
             Some(reading) if done > 0 && !self.structured => {
                 reading.at = Place::Coming;

@@ -38,10 +38,11 @@ pub(super) enum Work {
         bytes: u64,
         then_sync: bool,
     },
-    /// Has the rest of a read in memory, of which `done` bytes were replied already.
+    /// Brings a read into memory from `done` on, which was replied before, to `until`.
     Fetch {
         request: Request,
         done: u32,
+        until: u32,
     },
 }
 
@@ -141,9 +142,9 @@ fn perform(job: &Job, scratch: &mut Vec<u8>) -> io::Result<()> {
             job.volume.zero(offset, bytes)?;
             then_sync
         }
-        Work::Fetch { request, done } => {
-            let rest = u64::from(request.length - done);
-            job.volume.fetch(request.offset + u64::from(done), rest, scratch)?;
+        Work::Fetch { request, done, until } => {
+            let bytes = u64::from(until - done);
+            job.volume.fetch(request.offset + u64::from(done), bytes, scratch)?;
             false
         }
     };

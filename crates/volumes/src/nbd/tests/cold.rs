@@ -191,6 +191,28 @@ fn readers_have_a_bounded_number_of_requests_of_one_connection() {
 }
 
 #[test]
+fn a_large_read_is_fetched_a_part_at_a_time() {
+    const TEST: &str = "a_large_read_is_fetched_a_part_at_a_time";
+    const LENGTH: u32 = 32 << 20;
+    let (_directory, path) = file();
+    until_cold(TEST, &path, |volume| {
+        let mut bench = Bench::new(Arc::clone(volume), true);
+        bench.ask(1, 0, LENGTH);
+        let mut said = bench.run().1;
+        let (mut parts, mut before) = (0, None);
+        while let [job] = &bench.readers.take_all()[..] {
+            let Work::Fetch { done, until, .. } = job.work else { panic!("{job:?}") };
+            assert!((1..=1 << 20).contains(&(until - done)) && Some(done) > before, "{job:?}");
+            (parts, before) = (parts + 1, Some(done));
+            bench.come_back(job, None);
+            said.extend_from_slice(&bench.run().1);
+        }
+        assert_eq!(said.len(), 256 * (28 + PIECE_BYTES as usize), "each piece once");
+        parts > 0
+    });
+}
+
+#[test]
 fn a_reply_that_began_is_not_broken_by_others() {
     const TEST: &str = "a_reply_that_began_is_not_broken_by_others";
     const LENGTH: u32 = 4 * PIECE_BYTES;
