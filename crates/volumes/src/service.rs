@@ -138,27 +138,28 @@ impl Service {
     /// Makes what is served what the state says.
     ///
     /// # Errors
-    /// When the state or a volume's file fails. What could be done is done, and the next call tries the rest again.
+    /// When the state or a volume's file fails; of several volumes, that of the first by name. What could be done is done, and
+    /// the next call tries the rest again.
     pub fn follow(&mut self) -> Result<(), ServiceError> {
         // The number tells of others' changes only; ours are followed by whoever makes them, by `forget_version`.
         let version = self.state.version()?;
         if self.version != Some(version) {
-            self.volumes = self.state.volumes()?;
-            self.policies = self.state.policies()?;
+            (self.volumes, self.policies) = self.state.volumes_and_policies()?;
             self.version = Some(version);
         }
         self.remove_deleted();
         self.rename();
+        let mut fault = None;
         for row in self.volumes.clone() {
             if let Err(cause) = self.follow_volume(&row) {
                 // So that it is looked at again although nothing changes.
                 self.version = None;
-                return Err(ServiceError::Volume { name: row.name, cause });
+                fault = fault.or(Some(ServiceError::Volume { name: row.name, cause }));
             }
         }
         let used: BTreeSet<&Owner> = self.served.values().map(|served| &served.owner).collect();
         self.limiters.retain(|owner, _| used.contains(owner));
-        Ok(())
+        fault.map_or(Ok(()), Err)
     }
 
     /// Has the next [`Service::follow`] read the state, after a change through [`Service::state`].
@@ -327,6 +328,25 @@ mod tests {
         assert!(service.report().volumes.is_empty());
         let second = Service::start(State::open(directory.path()).unwrap(), ([127, 0, 0, 1], 0).into(), 1);
         assert!(matches!(second, Err(ServiceError::Served(_))));
+    }
+
+    #[test]
+    fn a_volume_that_cannot_be_holds_up_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let hand = State::open(directory.path()).unwrap();
+        hand.create_policy("slow", &capped(500, false)).unwrap();
+        hand.create_volume("a", 1 << 20, None).unwrap();
+        hand.create_volume("b", 1 << 20, None).unwrap();
+        let state = State::open(directory.path()).unwrap();
+        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        // No file system has so large a file.
+        hand.resize_volume("a", i64::MAX.cast_unsigned()).unwrap();
+        hand.assign_policy("b", Some("slow")).unwrap();
+        let fault = service.follow().unwrap_err().to_string();
+        assert!(fault.starts_with("use the volume `a`: "), "{fault}");
+        assert_eq!(iops(&service, "b"), 500);
+        hand.resize_volume("a", 2 << 20).unwrap();
+        service.follow().unwrap();
     }
 
     #[test]

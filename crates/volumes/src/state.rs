@@ -227,6 +227,18 @@ impl State {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Every volume and every policy by name, as they are at one moment: read one after the other, a policy that is renamed in
+    /// between would be none of a volume that is under it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn volumes_and_policies(&self) -> Result<(Vec<VolumeRow>, Vec<PolicyRow>), StateError> {
+        let moment = self.database.unchecked_transaction()?;
+        let both = (self.volumes()?, self.policies()?);
+        moment.commit()?;
+        Ok(both)
+    }
+
     /// Does several things or, where one fails, none of them. Not to be nested.
     ///
     /// # Errors
@@ -508,6 +520,27 @@ mod tests {
         state.delete_policy("gold").unwrap();
         state.delete_volume("vol1").unwrap();
         assert!(state.volumes().unwrap().is_empty());
+    }
+
+    #[test]
+    fn volumes_and_policies_are_of_one_moment() {
+        const NAMES: [&str; 2] = ["gold", "silver"];
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        let other = State::open(directory.path()).unwrap();
+        state.create_policy(NAMES[0], &capped(500)).unwrap();
+        state.create_volume("vol1", 4096, Some(NAMES[0])).unwrap();
+        std::thread::scope(|scope| {
+            let renaming = scope.spawn(move || {
+                for round in 0..500 {
+                    other.rename_policy(NAMES[round % 2], NAMES[(round + 1) % 2]).unwrap();
+                }
+            });
+            while !renaming.is_finished() {
+                let (volumes, policies) = state.volumes_and_policies().unwrap();
+                assert_eq!(volumes[0].policy.as_deref(), Some(policies[0].name.as_str()));
+            }
+        });
     }
 
     #[test]
