@@ -172,8 +172,8 @@ impl State {
         flock(&file, FlockOperation::NonBlockingLockShared).is_err()
     }
 
-    /// Where a volume's file of this name is. It is that of the volume when it was made, but for one that is made under a
-    /// name that another had then.
+    /// Where a volume's file of this name is. It is that of the volume when it was made, but for one that is made where a file
+    /// of that name is another's, or is left of another.
     #[must_use]
     pub fn file_of(&self, file: &str) -> PathBuf {
         self.directory.join("data").join(file)
@@ -332,11 +332,13 @@ impl State {
         let size = check_size(name, size_bytes)?;
         self.check_svm(svm)?;
         self.check_policy(name, svm, policy)?;
-        // No volume's name has a dot.
+        // A file of that name may be another volume's, or what is left of a deleted one whose file was to go when a process
+        // ended: a new volume has neither's data. No volume's name has a dot.
+        let is_left = std::fs::symlink_metadata(self.file_of(name)).is_ok();
         let insert = "INSERT INTO volumes (name, svm, size_bytes, policy, file) VALUES (?1, ?2, ?3, ?4,
-                          CASE WHEN EXISTS (SELECT 1 FROM volumes WHERE file = ?1)
+                          CASE WHEN ?5 OR EXISTS (SELECT 1 FROM volumes WHERE file = ?1)
                           THEN ?1 || '.' || lower(hex(randomblob(8))) ELSE ?1 END)";
-        taken(self.database.execute(insert, params![name, svm, size, policy]), "volume", name)
+        taken(self.database.execute(insert, params![name, svm, size, policy, is_left]), "volume", name)
     }
 
     /// Makes a volume larger or smaller.
@@ -520,6 +522,23 @@ mod tests {
         state.delete_policy("gold").unwrap();
         state.delete_volume("vol1").unwrap();
         assert!(state.volumes().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_new_volume_has_nothing_of_what_a_kill_left_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        state.create_volume("vol1", 4096, None).unwrap();
+        std::fs::write(state.file_of("vol1"), b"old").unwrap();
+        // The change is for good, and the process ends before the file is removed.
+        state.forget_volume("vol1").unwrap();
+        state.create_volume("vol1", 4096, None).unwrap();
+        let file = state.volumes().unwrap().remove(0).file;
+        assert!(!state.file_of(&file).exists(), "{file}");
+        // Even one that comes late removes nothing of the new one's.
+        std::fs::write(state.file_of(&file), b"new").unwrap();
+        state.remove_file("vol1");
+        assert_eq!(std::fs::read(state.file_of(&file)).unwrap(), b"new");
     }
 
     #[test]

@@ -54,10 +54,12 @@ impl Served {
         if let Some(policy) = &policy {
             state.create_policy(POLICY, policy).map_err(|error| failed(&error))?;
         }
-        make(&state.file_of(NAME), spec)?;
         state
             .create_volume(NAME, spec.volume.size.0, policy.as_ref().map(|_| POLICY))
             .map_err(|error| failed(&error))?;
+        // Of the name that the volume's file has in a new state, and not before the volume: a file that is there already would
+        // be taken for what is left of another one.
+        make(&state.file_of(NAME), spec)?;
         let threads = place.cpus.clamp(1, THREADS_MAX);
         let service = Service::start(state, (Ipv4Addr::LOCALHOST, 0).into(), threads)
             .map_err(|error| failed(&error))?;
