@@ -143,3 +143,51 @@ fn split(path: &str) -> Option<(Resource, Option<&str>)> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_volumes::VolumeReport;
+    use plumb_volumes::limiter::{Account, Limits};
+    use serde_json::Value;
+
+    use super::*;
+
+    fn interface(served: ServedReport) -> (tempfile::TempDir, Interface) {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        (directory, Interface::new(state, served))
+    }
+
+    /// The answer to a request without a body.
+    fn ask(interface: &Interface, method: Method, path: &str, query: &str) -> (u16, Value) {
+        let request = Request { method: Some(method), path, query, body: &[], with_links: false };
+        let answer = interface.answer(&request);
+        (answer.status, answer.body)
+    }
+
+    #[test]
+    fn what_a_server_said_of_a_volume_is_not_said_of_another_that_has_its_name_now() {
+        let served = ServedReport::default();
+        let (_directory, interface) = interface(Arc::clone(&served));
+        interface.state.create_volume("vol1", 4096, None).unwrap();
+        let report = VolumeReport {
+            uuid: interface.state.volumes().unwrap()[0].uuid.clone(),
+            name: "vol1".to_owned(),
+            size_bytes: 4096,
+            used_bytes: 0,
+            policy: None,
+            limits: Limits { iops: std::num::NonZeroU64::new(500), ..Limits::NONE },
+            account: Account::default(),
+        };
+        let address = ([127, 0, 0, 1], 10_809).into();
+        *served.write().unwrap() = Some(Report { address, volumes: vec![report] });
+        interface.state.rename_volume("vol1", "vol2").unwrap();
+        interface.state.create_volume("vol1", 4096, None).unwrap();
+        let limit = |name: &str| {
+            let query = format!("name={name}&fields=plumbline");
+            let (_, body) = ask(&interface, Method::Get, volumes::VOLUMES.path, &query);
+            body["records"][0]["plumbline"]["limits"]["iops"].as_u64()
+        };
+        assert_eq!((limit("vol1"), limit("vol2")), (None, Some(500)));
+    }
+}

@@ -86,6 +86,8 @@ pub struct Report {
 /// One volume of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeReport {
+    /// Its UUID, by which it is to be looked for: its name may be another volume's since.
+    pub uuid: String,
     /// Its name.
     pub name: String,
     /// Its size.
@@ -178,6 +180,7 @@ impl Service {
         let volume = |(uuid, served): (&String, &Served)| {
             let limiter = served.volume.limiter();
             VolumeReport {
+                uuid: uuid.clone(),
                 name: served.name.clone(),
                 size_bytes: served.volume.size_bytes(),
                 used_bytes: served.volume.used_bytes().unwrap_or(0),

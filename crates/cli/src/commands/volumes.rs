@@ -89,13 +89,13 @@ fn whole(rate: f64) -> Result<u64, Failure> {
 fn list_volumes(state: &State, as_json: bool) -> Outcome {
     let served = report_of(state.directory());
     let volumes = state.volumes().map_err(Failure::harness)?;
-    let reported = |name: &str| -> Option<&Value> {
-        served.as_ref()?.get("volumes")?.as_array()?.iter().find(|volume| volume["name"] == name)
+    let reported = |row: &VolumeRow| -> Option<&Value> {
+        served.as_ref()?.get("volumes")?.as_array()?.iter().find(|volume| volume["uuid"] == row.uuid)
     };
     let address = served.as_ref().and_then(|report| report["address"].as_str());
     if as_json {
         let row = |row: &VolumeRow| {
-            let serving = reported(&row.name);
+            let serving = reported(row);
             json!({ "name": row.name, "size_bytes": row.size_bytes, "policy": row.policy,
                     "uri": address.map(|address| format!("nbd://{address}/{}", row.name)),
                     "used_bytes": serving.map(|it| &it["used_bytes"]), "limits": serving.map(|it| &it["limits"]),
@@ -105,8 +105,7 @@ fn list_volumes(state: &State, as_json: bool) -> Outcome {
     }
     for row in &volumes {
         let policy = row.policy.as_deref().unwrap_or("none");
-        let limits =
-            reported(&row.name).map_or_else(|| "not served".to_owned(), |it| limits_text(&it["limits"]));
+        let limits = reported(row).map_or_else(|| "not served".to_owned(), |it| limits_text(&it["limits"]));
         let uri = address.map_or_else(String::new, |address| format!("  nbd://{address}/{}", row.name));
         output::result(&format!("{}  {}  policy {policy}  {limits}{uri}", row.name, Bytes(row.size_bytes)));
     }

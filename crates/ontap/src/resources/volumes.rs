@@ -221,7 +221,7 @@ fn record(
     }
     if let Some(report) = report {
         let mut served = json!({ "nbd": format!("nbd://{}/{}", report.address, row.name) });
-        if let Some(volume) = report.volumes.iter().find(|volume| volume.name == row.name) {
+        if let Some(volume) = report.volumes.iter().find(|volume| volume.uuid == row.uuid) {
             served["limits"] = limits(volume.limits.iops, volume.limits.bytes_per_s);
             served["account"] = json!(volume.account);
         }
