@@ -3,13 +3,16 @@
 //! ```text
 //! qos policy-group create|modify -policy-group A -vserver B -max-throughput 500iops,100MB/s -is-shared false
 //! qos adaptive-policy-group create|modify -policy-group A -vserver B -expected-iops 5IOPS/GB -peak-iops 50IOPS/GB …
-//! qos policy-group|adaptive-policy-group delete|show -policy-group A
+//! qos policy-group|adaptive-policy-group delete -policy-group A -force true
+//! qos policy-group|adaptive-policy-group show -policy-group A
 //! qos policy-group|adaptive-policy-group rename -policy-group A -new-name D
 //! volume create|modify|delete|show -vserver B -volume C -size 100GB -qos-policy-group A
 //! volume rename -vserver B -volume C -newname D
 //! ```
 //!
 //! Options and their values are those of NetApp's command reference; one that is not known is an error, and so is one that is missing.
+//! A policy that volumes are under is deleted with `-force`, whose `true` may be left out; without it, the command refuses, which
+//! the REST interface does not.
 
 use std::collections::BTreeMap;
 
@@ -83,16 +86,21 @@ fn unknown(verb: &str) -> Fault {
     Fault::bad(fault::UNSUPPORTED, format!("\"{verb}\" is not a recognized command; there are {known}"))
 }
 
+/// An option that says all by being there.
+const FLAG: &str = "force";
+
 /// `-name value` pairs that nobody has taken yet.
 struct Options<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Options<'a> {
     fn read(words: &[&'a str]) -> Result<Self, Fault> {
         let mut options = BTreeMap::new();
-        for pair in words.chunks(2) {
-            let name = pair[0].strip_prefix('-').ok_or_else(|| Fault::unexpected(pair[0]))?;
-            let value = pair.get(1).filter(|value| !value.starts_with('-'));
+        let mut words = words.iter().peekable();
+        while let Some(word) = words.next() {
+            let name = word.strip_prefix('-').ok_or_else(|| Fault::unexpected(word))?;
+            let value = words.next_if(|value| !value.starts_with('-')).copied();
             let value = value
+                .or_else(|| (name == FLAG).then_some("true"))
                 .ok_or_else(|| Fault::bad(fault::REQUIRED, format!("-{name} needs a value")).about(name))?;
             if options.insert(name, value.trim_matches('"')).is_some() {
                 return Err(Fault::bad(fault::TWICE, format!("-{name} was specified twice")).about(name));
@@ -153,6 +161,9 @@ fn rename(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
 
 fn delete(state: &State, options: &mut Options<'_>) -> Result<Done, Fault> {
     let row = policy_named(state, options.need("policy-group")?)?;
+    if options.read_as(FLAG, "true", |text| (text == "true").then_some(()))?.is_some() {
+        state.release_volumes(&row.name)?;
+    }
     state.delete_policy(&row.name)?;
     Ok(Done::quietly())
 }
@@ -386,8 +397,18 @@ mod tests {
         run(&state, "volume rename -vserver nfs_svm -volume v1 -newname v2").unwrap();
         run(&state, "qos policy-group rename -policy-group gold -new-name silver").unwrap();
         assert_eq!(run(&state, "volume show").unwrap(), "v2  nfs_svm  2147483648 B  none");
+        run(&state, "volume modify -vserver nfs_svm -volume v2 -qos-policy-group silver").unwrap();
+        let delete = "qos policy-group delete -policy-group silver";
+        assert_eq!(run(&state, delete).unwrap_err().code, fault::IN_USE);
+        assert_eq!(run(&state, &format!("{delete} -force false")).unwrap_err().code, fault::VALUE);
+        run(&state, &format!("{delete} -force true")).unwrap();
+        assert_eq!(run(&state, "volume show").unwrap(), "v2  nfs_svm  2147483648 B  none");
+        let adaptive = "qos adaptive-policy-group create -policy-group a -vserver nfs_svm -expected-iops 5 -peak-iops 50";
+        run(&state, adaptive).unwrap();
+        run(&state, "volume modify -vserver nfs_svm -volume v2 -qos-adaptive-policy-group a").unwrap();
+        run(&state, "qos adaptive-policy-group delete -force -policy-group a").unwrap();
+        assert_eq!(run(&state, "volume show").unwrap(), "v2  nfs_svm  2147483648 B  none");
         run(&state, "volume delete -vserver nfs_svm -volume v2").unwrap();
-        run(&state, "qos policy-group delete -policy-group silver").unwrap();
         assert_eq!(run(&state, "qos policy-group show").unwrap(), "");
     }
 

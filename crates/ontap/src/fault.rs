@@ -177,7 +177,9 @@ impl From<StateError> for Fault {
             StateError::InUse(name) => Self::new(
                 409,
                 IN_USE,
-                format!("The policy \"{name}\" is in use by volumes; move them first."),
+                format!(
+                    "The policy \"{name}\" is in use by volumes; move them first, or delete it with -force."
+                ),
             )
             .about("uuid"),
             StateError::Policy { fault, .. } => fault.into(),

@@ -148,6 +148,7 @@ fn split(path: &str) -> Option<(Resource, Option<&str>)> {
 mod tests {
     use plumb_volumes::VolumeReport;
     use plumb_volumes::limiter::{Account, Limits};
+    use plumb_volumes::policy::{Fixed, Policy};
     use serde_json::Value;
 
     use super::*;
@@ -163,6 +164,26 @@ mod tests {
         let request = Request { method: Some(method), path, query, body: &[], with_links: false };
         let answer = interface.answer(&request);
         (answer.status, answer.body)
+    }
+
+    #[test]
+    fn a_policy_is_deleted_with_what_it_does_to_volumes() {
+        let (_directory, interface) = interface(ServedReport::default());
+        let state = &interface.state;
+        for name in ["gold", "silver"] {
+            let fixed = Fixed { max_iops: Some(500), ..Fixed::default() };
+            state.create_policy(name, &Policy::Fixed(fixed)).unwrap();
+            state.create_volume(&format!("of_{name}"), 4096, Some(name)).unwrap();
+        }
+        let path = format!("{}/{}", policies::POLICIES.path, state.policies().unwrap()[0].uuid);
+        assert_eq!(ask(&interface, Method::Delete, &path, "").0, 202);
+        let under = || {
+            let volumes = state.volumes().unwrap();
+            volumes.into_iter().map(|row| row.policy.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        assert_eq!(under(), ["", "silver"]);
+        assert_eq!(ask(&interface, Method::Delete, policies::POLICIES.path, "name=*").0, 200);
+        assert_eq!((under(), state.policies().unwrap()), (vec![String::new(); 2], vec![]));
     }
 
     #[test]

@@ -298,6 +298,15 @@ impl State {
         found(done, "policy", name)
     }
 
+    /// Takes every volume out from under a policy; each is under none then.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn release_volumes(&self, policy: &str) -> Result<(), StateError> {
+        self.database.execute("UPDATE volumes SET policy = NULL WHERE policy = ?1", [policy])?;
+        Ok(())
+    }
+
     /// Deletes a policy that no volume is under.
     ///
     /// # Errors
@@ -518,7 +527,12 @@ mod tests {
         for name in ["", ".", "../x", "a/b", "-a", "a b", &"x".repeat(128)] {
             assert!(matches!(state.create_volume(name, 1, None), Err(StateError::Name(_))), "{name}");
         }
-        state.assign_policy("vol1", None).unwrap();
+        state.create_policy("other", &capped(500)).unwrap();
+        state.create_volume("vol2", 4096, Some("other")).unwrap();
+        state.release_volumes("gold").unwrap();
+        let policies: Vec<_> = state.volumes().unwrap().into_iter().map(|row| row.policy).collect();
+        assert_eq!(policies, [None, Some("other".to_owned())]);
+        state.delete_volume("vol2").unwrap();
         state.delete_policy("gold").unwrap();
         state.delete_volume("vol1").unwrap();
         assert!(state.volumes().unwrap().is_empty());

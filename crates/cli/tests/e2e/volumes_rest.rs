@@ -442,7 +442,6 @@ fn wrong_others(serving: &Serving) -> Vec<Wrong> {
         wrong("unknown volume", "GET", nowhere(VOLUMES), "", missing),
         wrong("unknown volume to change", "PATCH", nowhere(VOLUMES), r#"{"size":1}"#, missing),
         wrong("unknown job", "GET", nowhere("/api/cluster/jobs"), "", missing),
-        wrong("delete in use", "DELETE", &fixed, "", (409, "8", Some("uuid"))),
         wrong("a body where none belongs", "DELETE", &volume, r#"{"force":true}"#, (400, "262198", None)),
         wrong("wrong method", "PUT", POLICIES, "{}", (405, "3", None)),
         wrong("a collection cannot be deleted", "DELETE", POLICIES, "", (405, "3", None)),
@@ -450,7 +449,6 @@ fn wrong_others(serving: &Serving) -> Vec<Wrong> {
         several("no field to find by", "DELETE", "return_records=true", "", (405, "3", None)),
         several("unknown field to find by", "DELETE", "nmae=a", "", (400, "262179", Some("nmae"))),
         several("unknown field to show", "DELETE", "name=*&fields=foo", "", (400, "262197", Some("fields"))),
-        several("one of two is in use", "DELETE", "name=*", "", (409, "8", Some("uuid"))),
         several("one name for two", "PATCH", "name=*", r#"{"name":"p"}"#, (409, "8454278", Some("name"))),
         several("nothing to change in any", "PATCH", "name=*", "{}", (400, "262190", None)),
         wrong("an object cannot be posted to", "POST", &fixed, "{}", (405, "3", None)),
@@ -613,8 +611,9 @@ fn what_a_query_finds_is_changed_and_deleted() {
     assert_eq!((status, &answer["num_records"], &answer["records"]), (200, &json!(2), &Value::Null));
     let (status, answer) = delete(answer["_links"]["next"]["href"].as_str().unwrap());
     assert_eq!((status, &answer["num_records"]), (200, &json!(1)));
-    // What can be done, and why the rest cannot.
-    let (status, answer) = delete(&format!("{POLICIES}?name=*&continue_on_failure=true"));
+    // What can be done, and why the rest cannot: both cannot have one name.
+    let path = format!("{POLICIES}?name=*&continue_on_failure=true");
+    let (status, answer) = send(&serving, "PATCH", &path, &json!({ "name": "p" }));
     assert_eq!(
         (status, &answer["num_records"], &answer["error"]["code"]),
         (400, &json!(1), &json!("262292"))
@@ -622,12 +621,20 @@ fn what_a_query_finds_is_changed_and_deleted() {
     let failed = &answer["errors"][0];
     assert_eq!((&failed["code"], answer["errors"].as_array().unwrap().len()), (&json!("262287"), 1));
     let message = failed["message"].as_str().unwrap();
-    assert!(message.starts_with("DELETE of record \"uuid: ") && message.contains("in use"), "{message}");
+    assert!(message.starts_with("PATCH of record \"uuid: ") && message.contains("conflicts"), "{message}");
+    // A policy takes its limits with it, under which a volume is served.
+    let limit = || {
+        let path = format!("{VOLUMES}?name=vol1&fields=plumbline");
+        get(&serving, &path)["records"][0]["plumbline"]["limits"]["iops"].clone()
+    };
+    wait_until("the policy's limit", || limit() == json!(500));
+    assert_eq!(delete(&format!("{POLICIES}?name=*")).1["num_records"], json!(2));
+    assert_eq!(get(&serving, &format!("{VOLUMES}?qos.policy.name=*"))["num_records"], json!(0));
+    wait_until("no limit", || limit() == Value::Null);
     // Volumes, too.
     let none = json!({ "qos": { "policy": { "name": "none" } } });
-    assert_eq!(send(&serving, "PATCH", &format!("{VOLUMES}?qos.policy.name=fixed"), &none).0, 200);
+    assert_eq!(send(&serving, "PATCH", &format!("{VOLUMES}?name=vol*"), &none).0, 200);
     assert_eq!(delete(&format!("{VOLUMES}?svm.name=nfs_svm")).1["num_records"], json!(2));
-    assert_eq!(delete(&format!("{POLICIES}?name=*")).1["num_records"], json!(1));
     assert_eq!(delete(&format!("{POLICIES}?name=*")), (200, json!({ "num_records": 0 })));
     assert_eq!(get(&serving, VOLUMES)["num_records"], json!(0));
 }

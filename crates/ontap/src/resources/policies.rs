@@ -205,8 +205,11 @@ pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
     Ok(answer)
 }
 
+/// Volumes that are under it are under none then: NetApp's reference has "All QoS workloads associated with the policy are
+/// removed" (<https://docs.netapp.com/us-en/ontap-restapi/delete-storage-qos-policies-.html>).
 fn delete_one(state: &State, uuid: &str) -> Result<(), Fault> {
     let row = row_of(state, uuid)?;
+    state.release_volumes(&row.name)?;
     Ok(state.delete_policy(&row.name)?)
 }
 

@@ -17,7 +17,10 @@ use self::client::{Client, Reply};
 use super::handshake::{Handshake, Step};
 use super::wire::{REQUEST_BYTES, Request};
 use super::*;
+use crate::Service;
 use crate::limiter::{Limiter, Limits};
+use crate::policy::{Fixed, Policy};
+use crate::state::{State, StateError};
 
 const SIZE_BYTES: u64 = 64 << 20;
 const READ: u16 = 0;
@@ -215,6 +218,37 @@ fn a_limit_holds_across_connections_can_change_and_move_and_is_accounted_for() {
     server.move_volume(&volume, Arc::new(Limiter::new(Limits::NONE, monotonic_ns())), true);
     for client in &mut clients {
         assert_eq!(client.receive(READ), Reply::Done(vec![0; 4096]));
+    }
+}
+
+#[test]
+fn operations_that_wait_for_a_policy_go_on_when_it_is_deleted() {
+    let directory = TempDir::new().unwrap();
+    let state = State::open(directory.path()).unwrap();
+    let hardly = Fixed { max_iops: Some(1), capacity_shared: true, ..Fixed::default() };
+    state.create_policy("slow", &Policy::Fixed(hardly)).unwrap();
+    for name in ["a", "b"] {
+        state.create_volume(name, 1 << 20, Some("slow")).unwrap();
+    }
+    let hand = State::open(directory.path()).unwrap();
+    let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 2).unwrap();
+    let mut clients = ["a", "b"].map(|name| Client::connect(service.address(), name, true));
+    for client in &mut clients {
+        for _ in 0..50 {
+            client.send(READ, 0, 0, 512, &[]);
+        }
+    }
+    let released: Result<(), StateError> = hand.atomically(|| {
+        hand.release_volumes("slow")?;
+        hand.delete_policy("slow")
+    });
+    released.unwrap();
+    service.follow().unwrap();
+    // At 1 a second the client would give up before.
+    for client in &mut clients {
+        for _ in 0..50 {
+            assert_eq!(client.receive(READ), Reply::Done(vec![0; 512]));
+        }
     }
 }
 
