@@ -1,6 +1,6 @@
 //! `/api/storage/qos/policies`.
 //!
-//! A MB is 2^20 bytes and a TB 2^40, as ONTAP counts. Minima are kept and shown and nothing is held back in their favour: ONTAP,
+//! A MB is 2^20 bytes (why is in `throughput.rs`) and a TB 2^40. Minima are kept and shown and nothing is held back in their favour: ONTAP,
 //! too, guarantees them on some of its platforms only. A record says so under `plumbline.not_enforced`.
 
 use std::ops::RangeInclusive;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+/// ONTAP's MB: an array that was told 100 was seen to let 100 MiB/s pass, whatever its manual says of base ten.
 const MIB: f64 = 1_048_576.0;
 const TIB: f64 = 1_099_511_627_776.0;
 const BLOCK_SIZES_KIB: [u64; 6] = [4, 8, 16, 32, 64, 128];
