@@ -240,6 +240,10 @@ impl Service {
         if limiter.limits() != limits {
             self.server.change_limits(&limiter, limits);
         }
+        let floor = policy.as_ref().map(Policy::floor).unwrap_or_default();
+        if limiter.floor() != floor {
+            self.server.change_floor(&limiter, floor);
+        }
         Ok(())
     }
 
@@ -387,6 +391,34 @@ mod tests {
         let mut other = [1; 512];
         find(&service, "b").unwrap().read(&mut other, 0).unwrap();
         assert_eq!(other, [0; 512]);
+    }
+
+    #[test]
+    fn a_minimum_is_the_floor_of_each_volume_or_of_all_together() {
+        let directory = tempfile::tempdir().unwrap();
+        let hand = State::open(directory.path()).unwrap();
+        let least = |min_iops, capacity_shared| {
+            Policy::Fixed(Fixed { min_iops: Some(min_iops), capacity_shared, ..Fixed::default() })
+        };
+        hand.create_policy("gold", &least(100, true)).unwrap();
+        hand.create_policy("adaptive", &Policy::Adaptive(Adaptive::new(5, 50))).unwrap();
+        for name in ["a", "b"] {
+            hand.create_volume(name, 1 << 20, Some("gold")).unwrap();
+        }
+        let state = State::open(directory.path()).unwrap();
+        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let limiter = |service: &Service, name: &str| service.server.exports().find(name).unwrap().limiter();
+        let floor = |service: &Service, name: &str| limiter(service, name).floor().iops.map(u64::from);
+        assert!(Arc::ptr_eq(&limiter(&service, "a"), &limiter(&service, "b")));
+        assert_eq!(floor(&service, "a"), Some(100));
+        hand.change_policy("gold", &least(200, false)).unwrap();
+        service.follow().unwrap();
+        assert!(!Arc::ptr_eq(&limiter(&service, "a"), &limiter(&service, "b")));
+        assert_eq!((floor(&service, "a"), floor(&service, "b")), (Some(200), Some(200)));
+        hand.assign_policy("a", None).unwrap();
+        hand.assign_policy("b", Some("adaptive")).unwrap();
+        service.follow().unwrap();
+        assert_eq!((floor(&service, "a"), floor(&service, "b")), (None, None));
     }
 
     #[test]

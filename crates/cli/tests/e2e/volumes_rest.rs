@@ -695,10 +695,10 @@ fn what_is_answered_survives_kill_9() {
         assert_eq!(get(&serving, &job)["state"], "success");
         assert_eq!(get(&serving, POLICIES)["num_records"], json!(round + 1));
     }
-    // A minimum is kept, and said to be no promise.
+    // A minimum is kept, and said to be a preference.
     let policy = get(&serving, &format!("{POLICIES}?name=p2&fields=fixed,plumbline"))["records"][0].clone();
     assert_eq!(policy["fixed"]["min_throughput_iops"], 5);
-    assert_eq!(policy["plumbline"]["not_enforced"], json!(["fixed.min_throughput_iops"]));
+    assert_eq!(policy["plumbline"], json!({ "preferred": ["fixed.min_throughput_iops"] }));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `/api/storage/qos/policies`.
 //!
-//! A MB is 2^20 bytes (why is in `throughput.rs`) and a TB 2^40. Minima are kept and shown and nothing is held back in their favour: ONTAP,
-//! too, guarantees them on some of its platforms only. A record says so under `plumbline.not_enforced`.
+//! A MB is 2^20 bytes (why is in `throughput.rs`) and a TB 2^40. Minima of fixed policies are a preference: where
+//! operations of several volumes wait in the server, those of a volume that is below its minimum go first, and a record has them
+//! under `plumbline.preferred`. Those of adaptive policies raise the ceiling and do nothing else, and are under
+//! `plumbline.not_enforced`. Neither is guaranteed; ONTAP, too, guarantees minima on some of its platforms only.
 
 use std::ops::RangeInclusive;
 
@@ -47,6 +49,7 @@ pub const POLICIES: Collection = Collection {
         read("adaptive.expected_iops_allocation", Kind::Text),
         read("adaptive.peak_iops", Kind::Count),
         read("adaptive.peak_iops_allocation", Kind::Text),
+        read("plumbline.preferred", Kind::Text),
         read("plumbline.not_enforced", Kind::Text),
     ],
     always: &["uuid", "name"],
@@ -338,9 +341,9 @@ pub fn records(state: &State) -> Result<Vec<Value>, Fault> {
                 }
             }
         }
-        let floors = floors_of(&row.policy);
+        let (what, floors) = floors_of(&row.policy);
         if !floors.is_empty() {
-            record["plumbline"] = json!({ "not_enforced": floors });
+            record["plumbline"] = json!({ what: floors });
         }
         record
     };
@@ -386,19 +389,25 @@ pub fn limits_of(policy: &Policy) -> (&'static str, Value) {
     }
 }
 
-/// What a policy promises at least, which is accepted and not enforced.
-fn floors_of(policy: &Policy) -> Vec<&'static str> {
+/// What a policy promises at least, after what comes of it.
+fn floors_of(policy: &Policy) -> (&'static str, Vec<&'static str>) {
     let named = |fields: &[(&'static str, u64)]| {
         fields.iter().filter(|(_, value)| *value > 0).map(|(name, _)| *name).collect()
     };
     match policy {
-        Policy::Fixed(fixed) => named(&[
-            ("fixed.min_throughput_iops", fixed.min_iops.unwrap_or(0)),
-            ("fixed.min_throughput_mbps", fixed.min_bytes_per_s.unwrap_or(0)),
-        ]),
-        Policy::Adaptive(adaptive) => named(&[
-            ("adaptive.expected_iops", adaptive.expected_iops_per_tb),
-            ("adaptive.absolute_min_iops", adaptive.absolute_min_iops),
-        ]),
+        Policy::Fixed(fixed) => {
+            let minima = [
+                ("fixed.min_throughput_iops", fixed.min_iops.unwrap_or(0)),
+                ("fixed.min_throughput_mbps", fixed.min_bytes_per_s.unwrap_or(0)),
+            ];
+            ("preferred", named(&minima))
+        }
+        Policy::Adaptive(adaptive) => {
+            let minima = [
+                ("adaptive.expected_iops", adaptive.expected_iops_per_tb),
+                ("adaptive.absolute_min_iops", adaptive.absolute_min_iops),
+            ];
+            ("not_enforced", named(&minima))
+        }
     }
 }

@@ -4,10 +4,12 @@
 //! - The virtual schedule decides when the next operation is due (GCRA, the virtual-scheduling form of ITU-T
 //!   I.371, annex A).
 //! - [`Limiter`] lets connections wait in turn, and keeps the account that is the evidence.
+//! - [`Floor`] says how much there should be at least, for those who decide what goes first.
 //!
 //! Time is given to all of it, so that every property can be tested exactly.
 
 mod account;
+mod floor;
 mod limits;
 mod shared;
 mod turns;
@@ -17,6 +19,7 @@ mod virtual_schedule;
 mod tests;
 
 pub use account::{Account, Binding};
+pub use floor::Floor;
 pub use limits::{Cost, Limits};
 pub use shared::{Answer, Limiter};
 pub use turns::Flow;

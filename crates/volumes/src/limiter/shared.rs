@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::account::{Account, Binding};
+use super::floor::{Floor, Meter};
 use super::limits::Limits;
 use super::turns::{Flow, Turns};
 use super::virtual_schedule::{VirtualSchedule, ns};
@@ -26,6 +27,7 @@ pub struct Limiter<W> {
     /// Without a limit nobody takes the lock.
     is_limited: AtomicBool,
     inner: Mutex<Inner<W>>,
+    floor: Meter,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,8 @@ impl<W: Copy + Ord> Limiter<W> {
             accounted_ns: now_ns,
             is_retired: false,
         };
-        Self { is_limited: AtomicBool::new(limits.is_limited()), inner: Mutex::new(inner) }
+        let is_limited = AtomicBool::new(limits.is_limited());
+        Self { is_limited, inner: Mutex::new(inner), floor: Meter::default() }
     }
 
     /// Whether anything is limited; callers may skip the limiter where it is not.
@@ -122,6 +125,27 @@ impl<W: Copy + Ord> Limiter<W> {
         inner.account_until(now_ns);
         inner.is_retired = true;
         again.extend(inner.turns.drain());
+    }
+
+    /// What its operations are to get at least.
+    #[must_use]
+    pub fn floor(&self) -> Floor {
+        self.floor.floor()
+    }
+
+    /// Changes what they are to get at least.
+    pub fn change_floor(&self, floor: Floor, now_ns: u64) {
+        self.floor.change(floor, now_ns);
+    }
+
+    /// Whether an operation that begins is within what is to be got at least, and counts it there if so.
+    pub fn take_owed(&self, bytes: u64, now_ns: u64) -> bool {
+        self.floor.take(bytes, now_ns)
+    }
+
+    /// Whether operations got less than they are to get at least.
+    pub fn owes(&self, now_ns: u64) -> bool {
+        self.floor.owes(now_ns)
     }
 
     /// The limits in effect.

@@ -91,6 +91,11 @@ impl Connection {
         &self.socket
     }
 
+    /// Whether its volume is below its floor.
+    pub(super) fn is_owed(&self, now_ns: u64) -> bool {
+        matches!(&self.phase, Phase::Transmission(transmission) if transmission.is_owed(now_ns))
+    }
+
     /// Notes what epoll said.
     pub(super) fn note(&mut self, readable: bool, writable: bool, ending: bool) {
         if readable && !self.is_readable {

@@ -9,6 +9,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plumb_host::cpu::run_soon;
 use plumb_host::time::monotonic_ns;
@@ -43,6 +44,8 @@ pub(super) struct Common {
     /// For what has to come from a disk.
     pub readers: Arc<Workers>,
     pub exports: Arc<Exports>,
+    /// Somebody was promised a floor since the server began; until then nobody is looked at for one.
+    pub has_floors: Arc<AtomicBool>,
 }
 
 /// See the module.
@@ -92,18 +95,35 @@ impl EventLoop {
         let _ = run_soon();
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.common.mailboxes[self.index].is_stopped() {
-            events.clear();
-            let timeout = (!self.ready.is_empty()).then_some(Timespec { tv_sec: 0, tv_nsec: 0 });
-            let spare = rustix::buffer::spare_capacity(&mut events);
-            // An interruption by a signal is a wait that ended early.
-            let _ = epoll::wait(&self.queue, spare, timeout.as_ref());
-            for event in &events {
-                self.handle(event.data.u64(), event.flags);
-            }
-            for id in std::mem::take(&mut self.ready) {
-                self.advance(id);
-            }
-            self.let_due_begin();
+            self.turn(&mut events);
+        }
+    }
+
+    /// Waits for events, and gives everyone who can go on a turn.
+    pub(super) fn turn(&mut self, events: &mut Vec<Event>) {
+        events.clear();
+        let timeout = (!self.ready.is_empty()).then_some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let spare = rustix::buffer::spare_capacity(events);
+        // An interruption by a signal is a wait that ended early.
+        let _ = epoll::wait(&self.queue, spare, timeout.as_ref());
+        self.put_owed_first(events, |event| event.data.u64());
+        for event in &*events {
+            self.handle(event.data.u64(), event.flags);
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        self.put_owed_first(&mut ready, |id| *id);
+        for id in ready {
+            self.advance(id);
+        }
+        self.let_due_begin();
+    }
+
+    /// Moves what concerns connections to volumes that are below their floor to the front. The order is otherwise kept.
+    fn put_owed_first<T>(&self, all: &mut [T], id: impl Fn(&T) -> u64) {
+        if all.len() > 1 && self.common.has_floors.load(Ordering::Relaxed) {
+            let now_ns = monotonic_ns();
+            let is_owed = |id: &u64| self.connections.get(id).is_some_and(|it| it.is_owed(now_ns));
+            all.sort_by_cached_key(|one| !is_owed(&id(one)));
         }
     }
 
@@ -111,8 +131,10 @@ impl EventLoop {
         match token {
             LISTENER => self.accept(),
             MAILBOX => {
-                for letter in self.common.mailboxes[self.index].empty() {
-                    self.deliver(&letter);
+                let mut letters = self.common.mailboxes[self.index].empty();
+                self.put_owed_first(&mut letters, Letter::connection);
+                for letter in &letters {
+                    self.deliver(letter);
                 }
             }
             TIMER => self.timer_ns = None,
@@ -151,7 +173,7 @@ impl EventLoop {
     }
 
     fn deliver(&mut self, letter: &Letter) {
-        let (Letter::Begin(id) | Letter::Again(id) | Letter::Done { connection: id, .. }) = *letter;
+        let id = letter.connection();
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.take(letter, &mut lend(&mut self.pool, &self.common, &mut self.awaited));
         self.advance(id);

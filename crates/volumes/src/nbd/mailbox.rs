@@ -28,6 +28,14 @@ pub(super) enum Letter {
     Done { connection: u64, cookie: [u8; 8], work: Work, refusal: Option<Refusal> },
 }
 
+impl Letter {
+    /// Whom it is for.
+    pub(super) fn connection(&self) -> u64 {
+        let (Self::Begin(id) | Self::Again(id) | Self::Done { connection: id, .. }) = *self;
+        id
+    }
+}
+
 /// Letters for one event loop, and the bell.
 #[derive(Debug)]
 pub(super) struct Mailbox {

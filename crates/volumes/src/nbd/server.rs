@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use plumb_host::time::monotonic_ns;
@@ -11,7 +12,7 @@ use super::Exports;
 use super::event_loop::{Common, EventLoop};
 use super::mailbox::{Letter, Mailbox, Waiter};
 use super::workers::{DURABLE, FETCHING};
-use crate::limiter::Limits;
+use crate::limiter::{Floor, Limits};
 use crate::volume::{Volume, VolumeLimiter};
 
 /// Why a server could not start; completes "failed to …".
@@ -56,7 +57,8 @@ impl Server {
         let mailboxes: io::Result<Arc<[Mailbox]>> = (0..threads.max(1)).map(|_| Mailbox::new()).collect();
         let mailboxes = mailboxes.map_err(ServerError::Thread)?;
         let (listener, disk, readers) = (Arc::new(listener), Arc::default(), Arc::default());
-        let common = Common { listener, mailboxes, disk, readers, exports };
+        let has_floors = Arc::new(AtomicBool::new(false));
+        let common = Common { listener, mailboxes, disk, readers, exports, has_floors };
         Ok(Self { address: bound, common, loops: Vec::new(), workers: Vec::new() })
     }
 
@@ -100,6 +102,14 @@ impl Server {
         // Whoever still waits may be due earlier than the timers say.
         for mailbox in self.common.mailboxes.iter() {
             mailbox.ring();
+        }
+    }
+
+    /// Has those whose limiter this is go before others while they get less than the floor.
+    pub fn change_floor(&self, limiter: &VolumeLimiter, floor: Floor) {
+        limiter.change_floor(floor, monotonic_ns());
+        if floor != Floor::default() {
+            self.common.has_floors.store(true, Ordering::Relaxed);
         }
     }
 

@@ -71,6 +71,8 @@ struct Reading {
     /// Bytes that were replied.
     done: u32,
     at: Place,
+    /// Its volume was below its floor when it began, so that it goes before others.
+    is_owed: bool,
 }
 
 /// Where a read's data is.
@@ -110,10 +112,11 @@ impl Transmission {
     /// Takes what a worker sent back.
     pub(super) fn finish(&mut self, cookie: [u8; 8], work: Work, refusal: Option<Refusal>) {
         self.jobs -= 1;
-        let Work::Fetch { request, done, until } = work else {
+        let Work::Fetch { request, done, until, is_owed } = work else {
             return self.finished.push((cookie, refusal));
         };
-        let reading = Reading { request, done, at: refusal.map_or(Place::Fetched { until }, Place::Lost) };
+        let at = refusal.map_or(Place::Fetched { until }, Place::Lost);
+        let reading = Reading { request, done, at, is_owed };
         match self.reads.front_mut() {
             Some(first) if first.at == Place::Coming && first.done == done => *first = reading,
             _ => self.reads.push_back(reading),
@@ -122,8 +125,9 @@ impl Transmission {
 
     /// The limiter lets the waiting operation begin.
     pub(super) fn begin(&mut self, tools: &mut Tools<'_>) {
-        if let State::Waiting { request, .. } = self.state {
-            self.start(request, tools);
+        if let State::Waiting { request, limiter, .. } = &self.state {
+            let (request, is_owed) = (*request, limiter.take_owed(charged_bytes(request), tools.now_ns));
+            self.start(request, is_owed, tools);
         }
     }
 
@@ -132,6 +136,11 @@ impl Transmission {
         let State::Waiting { request, arrival_ns, .. } = self.state else { return None };
         self.flow = Flow::default();
         self.admit(request, arrival_ns, tools)
+    }
+
+    /// Whether its volume is below its floor.
+    pub(super) fn is_owed(&self, now_ns: u64) -> bool {
+        self.volume.limiter().owes(now_ns)
     }
 
     /// The connection has gone; nothing waits for it any more.
@@ -187,7 +196,7 @@ impl Transmission {
             return Progress::More;
         }
         if request.command == Command::Flush {
-            self.start(request, tools);
+            self.start(request, false, tools);
             return Progress::More;
         }
         self.admit(request, tools.arrival_ns, tools)
@@ -239,13 +248,10 @@ impl Transmission {
         tools: &mut Tools<'_>,
     ) -> Option<Arc<VolumeLimiter>> {
         let limiter = self.volume.limiter();
-        let bytes = match request.command {
-            Command::Read | Command::Write => u64::from(request.length),
-            _ => 0,
-        };
+        let bytes = charged_bytes(&request);
         match limiter.ask(tools.waiter, &mut self.flow, bytes, arrival_ns, tools.now_ns) {
             Answer::Begin => {
-                self.start(request, tools);
+                self.start(request, limiter.take_owed(bytes, tools.now_ns), tools);
                 None
             }
             Answer::Wait => {
@@ -255,12 +261,14 @@ impl Transmission {
         }
     }
 
-    fn start(&mut self, request: Request, tools: &mut Tools<'_>) {
+    fn start(&mut self, request: Request, is_owed: bool, tools: &mut Tools<'_>) {
         let (offset, bytes) = (request.offset, u64::from(request.length));
         let then_sync = request.has(flag::FUA);
         self.state = State::Idle;
         match request.command {
-            Command::Read => self.reads.push_back(Reading { request, done: 0, at: Place::Unknown }),
+            Command::Read => {
+                self.reads.push_back(Reading { request, done: 0, at: Place::Unknown, is_owed });
+            }
             Command::Write => self.state = State::Writing { request, done: 0, refusal: None },
             Command::Trim => self.submit(&request, Work::Discard { offset, bytes, then_sync }, tools),
             Command::WriteZeroes if request.has(flag::NO_HOLE) => {
@@ -282,7 +290,7 @@ impl Transmission {
 
     /// Goes on with the first read.
     fn read_piece(&mut self, reading: Reading, tools: &mut Tools<'_>) -> Progress {
-        let Reading { request, done, at } = reading;
+        let Reading { request, done, at, .. } = reading;
         let length = (request.length - done).min(PIECE_BYTES);
         let is_last = done + length == request.length;
         let offset = request.offset + u64::from(done);
@@ -314,7 +322,7 @@ impl Transmission {
                 self.go_on(done + length);
                 Progress::More
             }
-            Ok(false) => self.fetch(request, done, tools),
+            Ok(false) => self.fetch(reading, tools),
             Err(error) => self.break_off(request, done, Refusal::from(&error), tools),
         }
     }
@@ -328,9 +336,10 @@ impl Transmission {
     }
 
     /// Leaves the next part of the first read to the readers.
-    fn fetch(&mut self, request: Request, done: u32, tools: &mut Tools<'_>) -> Progress {
+    fn fetch(&mut self, reading: Reading, tools: &mut Tools<'_>) -> Progress {
+        let Reading { request, done, is_owed, .. } = reading;
         let until = request.length.min(done.saturating_add(FETCH_BYTES_MAX));
-        self.submit(&request, Work::Fetch { request, done, until }, tools);
+        self.submit(&request, Work::Fetch { request, done, until, is_owed }, tools);
         match self.reads.front_mut() {
             Some(reading) if done > 0 && !self.structured => {
                 reading.at = Place::Coming;
@@ -384,5 +393,13 @@ impl Transmission {
             tools.output.push(Head::simple(request.cookie, refusal).as_slice(), tools.pool);
         }
         Progress::More
+    }
+}
+
+/// What a request moves, as limits and floors count.
+fn charged_bytes(request: &Request) -> u64 {
+    match request.command {
+        Command::Read | Command::Write => u64::from(request.length),
+        _ => 0,
     }
 }

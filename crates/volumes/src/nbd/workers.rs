@@ -2,6 +2,9 @@
 //!
 //! There are two crews: one makes things durable, the other fetches what reads did not find in memory. A flush may take
 //! as long as everything that was ever written; reads do not stand behind it.
+//!
+//! Of the reads that wait, those that a volume's floor owes it go first. That is all that a floor does here: which of two reads
+//! a disk does first, and how long it takes for either, nobody can promise.
 
 use std::collections::VecDeque;
 use std::io;
@@ -43,6 +46,8 @@ pub(super) enum Work {
         request: Request,
         done: u32,
         until: u32,
+        /// Its volume is below its floor.
+        is_owed: bool,
     },
 }
 
@@ -55,10 +60,42 @@ pub(super) struct Job {
     pub cookie: [u8; 8],
 }
 
+/// So many that are owed are taken one after the other while others wait: then it is one of the others' turn, so that floors
+/// that promise more than a disk can do starve nobody.
+const OWED_RUN_MAX: u32 = 8;
+
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Those that go first.
+    owed: VecDeque<Job>,
+    /// How many of them were taken since one of the others.
+    owed_run: u32,
     is_closed: bool,
+}
+
+impl Queue {
+    fn put(&mut self, job: Job) {
+        let is_owed = matches!(job.work, Work::Fetch { is_owed: true, .. });
+        let queue = if is_owed { &mut self.owed } else { &mut self.jobs };
+        queue.push_back(job);
+    }
+
+    fn take(&mut self) -> Option<Job> {
+        let is_others_turn = self.owed_run >= OWED_RUN_MAX && !self.jobs.is_empty();
+        if let Some(job) = self.owed.pop_front_if(|_| !is_others_turn) {
+            self.owed_run += 1;
+            return Some(job);
+        }
+        self.owed_run = 0;
+        self.jobs.pop_front()
+    }
+
+    fn forget(&mut self, waiter: Waiter) {
+        for jobs in [&mut self.jobs, &mut self.owed] {
+            jobs.retain(|job| job.waiter != waiter);
+        }
+    }
 }
 
 /// The queue that all threads take from.
@@ -70,15 +107,14 @@ pub(super) struct Workers {
 
 impl Workers {
     pub(super) fn submit(&self, job: Job) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).put(job);
         self.arrived.notify_one();
     }
 
     /// Takes back what nobody has begun for a connection that has gone. Who connects, asks and goes, again and again, would
     /// else fill the queue without an end.
     pub(super) fn forget(&self, waiter: Waiter) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.jobs.retain(|job| job.waiter != waiter);
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).forget(waiter);
     }
 
     /// Lets the threads end with what they have begun: there is nobody left to be told of the rest.
@@ -111,10 +147,11 @@ impl Workers {
         }
     }
 
-    /// What nobody has begun.
+    /// What nobody has begun, in the order in which it would be.
     #[cfg(test)]
     pub(super) fn take_all(&self) -> Vec<Job> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).jobs.drain(..).collect()
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| queue.take()).collect()
     }
 
     fn next(&self) -> Option<Job> {
@@ -123,7 +160,7 @@ impl Workers {
             if queue.is_closed {
                 return None;
             }
-            if let Some(job) = queue.jobs.pop_front() {
+            if let Some(job) = queue.take() {
                 return Some(job);
             }
             queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +179,7 @@ fn perform(job: &Job, scratch: &mut Vec<u8>) -> io::Result<()> {
             job.volume.zero(offset, bytes)?;
             then_sync
         }
-        Work::Fetch { request, done, until } => {
+        Work::Fetch { request, done, until, .. } => {
             let bytes = u64::from(until - done);
             job.volume.fetch(request.offset + u64::from(done), bytes, scratch)?;
             false

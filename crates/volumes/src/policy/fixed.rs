@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 
 use super::PolicyFault;
-use crate::limiter::Limits;
+use crate::limiter::{Floor, Limits};
 
 /// The same limits whatever a volume's size. 0 and absent mean the same: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,13 @@ impl Fixed {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn floor(&self) -> Floor {
+        Floor {
+            iops: self.min_iops.and_then(NonZeroU64::new),
+            bytes_per_s: self.min_bytes_per_s.and_then(NonZeroU64::new),
+        }
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -17,7 +17,7 @@ pub use fixed::Fixed;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limiter::Limits;
+use crate::limiter::{Floor, Limits};
 
 /// A TB as ONTAP counts it.
 pub const TB_BYTES: u64 = 1 << 40;
@@ -97,6 +97,16 @@ impl Policy {
         match self {
             Self::Fixed(fixed) => fixed.limits(),
             Self::Adaptive(adaptive) => adaptive.limits(size),
+        }
+    }
+
+    /// What volumes are preferred for while they get less. The least of an adaptive policy is no such floor: its ceiling is
+    /// computed from it, and that is all.
+    #[must_use]
+    pub fn floor(&self) -> Floor {
+        match self {
+            Self::Fixed(fixed) => fixed.floor(),
+            Self::Adaptive(_) => Floor::default(),
         }
     }
 

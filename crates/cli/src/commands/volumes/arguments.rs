@@ -169,10 +169,11 @@ pub struct PolicyArguments {
     /// Fixed: at most so much data, such as `100MB/s`.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
     pub max_bandwidth: Option<ByteRate>,
-    /// Fixed: at least so many operations. Recorded and reported; nothing is held back in its favour.
+    /// Fixed: at least so many operations. A preference and no promise: where operations of several volumes wait in the server,
+    /// those of a volume that is below its minimum go first.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
     pub min_iops: Option<Rate>,
-    /// Fixed: at least so much data. Recorded and reported; nothing is held back in its favour.
+    /// Fixed: at least so much data; a preference, too.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
     pub min_bandwidth: Option<ByteRate>,
     /// Fixed: one limit for all its volumes together.

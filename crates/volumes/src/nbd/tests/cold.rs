@@ -13,6 +13,7 @@ use super::super::transmission::{PIECE_BYTES, Progress, Tools, Transmission};
 use super::super::wire::Refusal;
 use super::super::workers::{DURABLE, Job, Work, Workers};
 use super::*;
+use crate::limiter::Floor;
 
 const BLOCK_BYTES: u32 = 4096;
 /// The distance between blocks that are looked at on their own, so that none of them follows another.
@@ -186,6 +187,33 @@ fn readers_have_a_bounded_number_of_requests_of_one_connection() {
         }
         bench.run();
         assert!(bench.readers.take_all().len() <= 3);
+        true
+    });
+}
+
+#[test]
+fn what_a_floor_owes_is_fetched_before_what_others_wait_for() {
+    const TEST: &str = "what_a_floor_owes_is_fetched_before_what_others_wait_for";
+    let (_directory, path) = file();
+    until_cold(TEST, &path, |free| {
+        let promised = volume(&path);
+        // Two in a tenth of a second and the one at its end.
+        promised.limiter().change_floor(Floor { iops: NonZeroU64::new(20), ..Floor::default() }, 0);
+        let mut other = Bench::new(Arc::clone(free), true);
+        (0..20).for_each(|cookie| other.ask(cookie, cookie * APART, BLOCK_BYTES));
+        other.run();
+        let mut bench = Bench::new(promised, true);
+        bench.readers = std::mem::take(&mut other.readers);
+        (100..110).for_each(|cookie| bench.ask(cookie, cookie * APART, BLOCK_BYTES));
+        bench.run();
+        let order: Vec<u64> =
+            bench.readers.take_all().iter().map(|job| u64::from_be_bytes(job.cookie)).collect();
+        let expected: Vec<u64> = (100..103).chain(0..20).chain(103..110).collect();
+        // A disk that answered some at once says nothing of the order.
+        if order.len() < expected.len() {
+            return false;
+        }
+        assert_eq!(order, expected);
         true
     });
 }

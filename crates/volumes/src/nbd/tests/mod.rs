@@ -2,6 +2,7 @@
 
 mod client;
 mod cold;
+mod floors;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
