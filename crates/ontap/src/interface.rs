@@ -80,23 +80,36 @@ impl Interface {
         if method != Method::Get && !is_of_several {
             query.options(method == Method::Post)?;
         }
+        // What is changed is changed in one transaction, and what is shown is of one moment.
+        match method {
+            Method::Get => self.state.at_one_moment(|| Self::route(&asked, resource, method, uuid)),
+            _ => Self::route(&asked, resource, method, uuid),
+        }
+    }
+
+    fn route(
+        asked: &Asked<'_>,
+        resource: Resource,
+        method: Method,
+        uuid: Option<&str>,
+    ) -> Result<Answer, Fault> {
         match (resource, method, uuid) {
-            (Resource::Policies, Method::Get, None) => policies::list(&asked),
-            (Resource::Policies, Method::Post, None) => policies::create(&asked),
-            (Resource::Policies, Method::Patch, None) => policies::change_found(&asked),
-            (Resource::Policies, Method::Delete, None) => policies::delete_found(&asked),
-            (Resource::Policies, Method::Get, Some(uuid)) => policies::show(&asked, uuid),
-            (Resource::Policies, Method::Patch, Some(uuid)) => policies::change(&asked, uuid),
-            (Resource::Policies, Method::Delete, Some(uuid)) => policies::delete(&asked, uuid),
-            (Resource::Volumes, Method::Get, None) => volumes::list(&asked),
-            (Resource::Volumes, Method::Post, None) => volumes::create(&asked),
-            (Resource::Volumes, Method::Patch, None) => volumes::change_found(&asked),
-            (Resource::Volumes, Method::Delete, None) => volumes::delete_found(&asked),
-            (Resource::Volumes, Method::Get, Some(uuid)) => volumes::show(&asked, uuid),
-            (Resource::Volumes, Method::Patch, Some(uuid)) => volumes::change(&asked, uuid),
-            (Resource::Volumes, Method::Delete, Some(uuid)) => volumes::delete(&asked, uuid),
-            (Resource::Svms, Method::Get, uuid) => svms::get(&asked, uuid),
-            (Resource::Jobs, Method::Get, uuid) => jobs::get(&asked, uuid),
+            (Resource::Policies, Method::Get, None) => policies::list(asked),
+            (Resource::Policies, Method::Post, None) => policies::create(asked),
+            (Resource::Policies, Method::Patch, None) => policies::change_found(asked),
+            (Resource::Policies, Method::Delete, None) => policies::delete_found(asked),
+            (Resource::Policies, Method::Get, Some(uuid)) => policies::show(asked, uuid),
+            (Resource::Policies, Method::Patch, Some(uuid)) => policies::change(asked, uuid),
+            (Resource::Policies, Method::Delete, Some(uuid)) => policies::delete(asked, uuid),
+            (Resource::Volumes, Method::Get, None) => volumes::list(asked),
+            (Resource::Volumes, Method::Post, None) => volumes::create(asked),
+            (Resource::Volumes, Method::Patch, None) => volumes::change_found(asked),
+            (Resource::Volumes, Method::Delete, None) => volumes::delete_found(asked),
+            (Resource::Volumes, Method::Get, Some(uuid)) => volumes::show(asked, uuid),
+            (Resource::Volumes, Method::Patch, Some(uuid)) => volumes::change(asked, uuid),
+            (Resource::Volumes, Method::Delete, Some(uuid)) => volumes::delete(asked, uuid),
+            (Resource::Svms, Method::Get, uuid) => svms::get(asked, uuid),
+            (Resource::Jobs, Method::Get, uuid) => jobs::get(asked, uuid),
             _ => Err(not_allowed()),
         }
     }
@@ -184,6 +197,27 @@ mod tests {
         assert_eq!(under(), ["", "silver"]);
         assert_eq!(ask(&interface, Method::Delete, policies::POLICIES.path, "name=*").0, 200);
         assert_eq!((under(), state.policies().unwrap()), (vec![String::new(); 2], vec![]));
+    }
+
+    #[test]
+    fn what_is_shown_is_of_one_moment() {
+        const NAMES: [&str; 2] = ["gold", "silver"];
+        let (directory, interface) = interface(ServedReport::default());
+        let fixed = Fixed { max_iops: Some(500), ..Fixed::default() };
+        interface.state.create_policy(NAMES[0], &Policy::Fixed(fixed)).unwrap();
+        interface.state.create_volume("vol1", 4096, Some(NAMES[0])).unwrap();
+        let other = State::open(directory.path()).unwrap();
+        std::thread::scope(|scope| {
+            let renaming = scope.spawn(move || {
+                for round in 0..500 {
+                    other.rename_policy(NAMES[round % 2], NAMES[(round + 1) % 2]).unwrap();
+                }
+            });
+            while !renaming.is_finished() {
+                let (_, body) = ask(&interface, Method::Get, volumes::VOLUMES.path, "fields=qos");
+                assert!(body["records"][0]["qos"]["policy"]["name"].is_string(), "{body}");
+            }
+        });
     }
 
     #[test]

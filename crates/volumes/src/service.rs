@@ -146,7 +146,9 @@ impl Service {
         // The number tells of others' changes only; ours are followed by whoever makes them, by `forget_version`.
         let version = self.state.version()?;
         if self.version != Some(version) {
-            (self.volumes, self.policies) = self.state.volumes_and_policies()?;
+            let state = &self.state;
+            (self.volumes, self.policies) = state
+                .at_one_moment(|| -> Result<_, StateError> { Ok((state.volumes()?, state.policies()?)) })?;
             self.version = Some(version);
         }
         self.remove_deleted();

@@ -227,16 +227,16 @@ impl State {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Every volume and every policy by name, as they are at one moment: read one after the other, a policy that is renamed in
-    /// between would be none of a volume that is under it.
+    /// Reads several things as they are at one moment: of volumes and policies that are read one after the other, one that is
+    /// renamed in between would be missing. Not to be nested, and nothing is to be changed.
     ///
     /// # Errors
-    /// When the database fails.
-    pub fn volumes_and_policies(&self) -> Result<(Vec<VolumeRow>, Vec<PolicyRow>), StateError> {
-        let moment = self.database.unchecked_transaction()?;
-        let both = (self.volumes()?, self.policies()?);
-        moment.commit()?;
-        Ok(both)
+    /// That of `work`, or when the database fails.
+    pub fn at_one_moment<T, E: From<StateError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let moment = self.database.unchecked_transaction().map_err(StateError::from)?;
+        let seen = work()?;
+        moment.commit().map_err(StateError::from)?;
+        Ok(seen)
     }
 
     /// Does several things or, where one fails, none of them. Not to be nested.
@@ -570,7 +570,8 @@ mod tests {
                 }
             });
             while !renaming.is_finished() {
-                let (volumes, policies) = state.volumes_and_policies().unwrap();
+                let both = state.at_one_moment(|| Ok::<_, StateError>((state.volumes()?, state.policies()?)));
+                let (volumes, policies) = both.unwrap();
                 assert_eq!(volumes[0].policy.as_deref(), Some(policies[0].name.as_str()));
             }
         });
