@@ -42,7 +42,7 @@ fn white_space(file: &TextFile) -> Vec<Violation> {
 fn workplace(file: &TextFile) -> Vec<Violation> {
     let names_it = |line: &str| {
         line.match_indices(WORKPLACE).any(|(at, _)| {
-            // `/usr/src/work/` is another directory: its name goes on to the left.
+            // A directory of that name within another one is none of ours: its path goes on to the left.
             let before = line[..at].chars().next_back();
             !before.is_some_and(|c| c.is_alphanumeric() || "_-.~".contains(c))
         })
