@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuTime, current_thread_cpu_time};
+use plumb_host::cpu::{CpuSet, CpuTime, current_thread_cpu_time};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_pace::{Frame, Share};
 
@@ -20,7 +20,7 @@ use crate::options::ZeroCopy;
 use crate::spec::Test;
 use crate::wire::control::SocketTerms;
 use crate::wire::hello::Purpose;
-use crate::wire::options::{self, Observed};
+use crate::wire::placement::pin;
 use crate::wire::socket;
 
 /// How long one connection of a `tcp_crr` may take to come about.
@@ -64,8 +64,8 @@ pub struct Yield {
     pub tally: Tally,
     /// The share of the window for which its thread was on a CPU, and in user mode.
     pub busy: (f64, f64),
-    /// What was read back of it.
-    pub observed: Observed,
+    /// Where its thread was kept; nowhere if absent.
+    pub cpus: Option<CpuSet>,
 }
 
 /// A flow under way.
@@ -89,10 +89,10 @@ impl Flow {
     pub fn run(mut self) -> Yield {
         // Timers of this thread are to be exact: by default they may be 50 us late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
-        let mut observed = Observed::new();
-        if let Some(Err(error)) = self.make.cpu.map(|cpu| options::pin(cpu, &mut observed)) {
-            self.tally.fail(error.to_string());
-        }
+        let cpus = self.make.cpu.and_then(|cpu| {
+            let pinned = pin(cpu);
+            pinned.map_err(|error| self.tally.fail(error.to_string())).ok()
+        });
         sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
         let ran = match (self.make.test, self.make.socket.clone()) {
             (Test::TcpLat, Some(socket)) => self.round_trips(&socket),
@@ -111,7 +111,7 @@ impl Flow {
         let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
         let spent = closed.1.saturating_sub(opened.1);
         let share = |ns: u64| ns as f64 / closed.0.saturating_sub(opened.0).max(1) as f64;
-        Yield { tally: self.tally, busy: (share(spent.total_ns()), share(spent.user_ns)), observed }
+        Yield { tally: self.tally, busy: (share(spent.total_ns()), share(spent.user_ns)), cpus }
     }
 
     /// Notes the thread's CPU time where the window opens and where it closes.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_host::cpu::available_cpus;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Schedule;
 use rustix::event::PollFlags;
@@ -18,6 +17,7 @@ use crate::spec::{LoadSpec, Target, Test};
 use crate::wire::control::{SocketTerms, Terms};
 use crate::wire::hello::{HELLO_BYTES, Purpose};
 use crate::wire::options::{self, Observed};
+use crate::wire::placement::SharedCpus;
 use crate::wire::socket;
 
 /// A hello of a flow of datagrams that is not answered is sent again so often.
@@ -45,7 +45,7 @@ pub struct Prepared {
 }
 
 pub(super) fn terms(spec: &LoadSpec, test: Test) -> Result<Terms, Error> {
-    let cpus = if spec.shares_cpus(test) { available_cpus()?.iter().collect() } else { Vec::new() };
+    let shared_cpus = if spec.shares_cpus(test) { Some(SharedCpus::ours()?) } else { None };
     let small = |bytes: plumb_model::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
     Ok(Terms {
         test,
@@ -53,7 +53,7 @@ pub(super) fn terms(spec: &LoadSpec, test: Test) -> Result<Terms, Error> {
         flows: spec.flows,
         batch: if test.is_bandwidth() { spec.batch } else { 1 },
         is_paced: spec.rate.is_some(),
-        cpus,
+        shared_cpus,
         options: SocketTerms {
             nodelay: spec.nodelay_of(test),
             busy_poll_us: u32::try_from(spec.busy_poll.0 / 1000).unwrap_or(u32::MAX),

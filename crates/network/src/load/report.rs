@@ -151,9 +151,11 @@ impl Seen<'_> {
         let mut see = |property: &str, value: String, count: u64| {
             *measurement.observed.entry(property.to_owned()).or_default().entry(value).or_default() += count;
         };
-        let threads = self.outcome.yields.iter().map(|one| &one.observed);
-        let client = threads.chain([&self.outcome.observed]).map(|observed| ("client", observed));
-        for (end, observed) in client.chain([("server", &self.outcome.totals.observed)]) {
+        for cpus in self.outcome.yields.iter().filter_map(|one| one.cpus.as_ref()) {
+            see("cpu", format!("{test} client: {cpus}"), 1);
+        }
+        let ends = [("client", &self.outcome.observed), ("server", &self.outcome.totals.observed)];
+        for (end, observed) in ends {
             for (property, values) in observed {
                 for (value, count) in values {
                     match property.as_str() {

@@ -159,7 +159,7 @@ impl Flows {
                 options: terms.options,
                 address: prepared.control.address,
                 netns: prepared.netns.clone(),
-                cpu: terms.cpu(number),
+                cpu: terms.shared_cpus.as_ref().and_then(|shared| shared.of(number)),
                 due: prepared.schedule.map(|schedule| schedule.share(number.into(), terms.flows.into())),
                 frame,
                 live,

@@ -1,5 +1,7 @@
 //! The load against a server in this process, on the loopback device.
 
+use std::net::SocketAddr;
+
 use plumb_model::{Bytes, Rate, Reading, Span};
 use plumb_path::Settings;
 
@@ -7,6 +9,8 @@ use super::*;
 use crate::options::Placement;
 use crate::server::{Server, ServerOptions};
 use crate::spec::NetworkSettings;
+use crate::wire::control::Terms;
+use crate::wire::placement::SharedCpus;
 
 fn measure(spec: &LoadSpec) -> Measurement {
     let server = Server::start(&ServerOptions::default()).unwrap();
@@ -86,17 +90,34 @@ fn ends_that_ran_elsewhere_are_no_evidence() {
     assert_eq!(placed.observed, "client anywhere, server anywhere");
 }
 
+fn connect_to(address: SocketAddr) -> Control {
+    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    Control::connect(&target).unwrap()
+}
+
+fn sharing(shared_cpus: SharedCpus) -> Terms {
+    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), Test::TcpLat).unwrap();
+    Terms { shared_cpus: Some(shared_cpus), ..terms }
+}
+
+#[test]
+fn a_server_on_another_host_shares_no_cpus() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let elsewhere = SharedCpus { boot: "of another host".to_owned(), ..SharedCpus::ours().unwrap() };
+    let error = connect_to(server.address()).begin(&sharing(elsewhere)).unwrap_err();
+    assert!(error.is_usage());
+    let expected =
+        "failed to share CPUs with the client, which is on another host; measure without `cpus: shared`";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
 #[test]
 fn a_server_refuses_a_cpu_that_it_has_not() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
-    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
-    let terms = crate::wire::control::Terms {
-        cpus: vec![60_000],
-        ..prepare::terms(&spec(&[Test::TcpLat], 1), Test::TcpLat).unwrap()
-    };
-    let mut control = Control::connect(&target).unwrap();
-    let token = control.begin(&terms).unwrap();
+    let mut control = connect_to(address);
+    let nowhere = SharedCpus { cpus: vec![60_000], ..SharedCpus::ours().unwrap() };
+    let token = control.begin(&sharing(nowhere)).unwrap();
     let socket = crate::wire::socket::connect(address, None, std::time::Duration::from_secs(1)).unwrap();
     let hello = crate::wire::hello::Purpose::Flow { token, flow: 0 };
     crate::wire::socket::send_all(&socket, &hello.encode()).unwrap();

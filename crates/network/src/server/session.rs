@@ -22,6 +22,7 @@ use crate::wire::bounds::{check_flows, check_size};
 use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
 use crate::wire::hello::Purpose;
 use crate::wire::options::{self, Observed};
+use crate::wire::placement::pin;
 use crate::wire::socket;
 
 /// How long flows may take to arrive.
@@ -108,16 +109,16 @@ impl Session {
         let (own, terms) = (Arc::clone(&flow), self.terms.clone());
         let (ready, pinned) = channel();
         let thread = thread::Builder::new().name(format!("plumb-server-{number}")).spawn(move || {
-            let mut observed = Observed::new();
-            let done = terms.cpu(number).map_or(Ok(()), |cpu| options::pin(cpu, &mut observed));
+            let cpu = terms.shared_cpus.as_ref().and_then(|shared| shared.of(number));
             // Who waits for it is there until it comes.
-            let _ = ready.send(done.map(|()| observed));
+            let _ = ready.send(cpu.map(pin).transpose());
             flow::run(&own, &terms)
         });
         match thread {
             Ok(thread) => {
                 match pinned.recv() {
-                    Ok(Ok(observed)) => options::merge(&mut held(&self.observed), observed),
+                    Ok(Ok(Some(cpus))) => options::see(&mut held(&self.observed), "cpu", cpus.to_string()),
+                    Ok(Ok(None)) => {}
                     Ok(Err(error)) => *held(&self.errors).entry(error.to_string()).or_default() += 1,
                     // The thread panicked, which is counted where it is joined.
                     Err(_) => {}
@@ -330,6 +331,10 @@ fn begin(shared: &Shared, terms: Terms, own_ip: IpAddr, current: &mut Option<Arc
     let checked = check_flows(terms.flows).and_then(|()| check_size(terms.test, terms.msg_size.into()));
     if let Err(fault) = checked {
         return refused(format!("begin: {fault}"), true);
+    }
+    if terms.shared_cpus.as_ref().is_some_and(|shared| !shared.are_here()) {
+        let reason = "share CPUs with the client, which is on another host; measure without `cpus: shared`";
+        return refused(reason.to_owned(), true);
     }
     let mut sessions = held(&shared.sessions);
     if sessions.len() >= SESSIONS_MAX {

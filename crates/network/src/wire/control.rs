@@ -9,6 +9,7 @@ use std::io::{self, BufRead, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::placement::SharedCpus;
 use crate::spec::Test;
 
 /// No line is longer.
@@ -42,20 +43,11 @@ pub struct Terms {
     /// Whether messages have a schedule, and do not come as fast as they can.
     #[serde(default)]
     pub is_paced: bool,
-    /// The CPUs that the flows' threads run on in turn, at both ends; wherever they may if there are none.
+    /// The CPUs that both ends share; each end is wherever it may if absent.
     #[serde(default)]
-    pub cpus: Vec<u32>,
+    pub shared_cpus: Option<SharedCpus>,
     /// Of each of the server's sockets.
     pub options: SocketTerms,
-}
-
-impl Terms {
-    /// The CPU that a flow's thread is to run on.
-    #[must_use]
-    pub fn cpu(&self, flow: u32) -> Option<u32> {
-        let turn = (flow as usize).checked_rem(self.cpus.len())?;
-        self.cpus.get(turn).copied()
-    }
 }
 
 /// How sockets are to be.
@@ -169,7 +161,8 @@ mod tests {
 
     fn terms() -> Terms {
         let options = SocketTerms { nodelay: true, receive_buffer: Some(4096), ..SocketTerms::default() };
-        Terms { test: Test::UdpBw, msg_size: 64, flows: 2, batch: 1, is_paced: false, cpus: vec![1], options }
+        let shared_cpus = Some(SharedCpus { boot: "1f".to_owned(), cpus: vec![1] });
+        Terms { test: Test::UdpBw, msg_size: 64, flows: 2, batch: 1, is_paced: false, shared_cpus, options }
     }
 
     #[test]

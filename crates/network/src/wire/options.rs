@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use plumb_host::cpu::{available_cpus, pin_current_thread};
-
 use super::control::SocketTerms;
 
 /// Since Linux 2.6.32; the C library's headers have it for some systems only.
@@ -115,17 +113,6 @@ fn buffer(
     Ok(())
 }
 
-/// Keeps the calling thread on one CPU, and notes where it may run then.
-///
-/// # Errors
-/// When this process may not use that CPU.
-pub fn pin(cpu: u32, into: &mut Observed) -> Result<(), plumb_host::Error> {
-    pin_current_thread(&std::iter::once(cpu).collect())?;
-    let cpus = available_cpus()?.to_string();
-    *into.entry("cpu".to_owned()).or_default().entry(cpus).or_default() += 1;
-    Ok(())
-}
-
 /// By property and value, how many sockets had it.
 pub type Observed = BTreeMap<String, BTreeMap<String, u64>>;
 
@@ -139,12 +126,15 @@ pub fn merge(into: &mut Observed, other: Observed) {
     }
 }
 
+/// Counts a value of a property.
+pub fn see(into: &mut Observed, property: &str, value: String) {
+    *into.entry(property.to_owned()).or_default().entry(value).or_default() += 1;
+}
+
 /// Reads back what matters of a socket, and counts it.
 pub fn observe(socket: impl AsFd, is_tcp: bool, into: &mut Observed) {
     let socket = socket.as_fd();
-    let mut see = |property: &str, value: String| {
-        *into.entry(property.to_owned()).or_default().entry(value).or_default() += 1;
-    };
+    let mut see = |property: &str, value: String| see(into, property, value);
     let number = |name| {
         get(socket, libc::SOL_SOCKET, name).map_or_else(|_| "unknown".to_owned(), |value| value.to_string())
     };
