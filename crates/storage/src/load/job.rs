@@ -79,6 +79,8 @@ pub struct Job {
     free_since_ns: u64,
     /// What was queued since the last hand-over.
     batch: Vec<u32>,
+    /// How many of them go at once.
+    piece: usize,
     batches: u64,
     completions: Vec<Completion>,
     tally: Tally,
@@ -108,6 +110,7 @@ impl Job {
             free: (0..depth).rev().collect(),
             free_since_ns: 0,
             batch: Vec::with_capacity(depth as usize),
+            piece: make.engine.piece(),
             batches: 0,
             completions: Vec::with_capacity(depth as usize),
             tally,
@@ -143,23 +146,21 @@ impl Job {
         loop {
             self.observe(now_ns);
             if now_ns < self.make.frame.close_ns && !self.has_ended {
-                self.start(now_ns);
+                self.start(now_ns)?;
             } else if !self.has_ended {
                 self.close();
             }
-            let in_flight = self.in_flight();
-            if in_flight == 0 {
+            if self.in_flight() == 0 {
                 let Some(due_ns) = self.next_due_ns() else { break };
                 sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
                 now_ns = monotonic_ns();
                 continue;
             }
-            self.hand_over()?;
+            self.hand_over(false)?;
             let timeout_ns = self.next_due_ns().filter(|_| !self.free.is_empty());
             let timeout_ns = timeout_ns.map(|due_ns| due_ns.saturating_sub(monotonic_ns()));
             self.make.engine.wait(timeout_ns, &mut self.completions)?;
-            let before_ns = std::mem::replace(&mut now_ns, monotonic_ns());
-            self.tally.spend(before_ns, now_ns, in_flight);
+            now_ns = monotonic_ns();
             self.finish(now_ns);
         }
         if self.closed.is_none() {
@@ -188,22 +189,32 @@ impl Job {
         Some(self.make.frame.start_ns.saturating_add(due.due_ns()).min(self.make.frame.close_ns))
     }
 
-    /// Queues as many as there are free places and as are due.
-    fn start(&mut self, now_ns: u64) {
+    /// Queues as many as there are free places and as are due. All but the last piece of them are handed over.
+    fn start(&mut self, now_ns: u64) -> Result<(), Error> {
         while let Some(slot) = self.free.pop() {
             let Some(intended_ns) = self.take_turn(now_ns) else {
                 self.free.push(slot);
                 break;
             };
+            if self.batch.len() >= self.piece {
+                self.stamp();
+                self.hand_over(true)?;
+            }
             self.queue(slot, intended_ns, now_ns);
         }
-        if !self.batch.is_empty() && self.make.due.is_none() {
-            // Counting what came and preparing what goes is not the storage's time.
-            let now_ns = monotonic_ns();
-            for slot in &self.batch {
-                let slot = &mut self.slots[*slot as usize];
-                (slot.intended_ns, slot.start_ns) = (now_ns, now_ns);
-            }
+        self.stamp();
+        Ok(())
+    }
+
+    /// Has what is queued in a closed loop begin now: counting what came and preparing what goes is not the storage's time.
+    fn stamp(&mut self) {
+        if self.batch.is_empty() || self.make.due.is_some() {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        for slot in &self.batch {
+            let slot = &mut self.slots[*slot as usize];
+            (slot.intended_ns, slot.start_ns) = (now_ns, now_ns);
         }
     }
 
@@ -255,13 +266,17 @@ impl Job {
         self.batch.push(slot);
     }
 
-    /// Times the hand-over of a sampled batch. All others are handed over by the wait that follows.
-    fn hand_over(&mut self) -> Result<(), Error> {
+    /// Hands a batch over at once, or leaves that to the wait that follows. Of a sampled one it takes the time.
+    fn hand_over(&mut self, at_once: bool) -> Result<(), Error> {
         if self.batch.is_empty() {
             return Ok(());
         }
         self.batches += 1;
-        if self.batches.is_multiple_of(SAMPLE_EVERY) {
+        let is_sample = self.batches.is_multiple_of(SAMPLE_EVERY);
+        if at_once && !is_sample {
+            self.make.engine.submit()?;
+        }
+        if is_sample {
             let before_ns = monotonic_ns();
             self.make.engine.submit()?;
             let after_ns = monotonic_ns();
@@ -289,6 +304,7 @@ impl Job {
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..) {
             let slot = self.slots[completion.slot as usize];
+            self.tally.spend(slot.start_ns, now_ns);
             if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
                 self.failures = 0;
                 self.tally.complete(&slot, now_ns, second);

@@ -126,11 +126,10 @@ impl Tally {
         }
     }
 
-    /// Adds the time between two moments for which `in_flight` were under way.
-    pub fn spend(&mut self, from_ns: u64, to_ns: u64, in_flight: u32) {
-        let from_ns = from_ns.max(self.frame.open_ns);
-        let to_ns = to_ns.min(self.frame.close_ns);
-        self.in_flight_ns += u128::from(to_ns.saturating_sub(from_ns)) * u128::from(in_flight);
+    /// Adds the part of the window for which one was under way.
+    pub fn spend(&mut self, start_ns: u64, end_ns: u64) {
+        let (from_ns, to_ns) = (start_ns.max(self.frame.open_ns), end_ns.min(self.frame.close_ns));
+        self.in_flight_ns += u128::from(to_ns.saturating_sub(from_ns));
     }
 
     /// Counts a failure.
@@ -188,9 +187,10 @@ mod tests {
     #[test]
     fn time_in_flight_is_that_within_the_window() {
         let mut tally = Tally::new(Frame::new(0, 100, 100), false);
-        tally.spend(50, 150, 4);
-        tally.spend(150, 400, 2);
-        assert_eq!(tally.in_flight_ns, 50 * 4 + 50 * 2);
+        for (start_ns, end_ns) in [(50, 150), (110, 120), (150, 400), (200, 300), (10, 99)] {
+            tally.spend(start_ns, end_ns);
+        }
+        assert_eq!(tally.in_flight_ns, 50 + 10 + 50);
     }
 
     #[test]

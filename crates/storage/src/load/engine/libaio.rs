@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use super::{Completion, Engine, Error, Request};
+use super::{Completion, Engine, Error, KERNEL_PIECE, Request};
 
 const RING_MAGIC: u32 = 0xa10a_10a1;
 
@@ -101,6 +101,10 @@ fn completion(event: Event) -> Completion {
 }
 
 impl Engine for Libaio {
+    fn piece(&self) -> usize {
+        KERNEL_PIECE
+    }
+
     fn queue(&mut self, request: Request) {
         let block = &mut self.blocks[request.slot as usize];
         block.aio_data = request.slot.into();

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-use super::{Completion, Engine, Error, Request};
+use super::{Completion, Engine, Error, KERNEL_PIECE, Request};
 use crate::load::buffers::Buffers;
 
 pub struct Uring {
@@ -68,6 +68,10 @@ fn ring(depth: u32) -> io::Result<IoUring> {
 }
 
 impl Engine for Uring {
+    fn piece(&self) -> usize {
+        KERNEL_PIECE
+    }
+
     fn queue(&mut self, request: Request) {
         let entry = self.entry(request);
         // SAFETY: the buffer stays valid and untouched until the completion, as requests promise, and the file is open.
