@@ -12,6 +12,7 @@ mod migration;
 mod network;
 mod nginx;
 mod results;
+mod standstill;
 mod storage;
 mod tool;
 

@@ -20,7 +20,7 @@ use crate::tool::built_plumb;
 use crate::{Outcome, say};
 
 /// Blocks of every row, and of those of latency, where a difference of 2% is to be seen.
-const BLOCKS: usize = 6;
+const BLOCKS: usize = 10;
 const LATENCY_BLOCKS: usize = 16;
 /// Seconds of every run.
 const SECONDS: f64 = 1.0;

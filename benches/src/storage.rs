@@ -20,7 +20,9 @@ use crate::{Outcome, say};
 
 /// Blocks of every row.
 const BLOCKS: usize = 6;
-const LATENCY_BLOCKS: usize = 8;
+const LATENCY_BLOCKS: usize = 12;
+/// Unmeasured seconds before those of latency: a machine that was idle answers otherwise at first.
+const LATENCY_RAMP: u32 = 1;
 /// Seconds of every run.
 const SECONDS: u32 = 3;
 const DEPTH: u32 = 64;
@@ -100,11 +102,11 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
     );
     for (what, target) in targets {
         let ours = words(&format!(
-            "storage --json --quiet -d {SECONDS}s -c 1 -b 4KiB --rw randread --engine io_uring {target}"
+            "storage --json --quiet --warmup {LATENCY_RAMP}s -d {SECONDS}s -c 1 -b 4KiB --rw randread --engine io_uring {target}"
         ));
         let theirs = words(&format!(
             "--name=bench --ioengine=io_uring {REGISTERED} --filename={target} --rw=randread --bs=4k --iodepth=1 --direct=1 \
-             --time_based --runtime={SECONDS} --randrepeat=0 --lat_percentiles=1 --percentile_list=50:90:99 \
+             --time_based --ramp_time={LATENCY_RAMP} --runtime={SECONDS} --randrepeat=0 --lat_percentiles=1 --percentile_list=50:90:99 \
              --output-format=json"
         ));
         let plumb = built_plumb()?;

@@ -35,6 +35,13 @@ pub fn run_soon() -> bool {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 
+/// Has this thread run before every ordinary one, whenever it is due (`SCHED_FIFO`). Returns whether this process may.
+pub fn run_first() -> bool {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel only reads the structure; 0 is this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +56,7 @@ mod tests {
             };
             assert!(!is_ordinary() || run_soon());
             assert!(is_ordinary());
+            assert!(run_first() != is_ordinary());
         })
         .join()
         .unwrap();
