@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Measures the storage load against fio, interleaved, and writes the section of benches/RESULTS.md.
+# Measures the storage load against fio, interleaved, and writes the sections of benches/RESULTS.md; with `load` or `latency` that
+# one alone.
 #
-# It takes about ten minutes and 1 GiB of disk in the working directory. The rows on a loop device need root.
+# It takes about twenty minutes and 1 GiB of disk in the working directory. The rows on a loop device need root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install-tools.sh build tests
 cargo build --release --package plumb-cli --package plumb-benches
-"${CARGO_TARGET_DIR:-target}/release/plumb-benches" storage
+"${CARGO_TARGET_DIR:-target}/release/plumb-benches" storage "$@"

@@ -4,6 +4,7 @@
 //! their anytime-valid intervals from Plumbline's own statistics. Nothing here asserts: a figure that is not reached
 //! is printed as it is.
 
+mod awake;
 mod blocks;
 mod harness;
 mod http;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
         Some("http") => http::run(),
         Some("harness") => harness::run(),
         Some("migration") => migration::run(&arguments[1..]),
-        Some("storage") => storage::run(),
+        Some("storage") => storage::run(arguments.get(1).map(String::as_str)),
         Some("limiter") => limiter::run(),
         Some("nbd") => limiter::run_unlimited(),
         Some("network") => network::run(arguments.get(1).map(String::as_str)),

@@ -13,6 +13,7 @@ use plumb_host::loop_device::LoopDevice;
 use plumb_host::process::{Command, Output, output_of, which};
 use plumb_host::scratch::Scratch;
 
+use crate::awake::Awake;
 use crate::blocks::{interleave, interleave_by};
 use crate::results::{Row, cells, write_section, write_text};
 use crate::tool::{Tool, built_plumb, words};
@@ -20,7 +21,9 @@ use crate::{Outcome, say};
 
 /// Blocks of every row.
 const BLOCKS: usize = 6;
-const LATENCY_BLOCKS: usize = 12;
+const LATENCY_BLOCKS: usize = 8;
+/// Seconds of every run of theirs.
+const LATENCY_SECONDS: u32 = 2;
 /// Unmeasured seconds before those of latency: a machine that was idle answers otherwise at first.
 const LATENCY_RAMP: u32 = 1;
 /// Seconds of every run.
@@ -32,8 +35,8 @@ const REGISTERED: &str = "--registerfiles=1 --fixedbufs=1";
 const BATCHES: &str =
     "--iodepth_batch_submit=16 --iodepth_batch_complete_min=1 --iodepth_batch_complete_max=64";
 
-/// Runs every row and writes their section of RESULTS.md.
-pub fn run() -> Outcome {
+/// Runs every row and writes their sections of RESULTS.md; `only` names one of them.
+pub fn run(only: Option<&str>) -> Outcome {
     let fio = which("fio").ok_or("fio is not installed; run scripts/install-tools.sh tests")?;
     let cpus = available_cpus().map_err(|error| error.to_string())?;
     let cpus = split_sides(&cpus).load;
@@ -46,8 +49,6 @@ pub fn run() -> Outcome {
     )
     .map_err(|error| format!("fill {}: {error}", file.display()))?;
     let file = file.display().to_string();
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
     let mut targets = vec![("file", file.clone())];
     // It goes with its last user, whatever ends this program.
     let device =
@@ -57,7 +58,20 @@ pub fn run() -> Outcome {
         Ok(Err(error)) => say(&format!("failed to {error}: the loop device's rows are left out")),
         Err(error) => return Err(format!("open {file}: {error}")),
     }
-    for (what, target) in &targets {
+    if only.is_none_or(|only| only == "load") {
+        load(&targets, &fio, &cpus)?;
+    }
+    if only.is_none_or(|only| only == "latency") {
+        latency(&targets, &fio, &cpus)?;
+    }
+    Ok(())
+}
+
+/// Measures many reads in flight and writes their section.
+fn load(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    for (what, target) in targets {
         let uring = format!("--ioengine=io_uring {REGISTERED}");
         let peers = [
             ("fio io_uring", uring.clone()),
@@ -67,28 +81,20 @@ pub fn run() -> Outcome {
         rows.extend(compare(
             &format!("{what}, io_uring"),
             ("io_uring", target),
-            &fio,
+            fio,
             &peers,
-            &cpus,
+            cpus,
             &mut notes,
         )?);
         let peers = [
             ("fio libaio", "--ioengine=libaio".to_owned()),
             ("fio libaio, batches of 16", format!("--ioengine=libaio {BATCHES}")),
         ];
-        rows.extend(compare(
-            &format!("{what}, libaio"),
-            ("libaio", target),
-            &fio,
-            &peers,
-            &cpus,
-            &mut notes,
-        )?);
+        rows.extend(compare(&format!("{what}, libaio"), ("libaio", target), fio, &peers, cpus, &mut notes)?);
     }
     let peers = [("fio null", "--ioengine=null --size=1G".to_owned())];
-    rows.extend(compare("nothing", ("io_uring", "null:"), &fio, &peers, &cpus, &mut notes)?);
-    write_section("storage", "Storage load: random reads of 4 KiB, depth 64, direct I/O", &rows, &notes)?;
-    latency(&targets, &fio, &cpus)
+    rows.extend(compare("nothing", ("io_uring", "null:"), fio, &peers, cpus, &mut notes)?);
+    write_section("storage", "Storage load: random reads of 4 KiB, depth 64, direct I/O", &rows, &notes)
 }
 
 /// Percentiles of latency, in us.
@@ -98,15 +104,19 @@ struct Percentiles([f64; 3]);
 /// Measures one read at a time, so that the tools do not wait behind their own queue, and writes its section.
 fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
     let mut text = String::from(
-        "| load | percentile | ours | fio io_uring | ratio (0.98 to 1.02) |\n|---|---|---|---|---|\n",
+        "| load | CPUs | percentile | ours | fio io_uring | ratio (0.98 to 1.02) |\n|---|---|---|---|---|---|\n",
     );
-    for (what, target) in targets {
+    let all = available_cpus().map_err(|error| error.to_string())?;
+    let conditions = [("kept awake", true), ("idle between", false)];
+    let cases = targets.iter().flat_map(|target| conditions.map(|condition| (target, condition)));
+    for ((what, target), (how, is_awake)) in cases {
+        let _awake = is_awake.then(|| Awake::keep(&all));
         let ours = words(&format!(
-            "storage --json --quiet --warmup {LATENCY_RAMP}s -d {SECONDS}s -c 1 -b 4KiB --rw randread --engine io_uring {target}"
+            "storage --json --quiet --warmup {LATENCY_RAMP}s -d {LATENCY_SECONDS}s -c 1 -b 4KiB --rw randread --engine io_uring {target}"
         ));
         let theirs = words(&format!(
             "--name=bench --ioengine=io_uring {REGISTERED} --filename={target} --rw=randread --bs=4k --iodepth=1 --direct=1 \
-             --time_based --ramp_time={LATENCY_RAMP} --runtime={SECONDS} --randrepeat=0 --lat_percentiles=1 --percentile_list=50:90:99 \
+             --time_based --ramp_time={LATENCY_RAMP} --runtime={LATENCY_SECONDS} --randrepeat=0 --lat_percentiles=1 --percentile_list=50:90:99 \
              --output-format=json"
         ));
         let plumb = built_plumb()?;
@@ -117,7 +127,7 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
                 output_of(command, "a load", Duration::from_secs(60)).map_err(|error| error.to_string())?;
             let read = if tool == 0 { plumb_percentiles } else { fio_percentiles };
             let found = read(&output).ok_or_else(|| format!("no percentiles in {:.300}", output.stdout))?;
-            say(&format!("{what}, depth 1, tool {tool}: {found:?}"));
+            say(&format!("{what}, {how}, depth 1, tool {tool}: {found:?}"));
             Ok(found)
         })?;
         let values: [fn(&Percentiles) -> f64; 3] = [|p| p.0[0], |p| p.0[1], |p| p.0[2]];
@@ -125,7 +135,7 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "| {what}, depth 1 | {name} | {} |",
+                "| {what}, depth 1 | {how} | {name} | {} |",
                 cells(&samples, (0, 1), value, (2, " us"))
             );
         }
@@ -133,7 +143,8 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
     let _ = writeln!(
         text,
         "\nFrom the submission to the completion that the program has seen; fio with `{REGISTERED} --lat_percentiles=1`, whose \
-         buckets are up to 1.6% wide."
+         buckets are up to 1.6% wide. CPUs are kept awake by threads that run where nobody else would (SCHED_IDLE): one that idles in \
+         a virtual machine is left to the host, and what waking it costs depends on what the host makes of how the program sleeps."
     );
     write_text("storage-latency", "Storage load: latency of random reads of 4 KiB, one at a time", &text)
 }

@@ -42,6 +42,13 @@ pub fn run_first() -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0 }
 }
 
+/// Has this thread run only where nobody else would (`SCHED_IDLE`). Returns whether the kernel took the wish.
+pub fn run_last() -> bool {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel only reads the structure; 0 is this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const priority) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +64,7 @@ mod tests {
             assert!(!is_ordinary() || run_soon());
             assert!(is_ordinary());
             assert!(run_first() != is_ordinary());
+            assert!(run_last() && !is_ordinary());
         })
         .join()
         .unwrap();
