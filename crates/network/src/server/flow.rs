@@ -3,28 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use plumb_host::time::sleep;
-
-use super::receiver;
 use super::session::Flow;
+use super::{receiver, stream};
 use crate::spec::Test;
 use crate::wire::control::Terms;
 use crate::wire::hello::Purpose;
 use crate::wire::options::{self, Observed};
 use crate::wire::socket;
 
-/// A stream is received in pieces of up to so many bytes.
-const PIECE_BYTES: usize = 256 << 10;
-/// A stream of which less than this is there is left alone for a while, if it comes as fast as it can. Who takes every message
-/// when it comes is woken for each and acknowledges each: small messages then travel one by one, which costs both ends
-/// several times as much.
-const PIECE_BYTES_MIN: usize = 64 << 10;
-/// Larger messages fill the kernel's segments by themselves, and wait for nobody.
-const SMALL_MESSAGE_BYTES_MAX: u32 = 16 << 10;
-/// How long.
-const PAUSE: Duration = Duration::from_micros(200);
 /// The largest datagram.
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
 
@@ -101,7 +88,7 @@ pub fn run(flow: &Flow, terms: &Terms) -> Report {
     let ran = match terms.test {
         Test::TcpLat => answer_stream(flow, terms, &mut report),
         Test::UdpLat => answer_datagrams(flow, &mut report),
-        Test::TcpBw => take_stream(flow, terms),
+        Test::TcpBw => stream::take(flow, terms),
         Test::UdpBw => receiver::take_datagrams(flow, terms, &mut report),
         Test::TcpCrr => Ok(()),
     };
@@ -146,24 +133,5 @@ fn answer_datagrams(flow: &Flow, report: &mut Report) -> io::Result<()> {
         report.see_size(count);
         // A datagram that cannot be sent is a lost one.
         let _ = socket::send(flow.socket(), &message[..count]);
-    }
-}
-
-fn take_stream(flow: &Flow, terms: &Terms) -> io::Result<()> {
-    // Timers of this thread are to be exact: by default they may be 50 us late.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
-    let is_apt = !terms.is_paced && terms.msg_size <= SMALL_MESSAGE_BYTES_MAX;
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut bytes = 0;
-    loop {
-        let count = socket::receive(flow.socket(), &mut piece)?;
-        if count == 0 {
-            return Ok(());
-        }
-        bytes += count as u64;
-        flow.tallies.set(0, bytes);
-        if is_apt && count < PIECE_BYTES_MIN {
-            sleep(PAUSE);
-        }
     }
 }

@@ -8,6 +8,7 @@ mod accept;
 mod flow;
 mod receiver;
 mod session;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::io;
