@@ -82,17 +82,15 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
             Ok(true) => "on",
             _ => "off",
         };
-        see(report, "udp_gro", gro, 1);
-        see(report, "udp_bw_taken", "messages", messages);
-        see(report, "udp_bw_taken", "pieces", pieces);
+        for (property, value, count) in
+            [("udp_gro", gro, 1), ("udp_bw_taken", "messages", messages), ("udp_bw_taken", "pieces", pieces)]
+        {
+            options::see(&mut report.observed, property, value.to_owned(), count);
+        }
     }
     report.reordered = order.has_number.then_some(order.reordered);
     report.jitter_ns = order.has_time.then_some(order.jitter_ns).filter(|_| order.stamped > 1);
     Ok(())
-}
-
-fn see(report: &mut Report, property: &str, value: &str, count: u64) {
-    *report.observed.entry(property.to_owned()).or_default().entry(value.to_owned()).or_default() += count;
 }
 
 /// Pauses while datagrams come as fast as they can. Who waits for the next one is woken for it, which costs the sender more

@@ -117,7 +117,7 @@ impl Session {
         match thread {
             Ok(thread) => {
                 match pinned.recv() {
-                    Ok(Ok(Some(cpus))) => options::see(&mut held(&self.observed), "cpu", cpus.to_string()),
+                    Ok(Ok(Some(cpus))) => options::see(&mut held(&self.observed), "cpu", cpus.to_string(), 1),
                     Ok(Ok(None)) => {}
                     Ok(Err(error)) => *held(&self.errors).entry(error.to_string()).or_default() += 1,
                     // The thread panicked, which is counted where it is joined.

@@ -127,14 +127,14 @@ pub fn merge(into: &mut Observed, other: Observed) {
 }
 
 /// Counts a value of a property.
-pub fn see(into: &mut Observed, property: &str, value: String) {
-    *into.entry(property.to_owned()).or_default().entry(value).or_default() += 1;
+pub fn see(into: &mut Observed, property: &str, value: String, count: u64) {
+    *into.entry(property.to_owned()).or_default().entry(value).or_default() += count;
 }
 
 /// Reads back what matters of a socket, and counts it.
 pub fn observe(socket: impl AsFd, is_tcp: bool, into: &mut Observed) {
     let socket = socket.as_fd();
-    let mut see = |property: &str, value: String| see(into, property, value);
+    let mut see = |property: &str, value: String| see(into, property, value, 1);
     let number = |name| {
         get(socket, libc::SOL_SOCKET, name).map_or_else(|_| "unknown".to_owned(), |value| value.to_string())
     };
