@@ -266,8 +266,9 @@ mod tests {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         assert_eq!(child.try_wait().unwrap(), None);
         assert_eq!(child.wait_timeout(Duration::from_millis(1)).unwrap(), None);
-        child.signal(Signal::INT).unwrap();
-        assert_eq!(child.wait_timeout(LONG).unwrap(), Some(Exit::Signal(libc::SIGINT)));
+        // A child of a script's background ignores SIGINT, and its children with it.
+        child.signal(Signal::TERM).unwrap();
+        assert_eq!(child.wait_timeout(LONG).unwrap(), Some(Exit::Signal(libc::SIGTERM)));
     }
 
     #[test]
