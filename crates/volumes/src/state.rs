@@ -68,7 +68,9 @@ pub enum StateError {
         name: String,
     },
     /// A policy that volumes are under.
-    #[error("delete the policy `{0}`: there are volumes under it")]
+    #[error(
+        "delete the policy `{0}`: there are volumes under it; put them under another or none first (`plumb volumes assign`)"
+    )]
     InUse(String),
     /// A policy that contradicts itself.
     #[error("accept the policy `{name}`: {fault}")]
@@ -519,7 +521,7 @@ mod tests {
         assert_eq!(fails(state.create_volume("vol2", 0, None)), "make the volume `vol2` 0 B large");
         assert_eq!(
             fails(state.delete_policy("gold")),
-            "delete the policy `gold`: there are volumes under it"
+            "delete the policy `gold`: there are volumes under it; put them under another or none first (`plumb volumes assign`)"
         );
         assert_eq!(fails(state.assign_policy("nope", None)), "find the volume `nope`");
         let adaptive = Policy::Adaptive(Adaptive::new(1, 2));
