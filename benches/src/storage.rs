@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, available_cpus, split_sides};
+use plumb_host::cpu::{CpuSet, Sides, available_cpus, split_sides};
 use plumb_host::loop_device::LoopDevice;
 use plumb_host::process::{Command, Output, output_of, which};
 use plumb_host::scratch::Scratch;
@@ -21,11 +21,11 @@ use crate::{Outcome, say};
 
 /// Blocks of every row.
 const BLOCKS: usize = 6;
-const LATENCY_BLOCKS: usize = 8;
-/// Seconds of every run of theirs.
-const LATENCY_SECONDS: u32 = 2;
-/// Unmeasured seconds before those of latency: a machine that was idle answers otherwise at first.
-const LATENCY_RAMP: u32 = 1;
+const LATENCY_BLOCKS: usize = 12;
+/// Milliseconds of every run of theirs: short ones, since the machine is another one after some seconds.
+const LATENCY_MS: u32 = 1_000;
+/// Unmeasured milliseconds before those of latency: a machine that was idle answers otherwise at first.
+const LATENCY_RAMP_MS: u32 = 500;
 /// Seconds of every run.
 const SECONDS: u32 = 3;
 const DEPTH: u32 = 64;
@@ -39,7 +39,7 @@ const BATCHES: &str =
 pub fn run(only: Option<&str>) -> Outcome {
     let fio = which("fio").ok_or("fio is not installed; run scripts/install-tools.sh tests")?;
     let cpus = available_cpus().map_err(|error| error.to_string())?;
-    let cpus = split_sides(&cpus).load;
+    let sides = split_sides(&cpus);
     let scratch = Scratch::create(Path::new("."), "plumb-bench").map_err(|error| error.to_string())?;
     let file = scratch.path().join("blocks");
     plumb_storage::load::write_data(
@@ -59,10 +59,10 @@ pub fn run(only: Option<&str>) -> Outcome {
         Err(error) => return Err(format!("open {file}: {error}")),
     }
     if only.is_none_or(|only| only == "load") {
-        load(&targets, &fio, &cpus)?;
+        load(&targets, &fio, &sides.load)?;
     }
     if only.is_none_or(|only| only == "latency") {
-        latency(&targets, &fio, &cpus)?;
+        latency(&targets, &fio, &sides)?;
     }
     Ok(())
 }
@@ -102,9 +102,12 @@ fn load(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
 struct Percentiles([f64; 3]);
 
 /// Measures one read at a time, so that the tools do not wait behind their own queue, and writes its section.
-fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
+///
+/// fio runs twice: as a whole on the CPU of its job, and with its job alone there. Its main thread's timers are due every few
+/// milliseconds, and a CPU that expects them goes to sleep less deeply, which the job's reads gain from.
+fn latency(targets: &[(&str, String)], fio: &Path, sides: &Sides) -> Outcome {
     let mut text = String::from(
-        "| load | CPUs | percentile | ours | fio io_uring | ratio (0.98 to 1.02) |\n|---|---|---|---|---|---|\n",
+        "| load | CPUs | percentile | fio io_uring | ours | theirs | ratio (0.98 to 1.02) |\n|---|---|---|---|---|---|---|\n",
     );
     let all = available_cpus().map_err(|error| error.to_string())?;
     let conditions = [("kept awake", true), ("idle between", false)];
@@ -112,17 +115,20 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
     for ((what, target), (how, is_awake)) in cases {
         let _awake = is_awake.then(|| Awake::keep(&all));
         let ours = words(&format!(
-            "storage --json --quiet --warmup {LATENCY_RAMP}s -d {LATENCY_SECONDS}s -c 1 -b 4KiB --rw randread --engine io_uring {target}"
+            "storage --json --quiet --warmup {LATENCY_RAMP_MS}ms -d {LATENCY_MS}ms -c 1 -b 4KiB --rw randread --engine io_uring {target}"
         ));
         let theirs = words(&format!(
             "--name=bench --ioengine=io_uring {REGISTERED} --filename={target} --rw=randread --bs=4k --iodepth=1 --direct=1 \
-             --time_based --ramp_time={LATENCY_RAMP} --runtime={LATENCY_SECONDS} --randrepeat=0 --lat_percentiles=1 --percentile_list=50:90:99 \
-             --output-format=json"
+             --time_based --ramp_time={LATENCY_RAMP_MS}ms --runtime={LATENCY_MS}ms --randrepeat=0 --lat_percentiles=1 \
+             --percentile_list=50:90:99 --output-format=json"
         ));
+        let apart = theirs.iter().cloned().chain([format!("--cpus_allowed={}", sides.load)]).collect();
         let plumb = built_plumb()?;
-        let samples = interleave_by(2, LATENCY_BLOCKS, rows_seed(what), &mut |tool| {
-            let (program, arguments) = if tool == 0 { (plumb.as_path(), &ours) } else { (fio, &theirs) };
-            let command = Command::new(program).args(arguments).pin(cpus.clone());
+        let tools =
+            [(plumb.as_path(), ours, &sides.load), (fio, theirs, &sides.load), (fio, apart, &sides.system)];
+        let samples = interleave_by(tools.len(), LATENCY_BLOCKS, rows_seed(what), &mut |tool| {
+            let (program, arguments, cpus) = &tools[tool];
+            let command = Command::new(program).args(arguments).pin((*cpus).clone());
             let output =
                 output_of(command, "a load", Duration::from_secs(60)).map_err(|error| error.to_string())?;
             let read = if tool == 0 { plumb_percentiles } else { fio_percentiles };
@@ -132,19 +138,22 @@ fn latency(targets: &[(&str, String)], fio: &Path, cpus: &CpuSet) -> Outcome {
         })?;
         let values: [fn(&Percentiles) -> f64; 3] = [|p| p.0[0], |p| p.0[1], |p| p.0[2]];
         for (name, value) in ["50", "90", "99"].into_iter().zip(values) {
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "| {what}, depth 1 | {how} | {name} | {} |",
-                cells(&samples, (0, 1), value, (2, " us"))
-            );
+            for (peer, where_else) in [(2, "job alone on its CPU"), (1, "all on one CPU")] {
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    text,
+                    "| {what}, depth 1 | {how} | {name} | {where_else} | {} |",
+                    cells(&samples, (0, peer), value, (2, " us"))
+                );
+            }
         }
     }
     let _ = writeln!(
         text,
         "\nFrom the submission to the completion that the program has seen; fio with `{REGISTERED} --lat_percentiles=1`, whose \
          buckets are up to 1.6% wide. CPUs are kept awake by threads that run where nobody else would (SCHED_IDLE): one that idles in \
-         a virtual machine is left to the host, and what waking it costs depends on what the host makes of how the program sleeps."
+         a virtual machine is left to the host, and what waking it costs depends on how the program sleeps. fio's job alone on its \
+         CPU is `--cpus_allowed`, its other threads on the system's; ours has no timers that it would share its CPU with."
     );
     write_text("storage-latency", "Storage load: latency of random reads of 4 KiB, one at a time", &text)
 }
