@@ -29,11 +29,11 @@ const SMALL_MESSAGE_BYTES_MAX: u32 = 16 << 10;
 const FAST: f64 = 0.25;
 /// How long a way is looked at.
 const LOOK_NS: u64 = 20_000_000;
+/// And until all are known, so that a warm-up of 50 ms has room for it; for large messages, too.
+const FIRST_LOOK_NS: u64 = 10_000_000;
 /// What is there from the way before is taken in so long, before a look begins.
 const SETTLING_NS: u64 = 5_000_000;
-/// Looks at the beginning in which the ways take turns.
-const LOOKS_AT_FIRST: u32 = 6;
-/// Of so many later ones one is at another way than the fastest.
+/// Of so many looks one is at another way than the fastest; at the beginning of more.
 const LOOK_AGAIN: u32 = 16;
 /// What costs a CPU more than waiting does has to bring so much more.
 const WORTH_IT: f64 = 1.05;
@@ -62,10 +62,11 @@ pub fn take(flow: &Flow, terms: &Terms) -> io::Result<()> {
         }
         let rate = looks.rate(bytes, monotonic_ns());
         if is_small {
-            if let Some(rate) = rate
-                && ways.judge(rate)
-            {
-                looks.settle();
+            if let Some(rate) = rate {
+                if ways.judge(rate) {
+                    looks.settle();
+                }
+                looks.lasts_ns = if ways.all_are_known() { LOOK_NS } else { FIRST_LOOK_NS };
             }
             match ways.now {
                 Way::Pause if count < PIECE_BYTES_MIN => sleep(PAUSE),
@@ -103,18 +104,20 @@ struct Looks {
     since: (u64, u64),
     /// Whether it is not one yet, but the time before the next.
     is_settling: bool,
+    /// How long one is.
+    lasts_ns: u64,
 }
 
 impl Looks {
     fn at(now_ns: u64) -> Self {
-        Self { since: (now_ns, 0), is_settling: false }
+        Self { since: (now_ns, 0), is_settling: false, lasts_ns: FIRST_LOOK_NS }
     }
 
     /// Bytes per ns since the look began, when it is over.
     #[inline]
     fn rate(&mut self, bytes: u64, now_ns: u64) -> Option<f64> {
         let passed_ns = now_ns - self.since.0;
-        if passed_ns < if self.is_settling { SETTLING_NS } else { LOOK_NS } {
+        if passed_ns < if self.is_settling { SETTLING_NS } else { self.lasts_ns } {
             return None;
         }
         let rate = (bytes - self.since.1) as f64 / passed_ns as f64;
@@ -175,11 +178,11 @@ impl Ways {
         // A moment in which the machine did something else is not to decide for long.
         *known = if *known > 0.0 { (*known + rate) / 2.0 } else { rate };
         self.looks += 1;
-        let next = if self.looks < LOOKS_AT_FIRST {
+        let next = if !self.all_are_known() {
             self.after(self.now)
         } else {
             let fastest = self.fastest();
-            if self.looks.is_multiple_of(LOOK_AGAIN) {
+            if self.looks.is_multiple_of(LOOK_AGAIN) || self.looks.is_power_of_two() {
                 self.tried = self.after(self.tried);
                 if self.tried == fastest {
                     self.tried = self.after(self.tried);
@@ -190,6 +193,10 @@ impl Ways {
             }
         };
         std::mem::replace(&mut self.now, next) != next
+    }
+
+    fn all_are_known(&self) -> bool {
+        self.looks as usize >= self.all.len()
     }
 
     fn after(&self, way: Way) -> Way {
@@ -256,6 +263,7 @@ mod tests {
     #[test]
     fn a_look_is_due_after_its_time_and_has_the_rate_since_the_last() {
         let mut looks = Looks::at(5);
+        looks.lasts_ns = LOOK_NS;
         assert_eq!(looks.rate(1 << 20, LOOK_NS + 4), None);
         assert_eq!(looks.rate(LOOK_NS, LOOK_NS + 5), Some(1.0));
         assert_eq!(looks.rate(LOOK_NS + 9, LOOK_NS + 6), None);
@@ -265,6 +273,7 @@ mod tests {
     #[test]
     fn a_look_at_another_way_begins_when_what_was_there_is_taken() {
         let mut looks = Looks::at(0);
+        looks.lasts_ns = LOOK_NS;
         looks.settle();
         assert_eq!(looks.rate(1 << 30, SETTLING_NS - 1), None);
         assert_eq!(looks.rate(1 << 31, SETTLING_NS), None);
