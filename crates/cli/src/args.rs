@@ -115,7 +115,7 @@ impl Command {
 /// How a plan is made from an experiment.
 #[derive(Debug, Args)]
 pub struct PlanArguments {
-    /// Only the first cell, slots of about a second, at most six blocks.
+    /// Only the first cell, slots of about a second, and no block beyond the sixth that would not end within 85 s.
     #[arg(long)]
     pub quick: bool,
     /// Exactly this many blocks in every cell, whatever the experiment says.

@@ -12,7 +12,7 @@ use plumb_path::Window;
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::order::{block_order, slot_seed};
-use crate::time_left::time_left;
+use crate::time_left::{at_most_s, is_out_of_time, time_left};
 
 /// What the dispatcher talks to.
 pub struct Outlets<'a> {
@@ -63,7 +63,9 @@ impl Dispatch<'_, '_> {
         let indices: Vec<usize> =
             (0..cell.variants.len()).filter(|variant| cell.variants[*variant].skipped.is_none()).collect();
         for block in 0..self.plan.blocks.max {
-            if block >= self.plan.blocks.min && self.is_decided(index) && self.is_proven(index) {
+            let is_done = || self.is_decided(index) && self.is_proven(index);
+            let is_late = || is_out_of_time(self.plan, block, self.elapsed_s(monotonic_ns()));
+            if block >= self.plan.blocks.min && (is_done() || is_late()) {
                 break;
             }
             if self.block(index, cell, block, &indices)? == Ending::Interrupted {
@@ -182,11 +184,16 @@ impl Dispatch<'_, '_> {
             position,
             variant: name.to_owned(),
             started_at,
-            offset_s: self.base_s + seconds(opened_ns.saturating_sub(self.started_ns)),
+            offset_s: self.elapsed_s(opened_ns),
             took_s: seconds(monotonic_ns().saturating_sub(begun_ns)),
             retried,
             outcome,
         }
+    }
+
+    /// Seconds from the beginning of the run to a moment of now.
+    fn elapsed_s(&self, at_ns: u64) -> f64 {
+        self.base_s + seconds(at_ns.saturating_sub(self.started_ns))
     }
 
     fn time_left(&self, cell: usize, block: u32, position: u32, of: usize) -> TimeLeft {
@@ -195,11 +202,16 @@ impl Dispatch<'_, '_> {
         let planned_s = seconds(self.plan.warmup_ns + self.plan.window_ns);
         let slot_s = if count > 0.0 { sum / count } else { planned_s };
         let slots = f64::from(u32::try_from(of).unwrap_or(u32::MAX));
-        let left = time_left(self.plan, cell, block, &self.verdicts, slot_s * slots);
+        let block_s = slot_s * slots;
+        let left = time_left(self.plan, cell, block, &self.verdicts, block_s);
         let spent_s = slot_s * f64::from(position);
+        let elapsed_s = self.elapsed_s(monotonic_ns());
+        let begun_s = elapsed_s - spent_s;
+        let least_s = begun_s + block_s * f64::from(self.plan.blocks.min.saturating_sub(block).max(1));
+        let at_most_s = at_most_s(self.plan, least_s, begun_s + left.at_most_s) - elapsed_s;
         TimeLeft {
-            at_most_s: (left.at_most_s - spent_s).max(0.0),
-            probably_s: (left.probably_s - spent_s).max(slot_s),
+            at_most_s: at_most_s.max(0.0),
+            probably_s: (left.probably_s - spent_s).min(at_most_s).max(slot_s),
         }
     }
 }

@@ -20,6 +20,7 @@ pub use error::{RunError, SlotError};
 pub use executor::{AgentExecutor, Executor, Measured, SlotOrder};
 pub use order::block_order;
 pub use session::{Session, hopeless, host_lines, mark_infeasible, needs_namespaces, require_savings};
+pub use time_left::at_most_s;
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use plumb_path::{Family, Mark, Place, Settings, Snapshot};
 use serde_json::{Value, json};
 
 use super::families::AnyFamily;
+use super::time_left::is_out_of_time;
 use super::*;
 
 /// Measures by asking the null family directly.
@@ -259,4 +260,20 @@ fn the_time_left_never_exceeds_what_the_plan_allows() {
             assert!(left_s.at_most_s <= 80.0 * 1.1, "{left_s:?}");
         }
     }
+}
+
+#[test]
+fn a_quick_run_begins_no_block_that_would_end_late() {
+    let mut plan = plan(3, &[("a", json!({})), ("b", json!({}))], &["b.throughput > a.throughput"]);
+    assert!(!is_out_of_time(&plan, 6, 500.0), "only quick runs have to be");
+    assert!((at_most_s(&plan, 10.0, 500.0) - 500.0).abs() < 1e-9);
+    plan.quick = true;
+    // Blocks of 10 s: the eighth ends at 80 s, the ninth would end at 90 s.
+    assert!(!is_out_of_time(&plan, 7, 70.0));
+    assert!(is_out_of_time(&plan, 8, 80.0));
+    assert!((at_most_s(&plan, 60.0, 120.0) - 85.0).abs() < 1e-9);
+    assert!((at_most_s(&plan, 60.0, 70.0) - 70.0).abs() < 1e-9);
+    assert!((at_most_s(&plan, 100.0, 200.0) - 100.0).abs() < 1e-9, "the least blocks are taken in any case");
+    plan.blocks_asked = Some(12);
+    assert!(!is_out_of_time(&plan, 8, 80.0), "so many were asked for");
 }

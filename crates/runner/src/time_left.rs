@@ -3,6 +3,26 @@
 use plumb_model::event::TimeLeft;
 use plumb_model::{ClaimVerdict, Plan, Verdict};
 
+/// A quick run begins no block beyond its least that would not end within so much.
+const QUICK_S: f64 = 85.0;
+
+/// How long a run may take, at most, beyond its least blocks.
+fn limit_s(plan: &Plan) -> Option<f64> {
+    (plan.quick && plan.blocks_asked.is_none()).then_some(QUICK_S)
+}
+
+/// Whether another block would take a run that has to be quick beyond its time, after `done` in `elapsed_s`.
+#[must_use]
+pub fn is_out_of_time(plan: &Plan, done: u32, elapsed_s: f64) -> bool {
+    limit_s(plan).is_some_and(|limit_s| elapsed_s * f64::from(done + 1) > limit_s * f64::from(done))
+}
+
+/// The most that a run takes whose blocks take so long, from its beginning.
+#[must_use]
+pub fn at_most_s(plan: &Plan, at_least_s: f64, all_s: f64) -> f64 {
+    limit_s(plan).map_or(all_s, |limit_s| all_s.min(limit_s.max(at_least_s)))
+}
+
 /// The time left after `done` complete blocks of `cell`, with verdicts so far and the seconds a block takes.
 #[must_use]
 pub fn time_left(plan: &Plan, cell: usize, done: u32, verdicts: &[ClaimVerdict], block_s: f64) -> TimeLeft {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use plumb_model::{Plan, RequiredSaving};
+use plumb_runner::at_most_s;
 
 use crate::args::CheckArguments;
 use crate::commands::planning;
@@ -64,10 +65,11 @@ fn describe(plan: &Plan) -> String {
         2 * u64::try_from(running).unwrap_or(u64::MAX)
     });
     let slots_in_a_round: u64 = slots.sum();
-    let slot_s = seconds(plan.window_ns + plan.warmup_ns);
-    let at_least = minutes(slots_in_a_round * u64::from(plan.blocks.min), slot_s);
-    let at_most = minutes(slots_in_a_round * u64::from(plan.blocks.max), slot_s);
-    let _ = writeln!(text, "\nIt would take {at_least} to {at_most}.");
+    let slot_ns = plan.window_ns + plan.warmup_ns;
+    let all_s = |blocks: u32| seconds(slot_ns.saturating_mul(slots_in_a_round * u64::from(blocks)));
+    let at_least_s = all_s(plan.blocks.min);
+    let at_most_s = at_most_s(plan, at_least_s, all_s(plan.blocks.max));
+    let _ = writeln!(text, "\nIt would take {} to {}.", minutes(at_least_s), minutes(at_most_s));
     text
 }
 
@@ -89,8 +91,6 @@ fn seconds(span_ns: u64) -> f64 {
     span_ns as f64 / 1e9
 }
 
-#[expect(clippy::cast_precision_loss, reason = "only printed")]
-fn minutes(slots: u64, slot_s: f64) -> String {
-    let total_s = slots as f64 * slot_s;
+fn minutes(total_s: f64) -> String {
     if total_s < 120.0 { format!("{total_s:.0} s") } else { format!("{:.0} min", total_s / 60.0) }
 }

@@ -144,7 +144,7 @@ fn a_quick_run_is_one_cell_of_short_slots() {
     let plan = plan_of(&text, &options).unwrap();
     assert!(plan.quick && !plan_of(&text, &ReadOptions::default()).unwrap().quick);
     assert_eq!((plan.window_ns, plan.warmup_ns, plan.seed), (1_000_000_000, 100_000_000, 7));
-    assert_eq!(plan.blocks, Blocks { min: 6, max: 6 });
+    assert_eq!(plan.blocks, Blocks { min: 6, max: 12 });
     assert_eq!(plan.cells.len(), 1);
     let settings = settings(&plan, 0, 0);
     assert_eq!(settings["load"]["connections"], 1);
@@ -158,7 +158,7 @@ fn a_quick_run_of_many_variants_has_shorter_slots() {
     let options = ReadOptions { quick: true, ..ReadOptions::default() };
     let plan = plan_of(&text, &options).unwrap();
     assert_eq!(plan.cells[0].variants.len(), 13);
-    let slots = 2 * plan.cells[0].variants.len() as u64 * u64::from(plan.blocks.max);
+    let slots = 2 * plan.cells[0].variants.len() as u64 * u64::from(plan.blocks.min);
     assert!(
         slots * plan.window_ns <= 66_000_000_000 && plan.window_ns > 0,
         "{} slots of {}",
