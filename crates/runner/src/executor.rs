@@ -192,6 +192,17 @@ impl<'a> AgentExecutor<'a> {
         };
         let evidence = (self.family.evidence)(settings, &opened.system, &closed.system, &measurement)
             .map_err(|reason| SlotError::Failed(format!("ask for evidence: {reason}")))?;
+        let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
+        // What is missing then may be what came before the counters were read. Once: what is still missing then is missing.
+        if order.window.attempt == 0
+            && is_late(span_ns, measurement.window_ns)
+            && let Some(missing) = evidence.iter().find(|evidence| !evidence.holds)
+        {
+            return Err(SlotError::Failed(format!(
+                "read the system's counters in time, and {} should be {} and was {}",
+                missing.what, missing.expected, missing.observed
+            )));
+        }
         let opened_ns = opened.at_ns;
         let opened_at = opened.at.clone();
         let result = assemble(measurement, &opened, &closed, evidence);
@@ -325,12 +336,16 @@ fn assemble(
 /// By how much of the window the system's counters may span more or less than it.
 const SPAN_TOLERANCE: f64 = 0.05;
 
-/// A warning where the counters were read too far from the moments at which the window opened and closed.
-fn late_counters(opened: &Sight, closed: &Sight, window_ns: u64) -> Option<String> {
-    let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
+/// Whether counters were read too far from the moments at which the window opened and closed.
+fn is_late(span_ns: u64, window_ns: u64) -> bool {
     let window_s = Duration::from_nanos(window_ns).as_secs_f64();
     let off_s = (Duration::from_nanos(span_ns).as_secs_f64() - window_s).abs();
-    (off_s > SPAN_TOLERANCE * window_s).then(|| {
+    off_s > SPAN_TOLERANCE * window_s
+}
+
+/// A warning where they were.
+fn late_counters(opened: &Sight, closed: &Sight, window_ns: u64) -> Option<String> {
+    is_late(closed.read_ns.saturating_sub(opened.read_ns), window_ns).then(|| {
         "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less \
          exact"
             .to_owned()
@@ -368,5 +383,18 @@ fn noise_between(before: &HostSnapshot, after: &HostSnapshot, own: CpuTime) -> N
         pressure_cpu: noise.cpu_pressure,
         others: noise.other_cpu_share,
         throttled_ns: noise.throttling.map_or(0, |throttling| throttling.stopped_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_late;
+
+    #[test]
+    fn counters_are_late_beyond_a_twentieth_of_the_window() {
+        assert!(!is_late(1_040_000_000, 1_000_000_000));
+        assert!(!is_late(960_000_000, 1_000_000_000));
+        assert!(is_late(1_060_000_000, 1_000_000_000));
+        assert!(is_late(260_000_000, 300_000_000));
     }
 }
