@@ -170,7 +170,7 @@ impl<'a> AgentExecutor<'a> {
         let timeout = Duration::from_nanos(order.window.warmup_ns.saturating_add(order.window.window_ns))
             + MEASURE_SLACK;
         let (mut opened, mut closed) = (None, None);
-        let measurement = loop {
+        let mut measurement = loop {
             match load.reply(timeout, interrupted)? {
                 Reply::Mark { mark: Mark::Opened } => {
                     opened = Some(Sight::take(system, self.tuner.as_deref(), interrupted)?);
@@ -192,16 +192,11 @@ impl<'a> AgentExecutor<'a> {
         };
         let evidence = (self.family.evidence)(settings, &opened.system, &closed.system, &measurement)
             .map_err(|reason| SlotError::Failed(format!("ask for evidence: {reason}")))?;
-        let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
-        // What is missing then may be what came before the counters were read. Once: what is still missing then is missing.
-        if order.window.attempt == 0
-            && is_late(span_ns, measurement.window_ns)
-            && let Some(missing) = evidence.iter().find(|evidence| !evidence.holds)
-        {
-            return Err(SlotError::Failed(format!(
-                "read the system's counters in time, and {} should be {} and was {}",
-                missing.what, missing.expected, missing.observed
-            )));
+        if is_late(closed.read_ns.saturating_sub(opened.read_ns), measurement.window_ns) {
+            if let Some(reason) = in_doubt(order.window.attempt, &evidence) {
+                return Err(SlotError::Failed(reason));
+            }
+            measurement.warnings.push(LATE.to_owned());
         }
         let opened_ns = opened.at_ns;
         let opened_at = opened.at.clone();
@@ -328,7 +323,6 @@ fn assemble(
             measurement.readings.insert(name.to_owned(), Reading::Gauge(per_unit_us(cost.total_ns(), work)));
         }
     }
-    measurement.warnings.extend(late_counters(opened, closed, measurement.window_ns));
     let noise = noise_between(&opened.host, &closed.host, closed.own.saturating_sub(opened.own));
     SlotResult { measurement, system_cpu, load_cpu, evidence, noise }
 }
@@ -343,13 +337,17 @@ fn is_late(span_ns: u64, window_ns: u64) -> bool {
     off_s > SPAN_TOLERANCE * window_s
 }
 
-/// A warning where they were.
-fn late_counters(opened: &Sight, closed: &Sight, window_ns: u64) -> Option<String> {
-    is_late(closed.read_ns.saturating_sub(opened.read_ns), window_ns).then(|| {
-        "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less \
-         exact"
-            .to_owned()
-    })
+/// The warning where they were.
+const LATE: &str = "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact";
+
+/// Why a slot whose counters were read late has to be measured again: what it does not prove may have passed before the first
+/// reading. Only once; what is missing the second time is missing.
+fn in_doubt(attempt: u32, evidence: &[plumb_model::Evidence]) -> Option<String> {
+    let missing = evidence.iter().find(|evidence| !evidence.holds).filter(|_| attempt == 0)?;
+    Some(format!(
+        "read the system's counters in time: {} should be {} and was {}",
+        missing.what, missing.expected, missing.observed
+    ))
 }
 
 #[expect(
@@ -388,7 +386,9 @@ fn noise_between(before: &HostSnapshot, after: &HostSnapshot, own: CpuTime) -> N
 
 #[cfg(test)]
 mod tests {
-    use super::is_late;
+    use plumb_model::Evidence;
+
+    use super::{in_doubt, is_late};
 
     #[test]
     fn counters_are_late_beyond_a_twentieth_of_the_window() {
@@ -396,5 +396,21 @@ mod tests {
         assert!(!is_late(960_000_000, 1_000_000_000));
         assert!(is_late(1_060_000_000, 1_000_000_000));
         assert!(is_late(260_000_000, 300_000_000));
+    }
+
+    #[test]
+    fn what_late_counters_do_not_prove_is_measured_again_once() {
+        let evidence = |holds| Evidence {
+            what: "packets".to_owned(),
+            expected: "at least 10".to_owned(),
+            observed: "8".to_owned(),
+            holds,
+        };
+        assert_eq!(in_doubt(0, &[evidence(true)]), None);
+        assert_eq!(
+            in_doubt(0, &[evidence(true), evidence(false)]).as_deref(),
+            Some("read the system's counters in time: packets should be at least 10 and was 8")
+        );
+        assert_eq!(in_doubt(1, &[evidence(false)]), None);
     }
 }

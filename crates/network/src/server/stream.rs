@@ -27,13 +27,13 @@ const SPIN_NS: u64 = 20_000;
 const SMALL_MESSAGE_BYTES_MAX: u32 = 16 << 10;
 /// Bytes per ns at which 64 KiB come in less than 0.3 ms.
 const FAST: f64 = 0.25;
-/// How long a way is looked at.
+/// How long a way is looked at where all are known.
 const LOOK_NS: u64 = 20_000_000;
-/// And until all are known, so that a warm-up of 50 ms has room for it; for large messages, too.
+/// And until they are, so that a warm-up of 50 ms has room for it. Large messages, which have no ways, are looked at so often.
 const FIRST_LOOK_NS: u64 = 10_000_000;
 /// What is there from the way before is taken in so long, before a look begins.
 const SETTLING_NS: u64 = 5_000_000;
-/// Of so many looks one is at another way than the fastest; at the beginning of more.
+/// Of so many looks one is at another way than the fastest; at the beginning it is one of fewer.
 const LOOK_AGAIN: u32 = 16;
 /// What costs a CPU more than waiting does has to bring so much more.
 const WORTH_IT: f64 = 1.05;
@@ -60,13 +60,12 @@ pub fn take(flow: &Flow, terms: &Terms) -> io::Result<()> {
         if terms.is_paced {
             continue;
         }
-        let rate = looks.rate(bytes, monotonic_ns());
+        let rate = looks.rate(bytes, monotonic_ns(), ways.look_ns());
         if is_small {
-            if let Some(rate) = rate {
-                if ways.judge(rate) {
-                    looks.settle();
-                }
-                looks.lasts_ns = if ways.all_are_known() { LOOK_NS } else { FIRST_LOOK_NS };
+            if let Some(rate) = rate
+                && ways.judge(rate)
+            {
+                looks.settle();
             }
             match ways.now {
                 Way::Pause if count < PIECE_BYTES_MIN => sleep(PAUSE),
@@ -97,27 +96,25 @@ fn spin() {
     }
 }
 
-/// Looks at a stream every [`LOOK_NS`].
+/// Looks at a stream now and then.
 #[derive(Debug)]
 struct Looks {
     /// When the look began, and what had come by then.
     since: (u64, u64),
     /// Whether it is not one yet, but the time before the next.
     is_settling: bool,
-    /// How long one is.
-    lasts_ns: u64,
 }
 
 impl Looks {
     fn at(now_ns: u64) -> Self {
-        Self { since: (now_ns, 0), is_settling: false, lasts_ns: FIRST_LOOK_NS }
+        Self { since: (now_ns, 0), is_settling: false }
     }
 
-    /// Bytes per ns since the look began, when it is over.
+    /// Bytes per ns since the look began, when it has lasted so long.
     #[inline]
-    fn rate(&mut self, bytes: u64, now_ns: u64) -> Option<f64> {
+    fn rate(&mut self, bytes: u64, now_ns: u64, look_ns: u64) -> Option<f64> {
         let passed_ns = now_ns - self.since.0;
-        if passed_ns < if self.is_settling { SETTLING_NS } else { self.lasts_ns } {
+        if passed_ns < if self.is_settling { SETTLING_NS } else { look_ns } {
             return None;
         }
         let rate = (bytes - self.since.1) as f64 / passed_ns as f64;
@@ -195,6 +192,11 @@ impl Ways {
         std::mem::replace(&mut self.now, next) != next
     }
 
+    #[inline]
+    fn look_ns(&self) -> u64 {
+        if self.all_are_known() { LOOK_NS } else { FIRST_LOOK_NS }
+    }
+
     fn all_are_known(&self) -> bool {
         self.looks as usize >= self.all.len()
     }
@@ -263,22 +265,35 @@ mod tests {
     #[test]
     fn a_look_is_due_after_its_time_and_has_the_rate_since_the_last() {
         let mut looks = Looks::at(5);
-        looks.lasts_ns = LOOK_NS;
-        assert_eq!(looks.rate(1 << 20, LOOK_NS + 4), None);
-        assert_eq!(looks.rate(LOOK_NS, LOOK_NS + 5), Some(1.0));
-        assert_eq!(looks.rate(LOOK_NS + 9, LOOK_NS + 6), None);
-        assert_eq!(looks.rate(2 * LOOK_NS, 3 * LOOK_NS + 5), Some(0.5));
+        assert_eq!(looks.rate(1 << 20, LOOK_NS + 4, LOOK_NS), None);
+        assert_eq!(looks.rate(LOOK_NS, LOOK_NS + 5, LOOK_NS), Some(1.0));
+        assert_eq!(looks.rate(LOOK_NS + 9, LOOK_NS + 6, LOOK_NS), None);
+        assert_eq!(looks.rate(2 * LOOK_NS, 3 * LOOK_NS + 5, LOOK_NS), Some(0.5));
     }
 
     #[test]
     fn a_look_at_another_way_begins_when_what_was_there_is_taken() {
         let mut looks = Looks::at(0);
-        looks.lasts_ns = LOOK_NS;
         looks.settle();
-        assert_eq!(looks.rate(1 << 30, SETTLING_NS - 1), None);
-        assert_eq!(looks.rate(1 << 31, SETTLING_NS), None);
-        assert_eq!(looks.rate(1 << 31, LOOK_NS), None);
-        assert_eq!(looks.rate((1 << 31) + LOOK_NS / 2, SETTLING_NS + LOOK_NS), Some(0.5));
+        assert_eq!(looks.rate(1 << 30, SETTLING_NS - 1, LOOK_NS), None);
+        assert_eq!(looks.rate(1 << 31, SETTLING_NS, LOOK_NS), None);
+        assert_eq!(looks.rate(1 << 31, LOOK_NS, LOOK_NS), None);
+        assert_eq!(looks.rate((1 << 31) + LOOK_NS / 2, SETTLING_NS + LOOK_NS, LOOK_NS), Some(0.5));
+    }
+
+    #[test]
+    fn a_warm_up_of_50_ms_is_enough_to_know_all_ways() {
+        let mut ways = Ways::of(true);
+        let mut passed_ns = 0;
+        let mut seen = Vec::new();
+        while !ways.all_are_known() {
+            seen.push(ways.now);
+            passed_ns += ways.look_ns();
+            passed_ns += if ways.judge(1.0) { SETTLING_NS } else { 0 };
+        }
+        assert_eq!(seen, Way::ALL);
+        assert!(passed_ns <= 50_000_000, "{passed_ns} ns");
+        assert_eq!(ways.look_ns(), LOOK_NS);
     }
 
     #[test]

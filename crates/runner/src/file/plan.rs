@@ -98,7 +98,7 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
     })
 }
 
-/// How long all windows of a quick run may be together, so that it ends within 90 s with what lies between them.
+/// How long the windows of a quick run's least blocks may be together, so that it ends within 90 s with what lies between them.
 const QUICK_WINDOWS_NS: u64 = 66_000_000_000;
 
 /// A cap is judged in whole seconds, and a window below that would say nothing of it.
