@@ -60,6 +60,10 @@ pub struct LoadHealth {
     pub lag_ns_max: u64,
     /// At a fixed rate: the share of requests that were sent late for the load's own reasons.
     pub late_share: f64,
+    /// The share of the window in which the neediest load thread wanted a CPU: it ran, waited to run, was throttled, or the
+    /// hypervisor had the CPU. At least `busiest_thread`; 0 in runs from before it was measured.
+    #[serde(default)]
+    pub wanted: f64,
 }
 
 impl LoadHealth {
@@ -71,7 +75,31 @@ impl LoadHealth {
     /// Whether the load, and not the system, was the bound.
     #[must_use]
     pub fn is_load_bound(&self) -> bool {
-        self.busiest_thread >= Self::BUSY_LIMIT || self.late_share >= Self::LATE_LIMIT
+        self.demand() >= Self::BUSY_LIMIT || self.late_share >= Self::LATE_LIMIT
+    }
+
+    /// The share of the window in which the neediest load thread ran or wanted to run.
+    #[must_use]
+    pub fn demand(&self) -> f64 {
+        self.wanted.max(self.busiest_thread)
+    }
+}
+
+/// Units of work that a load tried in one window, and how many of them failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempts {
+    /// All that were tried and came to an end, or were due and did not.
+    pub tried: u64,
+    /// Those that failed, whatever the reason.
+    pub failed: u64,
+}
+
+impl Attempts {
+    /// The share that failed; `None` where nothing was tried.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
+    pub fn failed_share(self) -> Option<f64> {
+        (self.tried > 0).then(|| self.failed as f64 / self.tried as f64)
     }
 }
 
@@ -90,6 +118,12 @@ pub struct Measurement {
     pub observed: BTreeMap<String, BTreeMap<String, u64>>,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
+    /// What was tried, and how much of it failed.
+    #[serde(default)]
+    pub attempts: Attempts,
+    /// The longest time within the window in which nothing completed, in ns; `None` where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_ns_max: Option<u64>,
     /// Whether the load was the limit.
     pub health: LoadHealth,
     /// CPU time of the load in the window, in ns: user and system.

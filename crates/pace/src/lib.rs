@@ -1,5 +1,5 @@
-//! When work is due and when it ends: arrival schedules and who lags them, the frame of a measurement and its seconds, stop
-//! rules, retries.
+//! When work is due and when it ends: arrival schedules and who lags them, the frame of a measurement and its seconds,
+//! gaps between completions, stop rules, retries.
 //!
 //! Nothing here reads a clock: times are nanoseconds on the caller's own time line. So schedules can be tested
 //! without waiting, and every thread of a load can work from the same intended times.
@@ -7,6 +7,7 @@
 pub mod backoff;
 pub mod budget;
 pub mod frame;
+pub mod gaps;
 pub mod lateness;
 pub mod proportion;
 pub mod schedule;
@@ -15,6 +16,7 @@ pub mod seconds;
 pub use backoff::Backoff;
 pub use budget::Budget;
 pub use frame::Frame;
+pub use gaps::Gaps;
 pub use lateness::Lateness;
 pub use proportion::Proportion;
 pub use schedule::{Schedule, Share};

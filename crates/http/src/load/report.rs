@@ -35,7 +35,7 @@ pub fn measurement(yields: &[Yield], frame: Frame, is_open_loop: bool, checks: &
         cpu_user_ns: cpu.iter().map(|(user_ns, _)| user_ns).sum(),
         cpu_system_ns: cpu.iter().map(|(_, system_ns)| system_ns).sum(),
         warnings: warnings(yields, &tally),
-        tables: BTreeMap::new(),
+        ..Measurement::default()
     };
     for (metric, rate) in [
         (metrics::HTTP_REQS, tally.completed),
@@ -176,6 +176,7 @@ fn health(yields: &[Yield], tally: &Tally) -> LoadHealth {
         threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
         lag_ns_max: tally.lateness.lag_ns_max(),
         late_share: tally.lateness.late_share(),
+        ..LoadHealth::default()
     }
 }
 

@@ -44,19 +44,18 @@ pub fn measurement(settings: &MigrationSettings, slot: &Slot, watch: &str) -> Me
         readings: readings(settings, slot),
         windows: [("throughput".to_owned(), whole_seconds(slot))].into(),
         observed: observed(settings, slot, watch),
-        errors: BTreeMap::new(),
         health: LoadHealth {
             // Both sides are what is measured, so that a busy source is a finding and no fault. The load proper is the
             // guest's writer.
-            busiest_thread: 0.0,
             threads: settings.system.channels,
-            lag_ns_max: 0,
             late_share: as_f64(missed) / as_f64(missed + sum(&|outcome| outcome.guest.pages)).max(1.0),
+            ..LoadHealth::default()
         },
         cpu_user_ns: sum(&|outcome| outcome.cpu.user_ns),
         cpu_system_ns: sum(&|outcome| outcome.cpu.system_ns),
         warnings: warnings(settings, slot),
         tables: rounds(slot),
+        ..Measurement::default()
     }
 }
 

@@ -59,11 +59,12 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
             threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
             lag_ns_max: tally.lateness.lag_ns_max(),
             late_share: tally.lateness.late_share(),
+            ..LoadHealth::default()
         },
         cpu_user_ns: of.cpu.user_ns,
         cpu_system_ns: of.cpu.system_ns,
         warnings: of.messages.to_vec(),
-        tables: BTreeMap::new(),
+        ..Measurement::default()
     };
     if work > 0 {
         let cpu_us = of.cpu.total_ns() as f64 / 1e3 / work as f64;
