@@ -1,9 +1,10 @@
 //! Progress of a run on standard error: one live line on a terminal, plain lines elsewhere.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 
 use plumb_model::event::TimeLeft;
-use plumb_model::{ClaimVerdict, Event, Plan, Verdict};
+use plumb_model::{ClaimVerdict, Event, Plan, SlotOutcome, Verdict};
 
 use crate::output;
 
@@ -16,6 +17,8 @@ pub struct Progress {
     cells: Vec<String>,
     blocks_max: u32,
     marks: String,
+    /// Failures that were reported already, by variant and reason.
+    said: BTreeSet<(String, String)>,
 }
 
 impl Progress {
@@ -29,6 +32,7 @@ impl Progress {
             cells: plan.cells.iter().map(plumb_model::Cell::label).collect(),
             blocks_max: plan.blocks.max,
             marks: "?".repeat(plan.claims.len()),
+            said: BTreeSet::new(),
         }
     }
 
@@ -45,10 +49,30 @@ impl Progress {
             Event::SlotStarted { cell, block, position, of, variant, left_s } => {
                 self.slot(*cell, *block, (*position, *of), variant, *left_s);
             }
-            Event::SlotRetried { variant, reason } => {
-                self.line(&format!("once more: {variant} failed to {reason}"));
+            Event::VariantTried { cell, position, of, variant } => {
+                self.tried(*cell, *position, *of, variant);
             }
-            Event::SlotFinished { .. } => {}
+            Event::TrialFailed { variant, reason } => self.failed(
+                variant,
+                reason,
+                "; it is measured all the same, and each slot that fails counts against its claims",
+            ),
+            Event::CellGivenUp { cell, reason } => {
+                self.line(&format!(
+                    "{}given up after its first block: failed to measure {reason}",
+                    self.cell(*cell)
+                ));
+            }
+            Event::SlotRetried { variant, reason } => {
+                self.line(&format!(
+                    "once more, as this came from outside the run: {variant} failed to {reason}"
+                ));
+            }
+            Event::SlotFinished { slot } => {
+                if let SlotOutcome::Failed { reason } = &slot.outcome {
+                    self.failed(&slot.variant, reason, "; the slot counts as failed");
+                }
+            }
             Event::BlockJudged { cell, blocks, verdicts } => self.judged(*cell, *blocks, verdicts),
             Event::RunFinished { interrupted } => {
                 self.clear();
@@ -62,6 +86,23 @@ impl Progress {
     fn started(&self, directory: &str, seed: u64, resumed: usize) {
         let again = if resumed > 0 { format!(", {resumed} slots from before") } else { String::new() };
         self.line(&format!("{} · seed {seed} · {directory}{again}", self.title));
+    }
+
+    /// Says once why a variant fails, however often it does.
+    fn failed(&mut self, variant: &str, reason: &str, consequence: &str) {
+        if self.said.insert((variant.to_owned(), reason.to_owned())) {
+            self.line(&format!("{variant} failed to {reason}{consequence}"));
+        }
+    }
+
+    fn tried(&self, cell: usize, position: u32, of: u32, variant: &str) {
+        let cell = self.cell(cell);
+        if self.live {
+            self.draw(&format!("{cell}trying out {variant}, {} of {of}; not measured yet", position + 1));
+        } else if position == 0 {
+            let variants = if of == 1 { "the variant".to_owned() } else { format!("{of} variants") };
+            self.line(&format!("{cell}trying out {variants} before the first block"));
+        }
     }
 
     fn slot(&self, cell: usize, block: u32, (position, of): (u32, u32), variant: &str, left: TimeLeft) {
@@ -78,6 +119,11 @@ impl Progress {
             time(left.probably_s),
             time(left.at_most_s)
         );
+        self.draw(&text);
+    }
+
+    /// Replaces the live line.
+    fn draw(&self, text: &str) {
         let fitting: String = text.chars().take(output::width(200).saturating_sub(1)).collect();
         let mut error = std::io::stderr().lock();
         let _ = write!(error, "\r\x1b[K{fitting}");

@@ -43,9 +43,21 @@ pub fn own_pagemap() -> Result<fs::File, Error> {
     fs::File::open(path).map_err(|cause| Error::Read { path: path.to_owned(), cause })
 }
 
+/// How many processes the kernel has killed for want of memory since boot, on the whole machine or in any control group;
+/// `None` where it does not count them (`oom_kill` in /proc/vmstat, since Linux 4.13).
+#[must_use]
+pub fn out_of_memory_kills() -> Option<u64> {
+    text::word_field(&text::read("/proc/vmstat")?, "oom_kill")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kills_for_want_of_memory_are_counted() {
+        assert!(out_of_memory_kills().is_some(), "kernels of this decade count them");
+    }
 
     #[test]
     fn status_is_read() {

@@ -24,6 +24,31 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A variant is tried out before the first block of a cell.
+    VariantTried {
+        /// Index of the cell.
+        cell: usize,
+        /// Position among the variants that are tried, from 0.
+        position: u32,
+        /// How many are tried.
+        of: u32,
+        /// The variant.
+        variant: String,
+    },
+    /// A variant could not be measured when it was tried out.
+    TrialFailed {
+        /// The variant.
+        variant: String,
+        /// Why; it completes "failed to …".
+        reason: String,
+    },
+    /// A cell ends after its first block, as nothing in it can be compared.
+    CellGivenUp {
+        /// Index of the cell.
+        cell: usize,
+        /// Why; it completes "failed to measure …".
+        reason: String,
+    },
     /// A slot begins.
     SlotStarted {
         /// Index of the cell.
@@ -39,7 +64,7 @@ pub enum Event {
         /// What is left in seconds, at most and probably.
         left_s: TimeLeft,
     },
-    /// An attempt failed and is made once more.
+    /// Somebody outside the run killed an agent, and the slot is measured again.
     SlotRetried {
         /// The variant.
         variant: String,

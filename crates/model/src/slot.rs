@@ -74,7 +74,7 @@ pub struct SlotResult {
 pub enum SlotOutcome {
     /// It was measured.
     Measured(Box<SlotResult>),
-    /// It failed, also after a retry.
+    /// It failed.
     Failed {
         /// Why, in words.
         reason: String,
@@ -98,7 +98,7 @@ pub struct Slot {
     pub offset_s: f64,
     /// Seconds the whole slot took, with everything that is not measuring.
     pub took_s: f64,
-    /// Reasons of attempts that failed before this outcome.
+    /// Why earlier attempts were no outcome: somebody outside the run killed an agent.
     pub retried: Vec<String>,
     /// How it ended.
     pub outcome: SlotOutcome,

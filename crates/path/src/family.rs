@@ -144,7 +144,7 @@ pub struct Window {
     pub seed: u64,
     /// How many slots the run has measured before.
     pub index: u64,
-    /// 0 for the first attempt at the slot, 1 for the retry.
+    /// 0 for the first attempt at the slot, 1 for the second, after somebody outside the run had killed an agent.
     pub attempt: u32,
 }
 

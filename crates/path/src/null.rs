@@ -44,10 +44,12 @@ pub enum Failure {
     Start,
     /// Every measurement fails.
     Measure,
-    /// The first attempt at every slot fails.
+    /// The first attempt at every slot fails. There is no second one, as a failure is an outcome.
     MeasureOnce,
-    /// The load's process dies in the first attempt at every slot.
+    /// The load's process crashes in the first attempt at every slot. There is no second one, as a crash is an outcome.
     CrashOnce,
+    /// The load's process is killed in the first attempt at every slot, as if from outside. There is a second one.
+    KillOnce,
 }
 
 /// The synthetic system.
@@ -111,10 +113,10 @@ impl Default for NullLoadSpec {
 impl Settings for NullSettings {
     fn check(&self) -> Result<(), Fault> {
         if self.system.throughput.0 <= 0.0 {
-            return Err(Fault::new("system.throughput", "a throughput above 0 is due here"));
+            return Err(Fault::new("system.throughput", "the throughput must be above 0, such as `1000 /s`"));
         }
         if self.load.duration.0 == 0 {
-            return Err(Fault::new("load.duration", "a duration above 0 is due here"));
+            return Err(Fault::new("load.duration", "the duration must be longer than 0, such as `1 s`"));
         }
         Ok(())
     }
@@ -215,6 +217,9 @@ impl Load for NullLoad {
         }
         if fail == Failure::CrashOnce && window.attempt == 0 {
             std::process::abort();
+        }
+        if fail == Failure::KillOnce && window.attempt == 0 {
+            plumb_host::process::kill_this_process();
         }
         if self.settings.load.real_time {
             plumb_host::time::sleep(std::time::Duration::from_nanos(window.warmup_ns));

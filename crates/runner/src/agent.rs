@@ -11,7 +11,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use plumb_host::cpu::CpuSet;
-use plumb_host::process::{Child, Command, Stream, kill_tree};
+use plumb_host::memory::out_of_memory_kills;
+use plumb_host::process::{Child, Command, Exit, Stream, kill_tree};
 use plumb_host::scratch::Scratch;
 use plumb_host::time::monotonic_ns;
 use plumb_path::Place;
@@ -43,6 +44,8 @@ pub(crate) struct Agent {
     scratch: Scratch,
     name: String,
     cpus: usize,
+    /// Processes that the kernel had killed for want of memory when this one started.
+    memory_kills: Option<u64>,
 }
 
 impl Agent {
@@ -75,7 +78,15 @@ impl Agent {
                 }
             })
             .map_err(|error| failed(error.to_string()))?;
-        Ok(Self { child, input, replies, scratch, name: name.to_owned(), cpus: cpus.len() })
+        Ok(Self {
+            child,
+            input,
+            replies,
+            scratch,
+            name: name.to_owned(),
+            cpus: cpus.len(),
+            memory_kills: out_of_memory_kills(),
+        })
     }
 
     /// What the agent may use.
@@ -139,16 +150,27 @@ impl Agent {
         self.reply(timeout, interrupted)
     }
 
-    /// What is known of an agent that does not answer any more.
+    /// What is known of an agent that does not answer any more. A kill from outside says nothing about the variant, unless the
+    /// kernel did it for want of memory: how much a variant takes is its own doing.
     fn death(&mut self) -> SlotError {
-        let how = match self.child.wait_timeout(STOP_GRACE) {
-            Ok(Some(exit)) => exit.to_string(),
-            Ok(None) | Err(_) => "closed its output".to_owned(),
+        let exit = self.child.wait_timeout(STOP_GRACE).ok().flatten();
+        let memory_is_short = out_of_memory_kills() != self.memory_kills;
+        let how = match exit {
+            Some(exit) if memory_is_short => {
+                format!("{exit}, after the kernel had begun to kill processes for want of memory")
+            }
+            Some(exit) => exit.to_string(),
+            None => "closed its output".to_owned(),
         };
         let log = std::fs::read_to_string(self.scratch.path().join("agent.log")).unwrap_or_default();
         let last = log.lines().rev().find(|line| !line.trim().is_empty());
         let words = last.map(|line| format!("; its last words: {line}")).unwrap_or_default();
-        SlotError::Failed(format!("go on: the agent {} {how}{words}", self.name))
+        let reason = format!("go on: the agent {} {how}{words}", self.name);
+        if exit.is_some_and(Exit::is_from_outside) && !memory_is_short {
+            SlotError::Killed(reason)
+        } else {
+            SlotError::Failed(reason)
+        }
     }
 
     /// Stops the agent and everything below it; quickly, and by force where it does not stop by itself.

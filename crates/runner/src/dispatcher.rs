@@ -14,6 +14,9 @@ use crate::executor::{Executor, Measured, SlotOrder};
 use crate::order::{block_order, slot_seed};
 use crate::time_left::{at_most_s, is_out_of_time, time_left};
 
+/// How long a variant is measured when it is tried out: long enough for a load to come to work, short beside a slot.
+const TRIAL_NS: u64 = 300_000_000;
+
 /// What the dispatcher talks to.
 pub struct Outlets<'a> {
     /// Writes a slot to where it is safe.
@@ -27,7 +30,8 @@ pub struct Outlets<'a> {
 /// Runs a plan from where `slots` end; returns how it ended, with all slots.
 ///
 /// # Errors
-/// When a slot cannot be recorded. Slots that fail are results, not errors.
+/// When a slot cannot be recorded, or nothing can be measured that a verdict could rest on. Slots that fail are results, not
+/// errors, but for a first block in which all of the baseline's fail.
 pub fn dispatch(
     plan: &Plan,
     slots: Vec<Slot>,
@@ -62,16 +66,96 @@ impl Dispatch<'_, '_> {
     fn cell(&mut self, index: usize, cell: &Cell) -> Result<Ending, RunError> {
         let indices: Vec<usize> =
             (0..cell.variants.len()).filter(|variant| cell.variants[*variant].skipped.is_none()).collect();
+        let mut is_tried = false;
         for block in 0..self.plan.blocks.max {
             let is_done = || self.is_decided(index) && self.is_proven(index);
             let is_late = || is_out_of_time(self.plan, block, self.elapsed_s(monotonic_ns()));
             if block >= self.plan.blocks.min && (is_done() || is_late()) {
                 break;
             }
-            if self.block(index, cell, block, &indices)? == Ending::Interrupted {
+            let order = block_order(self.plan.seed, index, block, &indices);
+            let done = self.slots.iter().filter(|slot| slot.cell == index && slot.block == block).count();
+            if done >= order.len() {
+                continue;
+            }
+            if !std::mem::replace(&mut is_tried, true)
+                && self.try_variants(index, cell, &indices)? == Ending::Interrupted
+            {
                 return Ok(Ending::Interrupted);
             }
+            if self.block(index, cell, block, (&order, done))? == Ending::Interrupted {
+                return Ok(Ending::Interrupted);
+            }
+            if block == 0
+                && let Some(reason) = self.unmeasurable(index)
+            {
+                return self.give_up(index, reason);
+            }
         }
+        Ok(Ending::Complete)
+    }
+
+    /// Builds and briefly measures every variant, so that one that cannot be measured is reported before the first block. No
+    /// data come of it. A baseline that fails ends a run that has measured nothing yet.
+    fn try_variants(&mut self, cell: usize, planned: &Cell, indices: &[usize]) -> Result<Ending, RunError> {
+        let of = u32::try_from(indices.len()).unwrap_or(u32::MAX);
+        for (position, index) in (0_u32..).zip(indices) {
+            let variant = &planned.variants[*index];
+            let name = &self.plan.variants[variant.variant].name;
+            (self.outlets.emit)(&Event::VariantTried { cell, position, of, variant: name.clone() });
+            let window = Window {
+                warmup_ns: 0,
+                window_ns: self.plan.window_ns.min(TRIAL_NS),
+                seed: slot_seed(self.plan.seed, cell, u32::MAX, position),
+                index: self.slots.len() as u64,
+                attempt: 0,
+            };
+            let reason = match self.measure(SlotOrder { name, variant, window }, &mut Vec::new()) {
+                Ok(_) => continue,
+                Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
+                Err(SlotError::Failed(reason) | SlotError::Killed(reason)) => reason,
+            };
+            let has_data = self.slots.iter().any(|slot| slot.result().is_some());
+            if variant.variant == self.plan.baseline && !has_data {
+                return Err(RunError::Unmeasurable(format!("the baseline `{name}`: failed to {reason}")));
+            }
+            (self.outlets.emit)(&Event::TrialFailed { variant: name.clone(), reason });
+        }
+        Ok(Ending::Complete)
+    }
+
+    /// Why nothing can be compared in a cell, if its first block says so: every slot of the baseline failed in it.
+    fn unmeasurable(&self, cell: usize) -> Option<String> {
+        let failed = |slot: &Slot| match &slot.outcome {
+            SlotOutcome::Failed { reason } => Some(format!("{} failed to {reason}", slot.variant)),
+            SlotOutcome::Measured(_) => None,
+        };
+        let first: Vec<&Slot> =
+            self.slots.iter().filter(|slot| slot.cell == cell && slot.block == 0).collect();
+        let baseline = self.plan.baseline_name();
+        if first.iter().any(|slot| slot.variant == baseline && failed(slot).is_none()) {
+            return None;
+        }
+        let what = if first.iter().all(|slot| failed(slot).is_some()) {
+            "anything: every slot of the first block failed".to_owned()
+        } else {
+            format!("the baseline `{baseline}`: all its slots in the first block failed")
+        };
+        let mut reasons: Vec<String> = Vec::new();
+        for reason in first.iter().filter_map(|slot| failed(slot)) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        Some(format!("{what}: {}", reasons.join("; ")))
+    }
+
+    /// Ends a cell in which nothing can be compared, and the run where no cell before it has data.
+    fn give_up(&mut self, cell: usize, reason: String) -> Result<Ending, RunError> {
+        if !self.slots.iter().any(|slot| slot.cell != cell && slot.result().is_some()) {
+            return Err(RunError::Unmeasurable(reason));
+        }
+        (self.outlets.emit)(&Event::CellGivenUp { cell, reason });
         Ok(Ending::Complete)
     }
 
@@ -99,14 +183,9 @@ impl Dispatch<'_, '_> {
         cell: usize,
         planned: &Cell,
         block: u32,
-        indices: &[usize],
+        (order, done): (&[usize], usize),
     ) -> Result<Ending, RunError> {
-        let order = block_order(self.plan.seed, cell, block, indices);
-        let done = self.slots.iter().filter(|slot| slot.cell == cell && slot.block == block).count();
-        if done >= order.len() {
-            return Ok(Ending::Complete);
-        }
-        for (position, index) in (0_u32..).zip(&order).skip(done) {
+        for (position, index) in (0_u32..).zip(order).skip(done) {
             let variant = &planned.variants[*index];
             let name = &self.plan.variants[variant.variant].name;
             let left_s = self.time_left(cell, block, position, order.len());
@@ -137,30 +216,37 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// Measures one slot, at most twice; `None` if it was interrupted.
+    /// Measures one slot; `None` if it was interrupted. Whatever comes of it is an outcome, a failure too: measuring again what
+    /// failed would drop the slow and the broken.
     fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Option<Slot> {
         let begun_ns = monotonic_ns();
         let mut retried: Vec<String> = Vec::new();
+        let outcome = match self.measure(order, &mut retried) {
+            Ok(Measured { doubt: Some(reason), .. }) => Err(reason),
+            Ok(measured) => Ok(measured),
+            Err(SlotError::Interrupted) => return None,
+            Err(SlotError::Failed(reason) | SlotError::Killed(reason)) => Err(reason),
+        };
+        Some(self.finished(place, order.name, begun_ns, retried, outcome))
+    }
+
+    /// Measures once, and a second time only where somebody outside the run killed an agent: that happens to every variant
+    /// alike, whatever the slot would have shown.
+    fn measure(&mut self, order: SlotOrder<'_>, retried: &mut Vec<String>) -> Result<Measured, SlotError> {
         loop {
             if (self.outlets.interrupted)() {
-                return None;
+                return Err(SlotError::Interrupted);
             }
             let attempt = u32::try_from(retried.len()).unwrap_or(u32::MAX);
             let window = Window { attempt, ..order.window };
-            let outcome = match self.executor.measure(SlotOrder { window, ..order }) {
-                Ok(measured) => Ok(measured),
-                Err(SlotError::Interrupted) => return None,
-                Err(SlotError::Failed(reason)) if retried.is_empty() => {
-                    (self.outlets.emit)(&Event::SlotRetried {
-                        variant: order.name.to_owned(),
-                        reason: reason.clone(),
-                    });
+            match self.executor.measure(SlotOrder { window, ..order }) {
+                Err(SlotError::Killed(reason)) if retried.is_empty() => {
+                    let variant = order.name.to_owned();
+                    (self.outlets.emit)(&Event::SlotRetried { variant, reason: reason.clone() });
                     retried.push(reason);
-                    continue;
                 }
-                Err(SlotError::Failed(reason)) => Err(reason),
-            };
-            return Some(self.finished(place, order.name, begun_ns, retried, outcome));
+                ended => return ended,
+            }
         }
     }
 

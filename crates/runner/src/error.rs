@@ -12,6 +12,9 @@ pub enum RunError {
     /// The host's tunings.
     #[error(transparent)]
     Tunings(#[from] plumb_tunings::TuningError),
+    /// The run measured nothing that a verdict could rest on; the text completes "measure …".
+    #[error("measure {0}")]
+    Unmeasurable(String),
     /// The harness itself.
     #[error("{0}")]
     Harness(String),
@@ -20,8 +23,10 @@ pub enum RunError {
 /// Why a slot has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotError {
-    /// It failed; the text completes "failed to …".
+    /// It failed; the text completes "failed to …". That is an outcome, and it is not measured again.
     Failed(String),
+    /// Somebody outside the run killed an agent, whatever the slot would have shown; the text completes "failed to …".
+    Killed(String),
     /// Somebody wants the run to end.
     Interrupted,
 }

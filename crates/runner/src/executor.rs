@@ -33,7 +33,7 @@ pub struct SlotOrder<'a> {
     pub window: Window,
 }
 
-/// A slot's result with the moment at which its window opened.
+/// A slot's result with the moment at which its window opened, and whether it can be told what it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The result.
@@ -42,6 +42,8 @@ pub struct Measured {
     pub opened_ns: u64,
     /// The same moment as wall-clock time.
     pub opened_at: String,
+    /// Why the result neither proves nor disproves the treatment, if so; it completes "failed to …".
+    pub doubt: Option<String>,
 }
 
 /// Something that measures slots.
@@ -49,7 +51,7 @@ pub trait Executor {
     /// Measures one slot.
     ///
     /// # Errors
-    /// When a side could not do its part, or somebody wants the run to end.
+    /// When a side could not do its part, somebody killed one, or somebody wants the run to end.
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError>;
 
     /// All slots of a cell are done; its systems can go.
@@ -192,16 +194,15 @@ impl<'a> AgentExecutor<'a> {
         };
         let evidence = (self.family.evidence)(settings, &opened.system, &closed.system, &measurement)
             .map_err(|reason| SlotError::Failed(format!("ask for evidence: {reason}")))?;
-        if is_late(closed.read_ns.saturating_sub(opened.read_ns), measurement.window_ns) {
-            if let Some(reason) = in_doubt(order.window.attempt, &evidence) {
-                return Err(SlotError::Failed(reason));
-            }
+        let is_late = is_late(closed.read_ns.saturating_sub(opened.read_ns), measurement.window_ns);
+        let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
+        if is_late {
             measurement.warnings.push(LATE.to_owned());
         }
         let opened_ns = opened.at_ns;
         let opened_at = opened.at.clone();
         let result = assemble(measurement, &opened, &closed, evidence);
-        Ok((Measured { result, opened_ns, opened_at }, opened.settings.zip(closed.settings)))
+        Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))
     }
 
     /// Builds or wakes both sides and measures.
@@ -235,7 +236,7 @@ impl Executor for AgentExecutor<'_> {
             (Some(tuner), Some(before)) => host_tunings::end(tuner, names, before, attempted),
             _ => attempted.map(|(measured, _)| measured),
         };
-        if matches!(measured, Err(SlotError::Failed(_))) {
+        if matches!(measured, Err(SlotError::Failed(_) | SlotError::Killed(_))) {
             self.discard(order.name);
         }
         measured
@@ -265,7 +266,7 @@ impl Drop for AgentExecutor<'_> {
 
 fn unexpected(expected: &str, reply: &Reply) -> SlotError {
     let words = serde_json::to_string(reply).unwrap_or_default();
-    SlotError::Failed(format!("understand an agent: `{expected}` was due, and it said {words:.200}"))
+    SlotError::Failed(format!("understand an agent: expected `{expected}`, got {words:.200}"))
 }
 
 /// The settings of the host when the window opened and when it closed, where variants change some.
@@ -340,10 +341,9 @@ fn is_late(span_ns: u64, window_ns: u64) -> bool {
 /// The warning where they were.
 const LATE: &str = "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact";
 
-/// Why a slot whose counters were read late has to be measured again: what it does not prove may have passed before the first
-/// reading. Only once; what is missing the second time is missing.
-fn in_doubt(attempt: u32, evidence: &[plumb_model::Evidence]) -> Option<String> {
-    let missing = evidence.iter().find(|evidence| !evidence.holds).filter(|_| attempt == 0)?;
+/// Why a slot whose counters were read late proves nothing either way: what is missing may have passed before the first reading.
+fn in_doubt(evidence: &[plumb_model::Evidence]) -> Option<String> {
+    let missing = evidence.iter().find(|evidence| !evidence.holds)?;
     Some(format!(
         "read the system's counters in time: {} should be {} and was {}",
         missing.what, missing.expected, missing.observed
@@ -399,18 +399,17 @@ mod tests {
     }
 
     #[test]
-    fn what_late_counters_do_not_prove_is_measured_again_once() {
+    fn what_late_counters_do_not_prove_is_in_doubt() {
         let evidence = |holds| Evidence {
             what: "packets".to_owned(),
             expected: "at least 10".to_owned(),
             observed: "8".to_owned(),
             holds,
         };
-        assert_eq!(in_doubt(0, &[evidence(true)]), None);
+        assert_eq!(in_doubt(&[evidence(true)]), None);
         assert_eq!(
-            in_doubt(0, &[evidence(true), evidence(false)]).as_deref(),
+            in_doubt(&[evidence(true), evidence(false)]).as_deref(),
             Some("read the system's counters in time: packets should be at least 10 and was 8")
         );
-        assert_eq!(in_doubt(1, &[evidence(false)]), None);
     }
 }

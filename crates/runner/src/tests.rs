@@ -3,8 +3,8 @@
 use std::cell::{Cell as Flag, RefCell};
 
 use plumb_model::{
-    Blocks, Cell, Claim, Ending, Event, MetricInfo, Plan, PlannedVariant, RequiredSaving, Slot, SlotResult,
-    Variant, VariantState, Verdict, claim::Scope,
+    Blocks, Cell, Claim, Ending, Event, MetricInfo, Plan, PlannedVariant, RequiredSaving, Slot, SlotOutcome,
+    SlotResult, Variant, VariantState, Verdict, claim::Scope,
 };
 use plumb_path::null::{Null, NullSettings};
 use plumb_path::{Family, Mark, Place, Settings, Snapshot};
@@ -19,14 +19,27 @@ use super::*;
 struct InProcess {
     measured: u32,
     cells_ended: u32,
+    /// The measurement, counted from 1, of which an agent is killed.
+    kill_at: Option<u32>,
+    /// The measurement, counted from 1, that fails by itself.
     fail_at: Option<u32>,
+    /// How many measurements of the baseline succeed before all others fail.
+    baseline_trials: Option<u32>,
+    baseline_measured: u32,
+    /// Measurements from this one on are in doubt.
+    doubt_from: Option<u32>,
 }
 
 impl Executor for InProcess {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.measured += 1;
-        if self.fail_at == Some(self.measured) {
-            return Err(SlotError::Failed("go on: the agent load was killed by SIGKILL".to_owned()));
+        if self.kill_at == Some(self.measured) {
+            return Err(SlotError::Killed("go on: the agent load was killed by SIGKILL".to_owned()));
+        }
+        self.baseline_measured += u32::from(order.variant.variant == 0);
+        let is_over = self.baseline_trials.is_some_and(|trials| self.baseline_measured > trials);
+        if self.fail_at == Some(self.measured) || (is_over && order.variant.variant == 0) {
+            return Err(SlotError::Failed("connect to 127.0.0.1:1: timed out".to_owned()));
         }
         let settings: NullSettings = serde_json::from_str(&order.variant.settings).unwrap();
         let place = Place { scratch: "/nonexistent".into(), cpus: 1 };
@@ -39,7 +52,10 @@ impl Executor for InProcess {
         after.counters.insert("operations".to_owned(), u64::from(settings.system.evidence));
         let evidence = settings.evidence(&Snapshot::default(), &after, &measurement);
         let result = SlotResult { measurement, evidence, ..SlotResult::default() };
-        Ok(Measured { result, opened_ns: plumb_host::time::monotonic_ns(), opened_at: String::new() })
+        let opened_ns = plumb_host::time::monotonic_ns();
+        let is_doubtful = self.doubt_from.is_some_and(|first| self.measured >= first);
+        let doubt = is_doubtful.then(|| "read the system's counters in time".to_owned());
+        Ok(Measured { result, opened_ns, opened_at: String::new(), doubt })
     }
 
     fn end_cell(&mut self) {
@@ -99,6 +115,13 @@ fn run(plan: &Plan, before: Vec<Slot>, executor: &mut InProcess, stop_after: Opt
     let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &interrupted };
     let (ending, slots) = dispatch(plan, before, executor, &mut outlets).unwrap();
     Outcome { ending, slots, events: events.into_inner() }
+}
+
+/// A run from its beginning that may fail.
+fn attempt(plan: &Plan, executor: &mut InProcess) -> Result<(Ending, Vec<Slot>), RunError> {
+    let (mut record, mut emit) = (|_: &Slot| Ok(()), |_: &Event| ());
+    let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &|| false };
+    dispatch(plan, Vec::new(), executor, &mut outlets)
 }
 
 fn verdict(plan: &Plan, slots: &[Slot]) -> Verdict {
@@ -161,10 +184,40 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn a_slot_that_fails_once_is_measured_again_and_says_so() {
+fn a_slot_that_fails_is_an_outcome_and_is_not_measured_again() {
     let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
-    let outcome = run(&plan, Vec::new(), &mut InProcess { fail_at: Some(5), ..InProcess::default() }, None);
-    assert_eq!(outcome.slots.len(), 24);
+    // Two measurements are trials.
+    let mut executor = InProcess { fail_at: Some(2 + 5), ..InProcess::default() };
+    let outcome = run(&plan, Vec::new(), &mut executor, None);
+    assert_eq!((outcome.slots.len(), executor.measured), (24, 26));
+    let failed: Vec<usize> = (0..24).filter(|slot| outcome.slots[*slot].result().is_none()).collect();
+    assert_eq!(failed, [4]);
+    assert!(outcome.slots.iter().all(|slot| slot.retried.is_empty()));
+    assert!(!outcome.events.iter().any(|event| matches!(event, Event::SlotRetried { .. })));
+}
+
+#[test]
+fn a_slot_in_doubt_counts_as_failed_and_a_trial_in_doubt_does_not() {
+    let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
+    let mut executor = InProcess { doubt_from: Some(2 + 24), ..InProcess::default() };
+    let slots = run(&plan, Vec::new(), &mut executor, None).slots;
+    let reason = "read the system's counters in time".to_owned();
+    assert_eq!(slots[23].outcome, SlotOutcome::Failed { reason });
+    assert!(slots[..23].iter().all(|slot| slot.result().is_some()));
+    let mut plan = plan;
+    plan.blocks = Blocks { min: 1, max: 1 };
+    let mut executor = InProcess { doubt_from: Some(1), ..InProcess::default() };
+    let error = attempt(&plan, &mut executor).unwrap_err().to_string();
+    assert!(error.starts_with("measure anything: every slot of the first block failed"), "{error}");
+    assert_eq!(executor.measured, 2 + 4, "the trials went well");
+}
+
+#[test]
+fn a_slot_whose_agent_was_killed_from_outside_is_measured_again_and_says_so() {
+    let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
+    let mut executor = InProcess { kill_at: Some(2 + 5), ..InProcess::default() };
+    let outcome = run(&plan, Vec::new(), &mut executor, None);
+    assert_eq!((outcome.slots.len(), executor.measured), (24, 27));
     assert!(outcome.slots.iter().all(|slot| slot.result().is_some()));
     assert_eq!(outcome.slots[4].retried.len(), 1);
     assert!(outcome.events.iter().any(|event| matches!(event, Event::SlotRetried { .. })));
@@ -182,6 +235,65 @@ fn a_variant_that_always_fails_is_void_and_does_not_stop_the_others() {
     assert_eq!(judgement.claims[0].verdict, Verdict::Void);
     assert_eq!(judgement.claims[1].verdict, Verdict::Holds);
     assert_eq!(outcome.slots.len(), 6 * 6);
+}
+
+#[test]
+fn every_variant_is_tried_before_the_first_block_and_a_failure_is_reported_at_once() {
+    let variants = [("a", json!({})), ("b", json!({ "fail": "measure" }))];
+    let plan = plan(3, &variants, &[]);
+    let events = run(&plan, Vec::new(), &mut InProcess::default(), None).events;
+    let words: Vec<String> = events
+        .iter()
+        .take_while(|event| !matches!(event, Event::SlotStarted { .. }))
+        .map(|event| match event {
+            Event::VariantTried { position, of, variant, .. } => format!("{variant} {position} of {of}"),
+            Event::TrialFailed { variant, reason } => format!("{variant}: {reason}"),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(words, ["a 0 of 2", "b 1 of 2", "b: measure: the synthetic load was told to fail"]);
+}
+
+#[test]
+fn a_baseline_that_cannot_be_measured_ends_the_run_before_its_first_slot() {
+    let plan = plan(3, &[("a", json!({ "fail": "measure" })), ("b", json!({}))], &[]);
+    let mut executor = InProcess::default();
+    let error = attempt(&plan, &mut executor).unwrap_err().to_string();
+    assert_eq!(error, "measure the baseline `a`: failed to measure: the synthetic load was told to fail");
+    assert_eq!(executor.measured, 1);
+}
+
+#[test]
+fn a_baseline_that_fails_throughout_the_first_block_ends_the_run() {
+    let plan = plan(3, &[("a", json!({})), ("b", json!({ "fail": "measure" }))], &[]);
+    let mut executor = InProcess { baseline_trials: Some(1), ..InProcess::default() };
+    let error = attempt(&plan, &mut executor).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "measure anything: every slot of the first block failed: a failed to connect to 127.0.0.1:1: timed out; \
+         b failed to measure: the synthetic load was told to fail"
+    );
+    let plan = self::plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
+    let mut executor = InProcess { baseline_trials: Some(1), ..InProcess::default() };
+    let error = attempt(&plan, &mut executor).unwrap_err().to_string();
+    assert!(
+        error.starts_with("measure the baseline `a`: all its slots in the first block failed"),
+        "{error}"
+    );
+    assert_eq!(executor.measured, 2 + 4);
+}
+
+#[test]
+fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
+    let mut plan = plan(3, &[("a", json!({})), ("b", json!({}))], &["b.throughput > a.throughput"]);
+    plan.blocks = Blocks { min: 1, max: 1 };
+    plan.cells.push(plan.cells[0].clone());
+    let mut executor = InProcess { baseline_trials: Some(4), ..InProcess::default() };
+    let outcome = run(&plan, Vec::new(), &mut executor, None);
+    assert_eq!(outcome.ending, Ending::Complete);
+    assert_eq!(outcome.slots.len(), 8);
+    let given_up = |event: &Event| matches!(event, Event::CellGivenUp { cell: 1, .. });
+    assert!(outcome.events.iter().any(given_up), "{:?}", outcome.events);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn on_this_host(
     match measured {
         Ok(measured) => Ok(Some(measured.result)),
         Err(SlotError::Interrupted) => Ok(None),
-        Err(SlotError::Failed(reason)) => Err(Failure::harness(reason)),
+        Err(SlotError::Failed(reason) | SlotError::Killed(reason)) => Err(Failure::harness(reason)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Exit codes and reports of runs whose truth is known, through the built program, on the null data path.
 
-use crate::common::{code, null_experiment, run, stderr, stdout, write};
+use crate::common::{code, null_experiment, run, slots_on_disk, stderr, stdout, write};
 use serde_json::Value;
 
 /// Runs a null experiment with these lines under `spec`; returns exit code, JSON and messages.
@@ -92,17 +92,28 @@ fn a_run_without_a_usable_baseline_does_not_begin() {
 }
 
 #[test]
-fn a_side_that_fails_or_crashes_once_is_asked_again() {
-    for fail in ["measure-once", "crash-once"] {
-        let (code, json, messages) = judge(&format!(
+fn only_a_side_that_was_killed_from_outside_is_asked_again() {
+    let attempt = |fail: &str| {
+        judge(&format!(
             "baseline: a\nvariants:\n  a: {{}}\n  b: {{ system: {{ throughput: 1500 /s, fail: {fail} }} }}\n\
              claims: [b.throughput >= 1.2 * a.throughput]\nblocks: {{ min: 6, max: 6 }}"
-        ));
-        assert_eq!(code, 0, "{fail}: {messages}");
-        assert!(messages.contains("once more: b failed to"), "{fail}: {messages}");
-        let warnings = json["warnings"].to_string();
-        assert!(warnings.contains("measured at the second attempt"), "{fail}: {warnings}");
+        ))
+    };
+    // Second attempts would succeed: a failure and a crash are outcomes, and get none.
+    for (fail, words) in [("measure-once", "told to fail"), ("crash-once", "was killed by SIGABRT")] {
+        let (code, json, messages) = attempt(fail);
+        assert_eq!(code, 4, "{fail}: {messages}");
+        assert!(!messages.contains("once more"), "{fail}: {messages}");
+        assert_eq!(messages.matches(words).count(), 1, "the reason is given at once, and once: {messages}");
+        assert!(
+            json["claims"][0]["reason"].as_str().unwrap().contains("every slot failed"),
+            "{fail}: {json:#}"
+        );
     }
+    let (code, json, messages) = attempt("kill-once");
+    assert_eq!(code, 0, "{messages}");
+    assert!(messages.contains("once more, as this came from outside the run: b failed to"), "{messages}");
+    assert!(json["warnings"].to_string().contains("measured at the second attempt"), "{json:#}");
 }
 
 #[test]
@@ -115,16 +126,40 @@ fn a_system_that_never_starts_is_void_with_its_reason() {
 }
 
 #[test]
-fn a_run_in_which_every_slot_fails_is_a_failure_and_not_void() {
-    for fail in ["start", "measure"] {
-        let (code, json, messages) = judge(&format!(
+fn a_run_whose_baseline_cannot_be_measured_ends_at_once_with_the_cause() {
+    for (fail, cause) in
+        [("start", "start the synthetic system"), ("measure", "the synthetic load was told to fail")]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let text = null_experiment(&format!(
             "system: {{ fail: {fail} }}\nbaseline: a\nvariants: {{ a: {{}}, b: {{}} }}\nclaims: [b.throughput > a.throughput]"
         ));
-        assert_eq!(code, 5, "{fail}: {messages}");
-        // What failed is said all the same.
-        let reason = json["claims"][0]["reason"].as_str().unwrap();
-        assert!(reason.contains("every slot failed"), "{fail}: {json:#}");
+        let file = write(directory.path(), "test.yaml", text);
+        let path = directory.path().join("run");
+        let output = run(&["run", file.to_str().unwrap(), "--output", path.to_str().unwrap()]);
+        let messages = stderr(&output);
+        assert_eq!(code(&output), 5, "{fail}: {messages}");
+        assert!(messages.contains("trying out 2 variants before the first block"), "{fail}: {messages}");
+        assert!(
+            messages.contains("error: failed to measure the baseline `a`: failed to "),
+            "{fail}: {messages}"
+        );
+        assert_eq!(messages.matches(cause).count(), 1, "{fail}: {messages}");
+        assert_eq!(slots_on_disk(&path), 0, "{fail}");
     }
+}
+
+#[test]
+fn a_variant_that_cannot_start_is_reported_before_the_first_block() {
+    let (code, json, messages) = judge(
+        "baseline: a\nvariants: { a: {}, b: { system: { fail: start } } }\nclaims: [b.throughput > a.throughput]\n\
+         blocks: { min: 2, max: 2 }",
+    );
+    assert_eq!(code, 4, "{messages}");
+    assert_eq!(json["claims"][0]["verdict"], "void");
+    let reported = messages.find("b failed to start the synthetic system").unwrap();
+    assert!(reported < messages.find("block 1 of").unwrap(), "{messages}");
+    assert_eq!(messages.matches("b failed to").count(), 1, "{messages}");
 }
 
 #[test]

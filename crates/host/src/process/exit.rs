@@ -23,6 +23,14 @@ impl Exit {
     pub fn is_success(self) -> bool {
         self == Self::Code(0)
     }
+
+    /// Whether only another process, the terminal or the kernel can have ended it: by a signal that a program's own faults do
+    /// not raise, as SIGSEGV and SIGABRT are.
+    #[must_use]
+    pub fn is_from_outside(self) -> bool {
+        let Self::Signal(number) = self else { return false };
+        [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT].contains(&number)
+    }
 }
 
 impl From<ExitStatus> for Exit {
@@ -47,6 +55,14 @@ impl fmt::Display for Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_of_the_program_is_not_from_outside() {
+        let is_from_outside = |raw| Exit::from(ExitStatus::from_raw(raw)).is_from_outside();
+        assert!(is_from_outside(libc::SIGKILL) && is_from_outside(libc::SIGTERM));
+        assert!(!is_from_outside(libc::SIGSEGV | 0x80) && !is_from_outside(libc::SIGABRT));
+        assert!(!is_from_outside(0) && !is_from_outside(libc::SIGKILL << 8));
+    }
 
     #[test]
     fn endings_are_put_in_words() {
