@@ -26,7 +26,8 @@ pub use self::storage::StorageArguments;
 #[command(name = "plumb", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(
     after_help = "Exit codes: 0 every claim holds, 1 a claim is refuted, 2 usage or experiment error, 3 undecided,\n\
-    4 void or untrusted, 5 the harness or a tool it drives failed, 130 interrupted."
+    4 void or untrusted, 5 the harness, a tool it drives or the peer of a measurement failed, 130 interrupted.\n\
+    Of one measurement: 0 it counts, 1 more failed than --failures-max allows or a check did."
 )]
 pub struct Arguments {
     /// What to do.
@@ -235,6 +236,14 @@ pub struct JsonArguments {
     pub json: bool,
 }
 
+/// How much may fail in one measurement.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct FailureArguments {
+    /// The largest share of failed attempts that still counts as a measurement; above it the exit code is 1.
+    #[arg(long, default_value = "1%", value_name = "PERCENT")]
+    pub failures_max: Percent,
+}
+
 /// `plumb http`.
 #[derive(Debug, Args)]
 pub struct HttpArguments {
@@ -306,6 +315,9 @@ pub struct HttpArguments {
     /// After this time a request has failed.
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub timeout: Span,
+    /// See [`FailureArguments`].
+    #[command(flatten)]
+    pub failures: FailureArguments,
     /// Print the measurement as one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -491,6 +503,9 @@ pub struct MigrateArguments {
     /// Also measure what plain streams between the same two processes move.
     #[arg(long)]
     pub stream_limit: bool,
+    /// See [`FailureArguments`].
+    #[command(flatten)]
+    pub failures: FailureArguments,
     /// Print the measurement as one JSON object.
     #[arg(long)]
     pub json: bool,

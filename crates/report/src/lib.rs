@@ -44,7 +44,7 @@ pub use markdown::markdown;
 pub use measurement::{
     LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument,
     measurement_json, measurement_json_schema, measurement_text, proven_measurement_json,
-    proven_measurement_text,
+    proven_measurement_text, too_many_failures,
 };
 pub use text::{TextStyle, text};
 

@@ -38,6 +38,10 @@ pub struct MeasurementDocument {
     pub metrics: BTreeMap<String, ReadingDocument>,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
+    /// What was tried, and how much of it failed for whatever reason.
+    pub attempts: AttemptsDocument,
+    /// The longest time within the window in which nothing completed, in ns; `null` where it is not known.
+    pub stall_ns_max: Option<u64>,
     /// What the load itself was like.
     pub load: LoadDocument,
     /// Sentences about what cannot be trusted.
@@ -90,6 +94,16 @@ pub struct ReadingDocument {
     pub bins_ns: Option<Vec<(u64, u64)>>,
 }
 
+/// Units of work that were tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct AttemptsDocument {
+    /// All that came to an end, or were due and did not.
+    pub tried: u64,
+    /// Those that failed; one that failed in several ways counts once.
+    pub failed: u64,
+}
+
 /// What the load itself was like.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -108,6 +122,28 @@ pub struct LoadDocument {
     pub cpu_user_ns: u64,
     /// System CPU time of the load in the window, in ns.
     pub cpu_system_ns: u64,
+}
+
+/// The sentence that a measurement opens with where more of what was tried failed than `failures_max`, a share of 0 to 1, allows;
+/// `None` where it did not.
+#[must_use]
+pub fn too_many_failures(measurement: &Measurement, failures_max: f64) -> Option<String> {
+    let attempts = measurement.attempts;
+    let share = attempts.failed_share().filter(|share| *share > failures_max)?;
+    let most = observed::failures(measurement)
+        .max_by_key(|(_, count)| *count)
+        .map(|(reason, count)| {
+            format!(", most often with `{}` ({})", clean(&reason), figures::count(count as f64))
+        })
+        .unwrap_or_default();
+    Some(format!(
+        "{} of {} attempts failed ({}){most}. --failures-max allows {}: rates and times below are not those of a system \
+         that works",
+        figures::count(attempts.failed as f64),
+        figures::count(attempts.tried as f64),
+        figures::share(share),
+        figures::share(failures_max),
+    ))
 }
 
 /// One measurement as JSON text, indented, with a line feed at its end. Metrics that are not among `metrics` are left out.
@@ -142,6 +178,8 @@ pub fn proven_measurement_json(
         observed: counts.chain(values).collect(),
         metrics: metrics.iter().filter_map(reading).collect(),
         errors: measurement.errors.clone(),
+        attempts: AttemptsDocument { tried: measurement.attempts.tried, failed: measurement.attempts.failed },
+        stall_ns_max: measurement.stall_ns_max,
         load: load_document(measurement),
         warnings: measurement.warnings.clone(),
         tables: measurement.tables.clone(),
@@ -494,6 +532,18 @@ mod tests {
         ✗ load.......................: 2 threads, the busiest 97.0% of the time on a CPU: the load was the limit, not the system
           late sends.................: 2.00%, at most 3.20 ms behind the schedule
         ");
+    }
+
+    #[test]
+    fn more_failures_than_allowed_come_first() {
+        let mut measurement = sample();
+        assert_eq!(too_many_failures(&measurement, 0.0), None, "nothing is known of attempts");
+        measurement.attempts = plumb_model::Attempts { tried: 6522, failed: 66 };
+        assert_eq!(too_many_failures(&measurement, 0.02), None);
+        measurement
+            .observed
+            .insert("status".to_owned(), [("200".to_owned(), 6458), ("503".to_owned(), 64)].into());
+        insta::assert_snapshot!(too_many_failures(&measurement, 0.01).unwrap(), @"66 of 6,522 attempts failed (1.01%), most often with `status 503` (64). --failures-max allows 1.00%: rates and times below are not those of a system that works");
     }
 
     #[test]

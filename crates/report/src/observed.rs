@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use plumb_model::Measurement;
+
 use crate::figures;
 
 const PASSED: &str = "checks passed";
@@ -23,6 +25,18 @@ pub fn checks(observed: &Observed) -> Vec<(&str, u64, u64)> {
         found.entry(text).or_default().1 += count;
     }
     found.into_iter().map(|(text, (passed, failed))| (text, passed, failed)).collect()
+}
+
+/// Why attempts failed, and how often for that reason: errors, statuses of failures, failed checks.
+pub fn failures(measurement: &Measurement) -> impl Iterator<Item = (String, u64)> + '_ {
+    let errors = measurement.errors.iter().map(|(kind, count)| (kind.clone(), *count));
+    let of = |property: &str| measurement.observed.get(property).into_iter().flatten();
+    let failed = |status: &str| status.parse::<u16>().is_ok_and(|status| status >= 400);
+    let statuses = of("status")
+        .filter(move |(status, _)| failed(status))
+        .map(|(status, count)| (format!("status {status}"), *count));
+    let checks = of(FAILED).map(|(check, count)| (check.clone(), *count));
+    statuses.chain(errors).chain(checks)
 }
 
 /// Every property that is no check.

@@ -9,6 +9,8 @@ use plumb_model::{Bytes, Rate, Span};
 use plumb_network::options::{Placement, ZeroCopy};
 use plumb_network::spec::Test;
 
+use super::FailureArguments;
+
 /// `plumb network`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -65,6 +67,9 @@ pub struct NetworkArguments {
     /// The form of the result.
     #[arg(long, value_enum, default_value_t = NetworkFormat::Text, conflicts_with = "json")]
     pub format: NetworkFormat,
+    /// See [`FailureArguments`].
+    #[command(flatten)]
+    pub failures: FailureArguments,
     /// Print the measurement as JSON: one object for each message size.
     #[arg(long)]
     pub json: bool,

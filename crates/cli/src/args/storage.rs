@@ -6,6 +6,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use plumb_model::{Bytes, Percent, Rate, Span};
 use plumb_storage::spec::{Access, EngineKind};
 
+use super::FailureArguments;
+
 /// `plumb storage`.
 #[derive(Debug, Args)]
 pub struct StorageArguments {
@@ -68,6 +70,9 @@ pub struct StorageArguments {
     /// Write although the target is mounted or holds data.
     #[arg(long)]
     pub destroy_data: bool,
+    /// See [`FailureArguments`].
+    #[command(flatten)]
+    pub failures: FailureArguments,
     /// Print the measurement as one JSON object.
     #[arg(long)]
     pub json: bool,

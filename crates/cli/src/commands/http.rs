@@ -1,9 +1,10 @@
 //! `plumb http URL`: one measurement, no comparison: the everyday replacement for ab, wrk and k6.
 
 use plumb_http::spec::{LoadSpec, Reuse, Target, TlsVersion};
-use plumb_model::{Measurement, MetricInfo, Reading, Span};
+use plumb_model::{Measurement, Reading, Span};
 use plumb_path::{Family, Mark, Window};
 
+use super::single;
 use crate::args::HttpArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
 use crate::live::LiveLine;
@@ -41,18 +42,9 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let measured = load.measure(window, &mut |mark| show(&live, mark, spec.duration));
     live.clear();
     let measurement = measured.map_err(Failure::harness)?;
-    print(arguments, &measurement);
-    Ok(code(&measurement))
-}
-
-fn print(arguments: &HttpArguments, measurement: &Measurement) {
-    let metrics: Vec<MetricInfo> = plumb_http::Http::METRICS.iter().map(MetricInfo::from).collect();
-    if arguments.json {
-        output::result(&plumb_report::measurement_json(measurement, &metrics));
-        return;
-    }
-    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::result(&plumb_report::measurement_text(measurement, &metrics, &style));
+    let failures_max = arguments.failures.failures_max;
+    single::print(&measurement, plumb_http::Http::METRICS, &[], failures_max, arguments.json);
+    Ok(single::code(&measurement, failures_max, code(&measurement)))
 }
 
 /// No answer at all is a failure of the harness to measure; a failed check refutes what was asked.

@@ -10,12 +10,13 @@ use plumb_host::signals::Interrupts;
 use plumb_migration::Migration;
 use plumb_migration::engine::{Listening, both};
 use plumb_migration::spec::MigrationSettings;
-use plumb_model::{MetricInfo, PlannedVariant, Reading, SlotResult, Span};
+use plumb_model::{PlannedVariant, Reading, SlotResult, Span};
 use plumb_path::{Family, Mark, Place, Settings, Window};
 use plumb_runner::families::AnyFamily;
 use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
 use serde_json::{Value, json};
 
+use super::single;
 use crate::args::{MigrateArguments, MigrateCommand};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
 use crate::live::LiveLine;
@@ -40,7 +41,7 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     match measured? {
         Some(result) => {
             print(arguments, &result);
-            Ok(code(&result))
+            Ok(single::code(&result.measurement, arguments.failures.failures_max, code(&result)))
         }
         None => Ok(INTERRUPTED),
     }
@@ -149,14 +150,13 @@ fn print(arguments: &MigrateArguments, result: &SlotResult) {
                 .to_owned(),
         );
     }
-    let metrics: Vec<MetricInfo> = Migration::METRICS.iter().map(MetricInfo::from).collect();
-    if arguments.json {
-        output::result(&plumb_report::proven_measurement_json(&measurement, &metrics, &result.evidence));
-        return;
-    }
-    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    let text = plumb_report::proven_measurement_text(&measurement, &metrics, &result.evidence, &style);
-    output::result(&text);
+    single::print(
+        &measurement,
+        Migration::METRICS,
+        &result.evidence,
+        arguments.failures.failures_max,
+        arguments.json,
+    );
 }
 
 /// A migration that was given up refutes what was asked; evidence that does not hold makes the numbers void.

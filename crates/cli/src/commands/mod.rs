@@ -14,6 +14,7 @@ pub mod planning;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod single;
 pub mod storage;
 pub mod tune;
 pub mod version;

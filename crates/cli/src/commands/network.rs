@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use plumb_host::signals::Interrupts;
-use plumb_model::{Bytes, Measurement, MetricInfo, Span};
+use plumb_model::{Bytes, Measurement, Span};
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
 use plumb_network::spec::{LoadSpec, NetworkSettings, Target, Test};
 use plumb_path::{Mark, Window};
 
+use super::single;
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
 use crate::live::LiveLine;
@@ -68,25 +69,24 @@ fn one(
     live.clear();
     let measurement = measured.map_err(failure)?;
     print(arguments, spec, &measurement, is_one_of_several);
-    Ok(code(spec, &measurement))
+    Ok(single::code(&measurement, arguments.failures.failures_max, code(spec, &measurement)))
 }
 
 fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement, is_one_of_several: bool) {
-    let metrics: Vec<MetricInfo> = plumb_network::metrics::METRICS.iter().map(MetricInfo::from).collect();
     let evidence = evidence(spec, measurement);
-    if arguments.json {
-        output::result(&plumb_report::proven_measurement_json(measurement, &metrics, &evidence));
-        return;
-    }
+    let failures_max = arguments.failures.failures_max;
     if arguments.format == NetworkFormat::Qperf {
+        if let Some(failures) = plumb_report::too_many_failures(measurement, failures_max.0) {
+            output::message(&format!("✗ {failures}"));
+        }
         output::result(&qperf::text(spec, measurement, is_one_of_several));
         return;
     }
-    if is_one_of_several {
+    if is_one_of_several && !arguments.json {
         output::result(&format!("messages of {} B\n", spec.msg_size.0));
     }
-    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::result(&plumb_report::proven_measurement_text(measurement, &metrics, &evidence, &style));
+    let metrics = plumb_network::metrics::METRICS;
+    single::print(measurement, metrics, &evidence, failures_max, arguments.json);
 }
 
 fn evidence(spec: &LoadSpec, measurement: &Measurement) -> Vec<plumb_model::Evidence> {

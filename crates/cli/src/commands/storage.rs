@@ -1,10 +1,11 @@
 //! `plumb storage TARGET`: one measurement, no comparison: the everyday replacement for fio and dbench.
 
-use plumb_model::{Bytes, Measurement, MetricInfo, Reading, Span};
+use plumb_model::{Bytes, Measurement, Reading, Span};
 use plumb_path::{Load, Mark, Window};
 use plumb_storage::load::{Error, Prepared};
 use plumb_storage::spec::{LoadSpec, Target};
 
+use super::single;
 use crate::args::StorageArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
 use crate::live::LiveLine;
@@ -30,11 +31,12 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     } else {
         one(&spec, &prepared, arguments)?
     };
-    if arguments.json {
-        let metrics: Vec<MetricInfo> = plumb_storage::metrics::METRICS.iter().map(MetricInfo::from).collect();
-        output::result(&plumb_report::measurement_json(&measurement, &metrics));
+    let failures_max = arguments.failures.failures_max;
+    if arguments.json || arguments.suite.is_none() {
+        let metrics = plumb_storage::metrics::METRICS;
+        single::print(&measurement, metrics, &[], failures_max, arguments.json);
     }
-    code(&measurement)
+    Ok(single::code(&measurement, failures_max, code(&measurement)?))
 }
 
 fn one(spec: &LoadSpec, prepared: &Prepared, arguments: &StorageArguments) -> Result<Measurement, Failure> {
@@ -44,18 +46,13 @@ fn one(spec: &LoadSpec, prepared: &Prepared, arguments: &StorageArguments) -> Re
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
     measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
-    if !arguments.json {
-        let metrics: Vec<MetricInfo> = plumb_storage::metrics::METRICS.iter().map(MetricInfo::from).collect();
-        let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-        output::result(&plumb_report::measurement_text(&measurement, &metrics, &style));
-    }
     Ok(measurement)
 }
 
-/// A target that is not there is the user's to put right; a disk that is full or a kernel that refuses is not.
+/// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.
 fn failure(error: Error) -> Failure {
     match error {
-        Error::Fill { .. } | Error::Engine { .. } => Failure::harness(error),
+        Error::Fill { .. } | Error::Engine { .. } | Error::Nbd { .. } => Failure::harness(error),
         _ => Failure::usage(format!("failed to {error}")),
     }
 }
@@ -88,18 +85,18 @@ fn show(live: &LiveLine, job: &str, mark: Mark, duration: Span) {
     }
 }
 
-/// A wrong pattern refutes what was asked; a read or write that failed makes the measurement a failure.
+/// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.
 fn code(measurement: &Measurement) -> Outcome {
     if let Some(Reading::Share { no, .. }) = measurement.readings.get("verified")
         && *no > 0
     {
         return Ok(REFUTED);
     }
-    let failed: u64 = measurement.errors.values().sum();
-    if let Some((what, _)) = measurement.errors.iter().max_by_key(|(_, count)| **count) {
-        return Err(Failure::harness(format!("measure without errors: {failed} times, such as {what}")));
+    let most = measurement.errors.iter().max_by_key(|(_, count)| **count);
+    match most.filter(|_| measurement.work == 0) {
+        Some((what, _)) => Err(Failure::harness(format!("read or write anything: {what}"))),
+        None => Ok(if measurement.work == 0 { FAILED } else { HOLDS }),
     }
-    Ok(if measurement.work == 0 { FAILED } else { HOLDS })
 }
 
 /// A file that does not exist is made as large as the regions of all jobs need.

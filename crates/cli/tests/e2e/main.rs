@@ -19,6 +19,7 @@ mod migration_qemu;
 mod network;
 mod networks;
 mod qos;
+mod single;
 mod storage;
 mod storage_ontap;
 mod systems;

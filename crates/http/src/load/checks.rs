@@ -149,6 +149,8 @@ pub struct Checks {
     /// One per `body contains`, in the order of the checks.
     finders: Vec<Finder<'static>>,
     watches_body: bool,
+    /// Whether a check says which status is wanted, be it one of a failure.
+    judges_status: bool,
 }
 
 /// What is known of a body while it passes by. Kept per connection.
@@ -172,7 +174,8 @@ impl Checks {
             })
             .collect();
         let watches_body = checks.iter().any(Check::watches_body);
-        Self { checks, finders, watches_body }
+        let judges_status = checks.iter().any(|check| matches!(check.demand, Demand::Status(..)));
+        Self { checks, finders, watches_body, judges_status }
     }
 
     /// The checks in their order.
@@ -216,9 +219,17 @@ impl Checks {
         }
     }
 
-    /// Calls `each` with the index of every check and whether the complete answer passes it.
-    pub fn judge(&self, watch: &BodyWatch, status: u16, duration_ns: u64, mut each: impl FnMut(usize, bool)) {
+    /// Calls `each` with the index of every check and whether the complete answer passes it. Returns whether the answer is
+    /// good: it passes all of them, and its status is below 400 unless a check says which status is wanted.
+    pub fn judge(
+        &self,
+        watch: &BodyWatch,
+        status: u16,
+        duration_ns: u64,
+        mut each: impl FnMut(usize, bool),
+    ) -> bool {
         let mut found = watch.found.iter();
+        let mut is_good = status < 400 || self.judges_status;
         for (index, check) in self.checks.iter().enumerate() {
             let passes = match &check.demand {
                 Demand::Status(relation, due) => relation.holds(&status, due),
@@ -226,8 +237,10 @@ impl Checks {
                 Demand::BodyBytes(relation, due) => relation.holds(&watch.bytes, due),
                 Demand::BodyContains(_) => found.next().copied().unwrap_or(false),
             };
+            is_good &= passes;
             each(index, passes);
         }
+        is_good
     }
 }
 
@@ -258,6 +271,17 @@ mod tests {
             ["status == 200", "status != 200", "status<200", "status <= 200", "status > 200", "status >=200"];
         assert_eq!(judged(&checks, 200, 0, &[]), [true, false, false, true, false, true]);
         assert_eq!(judged(&checks, 199, 0, &[]), [false, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn a_status_of_failure_is_good_only_where_a_check_wants_it() {
+        let is_good = |checks: &[&str], status| {
+            let checks = Checks::new(checks.iter().map(|text| Check::parse(text).unwrap()).collect());
+            checks.judge(&BodyWatch::default(), status, 0, |_, _| ())
+        };
+        assert!(is_good(&[], 399) && !is_good(&[], 400) && !is_good(&["duration < 1 s"], 503));
+        assert!(is_good(&["status == 404"], 404) && !is_good(&["status == 404"], 200));
+        assert!(!is_good(&["status < 500", "body length == 1 B"], 200));
     }
 
     #[test]

@@ -411,7 +411,8 @@ impl Slot {
             let duration_ns = core.tally.duration_ns(&self.answer);
             let tally = &mut core.tally;
             let judged = |check, passes| tally.checked(check, passes);
-            core.plan.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
+            let is_good = core.plan.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
+            tally.attempted(is_good);
         }
         let can_stay = is_sent && is_exact && core.plan.reuse == Reuse::KeepAlive;
         self.phase = Phase::Idle;

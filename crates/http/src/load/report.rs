@@ -31,6 +31,7 @@ pub fn measurement(yields: &[Yield], frame: Frame, is_open_loop: bool, checks: &
         windows: windows(yields, &tally, frame.whole_seconds(end_ns)),
         observed: observed(&tally, checks),
         errors: tally.errors.clone(),
+        attempts: tally.attempts,
         health: health(yields, &tally),
         cpu_user_ns: cpu.iter().map(|(user_ns, _)| user_ns).sum(),
         cpu_system_ns: cpu.iter().map(|(_, system_ns)| system_ns).sum(),

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::Histogram;
+use plumb_model::{Attempts, Histogram};
 use plumb_pace::{Frame, Lateness};
 
 use super::errors::Failure;
@@ -57,6 +57,8 @@ pub struct Tally {
     pub succeeded: u64,
     /// See `succeeded`.
     pub failed: u64,
+    /// All requests that came to an end, and those without a good answer: one that fails in several ways counts once.
+    pub attempts: Attempts,
     /// By status.
     pub statuses: Box<[u64; 1000]>,
     /// Passed and failed, by check.
@@ -119,6 +121,7 @@ impl Tally {
             completed_by_second: vec![0; frame.whole_seconds(u64::MAX) + 1],
             succeeded: 0,
             failed: 0,
+            attempts: Attempts::default(),
             statuses: Box::new([0; 1000]),
             checks: vec![[0; 2]; checks],
             errors: BTreeMap::new(),
@@ -195,6 +198,12 @@ impl Tally {
         self.checks[check][usize::from(!passes)] += 1;
     }
 
+    /// A request whose times belong to the window came to its end, with a good answer or without one.
+    pub fn attempted(&mut self, is_good: bool) {
+        self.attempts.tried += 1;
+        self.attempts.failed += u64::from(!is_good);
+    }
+
     /// A request failed. One that was given up counts with the time that it had taken by then, which is the least
     /// that it can have taken; one that was refused took no time that would say anything.
     pub fn failed(&mut self, failure: &Failure, intended_ns: u64, at_ns: u64) {
@@ -202,6 +211,7 @@ impl Tally {
             return;
         }
         self.failed += 1;
+        self.attempted(false);
         *self.errors.entry(failure.to_string()).or_default() += 1;
         if matches!(failure, Failure::RequestTimeout | Failure::Unfinished) {
             let elapsed_ns = at_ns.saturating_sub(intended_ns);
@@ -248,6 +258,8 @@ impl Tally {
         add_each(&mut self.completed_by_second, &other.completed_by_second);
         self.succeeded += other.succeeded;
         self.failed += other.failed;
+        self.attempts.tried += other.attempts.tried;
+        self.attempts.failed += other.attempts.failed;
         add_each(self.statuses.as_mut_slice(), other.statuses.as_slice());
         for (mine, others) in self.checks.iter_mut().zip(&other.checks) {
             add_each(mine, others);

@@ -32,6 +32,10 @@ pub fn measure(
     let mut measurement = measured.map_err(Failure::harness)?;
     measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
     if !arguments.json {
+        let failures_max = arguments.failures.failures_max.0;
+        if let Some(failures) = plumb_report::too_many_failures(&measurement, failures_max) {
+            output::result(&format!("✗ {failures}\n"));
+        }
         output::result(&summary(&measurement));
     }
     Ok(measurement)

@@ -13,6 +13,10 @@ fn only_error(measurement: &Measurement) -> (&str, u64) {
     }
 }
 
+fn attempts(measurement: &Measurement) -> (u64, u64) {
+    (measurement.attempts.tried, measurement.attempts.failed)
+}
+
 fn nobody() -> String {
     format!("http://{}/", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
 }
@@ -25,6 +29,7 @@ fn nobody_there_is_a_measurement_with_few_errors() {
     // 2 connections, with pauses of 1, 2, 4 … 64, 100 ms in between.
     assert!((2..=20).contains(&count), "{count}");
     assert_eq!(share_of(&measurement, "http_req_failed"), (count, 0));
+    assert_eq!(attempts(&measurement), (count, count));
     assert_eq!((measurement.work, count_of(&measurement, "http_req_duration")), (0, 0));
     assert_eq!(measurement.warnings, ["no request was answered within the window"]);
 }
@@ -63,6 +68,19 @@ fn a_status_from_400_on_is_a_failed_request_and_no_error() {
     assert_eq!(share_of(&measurement, "http_req_failed"), (measurement.work, 0));
     assert_eq!(measurement.observed_count("status", "503"), measurement.work);
     assert_eq!(measurement.errors, [].into());
+    assert_eq!(attempts(&measurement), (measurement.work, measurement.work));
+}
+
+#[test]
+fn a_request_that_fails_in_two_ways_counts_once() {
+    let refusing = Server::always("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+    let checks = |checks: [&str; 2]| LoadSpec { checks: checks.map(str::to_owned).to_vec(), ..spec() };
+    let measurement = measure(&checks(["status == 200", "body contains \"ok\""]), &refusing.url);
+    assert_eq!(attempts(&measurement), (measurement.work, measurement.work));
+    let measurement = measure(&checks(["status == 200", "body length == 3 B"]), &Server::ok().url);
+    assert_eq!(attempts(&measurement), (measurement.work, measurement.work), "a failed check is a failure");
+    let measurement = measure(&checks(["status == 503", "body length == 0 B"]), &refusing.url);
+    assert_eq!(attempts(&measurement), (measurement.work, 0), "this is what was wanted");
 }
 
 #[test]

@@ -1,0 +1,36 @@
+//! What the commands that measure once share: how a measurement is printed, and when its failures are too many.
+
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Percent};
+
+use crate::exit::{HOLDS, REFUTED};
+use crate::output;
+
+/// Prints one measurement as text or as JSON; more failures than allowed come first in both.
+pub fn print(
+    measurement: &Measurement,
+    metrics: &[Metric],
+    evidence: &[Evidence],
+    failures_max: Percent,
+    json: bool,
+) {
+    let metrics: Vec<MetricInfo> = metrics.iter().map(MetricInfo::from).collect();
+    let failures = plumb_report::too_many_failures(measurement, failures_max.0);
+    if json {
+        let mut measurement = measurement.clone();
+        measurement.warnings.splice(0..0, failures);
+        output::result(&plumb_report::proven_measurement_json(&measurement, &metrics, evidence));
+        return;
+    }
+    if let Some(failures) = failures {
+        output::result(&format!("✗ {failures}\n"));
+    }
+    let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
+    output::result(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style));
+}
+
+/// The exit code of a measurement that would otherwise end with `code`: too many failures refute what would have held, and
+/// leave a worse code as it is.
+pub fn code(measurement: &Measurement, failures_max: Percent, code: u8) -> u8 {
+    let fails = plumb_report::too_many_failures(measurement, failures_max.0).is_some();
+    if fails && code == HOLDS { REFUTED } else { code }
+}
