@@ -189,7 +189,7 @@ fn a_server_that_stops_to_answer_is_one_clear_error() {
 #[test]
 fn nobody_there_is_said_with_what_to_do() {
     let (exit, message) = fails(&["127.0.0.1:9"]);
-    assert!(exit == 2 && message.contains("nothing listens there; start `plumb network serve`"), "{message}");
+    assert!(exit == 5 && message.contains("nothing listens there; start `plumb network serve`"), "{message}");
     let (exit, message) = fails(&["no-such-host.invalid"]);
     assert!(exit == 2 && message.contains("failed to find no-such-host.invalid:19766"), "{message}");
     let (exit, message) = fails(&["127.0.0.1:99999"]);
@@ -205,7 +205,7 @@ fn an_address_that_drops_everything_is_given_up() {
     let address = SocketAddr::try_from(getsockname(&listener).unwrap()).unwrap();
     let _queued = TcpStream::connect(address).unwrap();
     let (exit, message) = fails(&[&address.to_string()]);
-    assert!(exit == 2 && message.contains("no answer; the address is wrong"), "{message}");
+    assert!(exit == 5 && message.contains("no answer; the address is wrong"), "{message}");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_stranger_is_named() {
         peer
     });
     let (exit, message) = fails(&[&address]);
-    assert!(exit == 2 && message.contains("it is no plumb server, it said \"220 mail.example"), "{message}");
+    assert!(exit == 5 && message.contains("it is no plumb server, it said \"220 mail.example"), "{message}");
     drop(stranger.join().unwrap());
 }
 

@@ -99,12 +99,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether whoever asked has to ask for something else: another address, another option, or with more rights.
+    /// Whether the user has to ask for something else: a name that exists, another option, or with more rights. A peer that
+    /// refuses, keeps silent or is something else may be all right the next minute, so that is a failure and no wrong usage.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Resolve { .. } | Self::Setting { .. } | Self::Host(_) => true,
-            Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => true,
+            Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => false,
             Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
             Self::Gone { .. } | Self::Silent { .. } | Self::System { .. } => false,
         }
