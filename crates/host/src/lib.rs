@@ -26,8 +26,10 @@ pub mod time;
 pub mod cgroup;
 mod error;
 mod ethtool;
+mod own_build;
 mod procfs;
 mod text;
 
 pub use cgroup::Throttling;
 pub use error::Error;
+pub use own_build::own_build;

@@ -15,6 +15,12 @@ pub enum RunError {
     /// The run measured nothing that a verdict could rest on; the text completes "measure …".
     #[error("measure {0}")]
     Unmeasurable(String),
+    /// A run that began under other conditions than those of now.
+    #[error(
+        "continue the run: it began under other conditions, and one verdict cannot rest on both: {}; start a new run",
+        .0.join("; ")
+    )]
+    Differs(Vec<String>),
     /// The harness itself.
     #[error("{0}")]
     Harness(String),

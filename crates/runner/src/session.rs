@@ -29,6 +29,8 @@ pub struct Session<'a> {
     pub agent_program: (PathBuf, Vec<String>),
     /// The version to write into the header.
     pub program_version: &'a str,
+    /// What tells this build from others of its version, see [`plumb_host::own_build`].
+    pub build: &'a str,
     /// Tells whoever watches.
     pub emit: &'a mut dyn FnMut(&Event),
     /// Whether somebody wants the run to end.
@@ -100,6 +102,7 @@ impl Session<'_> {
         let sides = split_sides(&available_cpus()?);
         let header = Header {
             program_version: self.program_version.to_owned(),
+            build: Some(self.build.to_owned()),
             started_at: wall_clock_rfc3339(),
             plan,
             host: host_lines(&HostFacts::read(), &sides),
@@ -121,11 +124,17 @@ impl Session<'_> {
     /// Continues the run in `directory` after its last whole slot.
     ///
     /// # Errors
-    /// As [`Session::start`], and when the directory holds no run.
+    /// As [`Session::start`], and when the directory holds no run, its experiment was edited, or another build or another
+    /// host began it.
     pub fn resume(self, directory: &Path) -> Result<Run, RunError> {
-        let (store, run) = RunDirectory::resume(directory)?;
-        remove_leftovers(directory)?;
+        let (mut store, run) = RunDirectory::resume(directory)?;
         let sides = split_sides(&available_cpus()?);
+        let differences = differences(&run.header, self.build, &host_lines(&HostFacts::read(), &sides));
+        if !differences.is_empty() {
+            return Err(RunError::Differs(differences));
+        }
+        store.go_on()?;
+        remove_leftovers(directory)?;
         let tuner = host_tunings::open(&run.header.plan)?;
         self.carry_on(run, store, &sides, tuner)
     }
@@ -171,6 +180,41 @@ impl Session<'_> {
         emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });
         Ok(Run { slots, ending: Some(ending), took_s: Some(took_s), ..run })
     }
+}
+
+/// Facts about the host that a measurement depends on and that nothing changes by itself while a run is interrupted.
+const LASTING_FACTS: [&str; 11] = [
+    "cpu",
+    "cpus",
+    "cpu features",
+    "memory",
+    "os",
+    "kernel",
+    "virtualisation",
+    "container",
+    "smt",
+    "system on cpus",
+    "load on cpus",
+];
+
+/// How a run that goes on would differ from what it began as, in words.
+fn differences(header: &Header, build: &str, host: &[(String, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    if header.build.as_deref() != Some(build) {
+        let began = header.build.as_deref().unwrap_or("unknown");
+        found.push(format!("plumb {} was build {began} and is build {build}", header.program_version));
+    }
+    let value = |lines: &[(String, String)], name: &str| {
+        let line = lines.iter().find(|(known, _)| known == name);
+        line.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
+    };
+    for name in LASTING_FACTS {
+        let (was, is) = (value(&header.host, name), value(host, name));
+        if was != is {
+            found.push(format!("{name} was {was} and is {is}"));
+        }
+    }
+    found
 }
 
 /// Scratch directories begin with this, so that those of a killed run are known.
@@ -248,4 +292,40 @@ pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
 #[expect(clippy::cast_precision_loss, reason = "only printed, with one decimal")]
 fn gibibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_resumed_run_would_mix_is_named() {
+        let lines = |facts: &[(&str, &str)]| -> Vec<(String, String)> {
+            facts.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let host = lines(&[("cpu", "EPYC"), ("kernel", "6.1"), ("load average", "1 2 3")]);
+        let plan = crate::tests::plan(1, &[("a", serde_json::json!({}))], &[]);
+        let header = Header {
+            program_version: "0.1.0".to_owned(),
+            build: Some("1f".to_owned()),
+            started_at: String::new(),
+            plan,
+            host: host.clone(),
+            system_cpus: "0".to_owned(),
+            load_cpus: "1".to_owned(),
+        };
+        assert_eq!(differences(&header, "1f", &host), Vec::<String>::new());
+        let now =
+            lines(&[("cpu", "EPYC"), ("kernel", "6.12"), ("container", "docker"), ("load average", "9 9 9")]);
+        assert_eq!(
+            differences(&header, "2e", &now),
+            [
+                "plumb 0.1.0 was build 1f and is build 2e",
+                "kernel was 6.1 and is 6.12",
+                "container was unknown and is docker"
+            ]
+        );
+        let old = Header { build: None, ..header };
+        assert_eq!(differences(&old, "1f", &host), ["plumb 0.1.0 was build unknown and is build 1f"]);
+    }
 }

@@ -63,7 +63,7 @@ impl Executor for InProcess {
     }
 }
 
-fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
+pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Plan {
     let metrics: Vec<MetricInfo> = Null::METRICS.iter().map(MetricInfo::from).collect();
     let names: Vec<String> = variants.iter().map(|(name, _)| (*name).to_owned()).collect();
     let scope = Scope { variants: &names, metrics: &metrics };

@@ -1,75 +1,90 @@
 //! Writing and reading a run directory.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 
-use plumb_model::{Ending, Header, Run, Slot};
+use plumb_model::{Ending, Header, Plan, Run, Slot};
+use rustix::fs::OFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::bounds;
 use crate::error::StoreError;
+use crate::folder::{COMMON, Folder, PRIVATE};
 use crate::record::{EndRecord, FORMAT, HeaderRecord, SlotRecord};
+
+const RUN: &str = "run.json";
+const EXPERIMENT: &str = "experiment.yaml";
+const SLOTS: &str = "slots.jsonl";
+const END: &str = "end.json";
+const LOCK: &str = "lock";
 
 /// A run directory that is being written.
 #[derive(Debug)]
 pub struct RunDirectory {
-    path: PathBuf,
+    folder: Folder,
     slots: File,
+    /// How many bytes of the slots' file are whole lines, until the rest is cut.
+    whole_bytes: Option<u64>,
     /// Held for its lock.
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Makes a new run directory.
+    /// Makes a new run directory, or takes an existing one that holds no run.
     ///
     /// # Errors
-    /// When it holds a run already, or cannot be written.
+    /// When it holds a run already, another process writes to it, or it cannot be written.
     pub fn create(path: &Path, header: &Header, experiment_text: &str) -> Result<Self, StoreError> {
-        fs::create_dir_all(path).map_err(StoreError::io("make the directory", path))?;
-        let run = path.join("run.json");
-        if run.exists() {
+        let folder = Folder::make(path)?;
+        let lock = lock(&folder)?;
+        if folder.has(RUN) {
             return Err(StoreError::Exists { path: path.to_owned() });
         }
-        let experiment = path.join("experiment.yaml");
-        fs::write(&experiment, experiment_text).map_err(StoreError::io("write", &experiment))?;
-        let record = HeaderRecord { format: FORMAT.to_owned(), header: header.clone() };
-        write_whole(&run, &record)?;
-        Self::open(path)
+        folder.write_whole(EXPERIMENT, experiment_text.as_bytes(), PRIVATE)?;
+        let record = HeaderRecord {
+            format: FORMAT.to_owned(),
+            experiment: Some(experiment_text.to_owned()),
+            header: header.clone(),
+        };
+        write_json(&folder, RUN, &record)?;
+        let slots = slots_to_append(&folder)?;
+        Ok(Self { folder, slots, whole_bytes: None, _lock: lock })
     }
 
-    /// Opens the directory of a run that did not end, to continue it.
+    /// Opens the directory of a run that did not end, to continue it. Nothing is changed before [`RunDirectory::go_on`].
     ///
     /// # Errors
-    /// When it holds no run, another process writes to it, or it cannot be read.
+    /// When it holds no run, another process writes to it, it cannot be read, or its experiment was edited.
     pub fn resume(path: &Path) -> Result<(Self, Run), StoreError> {
-        if !path.join("run.json").exists() {
+        let folder = Folder::open_to_write(path).map_err(|error| no_run(error, path))?;
+        if !folder.has(RUN) {
             return Err(StoreError::NoRun { path: path.to_owned() });
         }
-        let directory = Self::open(path)?;
-        let (run, valid_bytes) = read_counting(path)?;
-        directory
-            .slots
-            .set_len(valid_bytes)
-            .map_err(StoreError::io("cut the unfinished line of", &path.join("slots.jsonl")))?;
-        let end = path.join("end.json");
-        if end.exists() {
-            fs::remove_file(&end).map_err(StoreError::io("remove", &end))?;
+        let lock = lock(&folder)?;
+        let (run, whole_bytes) = read_counting(&folder)?;
+        let is_edited = match folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)? {
+            Some(bytes) => bytes != run.experiment_text.as_bytes(),
+            None => false,
+        };
+        if is_edited {
+            return Err(StoreError::Edited { path: path.join(EXPERIMENT) });
         }
-        Ok((directory, run))
+        let slots = slots_to_append(&folder)?;
+        Ok((Self { folder, slots, whole_bytes: Some(whole_bytes), _lock: lock }, run))
     }
 
-    fn open(path: &Path) -> Result<Self, StoreError> {
-        let run = path.join("run.json");
-        let lock = File::open(&run).map_err(StoreError::io("open", &run))?;
-        lock.try_lock().map_err(|_| StoreError::Locked { path: path.to_owned() })?;
-        let slots_path = path.join("slots.jsonl");
-        let slots = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&slots_path)
-            .map_err(StoreError::io("open", &slots_path))?;
-        Ok(Self { path: path.to_owned(), slots, _lock: lock })
+    /// Prepares the directory of a resumed run for more slots: cuts a line that was not finished, and removes the ending.
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub fn go_on(&mut self) -> Result<(), StoreError> {
+        if let Some(whole_bytes) = self.whole_bytes.take() {
+            let path = self.folder.path().join(SLOTS);
+            self.slots.set_len(whole_bytes).map_err(StoreError::io("cut the unfinished line of", &path))?;
+        }
+        self.folder.remove(END)
     }
 
     /// Writes one slot; it is on disk when this returns.
@@ -77,7 +92,7 @@ impl RunDirectory {
     /// # Errors
     /// When the disk is full or gone; slots written before stay readable.
     pub fn append(&mut self, slot: &Slot) -> Result<(), StoreError> {
-        let path = self.path.join("slots.jsonl");
+        let path = self.folder.path().join(SLOTS);
         let mut line = serde_json::to_vec(&SlotRecord { slot: slot.clone() })
             .map_err(|error| StoreError::io("write", &path)(error.into()))?;
         line.push(b'\n');
@@ -90,40 +105,83 @@ impl RunDirectory {
     /// # Errors
     /// When the file cannot be written.
     pub fn finish(&self, ending: Ending, took_s: f64) -> Result<(), StoreError> {
-        write_whole(&self.path.join("end.json"), &EndRecord { ending, took_s })
+        write_json(&self.folder, END, &EndRecord { ending, took_s })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 }
 
-/// Reads a run directory, finished or not.
+/// Writes a report beside a run's files.
 ///
 /// # Errors
-/// When it holds no run, or a file in it is not of the format.
-pub fn read(path: &Path) -> Result<Run, StoreError> {
-    read_counting(path).map(|(run, _)| run)
+/// When it cannot be written, or something that is not a regular file has its name.
+pub fn write_report(directory: &Path, name: &str, text: &str) -> Result<(), StoreError> {
+    Folder::open_to_write(directory)?.write_whole(name, text.as_bytes(), COMMON)
 }
 
-/// Reads a run, and says how many bytes of `slots.jsonl` are whole lines.
-fn read_counting(path: &Path) -> Result<(Run, u64), StoreError> {
-    let run_path = path.join("run.json");
-    if !run_path.exists() {
+/// Reads a run directory, finished or not. What is in it may have been damaged, or written by somebody else.
+///
+/// # Errors
+/// When it holds no run, or a file in it is not of the format or beyond what a run writes.
+pub fn read(path: &Path) -> Result<Run, StoreError> {
+    let folder = Folder::open_to_read(path).map_err(|error| no_run(error, path))?;
+    read_counting(&folder).map(|(run, _)| run)
+}
+
+/// A directory that is not there holds no run either.
+fn no_run(error: StoreError, path: &Path) -> StoreError {
+    match error {
+        StoreError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
+            StoreError::NoRun { path: path.to_owned() }
+        }
+        other => other,
+    }
+}
+
+/// Whoever writes holds this lock, from before the first look at the directory.
+fn lock(folder: &Folder) -> Result<File, StoreError> {
+    let lock = folder.file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
+    lock.try_lock().map_err(|_| StoreError::Locked { path: folder.path().to_owned() })?;
+    Ok(lock)
+}
+
+fn slots_to_append(folder: &Folder) -> Result<File, StoreError> {
+    folder.file(SLOTS, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+}
+
+/// Reads a run, and says how many bytes of its slots are whole lines.
+fn read_counting(folder: &Folder) -> Result<(Run, u64), StoreError> {
+    let path = folder.path();
+    let Some(bytes) = folder.read(RUN, bounds::HEADER_BYTES_MAX)? else {
         return Err(StoreError::NoRun { path: path.to_owned() });
-    }
-    let format: FormatOnly = read_whole(&run_path)?;
+    };
+    let format: FormatOnly = parse(folder, RUN, &bytes)?;
     if format.format != FORMAT {
-        return Err(StoreError::Format { path: run_path, found: format.format, expected: FORMAT });
+        return Err(StoreError::Format { path: path.join(RUN), found: format.format, expected: FORMAT });
     }
-    let record: HeaderRecord = read_whole(&run_path)?;
-    let experiment = path.join("experiment.yaml");
-    let experiment_text = fs::read_to_string(&experiment).map_err(StoreError::io("read", &experiment))?;
-    let (slots, valid_bytes) = read_slots(&path.join("slots.jsonl"))?;
-    let end_path = path.join("end.json");
-    let end: Option<EndRecord> = if end_path.exists() { Some(read_whole(&end_path)?) } else { None };
+    let record: HeaderRecord = parse(folder, RUN, &bytes)?;
+    let malformed = |name: &str, line: usize| {
+        let path = path.join(name);
+        move |reason: String| StoreError::Malformed { path, line, reason }
+    };
+    bounds::check_plan(&record.header.plan).map_err(malformed(RUN, 1))?;
+    let experiment_text = match record.experiment {
+        Some(text) => text,
+        // Runs from before the header had the text.
+        None => text_of(folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?),
+    };
+    let (slots, whole_bytes) = read_slots(folder, &record.header.plan)?;
+    let end: Option<EndRecord> = match folder.read(END, bounds::END_BYTES_MAX)? {
+        Some(bytes) => Some(parse(folder, END, &bytes)?),
+        None => None,
+    };
+    if let Some(end) = &end {
+        bounds::check_number("took_s", end.took_s).map_err(malformed(END, 1))?;
+    }
     let run = Run {
         directory: path.display().to_string(),
         header: record.header,
@@ -132,7 +190,11 @@ fn read_counting(path: &Path) -> Result<(Run, u64), StoreError> {
         ending: end.as_ref().map(|end| end.ending),
         took_s: end.as_ref().map(|end| end.took_s),
     };
-    Ok((run, valid_bytes))
+    Ok((run, whole_bytes))
+}
+
+fn text_of(bytes: Option<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 
 #[derive(serde::Deserialize)]
@@ -141,64 +203,76 @@ struct FormatOnly {
     format: String,
 }
 
-fn read_slots(path: &Path) -> Result<(Vec<Slot>, u64), StoreError> {
-    if !path.exists() {
-        return Ok((Vec::new(), 0));
-    }
-    let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
-    let mut slots = Vec::new();
-    let mut valid_bytes = 0;
-    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+fn read_slots(folder: &Folder, plan: &Plan) -> Result<(Vec<Slot>, u64), StoreError> {
+    let Some(file) = folder.reader(SLOTS, bounds::SLOTS_BYTES_MAX)? else { return Ok((Vec::new(), 0)) };
+    let path = folder.path().join(SLOTS);
+    let mut reader = BufReader::new(file);
+    let (mut slots, mut whole_bytes, mut line) = (Vec::new(), 0, Vec::new());
+    loop {
+        line.clear();
+        let mut bounded = (&mut reader).take(bounds::LINE_BYTES_MAX);
+        bounded.read_until(b'\n', &mut line).map_err(StoreError::io("read", &path))?;
+        let malformed =
+            |reason: String| StoreError::Malformed { path: path.clone(), line: slots.len() + 1, reason };
         if line.last() != Some(&b'\n') {
-            break;
+            return match line.len() as u64 == bounds::LINE_BYTES_MAX {
+                true => Err(malformed(format!("the line has more than {} bytes", bounds::LINE_BYTES_MAX))),
+                false => Ok((slots, whole_bytes)),
+            };
         }
-        let record: SlotRecord = serde_json::from_slice(line).map_err(|error| StoreError::Malformed {
-            path: path.to_owned(),
-            line: index + 1,
-            reason: error.to_string(),
-        })?;
+        let record: SlotRecord =
+            serde_json::from_slice(&line).map_err(|error| malformed(error.to_string()))?;
+        if slots.len() == bounds::SLOTS_MAX {
+            return Err(malformed(format!("a run has at most {} slots", bounds::SLOTS_MAX)));
+        }
+        bounds::check_slot(&record.slot, plan).map_err(malformed)?;
+        whole_bytes += line.len() as u64;
         slots.push(record.slot);
-        valid_bytes += line.len() as u64;
     }
-    Ok((slots, valid_bytes))
 }
 
-fn read_whole<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
-    let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
-    serde_json::from_slice(&bytes).map_err(|error| StoreError::Malformed {
-        path: path.to_owned(),
+fn parse<T: DeserializeOwned>(folder: &Folder, name: &str, bytes: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(bytes).map_err(|error| StoreError::Malformed {
+        path: folder.path().join(name),
         line: error.line(),
         reason: error.to_string(),
     })
 }
 
-/// Writes a small file so that it is either absent or whole, also after a kill.
-fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
-    let partial = path.with_extension("json.partial");
-    let text =
-        serde_json::to_vec_pretty(value).map_err(|error| StoreError::io("write", path)(error.into()))?;
-    let mut file = File::create(&partial).map_err(StoreError::io("write", &partial))?;
-    file.write_all(&text).map_err(StoreError::io("write", &partial))?;
-    file.sync_all().map_err(StoreError::io("sync", &partial))?;
-    fs::rename(&partial, path).map_err(StoreError::io("rename to", path))
+fn write_json(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(), StoreError> {
+    let text = serde_json::to_vec_pretty(value)
+        .map_err(|error| StoreError::io("write", &folder.path().join(name))(error.into()))?;
+    folder.write_whole(name, &text, PRIVATE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plumb_model::{Blocks, Plan, SlotOutcome};
+    use plumb_model::{
+        Blocks, Cell, Histogram, Measurement, PlannedVariant, Reading, SlotOutcome, SlotResult, Variant,
+    };
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn header() -> Header {
+        let planned = PlannedVariant {
+            variant: 0,
+            settings: "{}".to_owned(),
+            tunings: Vec::new(),
+            skipped: None,
+            saving: None,
+        };
         Header {
             program_version: "0.1.0".to_owned(),
+            build: Some("1f".to_owned()),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
             plan: Plan {
                 name: "x".to_owned(),
                 title: "x".to_owned(),
                 path: "null".to_owned(),
                 baseline: 0,
-                variants: Vec::new(),
-                cells: Vec::new(),
+                variants: vec![Variant { name: "a".to_owned(), treatment: String::new(), control: false }],
+                cells: vec![Cell { values: [].into(), variants: vec![planned] }],
                 blocks: Blocks::default(),
                 claims: Vec::new(),
                 metrics: Vec::new(),
@@ -259,6 +333,8 @@ mod tests {
         assert_eq!(read(temporary.path()).unwrap().slots.len(), 1);
         let (mut directory, run) = RunDirectory::resume(temporary.path()).unwrap();
         assert_eq!(run.slots.len(), 1);
+        assert_eq!(fs::metadata(&file).unwrap().len(), bytes.len() as u64 - 5, "looking changes nothing");
+        directory.go_on().unwrap();
         directory.append(&slot(7)).unwrap();
         assert_eq!(read(temporary.path()).unwrap().slots, [slot(0), slot(7)]);
     }
@@ -267,11 +343,177 @@ mod tests {
     fn a_directory_is_not_written_twice() {
         let temporary = tempfile::tempdir().unwrap();
         let first = RunDirectory::create(temporary.path(), &header(), "").unwrap();
-        let exists = RunDirectory::create(temporary.path(), &header(), "").unwrap_err();
-        assert!(matches!(exists, StoreError::Exists { .. }));
+        let locked = RunDirectory::create(temporary.path(), &header(), "").unwrap_err();
+        assert!(matches!(locked, StoreError::Locked { .. }));
         assert!(matches!(RunDirectory::resume(temporary.path()).unwrap_err(), StoreError::Locked { .. }));
         drop(first);
+        let exists = RunDirectory::create(temporary.path(), &header(), "").unwrap_err();
+        assert!(matches!(exists, StoreError::Exists { .. }));
         assert!(RunDirectory::resume(temporary.path()).is_ok());
+    }
+
+    #[test]
+    fn of_many_runs_that_begin_at_once_one_gets_the_directory() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("run");
+        let run = |text: String| {
+            let path = path.clone();
+            std::thread::spawn(move || RunDirectory::create(&path, &header(), &text))
+        };
+        let runs: Vec<_> = (0..16).map(|number| run(format!("# {number}"))).collect();
+        let created: Vec<_> = runs.into_iter().map(|run| run.join().unwrap()).collect();
+        assert_eq!(created.iter().filter(|created| created.is_ok()).count(), 1);
+        let names = |number: usize| format!("# {number}");
+        let winner = created.iter().position(Result::is_ok).map(names);
+        assert_eq!(Some(read(&path).unwrap().experiment_text), winner);
+        assert_eq!(Some(fs::read_to_string(path.join(EXPERIMENT)).unwrap()), winner);
+    }
+
+    #[test]
+    fn names_that_are_taken_get_a_number() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("runs/x");
+        let make = || crate::make_unique(&path).unwrap();
+        assert_eq!((make(), make()), (path.clone(), temporary.path().join("runs/x-2")));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_a_run_keeps_is_the_users_alone() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("run");
+        let directory = RunDirectory::create(&path, &header(), "x").unwrap();
+        directory.finish(Ending::Complete, 1.0).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        for name in [RUN, EXPERIMENT, SLOTS, END, LOCK] {
+            assert_eq!(mode(&path.join(name)), 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (real, link) = (temporary.path().join("real"), temporary.path().join("link"));
+        fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        for path in [link.clone(), temporary.path().join("link/")] {
+            let error = RunDirectory::create(&path, &header(), "").unwrap_err();
+            assert!(matches!(error, StoreError::Link { .. }), "{error}");
+        }
+        assert_eq!(fs::read_dir(&real).unwrap().count(), 0);
+        let victim = temporary.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        for name in [RUN, EXPERIMENT, SLOTS, LOCK] {
+            symlink(&victim, real.join(name)).unwrap();
+            assert!(RunDirectory::create(&real, &header(), "").is_err(), "{name}");
+            fs::remove_dir_all(&real).unwrap();
+            fs::create_dir(&real).unwrap();
+        }
+        symlink(&victim, real.join("report.html")).unwrap();
+        let error = write_report(&real, "report.html", "x").unwrap_err().to_string();
+        assert!(error.contains("report.html: it is a symbolic link"), "{error}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        drop(RunDirectory::create(&real, &header(), "").unwrap());
+        assert!(read(&link).is_ok(), "reading through a link to the directory harms nobody");
+        assert!(RunDirectory::resume(&link).is_err());
+    }
+
+    #[test]
+    fn an_edited_experiment_is_not_resumed_and_what_ran_is_read() {
+        let temporary = tempfile::tempdir().unwrap();
+        drop(RunDirectory::create(temporary.path(), &header(), "seed: 1\n").unwrap());
+        fs::write(temporary.path().join(EXPERIMENT), "seed: 2\n").unwrap();
+        let error = RunDirectory::resume(temporary.path()).unwrap_err();
+        assert!(matches!(error, StoreError::Edited { .. }), "{error}");
+        assert_eq!(read(temporary.path()).unwrap().experiment_text, "seed: 1\n");
+    }
+
+    #[test]
+    fn a_fifo_and_a_file_of_any_length_are_errors_at_once() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path();
+        drop(RunDirectory::create(path, &header(), "").unwrap());
+        for name in [RUN, SLOTS, END] {
+            let _ = fs::remove_file(path.join(name));
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                path.join(name),
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::RUSR,
+                0,
+            )
+            .unwrap();
+            let error = read(path).unwrap_err();
+            assert!(matches!(error, StoreError::NotAFile { .. }), "{name}: {error}");
+            fs::remove_file(path.join(name)).unwrap();
+            let record = HeaderRecord { format: FORMAT.to_owned(), experiment: None, header: header() };
+            fs::write(path.join(RUN), serde_json::to_vec(&record).unwrap()).unwrap();
+        }
+        let slots = File::create(path.join(SLOTS)).unwrap();
+        slots.set_len(bounds::LINE_BYTES_MAX + 1).unwrap();
+        let error = read(path).unwrap_err().to_string();
+        assert!(error.contains("slots.jsonl line 1: the line has more than 16777216 bytes"), "{error}");
+        slots.set_len(1 << 40).unwrap();
+        let error = read(path).unwrap_err().to_string();
+        assert!(error.contains("a run writes at most"), "{error}");
+    }
+
+    #[test]
+    fn what_no_run_writes_is_an_error_with_its_line() {
+        let measured = |measurement: Measurement| {
+            let result = SlotResult { measurement, ..SlotResult::default() };
+            Slot { outcome: SlotOutcome::Measured(Box::new(result)), ..slot(1) }
+        };
+        let reading = |reading: Reading| {
+            measured(Measurement { readings: [("x".to_owned(), reading)].into(), ..Measurement::default() })
+        };
+        let bins = |flat: &str| reading(Reading::Trend(serde_json::from_str::<Histogram>(flat).unwrap()));
+        let many: Vec<u64> = (0..200_000).map(|_| 1).collect();
+        let damaged = [
+            Slot { cell: 1, ..slot(1) },
+            Slot { block: u32::MAX, ..slot(1) },
+            Slot { position: 1000, ..slot(1) },
+            Slot { variant: "z".to_owned(), ..slot(1) },
+            Slot { took_s: 1e300, ..slot(1) },
+            reading(Reading::Gauge(-1e300)),
+            reading(Reading::Count(u64::MAX)),
+            bins("[5,1,0,1]"),
+            bins("[1,18446744073709551615]"),
+            bins(&serde_json::to_string(&many).unwrap()),
+            measured(Measurement {
+                windows: [("x".to_owned(), vec![0.0; 200_000])].into(),
+                ..Measurement::default()
+            }),
+        ];
+        for slot_ in damaged {
+            let temporary = tempfile::tempdir().unwrap();
+            let mut directory = RunDirectory::create(temporary.path(), &header(), "").unwrap();
+            directory.append(&slot(0)).unwrap();
+            directory.append(&slot_).unwrap();
+            let error = read(temporary.path()).unwrap_err().to_string();
+            assert!(error.contains("slots.jsonl line 2: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_names_what_it_does_not_have_is_an_error() {
+        let changes: [fn(&mut Plan); 6] = [
+            |plan| plan.baseline = 1,
+            |plan| plan.cells[0].variants[0].variant = 7,
+            |plan| plan.blocks.max = u32::MAX,
+            |plan| plan.others_max = 1e300,
+            |plan| plan.window_ns = u64::MAX,
+            |plan| plan.cells = vec![plan.cells[0].clone(); 1000],
+        ];
+        for change in changes {
+            let temporary = tempfile::tempdir().unwrap();
+            let mut header = header();
+            change(&mut header.plan);
+            drop(RunDirectory::create(temporary.path(), &header, "").unwrap());
+            let error = read(temporary.path()).unwrap_err().to_string();
+            assert!(error.contains("run.json line 1: "), "{error}");
+        }
     }
 
     #[test]

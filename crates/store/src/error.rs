@@ -33,6 +33,28 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// A symbolic link where a run would write or read.
+    #[error("use {}: it is a symbolic link, which a run does not follow; name the directory that it leads to", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// A FIFO, a device or a directory where a file should be.
+    #[error("use {}: it is not a regular file", path.display())]
+    NotAFile {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// The experiment of a run was edited since it began.
+    #[error(
+        "continue the run: {} was edited after the run had begun, and the run cannot mix two experiments; \
+         restore the file, or start a new run with the edited one",
+        path.display()
+    )]
+    Edited {
+        /// The experiment file in the run directory.
+        path: PathBuf,
+    },
     /// A file is not what it should be.
     #[error("read {} line {line}: {reason}", path.display())]
     Malformed {

@@ -5,14 +5,21 @@
 //! DIR/experiment.yaml  the experiment file, byte for byte
 //! DIR/slots.jsonl      one line a slot, on disk before the next slot begins
 //! DIR/end.json         how it ended; absent while it runs and after a kill
+//! DIR/lock             held by the run that writes
 //! ```
 //!
 //! A line that a kill or a full disk cut short is the last one, and is dropped when the directory is read: every
-//! line before it was synced. Whoever writes holds a lock on `run.json`, so that two runs cannot share a directory.
+//! line before it was synced. Whoever writes holds a lock on `lock` from before the first look at the directory, so that two
+//! runs cannot share it. The experiment's text is also in `run.json`: that is what ran, whatever became of the file since.
+//!
+//! What is read back may be damaged, or come from somebody else: it is held against bounds, and links are not followed.
 
+mod bounds;
 mod directory;
 mod error;
+mod folder;
 mod record;
 
-pub use directory::{RunDirectory, read};
+pub use directory::{RunDirectory, read, write_report};
 pub use error::StoreError;
+pub use folder::make_unique;

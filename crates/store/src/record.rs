@@ -11,6 +11,9 @@ pub(crate) const FORMAT: &str = "plumbline.run-directory/1";
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HeaderRecord {
     pub(crate) format: String,
+    /// The experiment file's text; absent in runs from before it was kept here.
+    #[serde(default)]
+    pub(crate) experiment: Option<String>,
     #[serde(flatten)]
     pub(crate) header: Header,
 }

@@ -46,9 +46,8 @@ pub fn write_all(
         ("junit.xml", Format::Junit),
     ];
     for (name, format) in files {
-        let path = directory.join(name);
-        std::fs::write(&path, render(run, judgement, format))
-            .map_err(|error| Failure::harness(format!("write {}: {error}", path.display())))?;
+        plumb_store::write_report(directory, name, &render(run, judgement, format))
+            .map_err(Failure::harness)?;
     }
     Ok(directory.join("report.html"))
 }

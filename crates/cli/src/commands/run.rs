@@ -43,12 +43,24 @@ fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, Path
     if let Some(reason) = hopeless(&plan) {
         return Err(Failure::usage(reason));
     }
-    let directory = arguments.output.clone().unwrap_or_else(|| default_directory(&plan.name));
+    let directory = match &arguments.output {
+        Some(directory) => directory.clone(),
+        None => {
+            plumb_store::make_unique(&default_directory(&plan.name)).map_err(|error| failure(error.into()))?
+        }
+    };
     let mut progress = Progress::new(&plan, arguments.quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
-    let session = session(family, &mut emit, &interrupted)?;
-    let run = session.start(plan, &text, &directory).map_err(failure)?;
+    let build = own_build()?;
+    let session = session(family, &build, &mut emit, &interrupted)?;
+    let run = session.start(plan, &text, &directory).map_err(|error| {
+        if arguments.output.is_none() {
+            // Of a run that did not begin nothing is in it; with anything in it, it stays.
+            let _ = std::fs::remove_dir(&directory);
+        }
+        failure(error)
+    })?;
     Ok((run, directory))
 }
 
@@ -59,11 +71,17 @@ fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -
     let mut progress = Progress::new(&before.header.plan, arguments.quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
-    session(family, &mut emit, &interrupted)?.resume(directory).map_err(failure)
+    let build = own_build()?;
+    session(family, &build, &mut emit, &interrupted)?.resume(directory).map_err(failure)
+}
+
+fn own_build() -> Result<String, Failure> {
+    plumb_host::own_build().map_err(Failure::harness)
 }
 
 fn session<'a>(
     family: AnyFamily,
+    build: &'a str,
     emit: &'a mut dyn FnMut(&plumb_model::Event),
     interrupted: &'a dyn Fn() -> bool,
 ) -> Result<Session<'a>, Failure> {
@@ -73,6 +91,7 @@ fn session<'a>(
         family,
         agent_program: (program, vec!["agent".to_owned()]),
         program_version: env!("CARGO_PKG_VERSION"),
+        build,
         emit,
         interrupted,
     })
@@ -81,8 +100,14 @@ fn session<'a>(
 fn failure(error: RunError) -> Failure {
     match error {
         RunError::Store(
-            error @ (StoreError::Exists { .. } | StoreError::NoRun { .. } | StoreError::Locked { .. }),
+            error @ (StoreError::Exists { .. }
+            | StoreError::NoRun { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Link { .. }
+            | StoreError::NotAFile { .. }
+            | StoreError::Edited { .. }),
         ) => Failure::usage(format!("failed to {error}")),
+        error @ RunError::Differs(_) => Failure::usage(format!("failed to {error}")),
         other => Failure::harness(other),
     }
 }

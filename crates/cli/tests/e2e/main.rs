@@ -11,6 +11,7 @@ mod codec;
 mod commands;
 mod common;
 mod crypto;
+mod directories;
 mod endings;
 mod engines;
 mod integrity;

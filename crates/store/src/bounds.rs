@@ -1,0 +1,217 @@
+//! What a run can have written, and nothing beyond it: the bounds within which a run directory is believed.
+//!
+//! A directory may be damaged, or come from somebody else. Whatever is read from it is held against its own plan and
+//! against these bounds, so that judge and reports never index what is not there, nor draw an axis to 10^300.
+
+use plumb_model::{Claim, Histogram, Measurement, Operand, Plan, Reading, Relation, Slot, SlotResult, Term};
+
+/// The plan with every variant's settings, which a reader of experiments bounds to 16 MiB.
+pub(crate) const HEADER_BYTES_MAX: u64 = 64 << 20;
+/// A reader of experiments takes 1 MiB.
+pub(crate) const EXPERIMENT_BYTES_MAX: u64 = 2 << 20;
+pub(crate) const END_BYTES_MAX: u64 = 64 << 10;
+/// All slots of a run.
+pub(crate) const SLOTS_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const SLOTS_MAX: usize = 1_000_000;
+/// One slot: some distributions of at most a megabyte each.
+pub(crate) const LINE_BYTES_MAX: u64 = 16 << 20;
+
+const CELLS_MAX: usize = 256;
+/// One more than an experiment may have, for the control.
+const VARIANTS_MAX: usize = 65;
+const BLOCKS_MAX: u32 = 1000;
+const CLAIMS_MAX: usize = 10_000;
+const METRICS_MAX: usize = 1000;
+/// A distribution of nanoseconds up to an hour, to three digits, has fewer bins.
+const BINS_MAX: usize = 50_000;
+/// Properties, kinds of errors, columns of tables and the like in one slot.
+const NAMES_MAX: usize = 10_000;
+/// Seconds in a window, or rows of a table.
+const ROWS_MAX: usize = 100_000;
+/// Counts and nanoseconds: what a float still holds exactly.
+const COUNT_MAX: u64 = 1 << 53;
+/// Any other number, in whatever unit.
+const NUMBER_MAX: f64 = 1e18;
+
+type Checked = Result<(), String>;
+
+/// Whether a plan is one in itself: every index and every name in it exists, and it is of a size that can be run.
+pub(crate) fn check_plan(plan: &Plan) -> Checked {
+    at_most("cells", plan.cells.len(), CELLS_MAX)?;
+    at_most("variants", plan.variants.len(), VARIANTS_MAX)?;
+    at_most("claims", plan.claims.len(), CLAIMS_MAX)?;
+    at_most("metrics", plan.metrics.len(), METRICS_MAX)?;
+    let blocks = plan.blocks;
+    if blocks.max > BLOCKS_MAX || blocks.min > blocks.max || blocks.min == 0 {
+        return Err(format!("{} to {} blocks cannot be run", blocks.min, blocks.max));
+    }
+    if plan.baseline >= plan.variants.len() {
+        return Err(format!("the baseline is variant {} of {}", plan.baseline, plan.variants.len()));
+    }
+    check_count("window_ns", plan.window_ns)?;
+    check_count("warmup_ns", plan.warmup_ns)?;
+    check_number("others_max", plan.others_max)?;
+    for planned in plan.cells.iter().flat_map(|cell| &cell.variants) {
+        let than = planned.saving.as_ref().and_then(|saving| saving.than);
+        if let Some(index) =
+            [Some(planned.variant), than].into_iter().flatten().find(|index| *index >= plan.variants.len())
+        {
+            return Err(format!("a cell has variant {index} of {}", plan.variants.len()));
+        }
+    }
+    plan.claims.iter().try_for_each(|claim| check_claim(claim, plan))
+}
+
+fn check_claim(claim: &Claim, plan: &Plan) -> Checked {
+    check_term(&claim.left, plan)?;
+    if let Relation::EqualWithin(tolerance) = claim.relation {
+        check_number("a claim's tolerance", tolerance)?;
+    }
+    match &claim.right {
+        Operand::Term { factor, term } => {
+            check_number("a claim's factor", *factor)?;
+            check_term(term, plan)
+        }
+        Operand::Value(value) => check_number("a claim's value", *value),
+        Operand::Cap { value, tolerance } => {
+            check_number("a claim's cap", *value)?;
+            check_number("a claim's tolerance", *tolerance)
+        }
+    }
+}
+
+fn check_term(term: &Term, plan: &Plan) -> Checked {
+    if !plan.variants.iter().any(|variant| variant.name == term.variant) {
+        return Err(format!("a claim is about the variant {:?}, which the plan does not have", term.variant));
+    }
+    if plan.metric(&term.metric).is_none() {
+        return Err(format!("a claim is about the metric {:?}, which the plan does not have", term.metric));
+    }
+    Ok(())
+}
+
+/// Whether a slot is one of a plan's, and its numbers are such as can be measured.
+pub(crate) fn check_slot(slot: &Slot, plan: &Plan) -> Checked {
+    let Some(cell) = plan.cells.get(slot.cell) else {
+        return Err(format!("the slot is in cell {} of {}", slot.cell, plan.cells.len()));
+    };
+    if slot.block >= plan.blocks.max || slot.position as usize >= 2 * VARIANTS_MAX {
+        return Err(format!("the slot is at position {} of block {}", slot.position, slot.block));
+    }
+    if !cell.variants.iter().any(|planned| plan.variants[planned.variant].name == slot.variant) {
+        return Err(format!("the slot is of the variant {:?}, which its cell does not have", slot.variant));
+    }
+    check_number("offset_s", slot.offset_s)?;
+    check_number("took_s", slot.took_s)?;
+    slot.result().map_or(Ok(()), check_result)
+}
+
+fn check_result(result: &SlotResult) -> Checked {
+    for cost in [&result.system_cpu, &result.load_cpu] {
+        at_most("components", cost.components.len(), NAMES_MAX)?;
+        check_count("user_ns", cost.user_ns)?;
+        check_count("system_ns", cost.system_ns)?;
+        cost.components.iter().try_for_each(|(name, cpu_ns)| check_count(name, *cpu_ns))?;
+    }
+    at_most("pieces of evidence", result.evidence.len(), NAMES_MAX)?;
+    let noise = &result.noise;
+    check_number("steal", noise.steal)?;
+    check_number("softirq", noise.softirq)?;
+    check_number("others", noise.others)?;
+    check_number("pressure_cpu", noise.pressure_cpu.unwrap_or_default())?;
+    check_count("throttled_ns", noise.throttled_ns)?;
+    check_measurement(&result.measurement)
+}
+
+fn check_measurement(measurement: &Measurement) -> Checked {
+    let counts = [
+        ("window_ns", measurement.window_ns),
+        ("work", measurement.work),
+        ("cpu_user_ns", measurement.cpu_user_ns),
+        ("cpu_system_ns", measurement.cpu_system_ns),
+        ("tried", measurement.attempts.tried),
+        ("failed", measurement.attempts.failed),
+        ("stall_ns_max", measurement.stall_ns_max.unwrap_or_default()),
+        ("lag_ns_max", measurement.health.lag_ns_max),
+    ];
+    counts.into_iter().try_for_each(|(name, count)| check_count(name, count))?;
+    check_number("busiest_thread", measurement.health.busiest_thread)?;
+    check_number("late_share", measurement.health.late_share)?;
+    check_number("wanted", measurement.health.wanted)?;
+    let observed: usize = measurement.observed.values().map(std::collections::BTreeMap::len).sum();
+    at_most("observations", observed + measurement.observed.len(), NAMES_MAX)?;
+    at_most("errors", measurement.errors.len(), NAMES_MAX)?;
+    at_most("warnings", measurement.warnings.len(), NAMES_MAX)?;
+    let observed = measurement.observed.values().flatten().chain(&measurement.errors);
+    observed.into_iter().try_for_each(|(name, count)| check_count(name, *count))?;
+    at_most("readings", measurement.readings.len(), METRICS_MAX)?;
+    measurement.readings.iter().try_for_each(|(name, reading)| check_reading(name, reading))?;
+    let seconds: usize = measurement.windows.values().map(Vec::len).sum();
+    at_most("seconds", seconds + measurement.windows.len(), ROWS_MAX)?;
+    for (name, values) in &measurement.windows {
+        values.iter().try_for_each(|value| check_number(name, *value))?;
+    }
+    at_most("tables", measurement.tables.len(), NAMES_MAX)?;
+    for (name, table) in &measurement.tables {
+        at_most("columns", table.columns.len(), NAMES_MAX)?;
+        let numbers: usize = table.rows.iter().map(Vec::len).sum();
+        at_most("numbers in a table", numbers + table.rows.len(), ROWS_MAX)?;
+        if table.rows.iter().any(|row| row.len() != table.columns.len()) {
+            return Err(format!("a row of the table {name:?} has not as many numbers as there are columns"));
+        }
+        table.rows.iter().flatten().try_for_each(|value| check_number(name, *value))?;
+    }
+    Ok(())
+}
+
+fn check_reading(name: &str, reading: &Reading) -> Checked {
+    match reading {
+        Reading::Rate { value, count } => {
+            check_number(name, *value)?;
+            check_count(name, *count)
+        }
+        Reading::Count(count) => check_count(name, *count),
+        Reading::Share { yes, no } => check_count(name, *yes).and_then(|()| check_count(name, *no)),
+        Reading::Trend(histogram) => check_histogram(name, histogram),
+        Reading::Gauge(value) => check_number(name, *value),
+    }
+}
+
+fn check_histogram(name: &str, histogram: &Histogram) -> Checked {
+    at_most(&format!("bins of {name:?}"), histogram.bins().take(BINS_MAX + 1).count(), BINS_MAX)?;
+    check_count(name, histogram.count())?;
+    let mut previous = None;
+    for (value_ns, count) in histogram.bins() {
+        if previous.is_some_and(|previous| value_ns <= previous) || count == 0 {
+            return Err(format!("the bins of {name:?} do not ascend, or hold nothing"));
+        }
+        check_count(name, value_ns)?;
+        previous = Some(value_ns);
+    }
+    Ok(())
+}
+
+fn at_most(what: &str, count: usize, count_max: usize) -> Checked {
+    if count <= count_max {
+        Ok(())
+    } else {
+        Err(format!("there are {count} {what}; a run has at most {count_max}"))
+    }
+}
+
+fn check_count(name: &str, count: u64) -> Checked {
+    if count <= COUNT_MAX {
+        Ok(())
+    } else {
+        Err(format!("{name:.100} is {count}, which cannot have been counted"))
+    }
+}
+
+/// Whether a number can have been measured.
+pub(crate) fn check_number(name: &str, number: f64) -> Checked {
+    if number.is_finite() && number.abs() <= NUMBER_MAX {
+        Ok(())
+    } else {
+        Err(format!("{name:.100} is {number:e}, which cannot have been measured"))
+    }
+}

@@ -1,0 +1,185 @@
+//! A run's directory as a descriptor: whoever else may write beside it cannot lead a run elsewhere.
+//!
+//! Files are opened by their name in the directory that was opened before, never through a symbolic link, and only where
+//! they are regular files. So neither a link nor a FIFO that somebody put there is followed, or waited for.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::StoreError;
+
+/// How many names are tried for a new directory: as many runs may begin in the same second.
+const NAMES_MAX: u32 = 1000;
+
+/// For this user alone.
+pub(crate) const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// For whoever the user's umask lets read.
+pub(crate) const COMMON: Mode = Mode::from_raw_mode(0o666);
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    descriptor: File,
+}
+
+/// Makes a directory that did not exist and that only this user may enter: `path`, or `path-2` and so on where others were
+/// faster. Returns its path.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make_unique(path: &Path) -> Result<PathBuf, StoreError> {
+    make_parents(path)?;
+    let numbered = |number: u32| match number {
+        1 => path.to_owned(),
+        _ => PathBuf::from(format!("{}-{number}", path.display())),
+    };
+    for candidate in (1..=NAMES_MAX).map(numbered) {
+        match DirBuilder::new().mode(0o700).create(&candidate) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => {
+                return made.map(|()| candidate).map_err(StoreError::io("make the directory", path));
+            }
+        }
+    }
+    Err(StoreError::io("make the directory", path)(ErrorKind::AlreadyExists.into()))
+}
+
+fn make_parents(path: &Path) -> Result<(), StoreError> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => {
+            fs::create_dir_all(parent).map_err(StoreError::io("make the directory", parent))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Folder {
+    /// Opens a directory to write to it; makes it, private to this user, where there is none.
+    pub(crate) fn make(path: &Path) -> Result<Self, StoreError> {
+        make_parents(path)?;
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(StoreError::io("make the directory", path)(error))
+            }
+            _ => Self::open_to_write(path),
+        }
+    }
+
+    /// Opens a directory to write to it; not through a symbolic link.
+    pub(crate) fn open_to_write(path: &Path) -> Result<Self, StoreError> {
+        // Without a trailing slash, with which the kernel would follow a link all the same.
+        let bare: PathBuf = path.components().collect();
+        if fs::symlink_metadata(&bare).is_ok_and(|metadata| metadata.is_symlink()) {
+            return Err(StoreError::Link { path: bare });
+        }
+        Self::open(&bare, OFlags::NOFOLLOW)
+    }
+
+    /// Opens a directory to read from it.
+    pub(crate) fn open_to_read(path: &Path) -> Result<Self, StoreError> {
+        Self::open(path, OFlags::empty())
+    }
+
+    fn open(path: &Path, flags: OFlags) -> Result<Self, StoreError> {
+        let flags = flags | OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|error| StoreError::io("open", path)(error.into()))?;
+        Ok(Self { path: path.to_owned(), descriptor: descriptor.into() })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a regular file in it; one that is made is this user's alone.
+    pub(crate) fn file(&self, name: &str, flags: OFlags) -> Result<File, StoreError> {
+        self.file_with(name, flags, PRIVATE)
+    }
+
+    fn file_with(&self, name: &str, flags: OFlags, mode: Mode) -> Result<File, StoreError> {
+        let path = self.path.join(name);
+        // NONBLOCK: a FIFO is then opened, or refused, at once.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file: File = match rustix::fs::openat(&self.descriptor, name, flags, mode) {
+            Ok(descriptor) => descriptor.into(),
+            Err(Errno::LOOP) => return Err(StoreError::Link { path }),
+            Err(Errno::NXIO) => return Err(StoreError::NotAFile { path }),
+            Err(error) => return Err(StoreError::io("open", &path)(error.into())),
+        };
+        match file.metadata().map_err(StoreError::io("look at", &path))?.is_file() {
+            true => Ok(file),
+            false => Err(StoreError::NotAFile { path }),
+        }
+    }
+
+    /// Whether there is something of that name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// Opens a file to read it, unless it is longer than `bytes_max`; `None` where there is none.
+    pub(crate) fn reader(&self, name: &str, bytes_max: u64) -> Result<Option<File>, StoreError> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        let path = self.path.join(name);
+        let file = self.file(name, OFlags::RDONLY)?;
+        let bytes = file.metadata().map_err(StoreError::io("look at", &path))?.len();
+        if bytes > bytes_max {
+            let reason = format!("the file has {bytes} bytes; a run writes at most {bytes_max}");
+            return Err(StoreError::Malformed { path, line: 1, reason });
+        }
+        Ok(Some(file))
+    }
+
+    /// A file's bytes, at most `bytes_max` of them; `None` where there is none.
+    pub(crate) fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(file) = self.reader(name, bytes_max)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        // It may have grown since.
+        file.take(bytes_max)
+            .read_to_end(&mut bytes)
+            .map_err(StoreError::io("read", &self.path.join(name)))?;
+        Ok(Some(bytes))
+    }
+
+    /// Writes a small file so that it is either absent or whole, also after a kill.
+    pub(crate) fn write_whole(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        self.refuse_a_link(name)?;
+        let partial = format!("{name}.partial");
+        match rustix::fs::unlinkat(&self.descriptor, &partial, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(StoreError::io("remove", &self.path.join(&partial))(error.into())),
+        }
+        let mut file = self.file_with(&partial, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)?;
+        file.write_all(bytes).map_err(StoreError::io("write", &path))?;
+        file.sync_all().map_err(StoreError::io("sync", &path))?;
+        rustix::fs::renameat(&self.descriptor, &partial, &self.descriptor, name)
+            .map_err(|error| StoreError::io("rename to", &path)(error.into()))
+    }
+
+    /// Removes a file; it need not exist.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
+        match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(StoreError::io("remove", &self.path.join(name))(error.into())),
+        }
+    }
+
+    fn refuse_a_link(&self, name: &str) -> Result<(), StoreError> {
+        let found = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
+        match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Symlink) => Err(StoreError::Link { path: self.path.join(name) }),
+            Ok(FileType::RegularFile) | Err(_) => Ok(()),
+            Ok(_) => Err(StoreError::NotAFile { path: self.path.join(name) }),
+        }
+    }
+}
