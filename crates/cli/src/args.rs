@@ -142,7 +142,7 @@ pub struct RunArguments {
     /// The run directory to write; `plumb-runs/NAME-TIME` if absent.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Continue the run in this directory after its last whole slot.
+    /// Continue the run in this directory after its last whole slot; refused if the experiment, the build or the host changed.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "output", "quick", "blocks", "only", "seed"])]
     pub resume: Option<PathBuf>,
     /// Print the result as one JSON object.
