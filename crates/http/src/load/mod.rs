@@ -43,6 +43,7 @@ use self::checks::Checks;
 use self::core::{Core, Plan};
 use self::epoll::Epoll;
 pub use self::names::{is_same_cipher, is_same_group};
+pub use self::report::{ACCEPTED, MISSING, OFFERED};
 use self::request::Request;
 use self::tally::Tally;
 use self::tls::Offer;

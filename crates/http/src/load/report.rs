@@ -11,6 +11,17 @@ use super::tally::{Tally, Times};
 use super::worker::Yield;
 use crate::metrics;
 
+/// What is observed of the property `sessions`: handshakes that offered one,
+pub const OFFERED: &str = "offered";
+/// those whose session the server resumed,
+pub const ACCEPTED: &str = "accepted";
+/// and those that were to offer one and knew of none.
+pub const MISSING: &str = "none to offer";
+/// A warning is due where the server resumed less than this share of what it was to resume,
+const ACCEPTED_MIN: f64 = 0.9;
+/// of at least so many handshakes.
+const TO_RESUME_MIN: u64 = 20;
+
 /// Counts of one property by value.
 type Counts = BTreeMap<String, u64>;
 
@@ -162,6 +173,9 @@ fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
     }
     see("handshakes", "full", tally.handshakes_full);
     see("handshakes", "resumed", tally.handshakes_resumed);
+    see("sessions", OFFERED, tally.sessions_offered);
+    see("sessions", ACCEPTED, if tally.sessions_offered > 0 { tally.handshakes_resumed } else { 0 });
+    see("sessions", MISSING, tally.sessions_missing);
     see("connections", "opened", tally.connections_opened);
     observed
 }
@@ -181,6 +195,22 @@ fn health(yields: &[Yield], tally: &Tally) -> LoadHealth {
     }
 }
 
+/// Says where the server resumed far less than it was offered: a result, and one that explains others.
+#[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
+fn resumption_warning(tally: &Tally) -> Option<String> {
+    let (offered, missing, resumed) =
+        (tally.sessions_offered, tally.sessions_missing, tally.handshakes_resumed);
+    let wanted = offered + missing;
+    let is_low = wanted >= TO_RESUME_MIN && (resumed as f64) < ACCEPTED_MIN * wanted as f64;
+    is_low.then(|| {
+        format!(
+            "of {wanted} handshakes that were to resume a session, the server resumed {resumed}; {} offered a session that \
+             it refused, and {missing} knew of none: rates and times here are mostly those of full handshakes",
+            offered.saturating_sub(resumed)
+        )
+    })
+}
+
 #[expect(clippy::cast_precision_loss, reason = "printed in milliseconds")]
 fn warnings(yields: &[Yield], tally: &Tally) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -194,6 +224,7 @@ fn warnings(yields: &[Yield], tally: &Tally) -> Vec<String> {
              longer than the slowest answer took ({slowest_ms:.0} ms), and in no distribution"
         ));
     }
+    warnings.extend(resumption_warning(tally));
     let unfinished = count(&Failure::Unfinished);
     if unfinished > 0 {
         warnings.push(format!(

@@ -17,6 +17,8 @@ struct Kept {
     tls12: Option<Tls12ClientSessionValue>,
     /// Each is used once (RFC 8446, appendix C.4), the newest first.
     tls13: VecDeque<Tls13ClientSessionValue>,
+    /// Whether a session was handed out since this was last asked.
+    was_taken: bool,
 }
 
 /// The sessions of one thread with one server.
@@ -31,6 +33,12 @@ impl Sessions {
     #[must_use]
     pub fn new(connections: usize) -> Self {
         Self { kept: Mutex::default(), tickets_max: 2 * connections + 8 }
+    }
+
+    /// Whether a session was handed out since this was last asked.
+    #[must_use]
+    pub fn was_taken(&self) -> bool {
+        std::mem::take(&mut self.kept().was_taken)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -53,7 +61,9 @@ impl ClientSessionStore for Sessions {
     }
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.kept().tls12.clone()
+        let mut kept = self.kept();
+        kept.was_taken |= kept.tls12.is_some();
+        kept.tls12.clone()
     }
 
     fn remove_tls12_session(&self, _: &ServerName<'static>) {
@@ -69,6 +79,9 @@ impl ClientSessionStore for Sessions {
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.kept().tls13.pop_back()
+        let mut kept = self.kept();
+        let ticket = kept.tls13.pop_back();
+        kept.was_taken |= ticket.is_some();
+        ticket
     }
 }

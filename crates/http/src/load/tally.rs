@@ -13,7 +13,7 @@ use plumb_model::{Attempts, Histogram};
 use plumb_pace::{Frame, Lateness};
 
 use super::errors::Failure;
-use super::transport::Negotiated;
+use super::transport::{Negotiated, SessionUse};
 
 /// When the parts of one request and its answer happened, in ns on the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,6 +71,10 @@ pub struct Tally {
     pub handshakes_full: u64,
     /// Resumed handshakes that were complete within the window.
     pub handshakes_resumed: u64,
+    /// Of these handshakes: those that offered a session.
+    pub sessions_offered: u64,
+    /// Those that were to offer one and knew of none.
+    pub sessions_missing: u64,
     /// Connections that stood within the window.
     pub connections_opened: u64,
     /// The longest time from the beginning of a request to its complete answer.
@@ -128,6 +132,8 @@ impl Tally {
             negotiated: Vec::new(),
             handshakes_full: 0,
             handshakes_resumed: 0,
+            sessions_offered: 0,
+            sessions_missing: 0,
             connections_opened: 0,
             slowest_ns: 0,
             lateness: Lateness::default(),
@@ -233,6 +239,8 @@ impl Tally {
             } else {
                 &mut self.handshakes_full
             }) += 1;
+            self.sessions_offered += u64::from(negotiated.session == SessionUse::Offered);
+            self.sessions_missing += u64::from(negotiated.session == SessionUse::Missing);
             self.uses(negotiated);
         }
     }
@@ -275,6 +283,8 @@ impl Tally {
         }
         self.handshakes_full += other.handshakes_full;
         self.handshakes_resumed += other.handshakes_resumed;
+        self.sessions_offered += other.sessions_offered;
+        self.sessions_missing += other.sessions_missing;
         self.connections_opened += other.connections_opened;
         self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
         self.lateness.merge(&other.lateness);

@@ -22,7 +22,7 @@ use super::errors::{Failure, alert_name};
 use super::names;
 use super::socket::{Received, Socket};
 use super::tls::{Offer, Trust};
-use super::transport::Negotiated;
+use super::transport::{Negotiated, SessionUse};
 
 /// The most bytes of a record on the wire, with room to spare.
 const RECORD_BYTES: usize = 17 << 10;
@@ -69,11 +69,13 @@ impl Client {
     /// # Errors
     /// When the library cannot begin a handshake.
     pub fn begin(&self, resumes: bool) -> Result<Box<OpenSsl>, Failure> {
-        let stream = self.stream(resumes).map_err(|error| failure(&error, X509VerifyResult::OK))?;
-        Ok(Box::new(OpenSsl { stream }))
+        let session = if resumes { self.session() } else { None };
+        let used = SessionUse::of(resumes, session.is_some());
+        let stream = self.stream(resumes, session).map_err(|error| failure(&error, X509VerifyResult::OK))?;
+        Ok(Box::new(OpenSsl { stream, session: used }))
     }
 
-    fn stream(&self, resumes: bool) -> Result<SslStream<Pipe>, ErrorStack> {
+    fn stream(&self, resumes: bool, session: Option<SslSession>) -> Result<SslStream<Pipe>, ErrorStack> {
         let mut ssl = Ssl::new(if resumes { &self.resuming } else { &self.full })?;
         match self.name.parse::<IpAddr>() {
             Ok(address) => ssl.param_mut().set_ip(address)?,
@@ -82,7 +84,6 @@ impl Client {
                 ssl.param_mut().set_host(&self.name)?;
             }
         }
-        let session = if resumes { self.session() } else { None };
         if let Some(session) = session {
             // SAFETY: the session comes from the callback of the context that this `Ssl` was made from.
             unsafe { ssl.set_session(&session)? };
@@ -228,6 +229,7 @@ impl Pipe {
 #[derive(Debug)]
 pub struct OpenSsl {
     stream: SslStream<Pipe>,
+    session: SessionUse,
 }
 
 impl Drop for OpenSsl {
@@ -281,6 +283,7 @@ impl OpenSsl {
                 .selected_alpn_protocol()
                 .map_or_else(|| "none".to_owned(), |protocol| String::from_utf8_lossy(protocol).into_owned()),
             is_resumed,
+            session: self.session,
         }
     }
 

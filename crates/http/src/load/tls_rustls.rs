@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::{ClientSessionStore, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -16,7 +16,7 @@ use super::names;
 use super::sessions::Sessions;
 use super::socket::{Received, Socket};
 use super::tls::{Offer, Trust};
-use super::transport::Negotiated;
+use super::transport::{Negotiated, SessionUse};
 use super::verify::Verifier;
 
 /// How a thread's connections are secured.
@@ -26,6 +26,7 @@ pub struct Client {
     full: Arc<ClientConfig>,
     /// For connections that resume a session if there is one.
     resuming: Arc<ClientConfig>,
+    sessions: Arc<Sessions>,
     name: ServerName<'static>,
 }
 
@@ -40,8 +41,9 @@ impl Client {
         let mut full = config(offer)?;
         let mut resuming = full.clone();
         full.resumption = Resumption::disabled();
-        resuming.resumption = Resumption::store(Arc::new(Sessions::new(connections)));
-        Ok(Self { full: Arc::new(full), resuming: Arc::new(resuming), name })
+        let sessions = Arc::new(Sessions::new(connections));
+        resuming.resumption = Resumption::store(Arc::clone(&sessions) as Arc<dyn ClientSessionStore>);
+        Ok(Self { full: Arc::new(full), resuming: Arc::new(resuming), sessions, name })
     }
 
     /// A new session.
@@ -51,7 +53,9 @@ impl Client {
     pub fn begin(&self, resumes: bool) -> Result<Box<Rustls>, Failure> {
         let config = if resumes { &self.resuming } else { &self.full };
         let connection = ClientConnection::new(Arc::clone(config), self.name.clone());
-        connection.map(|connection| Box::new(Rustls { connection })).map_err(|error| failure(&error))
+        // The library has written its first message by now, and so has asked for a session where it wants one.
+        let session = SessionUse::of(resumes, self.sessions.was_taken());
+        connection.map(|connection| Box::new(Rustls { connection, session })).map_err(|error| failure(&error))
     }
 }
 
@@ -138,6 +142,7 @@ fn identity(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'
 #[derive(Debug)]
 pub struct Rustls {
     connection: ClientConnection,
+    session: SessionUse,
 }
 
 impl Rustls {
@@ -202,6 +207,7 @@ impl Rustls {
                 .alpn_protocol()
                 .map_or_else(|| "none".to_owned(), |protocol| String::from_utf8_lossy(protocol).into_owned()),
             is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            session: self.session,
         }
     }
 

@@ -7,6 +7,30 @@ use super::socket::{Received, Socket};
 use super::tls_openssl::{self, OpenSsl};
 use super::tls_rustls::{self, Rustls};
 
+/// What a connection did about resuming a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionUse {
+    /// It was to make a full handshake.
+    #[default]
+    Unasked,
+    /// It was to resume a session, and none was known: the server has given none, or none that is left.
+    Missing,
+    /// It offered a session. Whether that is resumed is the server's choice.
+    Offered,
+}
+
+impl SessionUse {
+    /// Of a connection that was to resume a session or not, with or without one to offer.
+    #[must_use]
+    pub fn of(resumes: bool, has_session: bool) -> Self {
+        match (resumes, has_session) {
+            (false, _) => Self::Unasked,
+            (true, false) => Self::Missing,
+            (true, true) => Self::Offered,
+        }
+    }
+}
+
 /// What two sides agreed on in a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
@@ -20,6 +44,8 @@ pub struct Negotiated {
     pub alpn: String,
     /// Whether an earlier session was resumed.
     pub is_resumed: bool,
+    /// What this side did to resume one.
+    pub session: SessionUse,
 }
 
 /// How each new connection is secured.

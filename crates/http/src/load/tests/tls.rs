@@ -47,6 +47,7 @@ struct Settings {
     name: &'static str,
     asks_client: bool,
     alpn: Vec<Vec<u8>>,
+    refuses_sessions: bool,
 }
 
 impl Default for Settings {
@@ -57,6 +58,7 @@ impl Default for Settings {
             name: "127.0.0.1",
             asks_client: false,
             alpn: Vec::new(),
+            refuses_sessions: false,
         }
     }
 }
@@ -81,7 +83,16 @@ fn server(authority: &Authority, settings: Settings) -> Server {
     let config = Arc::new(config);
     Server::start_with(
         "https",
-        move |stream| Box::new(StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream)),
+        move |stream| {
+            let mut config = Arc::clone(&config);
+            if settings.refuses_sessions {
+                // Tickets are given out, under a key that no later connection knows.
+                let config = Arc::make_mut(&mut config);
+                config.ticketer = aws_lc_rs::Ticketer::new().unwrap();
+                config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+            }
+            Box::new(StreamOwned::new(ServerConnection::new(config).unwrap(), stream))
+        },
         |conversation| {
             while let Some(head) = conversation.request() {
                 let closes = head.contains("Connection: close");
@@ -233,5 +244,31 @@ fn sessions_are_resumed_exactly_as_often_as_asked() {
         let expected = share * (resumed + full) as f64;
         assert!((resumed as f64 - expected).abs() <= 1.0, "{tls:?} {share}: {resumed} resumed, {full} full");
         assert_eq!(measurement.errors, [].into());
+    }
+}
+
+#[test]
+fn a_server_that_refuses_sessions_is_told_from_a_load_that_offers_none() {
+    let authority = Authority::new();
+    for tls in [TlsVersion::V12, TlsVersion::V13] {
+        let spec = LoadSpec {
+            tls: Some(tls),
+            resumption: Percent(1.0),
+            requests: Some(40),
+            duration: Span(60_000 * MS),
+            ..fresh_connections()
+        };
+        let refuses = Settings { refuses_sessions: true, ..Settings::default() };
+        let measurement = run(&spec, &authority, refuses);
+        let session = |value| measurement.observed_count("sessions", value);
+        let full = count_of(&measurement, "handshakes_full");
+        assert_eq!((session("accepted"), full), (0, 40), "{tls:?}");
+        assert_eq!(session("offered") + session("none to offer"), 40, "{tls:?}");
+        assert!(session("none to offer") <= 2, "one for each connection: {}", session("none to offer"));
+        assert!(
+            measurement.warnings.iter().any(|it| it.contains("the server resumed 0")),
+            "{:?}",
+            measurement.warnings
+        );
     }
 }

@@ -117,7 +117,12 @@ fn all_but_the_first_are_resumed_where_all_are_to_be() {
     for spec in clients() {
         let Some(nginx) = Nginx::start("all_but_the_first_are_resumed_where_all_are_to_be") else { return };
         let spec = LoadSpec { resumption: Percent(1.0), ..spec };
-        let [load, log] = handshakes(nginx, &spec);
+        let measurement = measure(&spec, &nginx.url);
+        let session = |value| measurement.observed_count("sessions", value);
+        let full = count_of(&measurement, "handshakes_full");
+        assert_eq!((session("none to offer"), session("offered")), (full, 300 - full), "{:?}", spec.cipher);
+        assert_eq!(session("accepted"), 300 - full);
+        let [load, log] = handshakes(Nginx::start("again").unwrap(), &spec);
         assert_eq!(load, log, "{:?} {:?}", spec.tls, spec.cipher);
         // There is no warm-up: the first handshake of each of the two connections is a full one.
         assert!(load.0 <= 2 && load.0 + load.1 == 300, "{load:?} {:?} {:?}", spec.tls, spec.cipher);
