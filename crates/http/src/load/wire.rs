@@ -91,6 +91,8 @@ pub struct Parser {
 struct Head {
     status: u16,
     keeps_alive: bool,
+    /// The server said that it would close, whatever else it said (RFC 9112, section 9.3).
+    closes: bool,
     is_chunked: bool,
     /// A transfer coding was named; without `chunked` as the last one the body ends with the connection.
     is_coded: bool,
@@ -156,7 +158,7 @@ impl Parser {
     /// Whether the connection can carry another request after this response.
     #[must_use]
     pub fn keeps_alive(&self) -> bool {
-        self.head.keeps_alive
+        self.head.keeps_alive && !self.head.closes
     }
 
     /// Takes bytes in, and hands the body on in pieces. Returns how many bytes belong to this response so far:
@@ -310,7 +312,7 @@ impl Parser {
     fn connection(&mut self, value: &[u8]) {
         for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             if option.eq_ignore_ascii_case(b"close") {
-                self.head.keeps_alive = false;
+                self.head.closes = true;
             } else if option.eq_ignore_ascii_case(b"keep-alive") {
                 self.head.keeps_alive = true;
             }

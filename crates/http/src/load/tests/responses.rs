@@ -122,3 +122,19 @@ fn a_body_is_sent_to_a_server_that_never_says_continue() {
     let measurement = measure(&expecting(), &server.url);
     assert_eq!((measurement.work, measurement.observed_count("status", "200")), (2, 2));
 }
+
+#[test]
+fn an_interim_response_is_not_the_first_byte_of_the_answer() {
+    let server = Server::start(|conversation| {
+        while conversation.request().is_some() {
+            conversation.say("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
+            plumb_host::time::sleep(std::time::Duration::from_millis(20));
+            conversation
+                .say("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let measurement = measure(&spec(), &server.url);
+    assert!(measurement.work > 0);
+    assert!(statistic_ms(&measurement, "http_req_waiting", Statistic::Min) >= 20.0);
+    assert!(statistic_ms(&measurement, "http_req_receiving", Statistic::Max) < f64::EPSILON);
+}

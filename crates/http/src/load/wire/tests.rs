@@ -69,6 +69,14 @@ fn responses() -> Vec<(&'static str, Outcome)> {
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", answer(404, true, "")),
         ("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nContent-Length: 2\r\n\r\nok", answer(200, true, "ok")),
         ("HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 2\r\n\r\nok", answer(200, false, "ok")),
+        (
+            "HTTP/1.1 200 OK\r\nConnection: close, keep-alive\r\nContent-Length: 2\r\n\r\nok",
+            answer(200, false, "ok"),
+        ),
+        (
+            "HTTP/1.0 200 OK\r\nConnection: close\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
+            answer(200, false, "ok"),
+        ),
         ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", answer(200, false, "ok")),
         ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", answer(200, true, "ok")),
         ("HTTP/1.1 200 OK\r\n\r\nuntil the end", answer(200, false, "until the end")),
