@@ -14,6 +14,7 @@ pub mod plan;
 pub mod quantity;
 pub mod run;
 pub mod slot;
+pub mod stall;
 pub mod verdict;
 
 pub use claim::{Claim, Operand, Relation, Term};
@@ -25,4 +26,5 @@ pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};
 pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, Noise, Slot, SlotOutcome, SlotResult};
+pub use stall::HiddenStall;
 pub use verdict::{ClaimVerdict, Comparison, Judgement, VariantState, VariantSummary, Verdict};

@@ -78,6 +78,14 @@ impl LoadHealth {
         self.demand() >= Self::BUSY_LIMIT || self.late_share >= Self::LATE_LIMIT
     }
 
+    /// The share of a time in which a thread was on a CPU. The two clocks are read one after the other, so that a thread that
+    /// never waits can come out a little above 1, which nothing can be.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "times of one window are far below 2^53 ns")]
+    pub fn busy_share(cpu_ns: u64, elapsed_ns: u64) -> f64 {
+        if elapsed_ns == 0 { 0.0 } else { (cpu_ns as f64 / elapsed_ns as f64).min(1.0) }
+    }
+
     /// The share of the window in which the neediest load thread ran or wanted to run.
     #[must_use]
     pub fn demand(&self) -> f64 {

@@ -378,6 +378,7 @@ impl Summary<'_> {
             );
             lines.push(self.line("", Tone::Quiet, "load's CPU time", &cost));
         }
+        lines.extend(self.stall());
         if health.late_share > 0.0 || health.lag_ns_max > 0 {
             let late = figures::share(health.late_share);
             let lag = figures::time_ns(health.lag_ns_max as f64);
@@ -391,6 +392,15 @@ impl Summary<'_> {
         lines
     }
 
+    /// The longest time in which nothing completed, where that is more than a hundredth of the window.
+    fn stall(&self) -> Option<String> {
+        let window_ns = self.measurement.window_ns;
+        let stall_ns =
+            self.measurement.stall_ns_max.filter(|stall_ns| stall_ns.saturating_mul(100) > window_ns)?;
+        let words = format!("nothing completed for {}", figures::time_ns(stall_ns as f64));
+        Some(self.line("", Tone::Quiet, "longest stall", &words))
+    }
+
     fn warnings(&self) -> Vec<String> {
         let lines = |warning: &String| {
             let mut lines = wrap(warning, self.width.saturating_sub(4)).into_iter();
@@ -402,7 +412,11 @@ impl Summary<'_> {
 }
 
 fn bound_words(health: &LoadHealth) -> &'static str {
-    if health.is_load_bound() { ": the load was the limit, not the system" } else { "" }
+    match () {
+        () if !health.is_load_bound() => "",
+        () if health.demand() >= LoadHealth::BUSY_LIMIT => ": the load was the limit, not the system",
+        () => ", and too many sends were late: the load was the limit, not the system",
+    }
 }
 
 fn passed(is_good: bool) -> (&'static str, Tone) {
@@ -520,6 +534,10 @@ mod tests {
             health: LoadHealth { busiest_thread: 0.97, threads: 2, ..LoadHealth::default() },
             ..Measurement::default()
         };
+        let late = LoadHealth { late_share: 0.5, busiest_thread: 0.035, ..LoadHealth::default() };
+        assert!(bound_words(&late).starts_with(", and too many sends were late"));
+        measurement.window_ns = 5_000_000_000;
+        measurement.stall_ns_max = Some(207_000_000);
         measurement.health.late_share = 0.02;
         measurement.health.lag_ns_max = 3_200_000;
         measurement.readings.insert("http_req_duration".to_owned(), Reading::Trend(Histogram::new()));
@@ -530,6 +548,7 @@ mod tests {
         ✓ checks.....................: –         ✓ 0  ✗ 0
 
         ✗ load.......................: 2 threads, the busiest 97.0% of the time on a CPU: the load was the limit, not the system
+          longest stall..............: nothing completed for 207 ms
           late sends.................: 2.00%, at most 3.20 ms behind the schedule
         ");
     }

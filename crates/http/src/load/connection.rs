@@ -119,12 +119,6 @@ impl Slot {
         !matches!(self.phase, Phase::Idle | Phase::Resting)
     }
 
-    /// When the request under way was begun.
-    #[must_use]
-    pub fn begun_ns(&self) -> u64 {
-        self.begun_ns
-    }
-
     /// When the request under way was due.
     #[must_use]
     pub fn intended_ns(&self) -> u64 {
@@ -372,14 +366,14 @@ impl Slot {
             if self.answer.first_ns == 0 {
                 self.answer.first_ns = now_ns;
             }
-            if let Some(is_exact) = self.parse(core, bytes)? {
+            if let Some(is_exact) = self.parse(core, bytes, now_ns)? {
                 return Ok(self.finish(core, now_ns, is_exact));
             }
         }
     }
 
     /// Parses what was read. `Some` once the answer is complete: whether nothing follows it.
-    fn parse(&mut self, core: &mut Core, bytes: usize) -> Result<Option<bool>, Failure> {
+    fn parse(&mut self, core: &mut Core, bytes: usize, now_ns: u64) -> Result<Option<bool>, Failure> {
         let mut at = 0;
         loop {
             let (checks, watch) = (&core.plan.checks, &mut self.watch);
@@ -390,11 +384,14 @@ impl Slot {
             match progress {
                 Progress::More => return Ok(None),
                 Progress::Complete => return Ok(Some(at == bytes)),
-                Progress::Interim(100) if self.phase == Phase::Holding => {
-                    self.phase = Phase::Sending;
-                    self.push(core, core.plan.request.bytes.len())?;
+                Progress::Interim(status) => {
+                    // The answer has not begun by that, unless its first bytes came in the same read.
+                    self.answer.first_ns = if at < bytes { now_ns } else { 0 };
+                    if status == 100 && self.phase == Phase::Holding {
+                        self.phase = Phase::Sending;
+                        self.push(core, core.plan.request.bytes.len())?;
+                    }
                 }
-                Progress::Interim(_) => {}
             }
         }
     }

@@ -48,6 +48,27 @@ pub enum Failure {
     Network(String),
 }
 
+impl Failure {
+    /// Whether the answer was no, which says nothing about how long a yes takes. Everything else was waited for.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused
+            | Self::NoLocalPort
+            | Self::Alert(_)
+            | Self::Tls(_)
+            | Self::Parse(_)
+            | Self::Network(_) => true,
+            Self::Reset
+            | Self::ConnectTimeout
+            | Self::TlsTimeout
+            | Self::RequestTimeout
+            | Self::ClosedEarly
+            | Self::Unfinished => false,
+        }
+    }
+}
+
 impl From<Errno> for Failure {
     fn from(error: Errno) -> Self {
         match error {

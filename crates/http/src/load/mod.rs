@@ -192,7 +192,11 @@ impl Load for HttpLoad {
         }
         drop(sender);
         let yields = watch(&receiver, &progress, frame, mark)?;
-        Ok(report::measurement(&yields, frame, schedule.is_some(), &self.plan.checks))
+        let asked = report::Asked {
+            rate_per_s: self.spec.rate.map(|rate| rate.0),
+            connections: self.spec.connections,
+        };
+        Ok(report::measurement(&yields, frame, asked, &self.plan.checks))
     }
 }
 

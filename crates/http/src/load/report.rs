@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Histogram, LoadHealth, Measurement, Metric, Reading};
-use plumb_pace::Frame;
+use plumb_model::{HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading, Statistic};
+use plumb_pace::{Frame, Gaps};
 
 use super::checks::Checks;
 use super::errors::Failure;
@@ -25,15 +25,69 @@ const TO_RESUME_MIN: u64 = 20;
 /// Counts of one property by value.
 type Counts = BTreeMap<String, u64>;
 
+/// What was asked of the load that its results are held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Requests per second, in an open loop.
+    pub rate_per_s: Option<f64>,
+    /// Connections at a time.
+    pub connections: u32,
+}
+
+impl Asked {
+    /// Says where the rate needs more connections than there are, by Little's law: the rate times the mean time for which a
+    /// request keeps a connection.
+    #[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
+    fn too_few_connections(self, times: &Times) -> Option<String> {
+        let rate = self.rate_per_s?;
+        let sum_ns = |histogram: &Histogram| {
+            histogram.statistic_ns(Statistic::Avg).unwrap_or(0.0) * histogram.count() as f64
+        };
+        let busy_ns = sum_ns(&times.service) + sum_ns(&times.connecting) + sum_ns(&times.tls);
+        let needed = (rate * busy_ns / 1e9 / times.service.count().max(1) as f64).ceil();
+        (needed > f64::from(self.connections)).then(|| {
+            format!(
+                "{rate} requests/s need about {needed} connections at this latency, and {} are given: requests waited for \
+                 one. Give more with --connections (`load.connections`)",
+                self.connections
+            )
+        })
+    }
+}
+
+/// The longest time in which no thread had an answer. A thread that was done early had none until the end.
+fn stall_ns_max(yields: &[Yield], end_ns: u64) -> Option<u64> {
+    let gaps = yields.iter().map(|one| {
+        let mut gaps = one.tally.gaps.clone();
+        gaps.close(end_ns);
+        gaps
+    });
+    let shared = gaps.reduce(|mut all: Gaps, one| {
+        all.merge(&one);
+        all
+    });
+    shared.map(|gaps| gaps.longest_ns())
+}
+
+/// How many requests were without an answer at the end for longer than the slowest answer took, and how long the oldest.
+fn slowest_pending(tally: &Tally) -> (u64, u64) {
+    let longer = tally.times.pending.bins().filter(|(wait_ns, _)| *wait_ns > tally.slowest_ns);
+    longer.fold((0, 0), |(count, longest_ns), (wait_ns, more)| (count + more, longest_ns.max(wait_ns)))
+}
+
 /// Puts the yields of all threads together. `work` are the answers completed within the window.
 #[must_use]
-pub fn measurement(yields: &[Yield], frame: Frame, is_open_loop: bool, checks: &Checks) -> Measurement {
+pub fn measurement(yields: &[Yield], frame: Frame, asked: Asked, checks: &Checks) -> Measurement {
+    let is_open_loop = asked.rate_per_s.is_some();
     let mut tally = Tally::new(frame, is_open_loop, checks.all().len());
     for one in yields {
         tally.merge(&one.tally);
     }
     let end_ns = yields.iter().map(|one| one.end_ns).max().unwrap_or(frame.close_ns);
     let window_ns = end_ns.saturating_sub(frame.open_ns);
+    let slowest_pending = slowest_pending(&tally);
+    tally.times.settle();
+    let stall_ns_max = stall_ns_max(yields, end_ns);
     let cpu: Vec<(u64, u64)> = yields.iter().map(cpu_ns).collect();
     let mut measurement = Measurement {
         window_ns,
@@ -43,10 +97,11 @@ pub fn measurement(yields: &[Yield], frame: Frame, is_open_loop: bool, checks: &
         observed: observed(&tally, checks),
         errors: tally.errors.clone(),
         attempts: tally.attempts,
+        stall_ns_max,
         health: health(yields, &tally),
         cpu_user_ns: cpu.iter().map(|(user_ns, _)| user_ns).sum(),
         cpu_system_ns: cpu.iter().map(|(_, system_ns)| system_ns).sum(),
-        warnings: warnings(yields, &tally),
+        warnings: warnings(yields, &tally, slowest_pending),
         ..Measurement::default()
     };
     for (metric, rate) in [
@@ -57,6 +112,10 @@ pub fn measurement(yields: &[Yield], frame: Frame, is_open_loop: bool, checks: &
         let reading = Reading::Rate { value: per_second(rate, window_ns), count: rate };
         measurement.readings.insert(metric.name.to_owned(), reading);
     }
+    let hidden = HiddenStall::find(metrics::ITERATION_DURATION.name, &tally.times.iteration(), stall_ns_max);
+    let hidden = hidden.filter(|_| !is_open_loop).map(|hidden| hidden.to_string());
+    measurement.warnings.extend(hidden);
+    measurement.warnings.extend(asked.too_few_connections(&tally.times));
     if tally.completed > 0 {
         let cpu_us = (measurement.cpu_user_ns + measurement.cpu_system_ns) as f64 / 1e3;
         let gauge = Reading::Gauge(cpu_us / tally.completed as f64);
@@ -115,7 +174,7 @@ fn trends(times: &Times, is_open_loop: bool) -> [(Metric, Histogram); 9] {
         histogram
     };
     let duration = sum([&times.duration, &times.duration_fresh]);
-    let iteration = sum([&times.duration, &times.iteration_fresh]);
+    let iteration = times.iteration();
     let service = if is_open_loop { times.service.clone() } else { duration.clone() };
     let unblocked = if is_open_loop { 0 } else { times.reused };
     [
@@ -140,7 +199,12 @@ fn windows(yields: &[Yield], tally: &Tally, seconds: usize) -> BTreeMap<String, 
             let pairs = yields
                 .iter()
                 .filter_map(|one| Some((one.readings.get(second)?, one.readings.get(second + 1)?)));
-            pairs.map(|(before, after)| (counter(after) - counter(before)) as f64).sum()
+            // A reading is taken when the thread next runs, so that two are not exactly a second apart.
+            pairs
+                .map(|(before, after)| {
+                    per_second(counter(after) - counter(before), after.at_ns - before.at_ns)
+                })
+                .sum()
         };
         (0..seconds).map(grown).collect()
     };
@@ -180,11 +244,10 @@ fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
     observed
 }
 
-#[expect(clippy::cast_precision_loss, reason = "times of one window are far below 2^53 ns")]
 fn health(yields: &[Yield], tally: &Tally) -> LoadHealth {
     let busy = |one: &Yield| {
-        let elapsed_ns = grown(one, |reading| reading.at_ns).max(1);
-        grown(one, |reading| reading.cpu.total_ns) as f64 / elapsed_ns as f64
+        let elapsed_ns = grown(one, |reading| reading.at_ns);
+        LoadHealth::busy_share(grown(one, |reading| reading.cpu.total_ns), elapsed_ns)
     };
     LoadHealth {
         busiest_thread: yields.iter().map(busy).fold(0.0, f64::max),
@@ -212,16 +275,17 @@ fn resumption_warning(tally: &Tally) -> Option<String> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "printed in milliseconds")]
-fn warnings(yields: &[Yield], tally: &Tally) -> Vec<String> {
+fn warnings(yields: &[Yield], tally: &Tally, pending: (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
     let count = |failure: &Failure| tally.errors.get(&failure.to_string()).copied().unwrap_or(0);
-    let stalled: u64 = yields.iter().map(|one| one.stalled).sum();
+    let (stalled, longest_ns) = pending;
     if stalled > 0 {
-        let longest_ms = yields.iter().map(|one| one.stalled_ns_max).max().unwrap_or(0) as f64 / 1e6;
+        let longest_ms = longest_ns as f64 / 1e6;
         let slowest_ms = tally.slowest_ns as f64 / 1e6;
         warnings.push(format!(
             "{stalled} requests were still without an answer when the window closed, after up to {longest_ms:.0} ms: \
-             longer than the slowest answer took ({slowest_ms:.0} ms), and in no distribution"
+             longer than the slowest answer took ({slowest_ms:.0} ms); they stand in http_req_duration and \
+             iteration_duration with the time that they had waited"
         ));
     }
     warnings.extend(resumption_warning(tally));

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Attempts, Histogram};
-use plumb_pace::{Frame, Lateness};
+use plumb_model::{Attempts, Histogram, Statistic};
+use plumb_pace::{Frame, Gaps, Lateness};
 
 use super::errors::Failure;
 use super::transport::{Negotiated, SessionUse};
@@ -79,6 +79,8 @@ pub struct Tally {
     pub connections_opened: u64,
     /// The longest time from the beginning of a request to its complete answer.
     pub slowest_ns: u64,
+    /// When nothing was answered.
+    pub gaps: Gaps,
     /// How far sends lagged their schedule.
     pub lateness: Lateness,
     /// Times.
@@ -112,6 +114,10 @@ pub struct Times {
     pub tls: Histogram,
     /// How many requests found a connection that stood.
     pub reused: u64,
+    /// Closed loop: how long requests had waited that were not answered when the window closed.
+    pub pending: Histogram,
+    /// How long requests had waited that were refused.
+    pub refused: Histogram,
 }
 
 impl Tally {
@@ -136,6 +142,7 @@ impl Tally {
             sessions_missing: 0,
             connections_opened: 0,
             slowest_ns: 0,
+            gaps: Gaps::new(frame),
             lateness: Lateness::default(),
             times: Times::default(),
         }
@@ -158,6 +165,7 @@ impl Tally {
         if let Some(second) = self.frame.second(answer.end_ns) {
             self.completed += 1;
             self.completed_by_second[second] += 1;
+            self.gaps.completed(answer.end_ns);
         }
         let counts = self.counts(answer.intended_ns, answer.end_ns);
         if counts {
@@ -210,8 +218,9 @@ impl Tally {
         self.attempts.failed += u64::from(!is_good);
     }
 
-    /// A request failed. One that was given up counts with the time that it had taken by then, which is the least
-    /// that it can have taken; one that was refused took no time that would say anything.
+    /// A request failed. Its time stands with those of answers: a wait that nothing came of is the least that an answer
+    /// would have taken. What is refused says so at once; its time counts only where it was a wait as well, see
+    /// [`Times::settle`].
     pub fn failed(&mut self, failure: &Failure, intended_ns: u64, at_ns: u64) {
         if !self.counts(intended_ns, at_ns) {
             return;
@@ -219,11 +228,18 @@ impl Tally {
         self.failed += 1;
         self.attempted(false);
         *self.errors.entry(failure.to_string()).or_default() += 1;
-        if matches!(failure, Failure::RequestTimeout | Failure::Unfinished) {
-            let elapsed_ns = at_ns.saturating_sub(intended_ns);
-            self.times.duration.record(elapsed_ns);
-            self.slowest_ns = self.slowest_ns.max(elapsed_ns);
+        let waited_ns = at_ns.saturating_sub(intended_ns);
+        if failure.is_refusal() {
+            self.times.refused.record(waited_ns);
+        } else {
+            self.times.duration.record(waited_ns);
+            self.slowest_ns = self.slowest_ns.max(waited_ns);
         }
+    }
+
+    /// A request of a closed loop was still without an answer when the window closed.
+    pub fn left_pending(&mut self, intended_ns: u64, end_ns: u64) {
+        self.times.pending.record(end_ns.saturating_sub(intended_ns));
     }
 
     /// A connection stands.
@@ -293,6 +309,28 @@ impl Tally {
 }
 
 impl Times {
+    /// Gives waits without an answer their place among the times, once those of all threads are together.
+    ///
+    /// A wait that was longer than the median answer belongs to the upper half however long it would have gone on. A
+    /// shorter one says nothing, since most answers take that long: it would only make the system look faster.
+    pub fn settle(&mut self) {
+        let median_ns = self.iteration().statistic_ns(Statistic::Med);
+        let waits =
+            [(&self.pending, median_ns.unwrap_or(0.0)), (&self.refused, median_ns.unwrap_or(f64::MAX))];
+        for (histogram, least_ns) in waits {
+            let long = histogram.bins().filter(|(wait_ns, _)| as_f64(*wait_ns) > least_ns);
+            long.for_each(|(wait_ns, count)| self.duration.record_many(wait_ns, count));
+        }
+    }
+
+    /// All of a request, from when it was due.
+    #[must_use]
+    pub fn iteration(&self) -> Histogram {
+        let mut iteration = self.duration.clone();
+        iteration.merge(&self.iteration_fresh);
+        iteration
+    }
+
     fn merge(&mut self, other: &Self) {
         let pairs = [
             (&mut self.sending, &other.sending),
@@ -305,6 +343,8 @@ impl Times {
             (&mut self.blocked, &other.blocked),
             (&mut self.connecting, &other.connecting),
             (&mut self.tls, &other.tls),
+            (&mut self.pending, &other.pending),
+            (&mut self.refused, &other.refused),
         ];
         for (mine, others) in pairs {
             mine.merge(others);
@@ -312,6 +352,11 @@ impl Times {
         self.received_at_once += other.received_at_once;
         self.reused += other.reused;
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times of one window are far below 2^53 ns")]
+fn as_f64(time_ns: u64) -> f64 {
+    time_ns as f64
 }
 
 fn add_each(mine: &mut [u64], others: &[u64]) {

@@ -60,10 +60,6 @@ pub struct Yield {
     pub readings: Vec<Reading>,
     /// When the window ended for this thread.
     pub end_ns: u64,
-    /// Requests under way at the end that had lasted longer than the slowest answered one, and how long the oldest.
-    pub stalled: u64,
-    /// See `stalled`.
-    pub stalled_ns_max: u64,
     /// Whether local ports ran out on one address.
     pub spread_addresses: bool,
 }
@@ -145,9 +141,9 @@ impl Worker {
     }
 
     /// A closed loop keeps every connection busy. An open loop makes its connections when they are needed first.
-    fn begin_all(&mut self, now_ns: u64) {
+    fn begin_all(&mut self, mut now_ns: u64) {
         for index in 0..self.slots.len() {
-            self.drive(index, Step::Rested(now_ns));
+            now_ns = self.drive_on(index, Step::Rested(now_ns), now_ns);
         }
     }
 
@@ -195,15 +191,20 @@ impl Worker {
     fn go_on(&mut self, mut now_ns: u64) -> u64 {
         let mut answered = std::mem::take(&mut self.answered);
         for index in answered.drain(..) {
-            self.drive(index, Step::Answered(now_ns));
-            // The clock was read when the request was sent, unless the request is not sent yet.
-            now_ns = match self.slots[index].sent_ns() {
-                0 => monotonic_ns(),
-                sent_ns => sent_ns.max(now_ns),
-            };
+            now_ns = self.drive_on(index, Step::Answered(now_ns), now_ns);
         }
         self.answered = answered;
         now_ns
+    }
+
+    /// Goes on with a slot at `now_ns`. Returns the time after that, so that of several requests in a row each has its own.
+    fn drive_on(&mut self, index: usize, step: Step, now_ns: u64) -> u64 {
+        self.drive(index, step);
+        // The clock was read when the request was sent, unless the request is not sent yet.
+        match self.slots[index].sent_ns() {
+            0 => monotonic_ns(),
+            sent_ns => sent_ns.max(now_ns),
+        }
     }
 
     /// Goes on with a slot until it waits for the kernel or has nothing to do.
@@ -261,35 +262,37 @@ impl Worker {
     }
 
     /// Begins what is due on slots that are free.
-    fn dispatch(&mut self, now_ns: u64) {
+    fn dispatch(&mut self, mut now_ns: u64) {
         while let Pacing::Open { due, free } = &mut self.pacing {
             let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
             if at_ns > now_ns || at_ns >= self.frame.close_ns {
                 return;
             }
             let Some(index) = free.pop_front() else { return };
-            self.drive(index, Step::Rested(now_ns));
+            now_ns = self.drive_on(index, Step::Rested(now_ns), now_ns);
         }
     }
 
     /// Does what the clock asks for.
     fn on_time(&mut self, now_ns: u64) {
         if !self.is_open() && now_ns >= self.frame.open_ns {
-            self.open(now_ns);
+            self.open();
         }
         while now_ns >= self.next_second_ns && self.next_second_ns < self.frame.close_ns {
-            self.read(now_ns);
+            self.read();
             self.next_second_ns = self.frame.next_second_ns(self.next_second_ns);
         }
         if self.end_ns == 0 && now_ns >= self.frame.close_ns {
             self.close(now_ns);
         }
+        // What is next on the clock is seen from the turn's beginning, and requests begin when they do.
+        let mut begin_ns = now_ns;
         while let Some(&Reverse((due_ns, index))) = self.core.timers.peek()
             && due_ns <= now_ns
         {
             self.core.timers.pop();
-            let step = self.slots[index].on_timer(&mut self.core, due_ns, now_ns);
-            self.drive(index, step);
+            let step = self.slots[index].on_timer(&mut self.core, due_ns, begin_ns);
+            begin_ns = self.drive_on(index, step, begin_ns);
         }
         if now_ns >= self.sweep_ns {
             self.sweep(now_ns);
@@ -309,17 +312,19 @@ impl Worker {
             .unwrap_or(NEVER)
     }
 
-    fn read(&mut self, now_ns: u64) {
+    /// Takes a reading. Its time is that of the reading and not of the turn that it belongs to: two readings of one turn would
+    /// otherwise have CPU time between them and no time at all.
+    fn read(&mut self) {
         self.readings.push(Reading {
-            at_ns: now_ns,
+            at_ns: monotonic_ns(),
             cpu: ThreadCpu::now(),
             sent_bytes: self.core.traffic.sent.get(),
             received_bytes: self.core.traffic.received.get(),
         });
     }
 
-    fn open(&mut self, now_ns: u64) {
-        self.read(now_ns);
+    fn open(&mut self) {
+        self.read();
         self.next_second_ns = self.frame.next_second_ns(self.frame.open_ns);
         for index in 0..self.slots.len() {
             if let Some(negotiated) = self.slots[index].negotiated() {
@@ -334,7 +339,7 @@ impl Worker {
     }
 
     fn close(&mut self, now_ns: u64) {
-        self.read(now_ns);
+        self.read();
         self.end_ns = now_ns.min(self.frame.close_ns);
     }
 
@@ -371,33 +376,21 @@ impl Worker {
 
     fn finish(mut self, now_ns: u64) -> Yield {
         if !self.is_open() {
-            self.open(now_ns);
+            self.open();
         }
         if self.end_ns == 0 {
             self.close(now_ns);
         }
-        let (mut stalled, mut stalled_ns_max) = (0, 0);
         match &self.pacing {
             Pacing::Open { .. } => self.give_up(now_ns),
             Pacing::Closed => {
-                for slot in self.slots.iter().filter(|slot| slot.is_busy()) {
-                    let age_ns = self.end_ns.saturating_sub(slot.begun_ns());
-                    if age_ns > self.core.tally.slowest_ns {
-                        stalled += 1;
-                        stalled_ns_max = stalled_ns_max.max(age_ns);
-                    }
+                for slot in self.slots.iter().filter(|slot| slot.is_busy() && slot.is_counted()) {
+                    self.core.tally.left_pending(slot.intended_ns(), self.end_ns);
                 }
             }
         }
         let spread_addresses = self.core.is_spreading();
-        Yield {
-            tally: self.core.tally,
-            readings: self.readings,
-            end_ns: self.end_ns,
-            stalled,
-            stalled_ns_max,
-            spread_addresses,
-        }
+        Yield { tally: self.core.tally, readings: self.readings, end_ns: self.end_ns, spread_addresses }
     }
 
     /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what

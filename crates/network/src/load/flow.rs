@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::{CpuSet, CpuTime, current_thread_cpu_time};
 use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::LoadHealth;
 use plumb_pace::{Frame, Share};
 
 use super::sender;
@@ -110,7 +111,7 @@ impl Flow {
         self.observe(monotonic_ns());
         let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
         let spent = closed.1.saturating_sub(opened.1);
-        let share = |ns: u64| ns as f64 / closed.0.saturating_sub(opened.0).max(1) as f64;
+        let share = |cpu_ns| LoadHealth::busy_share(cpu_ns, closed.0.saturating_sub(opened.0));
         Yield { tally: self.tally, busy: (share(spent.total_ns()), share(spent.user_ns)), cpus }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::current_thread_cpu_ns;
 use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::LoadHealth;
 use plumb_pace::{Budget, Frame, Proportion, Share};
 
 use super::buffers::Buffers;
@@ -133,7 +134,8 @@ impl Job {
         sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
         let end_ns = self.measure()?;
         let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
-        let busy = closed.1.saturating_sub(opened.1) as f64 / closed.0.saturating_sub(opened.0).max(1) as f64;
+        let busy =
+            LoadHealth::busy_share(closed.1.saturating_sub(opened.1), closed.0.saturating_sub(opened.0));
         if self.failures < FAILURES_MAX {
             self.read_back()?;
         }

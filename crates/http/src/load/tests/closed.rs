@@ -17,12 +17,13 @@ fn answers_are_counted_as_the_server_counts_them() {
     assert_eq!(share_of(&measurement, "http_req_failed"), (0, work));
     assert_eq!(measurement.errors, [].into());
     assert_eq!(measurement.warnings, [""; 0]);
-    for trend in
-        ["duration", "service", "blocked", "connecting", "tls_handshaking", "sending", "waiting", "receiving"]
-    {
+    for trend in ["blocked", "connecting", "tls_handshaking", "sending", "waiting", "receiving"] {
         assert_eq!(count_of(&measurement, &format!("http_req_{trend}")), work, "{trend}");
     }
-    assert_eq!(count_of(&measurement, "iteration_duration"), work);
+    // What was under way for longer than the median answer took is there too.
+    for trend in ["iteration_duration", "http_req_duration", "http_req_service"] {
+        assert!((work..=work + 2).contains(&count_of(&measurement, trend)), "{trend}");
+    }
 }
 
 #[test]
@@ -144,9 +145,41 @@ fn a_stall_at_the_end_is_told() {
     });
     let measurement = measure(&spec(), &server.url);
     assert_eq!(measurement.work, 20);
-    let [warning] = &measurement.warnings[..] else { panic!("{:?}", measurement.warnings) };
+    let has = |words: &str| measurement.warnings.iter().any(|warning| warning.contains(words));
     assert!(
-        warning.starts_with("2 requests were still without an answer when the window closed"),
-        "{warning}"
+        has("2 requests were still without an answer when the window closed"),
+        "{:?}",
+        measurement.warnings
     );
+    // Both connections wait for most of the 200 ms, and the server answers ten requests at once.
+    assert_eq!(count_of(&measurement, "iteration_duration"), 22);
+    assert!(statistic_ms(&measurement, "iteration_duration", Statistic::P95) > 20.0);
+    assert!(measurement.stall_ns_max.unwrap() > 20 * MS);
+}
+
+#[test]
+fn a_stall_that_percentiles_hide_is_told_with_what_an_open_loop_would_have_seen() {
+    let (requests, turn) = (AtomicU64::new(0), std::sync::Mutex::new(()));
+    let server = Server::start(move |conversation| {
+        while conversation.request().is_some() {
+            let _turn = turn.lock().unwrap();
+            if requests.fetch_add(1, Ordering::SeqCst) == 300 {
+                // Both connections wait for this turn.
+                plumb_host::time::sleep(std::time::Duration::from_millis(300));
+            }
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let measurement = measure(&LoadSpec { duration: Span(2000 * MS), ..spec() }, &server.url);
+    assert!(measurement.stall_ns_max.unwrap() >= 290 * MS, "{:?}", measurement.stall_ns_max);
+    let told = measurement.warnings.iter().any(|it| it.contains("an open loop at this rate would have seen"));
+    assert!(told, "{:?}", measurement.warnings);
+}
+
+#[test]
+fn a_thread_that_never_had_its_window_is_not_busier_than_a_thread_can_be() {
+    // The thread has more connections to begin than time: its window is over at its first look at the clock.
+    let spec = LoadSpec { connections: 200, duration: Span(1), ..spec() };
+    let busiest = measure(&spec, &Server::ok().url).health.busiest_thread;
+    assert!((0.0..=1.0).contains(&busiest), "{busiest}");
 }

@@ -103,3 +103,30 @@ fn idle_connections_that_the_server_closes_are_replaced() {
     assert_eq!(count_of(&measurement, "http_req_waiting"), 20);
     assert_eq!(measurement.errors, [].into());
 }
+
+#[test]
+fn a_rate_that_needs_more_connections_says_how_many() {
+    let server = Server::start(|conversation| {
+        while conversation.request().is_some() {
+            plumb_host::time::sleep(Duration::from_millis(20));
+            conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let measurement = measure(&at_rate(300.0), &server.url);
+    let is_told = |it: &String| it.starts_with("300 requests/s need about ") && it.contains("2 are given");
+    assert!(measurement.warnings.iter().any(is_told), "{:?}", measurement.warnings);
+    let enough = measure(&at_rate(20.0), &server.url);
+    assert!(!enough.warnings.iter().any(|it| it.contains("need about")), "{:?}", enough.warnings);
+}
+
+#[test]
+fn sends_of_one_thread_do_not_overlap() {
+    let spec = LoadSpec { connections: 64, warmup: Span(50 * MS), ..at_rate(20_000.0) };
+    let measurement = measure(&spec, &Server::ok().url);
+    let sending_ms = statistic_ms(&measurement, "http_req_sending", Statistic::Avg)
+        * count_of(&measurement, "http_req_sending") as f64;
+    // A burst that shared one moment would count the sends before it once more in each.
+    let elapsed_ms =
+        measurement.window_ns as f64 / 1e6 + 5_000.0 * f64::from(u8::from(!measurement.errors.is_empty()));
+    assert!(sending_ms <= elapsed_ms * 1.5, "{sending_ms} ms of sends in {elapsed_ms} ms");
+}
