@@ -121,6 +121,34 @@ pub struct LinkShape {
     pub loss: Option<Percent>,
 }
 
+/// How the receiver of `tcp_bw` and `udp_bw` waits for data. It does so from the first byte to the last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Receive {
+    /// Each receive blocks until there is data, as an ordinary application's does.
+    #[default]
+    Block,
+    /// The thread never sleeps: it asks again at once when there is nothing. Each flow keeps a CPU busy.
+    Poll,
+    /// The thread sleeps for a fixed time whenever it has taken all that was there, so that the next receive finds more.
+    Pause,
+}
+
+impl Receive {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Block, Self::Poll, Self::Pause];
+
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Poll => "poll",
+            Self::Pause => "pause",
+        }
+    }
+}
+
 /// How `tcp_bw` sends without a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -6,7 +6,7 @@ use plumb_model::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::options::{Fastpath, LinkShape, Offloads, Placement, Switch, TunnelType, ZeroCopy};
+use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
 
 /// What a `network` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -177,6 +177,8 @@ pub struct LoadSpec {
     pub busy_poll: Span,
     /// `tcp_bw`: send without a copy.
     pub zero_copy: ZeroCopy,
+    /// `tcp_bw`, `udp_bw`: how the receiver waits for data.
+    pub receive: Receive,
     /// The socket's send buffer; the kernel's own choice if absent.
     pub send_buffer: Option<Bytes>,
     /// The socket's receive buffer; the kernel's own choice if absent.
@@ -198,6 +200,7 @@ impl Default for LoadSpec {
             cpus: Placement::default(),
             busy_poll: Span(0),
             zero_copy: ZeroCopy::Off,
+            receive: Receive::default(),
             send_buffer: None,
             receive_buffer: None,
             nodelay: None,

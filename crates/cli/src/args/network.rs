@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use plumb_model::{Bytes, Rate, Span};
-use plumb_network::options::{Placement, ZeroCopy};
+use plumb_network::options::{Placement, Receive, ZeroCopy};
 use plumb_network::spec::Test;
 
 use super::FailureArguments;
@@ -55,6 +55,11 @@ pub struct NetworkArguments {
     #[arg(long, value_name = "sendfile|msg_zerocopy", value_parser = zero_copy(), num_args = 0..=1, require_equals = true,
           default_value = "off", hide_default_value = true, default_missing_value = "sendfile")]
     pub zero_copy: ZeroCopy,
+    /// tcp_bw, udp_bw: how the receiver waits for data: `block` sleeps in each receive, as an ordinary application does; `poll`
+    /// never sleeps and keeps a CPU busy for each flow; `pause` sleeps for a fixed time (TCP 200 us, UDP 50 us) whenever it has
+    /// taken everything.
+    #[arg(long, value_name = "block|poll|pause", value_parser = receive(), default_value = "block")]
+    pub receive: Receive,
     /// The sockets' send buffers; the kernel's choice if absent.
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub send_buffer: Option<Bytes>,
@@ -115,6 +120,11 @@ fn zero_copy() -> impl TypedValueParser<Value = ZeroCopy> {
     let ways = [ZeroCopy::Off, ZeroCopy::Sendfile, ZeroCopy::MsgZerocopy];
     PossibleValuesParser::new(ways.map(ZeroCopy::name))
         .map(move |word| ways.into_iter().find(|way| way.name() == word).unwrap_or_default())
+}
+
+fn receive() -> impl TypedValueParser<Value = Receive> {
+    PossibleValuesParser::new(Receive::ALL.map(Receive::name))
+        .map(|word| Receive::ALL.into_iter().find(|way| way.name() == word).unwrap_or_default())
 }
 
 fn placement() -> impl TypedValueParser<Value = Placement> {

@@ -138,6 +138,7 @@ fn load_spec(arguments: &NetworkArguments, msg_size: Bytes) -> LoadSpec {
         cpus: arguments.cpus,
         busy_poll: arguments.busy_poll,
         zero_copy: arguments.zero_copy,
+        receive: arguments.receive,
         send_buffer: arguments.send_buffer,
         receive_buffer: arguments.receive_buffer,
         nodelay: arguments.nodelay,

@@ -21,7 +21,7 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::control::Control;
 pub use self::error::Error;
-use crate::options::ZeroCopy;
+use crate::options::{Receive, ZeroCopy};
 use crate::spec::{LoadSpec, Target, Test};
 use crate::wire::bounds::{check_flows, check_size};
 
@@ -57,6 +57,9 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
     }
     if spec.zero_copy != ZeroCopy::Off && !spec.tests.contains(&Test::TcpBw) {
         return fault("zero_copy", "it is for `tcp_bw`, which is not among the tests");
+    }
+    if spec.receive != Receive::Block && !spec.tests.iter().any(|test| test.is_bandwidth()) {
+        return fault("receive", "it is for `tcp_bw` and `udp_bw`, and neither is among the tests");
     }
     if spec.duration.0 == 0 {
         return fault("duration", "a window of no length measures nothing");

@@ -52,7 +52,7 @@ pub(super) fn terms(spec: &LoadSpec, test: Test) -> Result<Terms, Error> {
         msg_size: small(spec.msg_size),
         flows: spec.flows,
         batch: if test.is_bandwidth() { spec.batch } else { 1 },
-        is_paced: spec.rate.is_some(),
+        receive: spec.receive,
         shared_cpus,
         options: SocketTerms {
             nodelay: spec.nodelay_of(test),

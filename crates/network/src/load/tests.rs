@@ -137,6 +137,22 @@ fn batches_of_datagrams_are_counted_one_by_one() {
 }
 
 #[test]
+fn a_receiver_waits_as_it_is_told_to_and_says_so() {
+    for receive in Receive::ALL {
+        let spec = LoadSpec { receive, ..spec(&[Test::TcpBw, Test::UdpBw], 1000) };
+        let measurement = measure(&spec);
+        let ways = measurement.observed["receive"].keys();
+        let ways: Vec<&str> = ways.map(|what| what.split([' ', ':']).nth(1).unwrap()).collect();
+        assert!(ways.iter().all(|way| *way == receive.name()), "{ways:?}");
+        for test in ["tcp_bw", "udp_bw"] {
+            assert!(count(&measurement, test) > 0, "{test} by {}", receive.name());
+            let calls = format!("{test} {}: receives", receive.name());
+            assert!(measurement.observed_count("receive", &calls) > 0);
+        }
+    }
+}
+
+#[test]
 fn without_a_copy_as_much_arrives_as_was_sent() {
     for size in [1, 4096, 100_000] {
         let measurement = measure(&LoadSpec { zero_copy: ZeroCopy::Sendfile, ..spec(&[Test::TcpBw], size) });
@@ -165,6 +181,7 @@ fn what_cannot_be_is_said_with_its_key() {
     assert_eq!(fault(&LoadSpec { batch: 0, ..base() }).key, "load.batch");
     assert_eq!(fault(&LoadSpec { rate: Some(Rate(0.0)), ..base() }).key, "load.rate");
     assert_eq!(fault(&LoadSpec { busy_poll: Span(999), ..base() }).key, "load.busy_poll");
+    assert_eq!(fault(&LoadSpec { receive: Receive::Poll, ..base() }).key, "load.receive");
     for (test, size, part) in [
         (Test::TcpBw, 0, "1 B to 1 MiB"),
         (Test::TcpBw, (1 << 20) + 1, "1 B to 1 MiB"),

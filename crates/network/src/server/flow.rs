@@ -88,7 +88,7 @@ pub fn run(flow: &Flow, terms: &Terms) -> Report {
     let ran = match terms.test {
         Test::TcpLat => answer_stream(flow, terms, &mut report),
         Test::UdpLat => answer_datagrams(flow, &mut report),
-        Test::TcpBw => stream::take(flow, terms),
+        Test::TcpBw => stream::take(flow, terms, &mut report),
         Test::UdpBw => receiver::take_datagrams(flow, terms, &mut report),
         Test::TcpCrr => Ok(()),
     };

@@ -7,6 +7,7 @@
 mod accept;
 mod flow;
 mod receiver;
+mod receiving;
 mod session;
 mod stream;
 

@@ -3,27 +3,24 @@
 use std::io;
 use std::time::Duration;
 
-use plumb_host::time::{monotonic_ns, sleep};
+use plumb_host::time::monotonic_ns;
 
 use super::flow::{DATAGRAM_BYTES_MAX, Report};
+use super::receiving::Receiving;
 use super::session::Flow;
 use crate::wire::batch::{Inbox, accept_segments, accepts_segments};
 use crate::wire::control::Terms;
 use crate::wire::datagram;
-use crate::wire::hello::Purpose;
-use crate::wire::options;
+use crate::wire::hello::{HELLO_BYTES, Purpose};
+use crate::wire::options::{self, Observed};
 
-/// Datagrams that are taken by one call.
+/// Datagrams that are taken by one call, whatever the way.
 const BATCH: usize = 64;
 /// Memory for them, where they are large: what fits into a cache of the CPU is written faster.
 const INBOX_BYTES_MAX: usize = 128 << 10;
-/// What the kernel counts for a datagram in the receive buffer beside its bytes, at most.
-const OVERHEAD_BYTES: u64 = 1280;
-/// A pause is no shorter, as it costs a timer, and no longer.
-const PAUSE_NS_MIN: u64 = 20_000;
-const PAUSE_NS_MAX: u64 = 200_000;
-/// Datagrams with more time than this between them are waited for.
-const INTERVAL_NS_MAX: u64 = 10_000;
+/// How long a receiver that pauses does so: a default receive buffer holds what comes in it at a million small datagrams a
+/// second.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Takes datagrams until the flow ends.
 ///
@@ -35,100 +32,103 @@ pub fn take_datagrams(flow: &Flow, terms: &Terms, report: &mut Report) -> io::Re
     // One byte more than a message has, so that a larger one is seen.
     let room = if is_segmented { DATAGRAM_BYTES_MAX } else { (size + 1).next_multiple_of(64) };
     let mut inbox = Inbox::new((INBOX_BYTES_MAX / room).clamp(1, BATCH), room);
-    let mut order = Order::new(size);
-    let (mut messages, mut bytes, mut pieces) = (0_u64, 0_u64, 0_u64);
-    let mut pauses = Pauses::new(flow, terms);
+    let mut receiving = Receiving::new(terms.receive, PAUSE);
+    let mut taking = Taking { order: Order::new(size), size, is_segmented, ..Taking::default() };
     loop {
-        pauses.pause(messages);
-        let taken = match inbox.receive(flow.socket()) {
+        let taken = match receiving.take(flow, |waits| inbox.receive(flow.socket(), waits)) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             taken => taken?,
         };
-        let now_ns = if order.has_time { monotonic_ns() } else { 0 };
-        let mut has_ended = false;
-        for at in 0..taken {
-            let datagram = inbox.datagram(at);
-            if datagram.is_empty() {
-                has_ended = true;
-                break;
-            }
-            if datagram.len() != size && !is_segmented {
-                if Purpose::is_hello(datagram) {
-                    continue;
-                }
-                report.see_size(datagram.len());
-            }
-            pieces += 1;
-            bytes += datagram.len() as u64;
-            for message in datagram.chunks(size) {
-                messages += 1;
-                order.see(message, now_ns);
-            }
-            if is_segmented && !datagram.len().is_multiple_of(size) {
-                report.see_size(datagram.len() % size);
-            }
-        }
-        flow.tallies.set(messages, bytes);
-        if has_ended || taken == 0 {
+        let now_ns = if taking.order.has_time { monotonic_ns() } else { 0 };
+        // An empty datagram is the end of a flow that was shut.
+        let of_flow = (0..taken).map(|at| inbox.datagram(at)).take_while(|datagram| !datagram.is_empty());
+        let count = of_flow.map(|datagram| taking.take(datagram, now_ns, report)).count();
+        flow.tallies.set(taking.messages, taking.bytes);
+        if count < taken || taken == 0 {
             break;
         }
+        receiving.rest(taken == inbox.capacity());
     }
-    if messages > 0 {
-        report.see_size(size);
-    }
+    receiving.account(terms.test, &mut report.observed);
     if terms.batch > 1 {
-        let gro = match accepts_segments(flow.socket()) {
-            _ if !is_segmented => "not in this kernel",
-            Ok(true) => "on",
-            _ => "off",
-        };
-        for (property, value, count) in
-            [("udp_gro", gro, 1), ("udp_bw_taken", "messages", messages), ("udp_bw_taken", "pieces", pieces)]
-        {
-            options::see(&mut report.observed, property, value.to_owned(), count);
-        }
+        taking.account(flow, &mut report.observed);
     }
-    report.reordered = order.has_number.then_some(order.reordered);
-    report.jitter_ns = order.has_time.then_some(order.jitter_ns).filter(|_| order.stamped > 1);
+    taking.finish(report);
     Ok(())
 }
 
-/// Pauses while datagrams come as fast as they can. Who waits for the next one is woken for it, which costs the sender more
-/// than the datagram; who sleeps for a while finds many. A pause is as short as a quarter of the receive buffer takes to
-/// fill. Datagrams that carry a time are taken when they come.
-struct Pauses {
-    /// Datagrams that may come in a pause; 0 for no pauses.
-    room: u64,
-    /// When and after how many datagrams the last pause ended.
-    since: (u64, u64),
+/// What came of a flow so far.
+#[derive(Debug, Default)]
+struct Taking {
+    order: Order,
+    size: usize,
+    /// Whether the kernel hands over several messages as one datagram.
+    is_segmented: bool,
+    messages: u64,
+    bytes: u64,
+    pieces: u64,
 }
 
-impl Pauses {
-    fn new(flow: &Flow, terms: &Terms) -> Self {
-        let size = u64::from(terms.msg_size);
-        let is_apt = !terms.is_paced && !datagram::has_time(terms.msg_size as usize);
-        let buffer = options::get(flow.socket(), libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
-        let buffer = u64::try_from(buffer).unwrap_or(0);
-        if is_apt {
-            // Timers of this thread are to be exact: by default they may be 50 us late.
-            let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+impl Taking {
+    /// Takes a datagram: a message, several that the kernel joined, or a hello that was sent again.
+    #[inline]
+    fn take(&mut self, mut datagram: &[u8], now_ns: u64, report: &mut Report) {
+        if datagram.len() != self.size || self.size == HELLO_BYTES {
+            // A client on a long way says hello until it has the answer. The kernel joins only datagrams of one length and
+            // one shorter behind them, so that hellos are at the front, or one is at the end.
+            while let Some((first, rest)) = datagram.split_at_checked(HELLO_BYTES)
+                && Purpose::is_hello(first)
+            {
+                datagram = rest;
+            }
+            if let Some((rest, last)) =
+                datagram.len().checked_sub(HELLO_BYTES).map(|at| datagram.split_at(at))
+                && Purpose::is_hello(last)
+            {
+                datagram = rest;
+            }
+            if datagram.is_empty() {
+                return;
+            }
         }
-        let room = if is_apt { buffer / (OVERHEAD_BYTES + 2 * size) / 4 } else { 0 };
-        Self { room, since: (monotonic_ns(), 0) }
+        if datagram.len() != self.size && !self.is_segmented {
+            report.see_size(datagram.len());
+        }
+        self.pieces += 1;
+        self.bytes += datagram.len() as u64;
+        for message in datagram.chunks(self.size) {
+            self.messages += 1;
+            self.order.see(message, now_ns);
+        }
+        if self.is_segmented && !datagram.len().is_multiple_of(self.size) {
+            report.see_size(datagram.len() % self.size);
+        }
     }
 
-    fn pause(&mut self, messages: u64) {
-        let came = messages - self.since.1;
-        if self.room == 0 || came < self.room {
-            return;
+    /// Whether the kernel joined messages, as it says itself and as they came.
+    fn account(&self, flow: &Flow, observed: &mut Observed) {
+        let gro = match accepts_segments(flow.socket()) {
+            _ if !self.is_segmented => "not in this kernel",
+            Ok(true) => "on",
+            _ => "off",
+        };
+        let counts = [
+            ("udp_gro", gro, 1),
+            ("udp_bw_taken", "messages", self.messages),
+            ("udp_bw_taken", "pieces", self.pieces),
+        ];
+        for (property, value, count) in counts {
+            options::see(observed, property, value.to_owned(), count);
         }
-        let now_ns = monotonic_ns();
-        let interval_ns = (now_ns - self.since.0) / came;
-        let pause_ns = (interval_ns * self.room).min(PAUSE_NS_MAX);
-        if interval_ns <= INTERVAL_NS_MAX && pause_ns >= PAUSE_NS_MIN {
-            sleep(Duration::from_nanos(pause_ns));
+    }
+
+    fn finish(self, report: &mut Report) {
+        if self.messages > 0 {
+            report.see_size(self.size);
         }
-        self.since = (now_ns, messages);
+        let order = self.order;
+        report.reordered = order.has_number.then_some(order.reordered);
+        report.jitter_ns = order.has_time.then_some(order.jitter_ns).filter(|_| order.stamped > 1);
     }
 }
 
@@ -182,6 +182,39 @@ mod tests {
         let mut message = vec![0; 32];
         datagram::write(&mut message, number, Some(sent_ns));
         message
+    }
+
+    fn taken(size: usize, datagrams: &[&[u8]]) -> (Taking, Report) {
+        let mut taking = Taking { order: Order::new(size), size, is_segmented: true, ..Taking::default() };
+        let mut report = Report::default();
+        datagrams.iter().for_each(|datagram| taking.take(datagram, 1, &mut report));
+        (taking, report)
+    }
+
+    #[test]
+    fn a_hello_that_was_sent_again_is_no_message_however_the_kernel_joins_it() {
+        let hello = Purpose::Flow { token: 7, flow: 3 }.encode();
+        for size in [8, 16, 29, 32, 64] {
+            let messages: Vec<u8> = (0..3)
+                .flat_map(|number| {
+                    let mut message = vec![0; size];
+                    datagram::write(&mut message, number, None);
+                    message
+                })
+                .collect();
+            let (one, rest) = messages.split_at(size);
+            // The kernel joins a shorter one behind others, and none that is longer.
+            let joined: Vec<Vec<u8>> = match size {
+                ..HELLO_BYTES => vec![[&hello, one].concat(), rest.to_vec()],
+                _ => vec![[&messages, &hello[..]].concat()],
+            };
+            let joined = joined.iter().map(Vec::as_slice);
+            let twice = [hello, hello].concat();
+            let all: Vec<&[u8]> = [&hello[..], &twice].into_iter().chain(joined).collect();
+            let (taking, report) = taken(size, &all);
+            assert_eq!((taking.messages, taking.bytes), (3, 3 * size as u64), "at {size} B");
+            assert_eq!((taking.order.reordered, report.sizes), (0, None), "at {size} B");
+        }
     }
 
     #[test]

@@ -49,12 +49,24 @@ pub struct Flow {
     socket: OwnedFd,
     /// What it counts while it runs.
     pub tallies: Tallies,
+    has_ended: AtomicBool,
 }
 
 impl Flow {
     /// Its socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// Whether it is over, for a thread that nothing wakes.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        socket::shut(&self.socket);
     }
 }
 
@@ -105,7 +117,7 @@ impl Session {
             *held(&self.errors).entry(error.to_string()).or_default() += 1;
         }
         options::observe(&socket, is_tcp, &mut held(&self.observed));
-        let flow = Arc::new(Flow { socket, tallies: Tallies::default() });
+        let flow = Arc::new(Flow { socket, tallies: Tallies::default(), has_ended: AtomicBool::new(false) });
         let (own, terms) = (Arc::clone(&flow), self.terms.clone());
         let (ready, pinned) = channel();
         let thread = thread::Builder::new().name(format!("plumb-server-{number}")).spawn(move || {
@@ -180,7 +192,7 @@ impl Session {
     /// Wakes whoever waits for a flow.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
-        held(&self.flows).values().for_each(|joined| socket::shut(joined.flow.socket()));
+        held(&self.flows).values().for_each(|joined| joined.flow.end());
     }
 
     /// Waits until nothing more comes, and adds everything up.

@@ -1,14 +1,15 @@
-//! The evidence of how messages that go one way were handed to the kernel: as many at a time as were asked for, and without
-//! a copy where that was asked for.
+//! The evidence of how messages that go one way were handed to the kernel (as many at a time as were asked for, and without a
+//! copy where that was asked for) and of how they were received.
 
 use std::collections::BTreeMap;
 
 use plumb_model::{Evidence, Measurement};
 
 use crate::load::{COPIED, SHARED};
-use crate::options::ZeroCopy;
+use crate::options::{Receive, ZeroCopy};
 use crate::spec::{Kind, NetworkSettings, Test};
 use crate::wire::batch::{segments_max, segments_name};
+use crate::wire::options::{EMPTY_POLLS, PAUSES, RECEIVES};
 
 /// The share of a batch that calls may miss on average: the kernel takes less of it when a queue is full.
 const MISSED_MAX: f64 = 0.1;
@@ -22,6 +23,12 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
         evidence.extend(tests.map(|test| at_a_time(*test, settings, measurement)));
         evidence.extend(load.tests.contains(&Test::UdpBw).then(|| joined(measurement)));
     }
+    evidence.extend(
+        load.tests
+            .iter()
+            .filter(|test| test.is_bandwidth())
+            .map(|test| receives(*test, load.receive, measurement)),
+    );
     match load.zero_copy {
         ZeroCopy::Off => {}
         ZeroCopy::Sendfile => evidence.push(shared(measurement)),
@@ -55,6 +62,30 @@ fn at_a_time(test: Test, settings: &NetworkSettings, measurement: &Measurement) 
         expected: format!("{expected:.1} a call"),
         observed: format!("{mean:.1} a call: {messages} in {sum} calls ({})", words.join(", ")),
         holds: sum > 0 && mean >= expected * (1.0 - MISSED_MAX) && words.into_iter().all(is_known),
+    }
+}
+
+/// How the receiver waited for data, as it counted its own calls.
+fn receives(test: Test, way: Receive, measurement: &Measurement) -> Evidence {
+    let prefix = format!("{} ", test.name());
+    let nothing = BTreeMap::new();
+    let seen = measurement.observed.get("receive").unwrap_or(&nothing);
+    let seen: Vec<(&str, u64)> =
+        seen.iter().filter_map(|(what, count)| Some((what.strip_prefix(&prefix)?, *count))).collect();
+    let own = format!("{}: ", way.name());
+    let of = |what: &str| {
+        let counts = seen.iter().filter(|(name, _)| name.strip_prefix(&own) == Some(what));
+        counts.map(|(_, count)| count).sum::<u64>()
+    };
+    let words: Vec<String> = seen.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    Evidence {
+        what: format!("{} receiver", test.name()),
+        expected: way.name().to_owned(),
+        observed: if words.is_empty() { "nothing".to_owned() } else { words.join(", ") },
+        holds: of(RECEIVES) > 0
+            && seen.iter().all(|(what, _)| what.starts_with(&own))
+            && (of(EMPTY_POLLS) > 0) <= (way == Receive::Poll)
+            && (of(PAUSES) > 0) == (way == Receive::Pause),
     }
 }
 
@@ -131,7 +162,11 @@ mod tests {
     }
 
     fn broken(settings: &NetworkSettings, observed: &[(&str, &str, u64)]) -> Vec<String> {
-        let evidence = evidence(settings, &measurement(observed)).into_iter();
+        let receives: Vec<String> =
+            settings.load.tests.iter().map(|test| format!("{} block: receives", test.name())).collect();
+        let blocked = receives.iter().map(|what| ("receive", what.as_str(), 5));
+        let observed: Vec<_> = observed.iter().copied().chain(blocked).collect();
+        let evidence = evidence(settings, &measurement(&observed)).into_iter();
         evidence.filter(|one| !one.holds).map(|one| one.what).collect()
     }
 
@@ -178,6 +213,25 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_that_waits_in_another_way_breaks_the_evidence() {
+        let holds = |way: Receive, seen: &[(&str, u64)]| {
+            let seen: Vec<_> = seen.iter().map(|(what, count)| ("receive", *what, *count)).collect();
+            receives(Test::TcpBw, way, &measurement(&seen)).holds
+        };
+        let block = ("tcp_bw block: receives", 7);
+        assert!(holds(Receive::Block, &[block, ("udp_bw poll: receives", 3)]));
+        assert!(!holds(Receive::Block, &[]));
+        assert!(!holds(Receive::Block, &[block, ("tcp_bw poll: receives", 1)]));
+        assert!(!holds(Receive::Block, &[block, ("tcp_bw block: pauses", 1)]));
+        assert!(!holds(Receive::Poll, &[block]));
+        let poll = ("tcp_bw poll: receives", 7);
+        assert!(holds(Receive::Poll, &[poll, ("tcp_bw poll: empty polls", 70)]));
+        let pause = ("tcp_bw pause: receives", 7);
+        assert!(holds(Receive::Pause, &[pause, ("tcp_bw pause: pauses", 6)]));
+        assert!(!holds(Receive::Pause, &[pause]));
+    }
+
+    #[test]
     fn pages_that_arrive_as_they_were_had_been_copied() {
         let settings = settings(Test::TcpBw, 1, ZeroCopy::Sendfile);
         let seen = |shared, calls| {
@@ -194,7 +248,7 @@ mod tests {
         let mut settings = settings(Test::TcpBw, 1, ZeroCopy::MsgZerocopy);
         let of = |settings: &NetworkSettings, lent, copied| {
             let seen = [("msg_zerocopy", SHARED, lent), ("msg_zerocopy", COPIED, copied)];
-            let evidence = evidence(settings, &measurement(&seen)).remove(0);
+            let evidence = super::lent(settings, &measurement(&seen));
             (evidence.holds, evidence.observed)
         };
         let (holds, words) = of(&settings, 0, 7);

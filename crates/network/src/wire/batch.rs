@@ -91,11 +91,12 @@ impl Inbox {
         Self(Batch::new(count, room))
     }
 
-    /// Waits for a datagram and takes all that are there. Returns how many.
+    /// Takes all datagrams that are there, up to its room; waits for the first one if it `waits`. Returns how many.
     ///
     /// # Errors
-    /// When the socket fails.
-    pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+    /// When the socket fails; `WouldBlock` where nothing is there and it does not wait.
+    pub fn receive(&mut self, socket: impl AsFd, waits: bool) -> io::Result<usize> {
+        let flags = if waits { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         let count = libc::c_uint::try_from(self.0.headers.len()).unwrap_or(libc::c_uint::MAX);
         loop {
             // SAFETY: the headers point to pieces, and these to bytes, that live in `self` and do not move.
@@ -104,7 +105,7 @@ impl Inbox {
                     number(&socket),
                     self.0.headers.as_mut_ptr(),
                     count,
-                    libc::MSG_WAITFORONE,
+                    flags,
                     std::ptr::null_mut(),
                 )
             };
@@ -118,6 +119,12 @@ impl Inbox {
                 }
             }
         }
+    }
+
+    /// How many datagrams it takes by one call.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.0.headers.len()
     }
 
     /// One of the datagrams that were taken last.
@@ -177,9 +184,10 @@ mod tests {
         }
         assert_eq!(outbox.send(&sender, 5).unwrap(), 5);
         let mut inbox = Inbox::new(3, 64);
-        assert_eq!(inbox.receive(&receiver).unwrap(), 3);
+        assert_eq!(inbox.receive(&receiver, true).unwrap(), 3);
         assert_eq!(inbox.datagram(2), [2; 7]);
-        assert_eq!(inbox.receive(&receiver).unwrap(), 2);
+        assert_eq!(inbox.receive(&receiver, true).unwrap(), 2);
         assert_eq!(inbox.datagram(1), [4; 7]);
+        assert_eq!(inbox.receive(&receiver, false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 }

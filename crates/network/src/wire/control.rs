@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::placement::SharedCpus;
+use crate::options::Receive;
 use crate::spec::Test;
 
 /// No line is longer.
@@ -40,9 +41,8 @@ pub struct Terms {
     pub flows: u32,
     /// How many messages are handed over at once.
     pub batch: u32,
-    /// Whether messages have a schedule, and do not come as fast as they can.
-    #[serde(default)]
-    pub is_paced: bool,
+    /// How a receiver waits for data that goes one way.
+    pub receive: Receive,
     /// The CPUs that both ends share; each end is wherever it may if absent.
     #[serde(default)]
     pub shared_cpus: Option<SharedCpus>,
@@ -162,7 +162,15 @@ mod tests {
     fn terms() -> Terms {
         let options = SocketTerms { nodelay: true, receive_buffer: Some(4096), ..SocketTerms::default() };
         let shared_cpus = Some(SharedCpus { boot: "1f".to_owned(), cpus: vec![1] });
-        Terms { test: Test::UdpBw, msg_size: 64, flows: 2, batch: 1, is_paced: false, shared_cpus, options }
+        Terms {
+            test: Test::UdpBw,
+            msg_size: 64,
+            flows: 2,
+            batch: 1,
+            receive: Receive::Poll,
+            shared_cpus,
+            options,
+        }
     }
 
     #[test]

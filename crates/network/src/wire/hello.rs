@@ -7,7 +7,7 @@
 pub const HELLO_BYTES: usize = 29;
 const MAGIC: [u8; 12] = *b"plumb-networ";
 /// Counts what changes in the protocol: both ends have to be of one version.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// What a connection or a datagram is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,13 @@ use super::control::SocketTerms;
 /// Since Linux 2.6.32; the C library's headers have it for some systems only.
 const SO_PROTOCOL: libc::c_int = 38;
 
+/// What a receiver of data that goes one way counts of its calls.
+pub const RECEIVES: &str = "receives";
+/// Calls that found nothing.
+pub const EMPTY_POLLS: &str = "empty polls";
+/// Times that it slept although data may have come.
+pub const PAUSES: &str = "pauses";
+
 /// An option that the kernel did not take.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {cause}")]

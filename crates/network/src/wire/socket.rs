@@ -142,6 +142,15 @@ pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| net::recv(&socket, &mut *into, RecvFlags::empty()))?.0)
 }
 
+/// Receives once what is there, without waiting; `WouldBlock` where nothing is.
+///
+/// # Errors
+/// When nothing is there, or the connection broke.
+#[inline]
+pub fn receive_now(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    Ok(retry_on_intr(|| net::recv(&socket, &mut *into, RecvFlags::DONTWAIT))?.0)
+}
+
 /// Receives until `into` is full. Returns whether it is; it is not at the end of the connection.
 ///
 /// # Errors
