@@ -22,7 +22,8 @@ const fn gauge(name: &'static str, unit: Unit, better: Better, about: &'static s
 /// Half a round trip over TCP.
 pub const TCP_LAT: Metric = trend(
     "tcp_lat",
-    "half of the time in which a message goes there and back over TCP; at a fixed rate from when it was due",
+    "half of the time in which a message goes there and back over TCP; at a fixed rate, and all of the time for which it was due \
+     and not sent yet",
 );
 
 /// The same from the real start.
@@ -32,7 +33,8 @@ pub const TCP_LAT_SERVICE: Metric =
 /// Half a round trip over UDP.
 pub const UDP_LAT: Metric = trend(
     "udp_lat",
-    "half of the time in which a message goes there and back over UDP; at a fixed rate from when it was due",
+    "half of the time in which a message goes there and back over UDP, or until it counts as lost; at a fixed rate, and all of \
+     the time for which it was due and not sent yet",
 );
 
 /// The same from the real start.
@@ -40,7 +42,10 @@ pub const UDP_LAT_SERVICE: Metric =
     trend("udp_lat_service", "as udp_lat, at a fixed rate, from when the message was really sent");
 
 /// Answers that never came.
-pub const UDP_LAT_LOSS: Metric = share("udp_lat_loss", "messages of udp_lat whose answer did not come");
+pub const UDP_LAT_LOSS: Metric = share(
+    "udp_lat_loss",
+    "messages of udp_lat without an answer within 1 s, or within 16 round trips where these take longer (4 s at most)",
+);
 
 /// What a receiver gets over TCP.
 pub const TCP_BW: Metric =
@@ -84,7 +89,7 @@ pub const TCP_CRR: Metric = Metric {
 
 /// The time of such a connection.
 pub const TCP_CRR_LATENCY: Metric =
-    trend("tcp_crr_latency", "from the start of a connection of tcp_crr until its end was seen");
+    trend("tcp_crr_latency", "from the start of a connection of tcp_crr until its end was seen, or until it failed");
 
 /// Segments that were sent again.
 pub const TCP_RETRANSMITS: Metric = Metric {

@@ -67,6 +67,17 @@ impl Share {
         self.schedule.due_ns(self.index)
     }
 
+    /// How many of its arrivals are due before `offset_ns`.
+    #[must_use]
+    pub fn due_before(&self, offset_ns: u64) -> u64 {
+        self.schedule.first_at_or_after(offset_ns).saturating_sub(self.index).div_ceil(self.step)
+    }
+
+    /// Takes several arrivals off the share.
+    pub fn skip(&mut self, arrivals: u64) {
+        self.index = self.index.saturating_add(self.step.saturating_mul(arrivals));
+    }
+
     /// Takes the next arrival off the share.
     pub fn advance(&mut self) {
         self.index = self.index.saturating_add(self.step);
@@ -134,6 +145,20 @@ mod tests {
             let index = schedule.first_at_or_after(offset_ns);
             prop_assert!(schedule.due_ns(index) >= offset_ns);
             prop_assert!(index == 0 || schedule.due_ns(index - 1) < offset_ns);
+        }
+
+        #[test]
+        fn arrivals_before_a_time_are_as_many_as_one_can_take(rate in 1.0..1e6_f64, parts in 1..9_u64, offset_ns in 0..1_000_000_u64) {
+            let mut share = Schedule::constant(rate).unwrap().share(parts - 1, parts);
+            let before = share.due_before(offset_ns);
+            let mut skipped = share;
+            skipped.skip(before);
+            let mut taken = 0;
+            while share.due_ns() < offset_ns {
+                share.advance();
+                taken += 1;
+            }
+            prop_assert_eq!((taken, share), (before, skipped));
         }
 
         #[test]

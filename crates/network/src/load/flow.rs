@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plumb_host::cpu::{CpuSet, CpuTime, current_thread_cpu_time};
@@ -15,8 +14,8 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::LoadHealth;
 use plumb_pace::{Frame, Share};
 
-use super::sender;
 use super::tally::{Live, Tally};
+use super::{datagrams, sender};
 use crate::options::ZeroCopy;
 use crate::spec::Test;
 use crate::wire::control::SocketTerms;
@@ -26,6 +25,11 @@ use crate::wire::socket;
 
 /// How long one connection of a `tcp_crr` may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A flow that waits for its turn looks so often whether it is over.
+const LOOK_NS: u64 = 50_000_000;
+/// Why a flow can go on no more.
+const CLOSED: &str = "the server closed a connection";
 
 /// What a flow is made of.
 #[derive(Debug)]
@@ -97,7 +101,7 @@ impl Flow {
         sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
         let ran = match (self.make.test, self.make.socket.clone()) {
             (Test::TcpLat, Some(socket)) => self.round_trips(&socket),
-            (Test::UdpLat, Some(socket)) => self.datagram_round_trips(&socket),
+            (Test::UdpLat, Some(socket)) => datagrams::round_trips(&mut self, &socket),
             (Test::TcpBw, Some(socket)) => sender::stream(&mut self, &socket),
             (Test::UdpBw, Some(socket)) => sender::datagrams(&mut self, &socket),
             _ => self.connections(),
@@ -108,7 +112,10 @@ impl Flow {
         {
             self.tally.fail(error.to_string());
         }
-        self.observe(monotonic_ns());
+        self.leave_unsent();
+        let end_ns = monotonic_ns();
+        self.tally.gaps.close(end_ns);
+        self.observe(end_ns);
         let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
         let spent = closed.1.saturating_sub(opened.1);
         let share = |cpu_ns| LoadHealth::busy_share(cpu_ns, closed.0.saturating_sub(opened.0));
@@ -129,32 +136,68 @@ impl Flow {
     /// Waits until the next message is due. Returns when it was due and when it is, or nothing at the end.
     #[inline]
     pub fn wait_for_turn(&mut self, free_ns: u64) -> Option<(u64, u64)> {
-        let Some(due) = &mut self.make.due else {
-            return (free_ns < self.make.frame.close_ns && !self.make.live.is_over())
-                .then_some((free_ns, free_ns));
+        let close_ns = self.make.frame.close_ns;
+        let Some(due_ns) = self.due_ns() else {
+            return (free_ns < close_ns && !self.make.live.is_over()).then_some((free_ns, free_ns));
         };
-        let due_ns = self.make.frame.start_ns.saturating_add(due.due_ns());
-        due.advance();
         let mut now_ns = free_ns;
-        while now_ns < due_ns.min(self.make.frame.close_ns) {
-            let left_ns = due_ns.min(self.make.frame.close_ns) - now_ns;
-            sleep(Duration::from_nanos(left_ns));
+        while now_ns < due_ns.min(close_ns) && !self.make.live.is_over() {
+            sleep(Duration::from_nanos((due_ns.min(close_ns) - now_ns).min(LOOK_NS)));
             now_ns = monotonic_ns();
         }
         self.observe(now_ns);
-        if now_ns >= self.make.frame.close_ns || self.make.live.is_over() {
+        if now_ns >= close_ns || self.make.live.is_over() {
             return None;
+        }
+        if let Some(due) = &mut self.make.due {
+            due.advance();
         }
         self.tally.lag(due_ns, free_ns, now_ns);
         Some((due_ns, now_ns))
     }
 
-    /// Counts a message there and back. Times are half of it, or all of it for a connection.
+    /// When the next message is due, where messages have a schedule.
     #[inline]
-    fn came_back(&mut self, intended_ns: u64, start_ns: u64, now_ns: u64, parts: u64) {
-        self.tally.complete(now_ns, (now_ns - intended_ns) / parts);
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.make.due.map(|due| self.make.frame.start_ns.saturating_add(due.due_ns()))
+    }
+
+    /// Puts what was due in the window and never sent into the distribution, with the time that it had waited by the end. Where
+    /// there is more of it than a distribution tells apart, messages in a row count as their first.
+    fn leave_unsent(&mut self) {
+        const STEPS_MAX: u64 = 4096;
+        let frame = self.make.frame;
+        let Some(mut due) = self.make.due.filter(|_| !self.make.test.is_bandwidth()) else { return };
+        // A flow that broke off ends before the window does, and its messages go on being due.
+        while !self.make.live.is_over() && monotonic_ns() < frame.close_ns {
+            sleep(Duration::from_nanos(LOOK_NS));
+        }
+        let end_ns = monotonic_ns().min(frame.close_ns);
+        due.skip(due.due_before(frame.open_ns.saturating_sub(frame.start_ns)));
+        let mut left = due.due_before(end_ns.saturating_sub(frame.start_ns));
+        let step = left.div_ceil(STEPS_MAX).max(1);
+        while left > 0 {
+            let due_ns = frame.start_ns.saturating_add(due.due_ns());
+            let count = step.min(left);
+            self.tally.leave(due_ns, end_ns.saturating_sub(due_ns), count);
+            due.skip(count);
+            left -= count;
+        }
+    }
+
+    /// The time of a message: all that it waited for its turn, and half of its round trip, or all of a connection.
+    #[inline]
+    pub(super) fn time_ns(&self, due_ns: u64, start_ns: u64, now_ns: u64) -> u64 {
+        let parts = if self.make.test.is_round_trip() { 2 } else { 1 };
+        (start_ns - due_ns) + (now_ns - start_ns) / parts
+    }
+
+    /// Counts a message there and back, or a connection.
+    #[inline]
+    pub(super) fn came_back(&mut self, due_ns: u64, start_ns: u64, now_ns: u64) {
+        self.tally.complete(due_ns, now_ns, self.time_ns(due_ns, start_ns, now_ns));
         if self.make.due.is_some() {
-            self.tally.served(now_ns, (now_ns - start_ns) / parts);
+            self.tally.served(due_ns, self.time_ns(start_ns, start_ns, now_ns));
         }
         self.make.live.set_messages(self.tally.messages);
         self.observe(now_ns);
@@ -163,55 +206,22 @@ impl Flow {
     fn round_trips(&mut self, socket: &OwnedFd) -> io::Result<()> {
         let mut message = vec![0; self.make.size];
         let mut now_ns = monotonic_ns();
-        while let Some((intended_ns, start_ns)) = self.wait_for_turn(now_ns) {
-            socket::send_all(socket, &message)?;
-            if !socket::receive_all(socket, &mut message)? {
-                return Err(io::Error::other("the server closed a connection"));
-            }
+        while let Some((due_ns, start_ns)) = self.wait_for_turn(now_ns) {
+            let sent = socket::send_all(socket, &message);
+            let answered = sent.and_then(|()| socket::receive_all(socket, &mut message));
             now_ns = monotonic_ns();
-            self.came_back(intended_ns, start_ns, now_ns, 2);
-        }
-        Ok(())
-    }
-
-    /// The lowest bytes of a datagram's number tell its answer from a late one. One whose answer does not come is sent again
-    /// by the watching thread, under the next number; its time is in no distribution, and it counts as lost.
-    fn datagram_round_trips(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        let mut message = vec![0; self.make.size];
-        let mut answer = vec![0; self.make.size + 1];
-        let bytes = self.make.size.min(8);
-        let mut now_ns = monotonic_ns();
-        let live = Arc::clone(&self.make.live);
-        while let Some((intended_ns, start_ns)) = self.wait_for_turn(now_ns) {
-            let number = live.number.fetch_add(1, Ordering::Relaxed) + 1;
-            let resent = live.resent.load(Ordering::Relaxed);
-            message[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
-            match socket::send(socket, &message) {
-                // Of an earlier one that found nobody.
-                Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => return Err(error),
-                _ => {}
+            if matches!(answered, Ok(true)) {
+                self.came_back(due_ns, start_ns, now_ns);
+                continue;
             }
-            loop {
-                let count = match socket::receive(socket, &mut answer) {
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                    received => received?,
-                };
-                if count == 0 || live.is_over() {
-                    return Ok(());
-                }
-                let expected = live.number.load(Ordering::Relaxed).to_le_bytes();
-                if count == message.len() && answer[..bytes] == expected[..bytes] {
-                    break;
-                }
-            }
-            now_ns = monotonic_ns();
-            live.answered.store(live.number.load(Ordering::Relaxed), Ordering::Relaxed);
-            live.round_trip_ns.store(now_ns - start_ns, Ordering::Relaxed);
-            if live.resent.load(Ordering::Relaxed) == resent {
-                self.came_back(intended_ns, start_ns, now_ns, 2);
+            let time_ns = self.time_ns(due_ns, start_ns, now_ns);
+            if self.make.live.is_over() {
+                self.tally.leave(due_ns, time_ns, 1);
             } else {
-                self.observe(now_ns);
+                let cause = answered.err().map(|error| error.to_string());
+                self.tally.fail_one(due_ns, time_ns, &cause.unwrap_or_else(|| CLOSED.to_owned()));
             }
+            break;
         }
         Ok(())
     }
@@ -226,13 +236,13 @@ impl Flow {
         message.resize(hello.len() + self.make.size, 0);
         let mut answer = vec![0; self.make.size];
         let mut now_ns = monotonic_ns();
-        while let Some((intended_ns, start_ns)) = self.wait_for_turn(now_ns) {
+        while let Some((due_ns, start_ns)) = self.wait_for_turn(now_ns) {
             let done = self.connection(&message, &mut answer);
             now_ns = monotonic_ns();
             match done {
-                Ok(()) => self.came_back(intended_ns, start_ns, now_ns, 1),
+                Ok(()) => self.came_back(due_ns, start_ns, now_ns),
                 Err(error) => {
-                    self.tally.fail(error.to_string());
+                    self.tally.fail_one(due_ns, now_ns - due_ns, &error.to_string());
                     self.observe(now_ns);
                 }
             }

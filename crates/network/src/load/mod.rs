@@ -4,8 +4,10 @@
 //! opening and the close of the window and once a second it notes what both ends have counted, each on its own clock.
 
 mod control;
+mod datagrams;
 mod error;
 mod flow;
+mod overdue;
 mod prepare;
 mod report;
 mod run;

@@ -6,7 +6,7 @@ use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
 use plumb_model::{LoadHealth, Measurement, Metric, Reading};
 
 use super::run::{Outcome, Sample, Watch};
-use super::tally::Tally;
+use super::tally::{Ends, Tally};
 use crate::metrics;
 use crate::spec::{LoadSpec, Test};
 
@@ -28,12 +28,12 @@ pub fn measurement(spec: &LoadSpec, outcomes: &[Outcome], watch: &Watch<'_>) -> 
         ..Measurement::default()
     };
     for outcome in outcomes {
-        let mut tally = Tally::new(outcome.frame);
-        outcome.yields.iter().for_each(|one| tally.merge(&one.tally));
+        let tally = Tally::sum(outcome.frame, outcome.yields.iter().map(|one| &one.tally));
         let seen = Seen { spec, outcome, tally: &tally };
         seen.read(&mut measurement);
         seen.observe(&mut measurement);
         health(&mut measurement.health, outcome, &tally);
+        seen.attempts(&mut measurement);
         seen.warn(&mut measurement.warnings);
         for (what, count) in tally.errors.iter().chain(&outcome.totals.errors) {
             *measurement.errors.entry(format!("{}: {what}", outcome.test.name())).or_default() += count;
@@ -72,7 +72,7 @@ impl Seen<'_> {
             Test::TcpLat => self.latency(measurement, metrics::TCP_LAT, metrics::TCP_LAT_SERVICE),
             Test::UdpLat => {
                 self.latency(measurement, metrics::UDP_LAT, metrics::UDP_LAT_SERVICE);
-                let loss = Reading::Share { yes: self.outcome.resent, no: self.tally.messages };
+                let loss = Reading::Share { yes: self.tally.ends.failed, no: self.tally.ends.answered };
                 put(measurement, metrics::UDP_LAT_LOSS, loss);
             }
             Test::TcpBw => self.received(measurement, metrics::TCP_BW),
@@ -140,11 +140,36 @@ impl Seen<'_> {
 
     fn connected(&self, measurement: &mut Measurement) {
         let window_ns = self.outcome.frame.close_ns - self.outcome.frame.open_ns;
-        put(measurement, metrics::TCP_CRR, rate(self.tally.in_window, window_ns));
         let seconds = self.outcome.frame.whole_seconds(u64::MAX);
-        let windows = self.tally.seconds.counts(seconds);
+        let ended = self.tally.ended.counts(seconds + 1).iter().sum::<f64>();
+        put(measurement, metrics::TCP_CRR, rate(ended as u64, window_ns));
+        let windows = self.tally.ended.counts(seconds);
         measurement.windows.insert(metrics::TCP_CRR.name.to_owned(), windows);
         self.times(measurement, metrics::TCP_CRR_LATENCY);
+    }
+
+    /// What was tried and failed, and for how long nothing ended.
+    ///
+    /// Datagrams that go one way as fast as they can are meant to be more than the network takes. Those that it drops are a result
+    /// (`udp_loss`), and no failures; at a fixed rate they are.
+    fn attempts(&self, measurement: &mut Measurement) {
+        let (messages, ends, broken) =
+            (self.tally.messages, self.tally.ends, self.tally.errors.values().sum::<u64>());
+        let (tried, failed) = match self.outcome.test {
+            Test::TcpLat | Test::UdpLat | Test::TcpCrr => (ends.sum(), ends.failed),
+            Test::UdpBw if self.spec.rate.is_some() => {
+                let lost = messages - messages.min(self.outcome.totals.messages);
+                (messages + broken, lost + broken)
+            }
+            Test::UdpBw | Test::TcpBw => (messages + broken, broken),
+        };
+        measurement.attempts.tried += tried;
+        measurement.attempts.failed += failed;
+        // Who sends datagrams without an answer does not see that they are held up.
+        if self.outcome.test != Test::UdpBw {
+            let longest_ns = self.tally.gaps.longest_ns();
+            measurement.stall_ns_max = Some(measurement.stall_ns_max.unwrap_or(0).max(longest_ns));
+        }
     }
 
     /// What was read back and counted at both ends.
@@ -170,6 +195,9 @@ impl Seen<'_> {
                     }
                 }
             }
+        }
+        if !self.outcome.test.is_bandwidth() {
+            see("there_and_back", test.to_owned(), self.tally.ends.answered);
         }
         if let Some((low, high)) = self.outcome.totals.sizes {
             let sizes = if low == high { format!("{low} B") } else { format!("{low} B to {high} B") };
@@ -199,10 +227,22 @@ impl Seen<'_> {
         if self.tally.messages == 0 {
             warnings.push(format!("{test}: not one message got through"));
         }
-        if self.outcome.resent > 0 {
+        let Ends { late, failed, unfinished, .. } = self.tally.ends;
+        if self.outcome.test == Test::UdpLat && failed > 0 {
             warnings.push(format!(
-                "{test}: {} messages got no answer; they are in no latency",
-                self.outcome.resent
+                "{test}: {failed} messages were lost: they got no answer within 1 s, or 16 round trips where these take longer; \
+                 each counts with the time until it was given up"
+            ));
+        }
+        if late > 0 {
+            warnings.push(format!(
+                "{test}: {late} answers came so late that the load had gone on without them; they count with their times"
+            ));
+        }
+        if unfinished > u64::from(self.spec.flows) {
+            warnings.push(format!(
+                "{test}: {unfinished} messages had no answer when the window had closed; they count with the time that they had \
+                 waited, which is less than they would have taken"
             ));
         }
         let due = self.spec.rate.map_or(0.0, |rate| {

@@ -16,6 +16,7 @@ use plumb_path::{Mark, Window};
 
 use super::error::Error;
 use super::flow::{Flow, Making, Yield};
+use super::overdue::{loss_ns, patience_ns};
 use super::prepare::Prepared;
 use super::tally::Live;
 use crate::spec::Test;
@@ -28,12 +29,8 @@ const LEAD_NS: u64 = 500_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long a flow may take to see that it is over before it is woken.
 const END_NS: u64 = 300_000_000;
-/// How often the watching thread looks for lost datagrams, in ns.
-const LOSS_TICK_NS: u64 = 10_000_000;
-/// An answer to a datagram is taken for lost after so many round trips, and after so long at least and at most.
-const LOSS_ROUND_TRIPS: u64 = 16;
-const LOSS_NS_MIN: u64 = 20_000_000;
-const LOSS_NS_MAX: u64 = 1_000_000_000;
+/// How often the watching thread looks for flows that wait for a datagram, in ns.
+const PROBE_TICK_NS: u64 = 10_000_000;
 
 /// What both ends had counted at one moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,8 +58,6 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// Of each flow.
     pub yields: Vec<Yield>,
-    /// Datagrams that were sent again as no answer came.
-    pub resent: u64,
     /// Of each connection.
     pub infos: Vec<TcpInfo>,
     /// What was read back of this end's sockets.
@@ -196,10 +191,18 @@ impl Flows {
         Ok(true)
     }
 
-    /// Ends all flows and takes what they bring home.
-    fn end(&mut self) -> Result<Vec<Yield>, Error> {
+    /// Ends all flows and takes what they bring home. Answers to datagrams may come until they count as lost.
+    fn end(&mut self, probes: &mut Probes) -> Result<Vec<Yield>, Error> {
         self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
-        if !self.collect_until(monotonic_ns() + END_NS)? {
+        let round_trip = self.lives.iter().map(|live| live.round_trip_ns.load(Ordering::Relaxed)).max();
+        let patience_ns = if probes.is_used { loss_ns(round_trip.unwrap_or(0)) } else { 0 };
+        let deadline_ns = monotonic_ns() + patience_ns + END_NS;
+        let mut is_done = false;
+        while !is_done && monotonic_ns() < deadline_ns {
+            probes.look(self);
+            is_done = self.collect_until((monotonic_ns() + PROBE_TICK_NS).min(deadline_ns))?;
+        }
+        if !is_done {
             self.sockets.iter().flatten().for_each(socket::shut);
             if !self.collect_until(monotonic_ns() + 4 * END_NS)? {
                 let cause = io::Error::other("a flow does not end");
@@ -210,36 +213,35 @@ impl Flows {
     }
 }
 
-/// Lost datagrams of round trips, found and sent again from outside, so that the flows need no timer.
-struct Lost {
-    /// Of each flow: the number that is waited for, and since when it has been seen.
+/// Frees flows that wait for the answer to a datagram for too long, from outside, so that they need no timer.
+struct Probes {
+    /// Whether there are such flows.
+    is_used: bool,
+    /// Bytes of a message.
+    size: usize,
+    /// Of each flow: the number that is waited for, and since when it has been seen, or was probed last.
     waiting: Vec<(u64, u64)>,
-    resent: u64,
 }
 
-impl Lost {
-    fn look(&mut self, flows: &Flows, size: usize) {
+impl Probes {
+    fn look(&mut self, flows: &Flows) {
+        if !self.is_used {
+            return;
+        }
         let now_ns = monotonic_ns();
         for ((live, socket), waiting) in flows.lives.iter().zip(&flows.sockets).zip(&mut self.waiting) {
             let number = live.number.load(Ordering::Relaxed);
-            let round_trip_ns = live.round_trip_ns.load(Ordering::Relaxed);
-            let patience_ns = match round_trip_ns {
-                0 => LOSS_NS_MAX,
-                ns => ns.saturating_mul(LOSS_ROUND_TRIPS).clamp(LOSS_NS_MIN, LOSS_NS_MAX),
-            };
             if number == live.answered.load(Ordering::Relaxed) || number != waiting.0 {
                 *waiting = (number, now_ns);
-            } else if now_ns - waiting.1 >= patience_ns {
+            } else if now_ns - waiting.1 >= patience_ns(live.round_trip_ns.load(Ordering::Relaxed)) {
                 let Some(socket) = socket else { continue };
-                live.resent.fetch_add(1, Ordering::Relaxed);
-                let next = live.number.fetch_add(1, Ordering::Relaxed) + 1;
-                let mut message = vec![0; size];
-                let bytes = size.min(8);
-                message[..bytes].copy_from_slice(&next.to_le_bytes()[..bytes]);
-                // One that cannot be sent is lost once more.
+                live.probed.store(number, Ordering::Relaxed);
+                let mut message = vec![0; self.size];
+                let bytes = self.size.min(8);
+                message[..bytes].copy_from_slice(&(number + 1).to_le_bytes()[..bytes]);
+                // One that cannot be sent is sent again later.
                 let _ = socket::send(socket, &message);
-                self.resent += 1;
-                *waiting = (next, now_ns);
+                *waiting = (number, now_ns);
             }
         }
     }
@@ -258,23 +260,27 @@ pub fn run(
     let lead_ns = LEAD_NS * u64::from(prepared.terms.flows);
     let frame = Frame::new(monotonic_ns() + lead_ns, window.warmup_ns, window.window_ns);
     let mut flows = Flows::start(&prepared, frame)?;
-    let mut lost = Lost { waiting: vec![(0, 0); flows.lives.len()], resent: 0 };
-    wait_until(&prepared, &flows, &mut lost, frame.open_ns)?;
+    let mut probes = Probes {
+        is_used: prepared.terms.test == Test::UdpLat,
+        size: prepared.terms.msg_size as usize,
+        waiting: vec![(0, 0); flows.lives.len()],
+    };
+    wait_until(&prepared, &flows, &mut probes, frame.open_ns)?;
     let mut samples = vec![sample(&mut prepared, &flows)?];
     let before = watch.open(&samples[0]);
     let mut next_ns = frame.open_ns.saturating_add(SECOND_NS);
     while next_ns < frame.close_ns {
-        wait_until(&prepared, &flows, &mut lost, next_ns)?;
+        wait_until(&prepared, &flows, &mut probes, next_ns)?;
         samples.push(sample(&mut prepared, &flows)?);
         watch.progress(flows.messages() - before);
         next_ns = next_ns.saturating_add(SECOND_NS);
     }
-    wait_until(&prepared, &flows, &mut lost, frame.close_ns)?;
+    wait_until(&prepared, &flows, &mut probes, frame.close_ns)?;
     let last = sample(&mut prepared, &flows)?;
     samples.push(last);
     watch.close(&last, last.messages.saturating_sub(before), is_last);
     let infos = prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
-    let yields = flows.end()?;
+    let yields = flows.end(&mut probes)?;
     if !prepared.terms.test.is_udp() {
         prepared.sockets.iter().flatten().for_each(socket::finish);
     }
@@ -284,7 +290,6 @@ pub fn run(
         frame,
         samples,
         yields,
-        resent: lost.resent,
         infos,
         observed: prepared.observed,
         totals,
@@ -302,18 +307,17 @@ fn sample(prepared: &mut Prepared, flows: &Flows) -> Result<Sample, Error> {
     })
 }
 
-/// Waits for a moment, and looks for a server that is gone and for lost datagrams meanwhile.
-fn wait_until(prepared: &Prepared, flows: &Flows, lost: &mut Lost, at_ns: u64) -> Result<(), Error> {
-    let is_round_trip = prepared.terms.test == Test::UdpLat;
+/// Waits for a moment, and looks for a server that is gone and for late datagrams meanwhile.
+fn wait_until(prepared: &Prepared, flows: &Flows, probes: &mut Probes, at_ns: u64) -> Result<(), Error> {
     loop {
         let now_ns = monotonic_ns();
         if now_ns >= at_ns {
             return Ok(());
         }
         let mut left_ns = at_ns - now_ns;
-        if is_round_trip {
-            left_ns = left_ns.min(LOSS_TICK_NS);
-            lost.look(flows, prepared.terms.msg_size as usize);
+        if probes.is_used {
+            left_ns = left_ns.min(PROBE_TICK_NS);
+            probes.look(flows);
         }
         prepared.control.wait(Duration::from_nanos(left_ns))?;
     }

@@ -17,7 +17,9 @@ use crate::wire::{datagram, socket};
 
 /// Without a rate every so many datagrams one carries a time: the clock costs as much as a tenth of a send.
 const STAMP_EVERY: u64 = 8;
-/// The clock is looked at for the thread's own CPU time every so many messages.
+/// The clock is looked at after so many bytes or messages, whichever are fewer: for the thread's own CPU time, and for how long it
+/// was held up.
+const LOOK_EVERY_BYTES: u64 = 64 << 10;
 const LOOK_EVERY: u64 = 1024;
 
 /// Completions of sends without a copy are taken every so many calls: they take up memory that a socket has little of.
@@ -189,8 +191,10 @@ fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
 /// Now and then, the clock.
 #[inline]
 fn look(flow: &mut Flow, (before, sent): (u64, u64), now_ns: &mut u64) {
-    if flow.make.due.is_some() || before / LOOK_EVERY != sent / LOOK_EVERY {
+    let every = (LOOK_EVERY_BYTES / flow.make.size as u64).clamp(1, LOOK_EVERY);
+    if flow.make.due.is_some() || before / every != sent / every {
         *now_ns = monotonic_ns();
+        flow.tally.gaps.completed(*now_ns);
         flow.observe(*now_ns);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plumb_model::Histogram;
-use plumb_pace::{Frame, Lateness, Seconds};
+use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use crate::wire::zero_copy::Completions;
 
@@ -16,14 +16,14 @@ pub struct Live {
     pub messages: AtomicU64,
     /// Whether it is to end.
     pub is_over: AtomicBool,
-    /// The number of the datagram whose answer is waited for.
+    /// The number of the datagram whose answer is waited for; a probe for it has the number after it.
     pub number: AtomicU64,
     /// The number of the last one whose answer came.
     pub answered: AtomicU64,
     /// How long that took.
     pub round_trip_ns: AtomicU64,
-    /// Datagrams that were sent again from outside, as no answer came.
-    pub resent: AtomicU64,
+    /// The number of the last one for which a probe was sent, as its answer was late.
+    pub probed: AtomicU64,
 }
 
 impl Live {
@@ -49,20 +49,54 @@ pub struct Sends {
     pub completions: Completions,
 }
 
+/// Messages there and back, or connections, that were due within the window, by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Their answers came.
+    pub answered: u64,
+    /// Of these, so late that the flow had gone on without them.
+    pub late: u64,
+    /// They broke off, or their answers did not come in the time after which they count as lost.
+    pub failed: u64,
+    /// They had no answer yet when the load ended, or had not even been sent.
+    pub unfinished: u64,
+}
+
+impl Ends {
+    fn merge(&mut self, other: Self) {
+        self.answered += other.answered;
+        self.late += other.late;
+        self.failed += other.failed;
+        self.unfinished += other.unfinished;
+    }
+
+    /// All of them.
+    pub fn sum(self) -> u64 {
+        self.answered + self.failed + self.unfinished
+    }
+}
+
 /// The counts and times of one flow.
-#[derive(Debug)]
+///
+/// Times belong to the second in which a message was due, which in a closed loop is when it was begun: whatever was due in the
+/// window is in the distribution, at least with the time that it had waited. Rates count what ended within the window.
+#[derive(Debug, Clone)]
 pub struct Tally {
     frame: Frame,
     /// Messages in the whole test.
     pub messages: u64,
-    /// Messages that ended within the window.
-    pub in_window: u64,
-    /// They and their times in each second of the window.
+    /// Messages that ended within the window, by second.
+    pub ended: Seconds,
+    /// Times by the second in which a message was due.
     pub seconds: Seconds,
     /// Times, at a fixed rate from the intended start.
     pub latency: Histogram,
     /// At a fixed rate: from the real start.
     pub service: Histogram,
+    /// How what was due in the window ended.
+    pub ends: Ends,
+    /// When nothing ended.
+    pub gaps: Gaps,
     /// How far sends lagged their schedule.
     pub lateness: Lateness,
     /// Of messages that go one way.
@@ -78,29 +112,52 @@ impl Tally {
         Self {
             frame,
             messages: 0,
-            in_window: 0,
+            ended: Seconds::default(),
             seconds: Seconds::default(),
             latency: Histogram::new(),
             service: Histogram::new(),
+            ends: Ends::default(),
+            gaps: Gaps::new(frame),
             lateness: Lateness::default(),
             sends: Sends::default(),
             errors: BTreeMap::new(),
         }
     }
 
-    /// Counts a message of that time, which ended at `now_ns`.
+    /// Counts a message of that time, which was due at `due_ns` and ended at `now_ns`.
     #[inline]
-    pub fn complete(&mut self, now_ns: u64, time_ns: u64) {
+    pub fn complete(&mut self, due_ns: u64, now_ns: u64, time_ns: u64) {
         self.messages += 1;
-        let Some(second) = self.frame.second(now_ns) else { return };
-        self.in_window += 1;
-        self.latency.record(time_ns);
+        self.gaps.completed(now_ns);
+        if let Some(second) = self.frame.second(now_ns) {
+            self.ended.note(second, time_ns);
+        }
+        self.ends.answered += self.time(due_ns, time_ns, 1);
+    }
+
+    /// Counts one that did not end well, with the time until it did not.
+    pub fn fail_one(&mut self, due_ns: u64, time_ns: u64, what: &str) {
+        self.fail(what.to_owned());
+        self.ends.failed += self.time(due_ns, time_ns, 1);
+    }
+
+    /// Counts several that have not ended, with the time that they have waited.
+    pub fn leave(&mut self, due_ns: u64, time_ns: u64, count: u64) {
+        self.ends.unfinished += self.time(due_ns, time_ns, count);
+    }
+
+    /// Puts a time into the distribution where the message was due in the window. Returns how many were.
+    #[inline]
+    fn time(&mut self, due_ns: u64, time_ns: u64, count: u64) -> u64 {
+        let Some(second) = self.frame.second(due_ns) else { return 0 };
+        self.latency.record_many(time_ns, count);
         self.seconds.note(second, time_ns);
+        count
     }
 
     /// Notes the time from the real start of a message that had a schedule.
-    pub fn served(&mut self, now_ns: u64, time_ns: u64) {
-        if self.frame.measures(now_ns) {
+    pub fn served(&mut self, due_ns: u64, time_ns: u64) {
+        if self.frame.measures(due_ns) {
             self.service.record(time_ns);
         }
     }
@@ -117,13 +174,22 @@ impl Tally {
         *self.errors.entry(what).or_default() += 1;
     }
 
-    /// Adds what another flow counted.
-    pub fn merge(&mut self, other: &Self) {
+    /// What all flows of a test counted.
+    #[must_use]
+    pub fn sum<'a>(frame: Frame, mut flows: impl Iterator<Item = &'a Self>) -> Self {
+        let mut sum = flows.next().cloned().unwrap_or_else(|| Self::new(frame));
+        flows.for_each(|one| sum.merge(one));
+        sum
+    }
+
+    fn merge(&mut self, other: &Self) {
         self.messages += other.messages;
-        self.in_window += other.in_window;
+        self.ended.merge(&other.ended);
         self.seconds.merge(&other.seconds);
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
+        self.ends.merge(other.ends);
+        self.gaps.merge(&other.gaps);
         self.lateness.merge(&other.lateness);
         for (by, calls) in &other.sends.calls {
             *self.sends.calls.entry(by.clone()).or_default() += calls;
@@ -142,15 +208,28 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_message_belongs_to_the_second_in_which_it_ended() {
+    fn times_belong_to_when_a_message_was_due_and_rates_to_when_it_ended() {
         let mut tally = Tally::new(Frame::new(0, SECOND, 2 * SECOND));
-        tally.complete(SECOND - 1, 5);
-        tally.complete(SECOND, 5);
-        tally.complete(2 * SECOND + 7, 9);
-        tally.complete(3 * SECOND, 9);
-        assert_eq!((tally.messages, tally.in_window, tally.latency.count()), (4, 2, 2));
-        assert_eq!(tally.seconds.counts(2), [1.0, 1.0]);
+        tally.complete(SECOND - 9, SECOND, 5);
+        tally.complete(SECOND, 2 * SECOND, 5);
+        tally.complete(2 * SECOND + 7, 3 * SECOND + 7, 9);
+        tally.complete(3 * SECOND, 3 * SECOND + 1, 9);
+        assert_eq!((tally.messages, tally.latency.count()), (4, 2));
+        assert_eq!(tally.ended.counts(2), [1.0, 1.0]);
         assert_eq!(tally.seconds.means_us(2), Some(vec![0.005, 0.009]));
+        assert_eq!(tally.ends, Ends { answered: 2, ..Ends::default() });
+    }
+
+    #[test]
+    fn what_fails_or_does_not_end_is_in_the_distribution_too() {
+        let mut tally = Tally::new(Frame::new(0, 0, SECOND));
+        tally.complete(1, 10, 9);
+        tally.fail_one(2, 1000, "no answer");
+        tally.leave(3, 5000, 7);
+        tally.leave(SECOND, 5000, 7);
+        assert_eq!(tally.latency.count(), 9);
+        assert_eq!(tally.ends, Ends { answered: 1, late: 0, failed: 1, unfinished: 7 });
+        assert_eq!((tally.ends.sum(), tally.errors["no answer"]), (9, 1));
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! The load against a server in this process, on the loopback device.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use plumb_model::{Bytes, Rate, Reading, Span};
 use plumb_path::Settings;
@@ -209,58 +213,190 @@ fn a_port_in_use_and_a_stranger_are_named() {
     stranger.join().unwrap();
 }
 
-/// Passes connections and datagrams on to a server, but only so many of every hundred datagrams.
-fn lossy(server: std::net::SocketAddr, kept: u32) -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let clients = std::net::UdpSocket::bind(("127.0.0.1", port)).unwrap();
+/// When the n-th datagram is passed on; never, for one that is lost.
+type Delay = fn(u32) -> Option<Duration>;
+
+const AT_ONCE: Delay = |_| Some(Duration::ZERO);
+
+/// Passes connections and datagrams on to a server.
+struct Between {
+    port: u16,
+    /// While it is set, nothing comes back over the connections of flows.
+    is_stalled: Arc<AtomicBool>,
+}
+
+impl Between {
+    fn start(server: SocketAddr, there: Delay, back: Delay) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let clients = UdpSocket::bind(("127.0.0.1", port)).unwrap();
+        let is_stalled = Arc::new(AtomicBool::new(false));
+        let between = Self { port, is_stalled: Arc::clone(&is_stalled) };
+        std::thread::spawn(move || {
+            for (number, client) in listener.incoming().map_while(Result::ok).enumerate() {
+                let server = TcpStream::connect(server).unwrap();
+                pass(client.try_clone().unwrap(), server.try_clone().unwrap(), Arc::default());
+                // The first is to see whether the server is there, the second is for control.
+                let is_flow = number >= 2;
+                pass(server, client, if is_flow { Arc::clone(&is_stalled) } else { Arc::default() });
+            }
+        });
+        let to_server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        to_server.connect(server).unwrap();
+        let from_server = to_server.try_clone().unwrap();
+        let client = Arc::new(Mutex::new(None));
+        let (last, to_client) = (Arc::clone(&client), clients.try_clone().unwrap());
+        pass_datagrams(from_server, back, move |bytes, _| {
+            let client: SocketAddr = last.lock().unwrap().unwrap();
+            let _ = to_client.send_to(bytes, client);
+        });
+        pass_datagrams(clients, there, move |bytes, from| {
+            *client.lock().unwrap() = Some(from);
+            let _ = to_server.send(bytes);
+        });
+        between
+    }
+
+    fn target(&self) -> Target {
+        Target { address: "127.0.0.1".to_owned(), port: self.port, ..Target::default() }
+    }
+
+    fn measure(&self, spec: &LoadSpec, mark: &mut dyn FnMut(Mark)) -> Measurement {
+        let window =
+            Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
+        network_load(spec, &self.target()).unwrap().measure_all(window, mark).unwrap()
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, is_stalled: Arc<AtomicBool>) {
     std::thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let there = std::net::TcpStream::connect(server).unwrap();
-            let (mut from, mut to) = (client.try_clone().unwrap(), there.try_clone().unwrap());
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            let (mut from, mut to) = (there, client);
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let mut bytes = [0; 65_536];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            while is_stalled.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
         }
+        let _ = to.shutdown(Shutdown::Write);
     });
-    let there = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    there.connect(server).unwrap();
-    let (back, answers) = (clients.try_clone().unwrap(), there.try_clone().unwrap());
-    let last = std::sync::Arc::new(std::sync::Mutex::new(None));
-    let client = std::sync::Arc::clone(&last);
+}
+
+fn pass_datagrams(from: UdpSocket, delay: Delay, to: impl Fn(&[u8], SocketAddr) + Send + Sync + 'static) {
+    let to = Arc::new(to);
     std::thread::spawn(move || {
         let mut bytes = [0; 2000];
-        while let Ok(count) = answers.recv(&mut bytes) {
-            let client: std::net::SocketAddr = client.lock().unwrap().unwrap();
-            let _ = back.send_to(&bytes[..count], client);
-        }
-    });
-    std::thread::spawn(move || {
-        let mut bytes = [0; 2000];
-        for number in 0_u32.. {
-            let (count, client) = clients.recv_from(&mut bytes).unwrap();
-            *last.lock().unwrap() = Some(client);
-            if number % 100 < kept {
-                let _ = there.send(&bytes[..count]);
+        for number in 0.. {
+            let Ok((count, peer)) = from.recv_from(&mut bytes) else { return };
+            match delay(number) {
+                None => {}
+                Some(Duration::ZERO) => to(&bytes[..count], peer),
+                Some(delay) => {
+                    let (to, bytes) = (Arc::clone(&to), bytes[..count].to_vec());
+                    std::thread::spawn(move || {
+                        std::thread::sleep(delay);
+                        to(&bytes, peer);
+                    });
+                }
             }
         }
     });
-    port
+}
+
+fn lost(measurement: &Measurement, metric: &str) -> (u64, u64) {
+    let Reading::Share { yes, no } = measurement.readings[metric] else { panic!() };
+    (yes, no)
+}
+
+fn times<'a>(measurement: &'a Measurement, metric: &str) -> &'a plumb_model::Histogram {
+    let Reading::Trend(times) = &measurement.readings[metric] else { panic!() };
+    times
 }
 
 #[test]
 fn a_lost_datagram_holds_nothing_up_and_is_counted() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     for size in [1, 100] {
-        let port = lossy(server.address(), 97);
-        let target = Target { address: "127.0.0.1".to_owned(), port, ..Target::default() };
-        let spec = spec(&[Test::UdpLat, Test::UdpBw], size);
-        let window = Window { warmup_ns: 0, window_ns: 1_600_000_000, seed: 1, index: 0, attempt: 0 };
-        let mut load = network_load(&spec, &target).unwrap();
-        let measurement = load.measure_all(window, &mut |_| {}).unwrap();
-        let Reading::Share { yes, no } = measurement.readings["udp_lat_loss"] else { panic!() };
+        let some: Delay = |number| (number % 100 < 97).then_some(Duration::ZERO);
+        let between = Between::start(server.address(), some, AT_ONCE);
+        let duration = Span(1_600_000_000);
+        let spec = LoadSpec { duration, ..spec(&[Test::UdpLat, Test::UdpBw], size) };
+        let measurement = between.measure(&spec, &mut |_| {});
+        let (yes, no) = lost(&measurement, "udp_lat_loss");
         assert!(yes > 0 && no > 100, "{yes} lost, {no} answered: {measurement:?}");
-        let Reading::Share { yes, no } = measurement.readings["udp_loss"] else { panic!() };
+        let times = times(&measurement, "udp_lat");
+        let long: u64 = times.bins().filter(|bin| bin.0 >= 499_000_000).map(|bin| bin.1).sum();
+        assert!(long >= yes, "a lost message counts with half of the second for which it was waited for");
+        assert_eq!((times.count(), measurement.errors["udp_lat: no answer"] >= yes), (yes + no, true));
+        let (yes, no) = lost(&measurement, "udp_loss");
         assert!(yes > 0 && no > 0, "{yes} lost, {no} arrived");
+    }
+}
+
+#[test]
+fn a_late_answer_is_late_and_not_lost() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    for (size, rate) in [(1, None), (1, Some(Rate(200.0))), (100, None)] {
+        let late: Delay = |number| Some(Duration::from_millis(if number % 100 == 99 { 60 } else { 0 }));
+        let between = Between::start(server.address(), AT_ONCE, late);
+        let spec = LoadSpec { rate, duration: Span(1_000_000_000), ..spec(&[Test::UdpLat], size) };
+        let measurement = between.measure(&spec, &mut |_| {});
+        let (yes, no) = lost(&measurement, "udp_lat_loss");
+        assert!(yes == 0 && no > 100, "{yes} of {no} were lost");
+        let times = times(&measurement, "udp_lat");
+        let long: u64 = times.bins().filter(|bin| bin.0 >= 29_900_000).map(|bin| bin.1).sum();
+        assert!(long > 0 && times.count() == no, "{no} answers, of which {long} took 60 ms and more");
+        let warning = "answers came so late that the load had gone on without them";
+        assert!(measurement.warnings.iter().any(|it| it.contains(warning)), "{:?}", measurement.warnings);
+        assert_eq!(measurement.attempts.failed, 0);
+    }
+}
+
+#[test]
+fn what_a_stall_holds_until_the_end_counts_with_its_wait() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    for rate in [Some(Rate(1000.0)), None] {
+        let between = Between::start(server.address(), AT_ONCE, AT_ONCE);
+        let duration = Span(1_000_000_000);
+        let spec = LoadSpec { rate, duration, ..spec(&[Test::TcpLat], 1) };
+        let is_stalled = Arc::clone(&between.is_stalled);
+        let measurement = between.measure(&spec, &mut |mark| {
+            if mark == Mark::Opened {
+                let is_stalled = Arc::clone(&is_stalled);
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(300));
+                    is_stalled.store(true, Ordering::Relaxed);
+                });
+            }
+        });
+        between.is_stalled.store(false, Ordering::Relaxed);
+        let times = times(&measurement, "tcp_lat");
+        if rate.is_some() {
+            assert_eq!(times.count(), 1000, "everything that was due in the window");
+            let long: u64 = times.bins().filter(|bin| bin.0 >= 200_000_000).map(|bin| bin.1).sum();
+            assert!(long >= 100, "{long}");
+            let warned = measurement.warnings.iter().any(|it| it.contains("messages had no answer when"));
+            assert!(warned, "{:?}", measurement.warnings);
+        }
+        let largest = times.bins().last().unwrap().0;
+        assert!(largest >= 100_000_000, "{largest}");
+        assert!(measurement.stall_ns_max.unwrap() >= 200_000_000, "{:?}", measurement.stall_ns_max);
+        assert_eq!(measurement.attempts.tried, times.count());
+    }
+}
+
+#[test]
+fn a_hello_that_is_sent_again_over_a_long_way_is_no_message() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    for (size, batch) in [(64, 8), (29, 1), (29, 8)] {
+        let slow: Delay = |_| Some(Duration::from_millis(250));
+        let between = Between::start(server.address(), AT_ONCE, slow);
+        let spec = LoadSpec { batch, ..spec(&[Test::UdpBw], size) };
+        let measurement = between.measure(&spec, &mut |_| {});
+        let (yes, no) = lost(&measurement, "udp_reordered");
+        assert!(yes == 0 && no > 0, "{yes} of {no} reordered at a batch of {batch}");
+        let sizes: Vec<&String> = measurement.observed["msg_size"].keys().collect();
+        assert_eq!(sizes, [&format!("{size} B")]);
     }
 }

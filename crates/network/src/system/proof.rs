@@ -47,12 +47,11 @@ pub fn proofs(
 fn traffic(settings: &NetworkSettings, measurement: &Measurement) -> Traffic {
     let size = settings.load.msg_size.0 as f64;
     let mut traffic = Traffic { packets: 0.0, bytes: 0.0 };
-    for metric in [metrics::TCP_LAT, metrics::UDP_LAT, metrics::TCP_CRR_LATENCY] {
-        if let Some(Reading::Trend(times)) = measurement.readings.get(metric.name) {
-            let packets = 2.0 * times.count() as f64;
-            traffic.packets += packets;
-            traffic.bytes += packets * size;
-        }
+    // Only what came back: distributions hold what was held up or lost, too.
+    for test in settings.load.tests.iter().filter(|test| !test.is_bandwidth()) {
+        let packets = 2.0 * measurement.observed_count("there_and_back", test.name()) as f64;
+        traffic.packets += packets;
+        traffic.bytes += packets * size;
     }
     for metric in [metrics::TCP_BW, metrics::UDP_BW] {
         if let Some(Reading::Rate { count, .. }) = measurement.readings.get(metric.name) {
@@ -263,18 +262,16 @@ fn queues_on(cpus: &str, queues: u32, in_turn: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::{ByteRate, Histogram, Percent, Span};
+    use plumb_model::{ByteRate, Percent, Span};
 
     use super::*;
     use crate::options::{LinkShape, Switch};
 
     /// A thousand messages there and back.
     fn measurement() -> Measurement {
-        let mut times = Histogram::new();
-        (0..1000).for_each(|_| times.record(20_000));
-        let mut measurement = Measurement::default();
-        measurement.readings.insert("tcp_lat".to_owned(), Reading::Trend(times));
-        measurement
+        let there_and_back = [("tcp_lat".to_owned(), 1000)].into_iter().collect();
+        let observed = [("there_and_back".to_owned(), there_and_back)].into_iter().collect();
+        Measurement { observed, ..Measurement::default() }
     }
 
     fn settings(system: SystemSpec) -> NetworkSettings {
