@@ -88,8 +88,10 @@ pub const TCP_CRR: Metric = Metric {
 };
 
 /// The time of such a connection.
-pub const TCP_CRR_LATENCY: Metric =
-    trend("tcp_crr_latency", "from the start of a connection of tcp_crr until its end was seen, or until it failed");
+pub const TCP_CRR_LATENCY: Metric = trend(
+    "tcp_crr_latency",
+    "from the start of a connection of tcp_crr until its end was seen, or until it failed",
+);
 
 /// Segments that were sent again.
 pub const TCP_RETRANSMITS: Metric = Metric {

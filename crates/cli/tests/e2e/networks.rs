@@ -345,7 +345,7 @@ fn an_ordinary_user_builds_networks_in_a_user_namespace() {
     fs::set_permissions(directory.path(), open_to_all()).unwrap();
     let text = experiment(
         "kind: veth",
-        "    overlay: { system: { kind: vxlan, conntrack: on, service_rules: 20 } }\n",
+        "    overlay: { system: { kind: vxlan, conntrack: on, service_rules: 1000 } }\n",
     );
     let file = write(directory.path(), "experiment.yaml", text);
     let program = directory.path().join("plumb");

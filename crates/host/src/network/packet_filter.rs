@@ -1,4 +1,4 @@
-//! Rules on the way of packets, by nftables' own program in the namespace: a whole set of rules is one transaction.
+//! Rules on the way of packets, by nftables' own program in the namespace: what it is handed at once is one transaction.
 //!
 //! The program is the interface that nftables keeps stable. The expressions that rules are made of in the kernel have no
 //! library that is kept, and rules are loaded once for a run, not for a packet.
@@ -32,7 +32,8 @@ pub struct RuleCounter {
 }
 
 impl Namespace {
-    /// Adds tables, chains and rules, all or none (nft(8)).
+    /// Adds tables, chains and rules, all or none (nft(8)). All of them are one message to the kernel: without privilege in the
+    /// first user namespace it has at most `net.core.wmem_default` bytes, which is some hundred rules.
     ///
     /// # Errors
     ///

@@ -41,14 +41,15 @@ pub(super) fn apply(layout: &Layout, spec: &SystemSpec, services: u32) -> Result
     for wire in layout.wires() {
         shape(layout.namespace(wire), wire.name, spec)?;
     }
-    if let Some(text) = rules(spec, services) {
+    let rules = rules(spec, services);
+    if !rules.is_empty() {
         let has_bridges = layout.with_role(Role::Bridge).next().is_some();
         for &at in &layout.filtered {
             if has_bridges {
                 // Else what a bridge forwards would pass by the rules (br_netfilter).
                 layout.namespaces[at].set("bridge/bridge-nf-call-iptables", "1")?;
             }
-            layout.namespaces[at].add_rules(&text)?;
+            rules.iter().try_for_each(|text| layout.namespaces[at].add_rules(text))?;
         }
     }
     Ok(())

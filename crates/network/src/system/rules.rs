@@ -25,18 +25,22 @@ pub(super) const PASSED: &str = "passed";
 /// The hooks that packets of the ends cross in a namespace: what it forwards or receives, and what it sends itself.
 const HOOKS: [&str; 2] = ["prerouting", "output"];
 
-/// The rules of one namespace; nothing where nothing is asked for.
-pub(super) fn rules(spec: &SystemSpec, services: u32) -> Option<String> {
+/// Services' rules in one transaction. A transaction is one message to the kernel, and a user without privilege has 200 KiB for
+/// it, which is fewer than 500 rules.
+const SERVICES_AT_ONCE: u32 = 100;
+
+/// The rules of one namespace, as transactions of which each is loaded after the one before it; none where nothing is asked for.
+pub(super) fn rules(spec: &SystemSpec, services: u32) -> Vec<String> {
     let is_tracked = spec.conntrack.is_on();
     if !is_tracked && services == 0 {
-        return None;
+        return Vec::new();
     }
     let mut text = format!("table inet {TABLE} {{\n");
     for counter in [TRACKED, UNTRACKED, WALKS, PASSED] {
         line(&mut text, format_args!("counter {counter} {{ }}"));
     }
     if services > 0 {
-        service_chain(&mut text, is_tracked, services);
+        line(&mut text, format_args!("chain services {{ counter name {WALKS}\n}}"));
     }
     for hook in HOOKS {
         if is_tracked && spec.fastpath != Fastpath::Off {
@@ -57,21 +61,30 @@ pub(super) fn rules(spec: &SystemSpec, services: u32) -> Option<String> {
         }
     }
     text.push_str("}\n");
-    Some(text)
+    let parts = (0..services).step_by(SERVICES_AT_ONCE as usize);
+    let parts = parts.map(|first| service_rules(is_tracked, first, services));
+    std::iter::once(text).chain(parts).collect()
 }
 
-fn service_chain(text: &mut String, is_tracked: bool, services: u32) {
-    line(text, format_args!("chain services {{ counter name {WALKS}"));
-    for service in 0..services {
+/// The rules of some services from `first` on, and behind those of the last what counts the walks that came so far.
+fn service_rules(is_tracked: bool, first: u32, services: u32) -> String {
+    let mut text = String::new();
+    let end = services.min(first + SERVICES_AT_ONCE);
+    let mut rule = |words: std::fmt::Arguments<'_>| {
+        line(&mut text, format_args!("add rule inet {TABLE} services {words}"));
+    };
+    for service in first..end {
         let (address, endpoint) = (cluster_address(service), endpoint(service));
-        let action = if is_tracked {
-            format!("dnat ip to {endpoint}:8080")
+        if is_tracked {
+            rule(format_args!("ip daddr {address} tcp dport 80 dnat ip to {endpoint}:8080"));
         } else {
-            format!("ip daddr set {endpoint} tcp dport set 8080")
-        };
-        line(text, format_args!("ip daddr {address} tcp dport 80 {action}"));
+            rule(format_args!("ip daddr {address} tcp dport 80 ip daddr set {endpoint} tcp dport set 8080"));
+        }
     }
-    line(text, format_args!("counter name {PASSED}\n}}"));
+    if end == services {
+        rule(format_args!("counter name {PASSED}"));
+    }
+    text
 }
 
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
@@ -100,26 +113,38 @@ mod tests {
 
     #[test]
     fn nothing_asked_for_is_no_rule() {
-        assert_eq!(rules(&spec(Switch::Off, Fastpath::Off), 0), None);
+        assert_eq!(rules(&spec(Switch::Off, Fastpath::Off), 0), [""; 0]);
     }
 
     #[test]
     fn services_are_translated_with_tracking_and_rewritten_without() {
-        let tracked = rules(&spec(Switch::On, Fastpath::Off), 300).unwrap();
+        let tracked = rules(&spec(Switch::On, Fastpath::Off), 300).concat();
         assert_eq!(tracked.matches("dnat ip to").count(), 300);
         assert!(
             tracked.contains("ip daddr 10.96.1.44 tcp dport 80 dnat ip to 10.245.1.44:8080"),
             "{tracked}"
         );
         assert!(!tracked.contains("notrack;"));
-        let plain = rules(&spec(Switch::Off, Fastpath::Off), 2).unwrap();
+        let plain = rules(&spec(Switch::Off, Fastpath::Off), 2).concat();
         assert_eq!(plain.matches("tcp dport set 8080").count(), 2);
         assert!(!plain.contains("ct state") && !plain.contains("type nat"), "{plain}");
     }
 
     #[test]
+    fn many_services_are_several_transactions_and_the_last_counts_who_came_past_all() {
+        for (services, transactions) in [(1, 2), (100, 2), (101, 3), (1000, 11)] {
+            let texts = rules(&spec(Switch::On, Fastpath::Off), services);
+            assert_eq!(texts.len(), transactions);
+            assert_eq!(texts.concat().matches("dnat ip to").count(), services as usize);
+            let (last, others) = texts.split_last().unwrap();
+            assert!(last.ends_with("services counter name passed\n"), "{last}");
+            assert!(others.iter().skip(1).all(|text| !text.contains("passed")));
+        }
+    }
+
+    #[test]
     fn a_fast_path_leaves_the_ends_untracked() {
-        let text = rules(&spec(Switch::On, Fastpath::Notrack), 0).unwrap();
+        let text = rules(&spec(Switch::On, Fastpath::Notrack), 0).concat();
         assert_eq!(text.matches("notrack;").count(), HOOKS.len());
     }
 }
