@@ -83,13 +83,11 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
     let mut evidence = Vec::new();
     let ends = 2 * u64::from(load.flows);
     // A stream has no messages; there their bytes are compared.
-    if of(|test| !matches!(test, Test::TcpBw | Test::TcpCrr)).next().is_some() {
-        evidence.push(only(
-            measurement,
-            "message size received",
-            "msg_size",
-            &[format!("{} B", load.msg_size.0)],
-        ));
+    let sizes: Vec<String> = of(|test| !matches!(test, Test::TcpBw | Test::TcpCrr))
+        .map(|test| format!("{}: {} B", test.name(), load.size_of(test).0))
+        .collect();
+    if !sizes.is_empty() {
+        evidence.push(only(measurement, "message size received", "msg_size", &sizes));
     }
     let busy_poll_us = load.busy_poll.0 / 1000;
     if busy_poll_us > 0 {
@@ -171,7 +169,7 @@ mod tests {
             let mut see = |property: &str, value: &str| {
                 measurement.observed.entry(property.to_owned()).or_default().insert(value.to_owned(), 2);
             };
-            see("msg_size", "1 B");
+            see("msg_size", "udp_lat: 1 B");
             polls.iter().for_each(|polls| see("busy_poll_us", polls));
             let evidence = evidence(&settings, &measurement).into_iter();
             evidence.filter(|one| !one.holds).map(|one| one.what).collect()

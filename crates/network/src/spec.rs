@@ -133,6 +133,16 @@ impl Test {
         Self::ALL.into_iter().find(|test| test.name() == name)
     }
 
+    /// The size of its messages where none is asked for, which is qperf's.
+    #[must_use]
+    pub fn default_size(self) -> Bytes {
+        Bytes(match self {
+            Self::TcpBw => 64 << 10,
+            Self::UdpBw => 32 << 10,
+            Self::TcpLat | Self::UdpLat | Self::TcpCrr => 1,
+        })
+    }
+
     /// Whether its messages are datagrams.
     #[must_use]
     pub fn is_udp(self) -> bool {
@@ -158,8 +168,9 @@ impl Test {
 pub struct LoadSpec {
     /// What is measured, one after the other, each for its share of the duration.
     pub tests: Vec<Test>,
-    /// The size of every message: 1 B to 1 MiB, and what fits into a datagram where it is sent in one.
-    pub msg_size: Bytes,
+    /// The size of every message: 1 B to 1 MiB, and what fits into a datagram where it is sent in one. If absent, that of qperf:
+    /// 64 KiB for `tcp_bw`, 32 KiB for `udp_bw`, 1 B for the others.
+    pub msg_size: Option<Bytes>,
     /// Connections at a time, each with a thread at each end.
     pub flows: u32,
     /// How long to measure, all tests together.
@@ -191,7 +202,7 @@ impl Default for LoadSpec {
     fn default() -> Self {
         Self {
             tests: vec![Test::TcpLat],
-            msg_size: Bytes(1),
+            msg_size: None,
             flows: 1,
             duration: Span(5_000_000_000),
             warmup: Span(200_000_000),
@@ -213,6 +224,12 @@ impl LoadSpec {
     #[must_use]
     pub fn shares_cpus(&self, test: Test) -> bool {
         self.cpus == Placement::Shared && test.is_round_trip()
+    }
+
+    /// The size of a test's messages.
+    #[must_use]
+    pub fn size_of(&self, test: Test) -> Bytes {
+        self.msg_size.unwrap_or(test.default_size())
     }
 
     /// Whether a test's TCP sockets send small messages at once.

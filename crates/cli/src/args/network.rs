@@ -24,9 +24,9 @@ pub struct NetworkArguments {
     /// What to measure; all but tcp_crr if absent.
     #[arg(value_parser = test_names(), value_name = "TEST")]
     pub tests: Vec<Test>,
-    /// The size of every message, or several: 1,1K,64K (K is 1024).
-    #[arg(long, short = 'm', alias = "msg_size", default_value = "1", value_delimiter = ',',
-          value_parser = size, value_name = "SIZE")]
+    /// The size of every message, or several: 1,1K,64K (K is 1024). If absent, qperf's: 64K for tcp_bw, 32K for udp_bw, 1 for the
+    /// others.
+    #[arg(long, short = 'm', alias = "msg_size", value_delimiter = ',', value_parser = size, value_name = "SIZE")]
     pub msg_size: Vec<Bytes>,
     /// Connections at a time, each with a thread at each end.
     #[arg(long, short = 'c', visible_short_alias = 'P', default_value_t = 1, value_name = "N")]

@@ -28,13 +28,18 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     }
     let address = arguments.address.as_deref().unwrap_or_default();
     let target = plumb_network::system::parse_target(address).map_err(Failure::usage)?;
-    let specs: Vec<LoadSpec> = arguments.msg_size.iter().map(|size| load_spec(arguments, *size)).collect();
+    let sizes: Vec<Option<Bytes>> = match arguments.msg_size.as_slice() {
+        [] => vec![None],
+        sizes => sizes.iter().copied().map(Some).collect(),
+    };
+    let specs: Vec<LoadSpec> = sizes.into_iter().map(|size| load_spec(arguments, size)).collect();
     for spec in &specs {
         plumb_network::load::validate(spec).map_err(|fault| match fault.key.as_str() {
             "load.tests" => Failure::usage(format!("TEST: {}", fault.message)),
             _ => Failure::flag(&fault),
         })?;
     }
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
     plumb_host::limits::raise_open_files_limit();
     if !arguments.quiet {
         let tests: Vec<&str> = tests(arguments).into_iter().map(Test::name).collect();
@@ -45,7 +50,10 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     }
     let mut code = HOLDS;
     for spec in &specs {
-        code = code.max(one(arguments, spec, &target, specs.len() > 1)?);
+        code = code.max(one(arguments, spec, &target, &interrupts)?);
+        if interrupts.is_interrupted() {
+            return Ok(INTERRUPTED);
+        }
     }
     Ok(code)
 }
@@ -54,7 +62,7 @@ fn one(
     arguments: &NetworkArguments,
     spec: &LoadSpec,
     target: &Target,
-    is_one_of_several: bool,
+    interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     let mut load = plumb_network::load::network_load(spec, target).map_err(failure)?;
     let live = LiveLine::new(arguments.quiet || arguments.json);
@@ -65,28 +73,58 @@ fn one(
         index: 0,
         attempt: 0,
     };
-    let measured = load.measure_all(window, &mut |mark| show(&live, mark, spec.duration));
+    let mut mark = |mark| show(&live, mark, spec.duration);
+    let measured = load.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
     live.clear();
-    let measurement = measured.map_err(failure)?;
-    print(arguments, spec, &measurement, is_one_of_several);
-    Ok(single::code(&measurement, arguments.failures.failures_max, code(spec, &measurement)))
+    let Some(measurement) = measured.map_err(failure)? else {
+        output::message("interrupted before anything was measured");
+        return Ok(INTERRUPTED);
+    };
+    // An interrupted one may have had fewer tests than were asked for.
+    let was_run = |test: &Test| measurement.observed_count("flows", test.name()) > 0;
+    let spec = LoadSpec { tests: spec.tests.iter().copied().filter(was_run).collect(), ..spec.clone() };
+    print(arguments, &spec, &measurement);
+    if interrupts.is_interrupted() {
+        output::message(&format!("interrupted after {:.1} s", Span(measurement.window_ns).seconds()));
+    }
+    Ok(single::code(&measurement, arguments.failures.failures_max, code(&spec, &measurement)))
 }
 
-fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement, is_one_of_several: bool) {
+fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement) {
     let evidence = evidence(spec, measurement);
     let failures_max = arguments.failures.failures_max;
     if arguments.format == NetworkFormat::Qperf {
         if let Some(failures) = plumb_report::too_many_failures(measurement, failures_max.0) {
             output::message(&format!("✗ {failures}"));
         }
-        output::result(&qperf::text(spec, measurement, is_one_of_several));
+        output::result(&qperf::text(spec, measurement, arguments.msg_size.len() > 1));
         return;
     }
-    if is_one_of_several && !arguments.json {
-        output::result(&format!("messages of {} B\n", spec.msg_size.0));
+    if !arguments.json {
+        output::result(&format!("messages of {}\n", sizes(spec)));
     }
     let metrics = plumb_network::metrics::METRICS;
     single::print(measurement, metrics, &evidence, failures_max, arguments.json);
+}
+
+/// The sizes of the messages, by test where they differ: `1 B (tcp_lat, udp_lat), 64 KiB (tcp_bw)`.
+fn sizes(spec: &LoadSpec) -> String {
+    let mut sizes: Vec<(Bytes, Vec<&str>)> = Vec::new();
+    for test in &spec.tests {
+        let size = spec.size_of(*test);
+        match sizes.iter_mut().find(|(other, _)| *other == size) {
+            Some((_, tests)) => tests.push(test.name()),
+            None => sizes.push((size, vec![test.name()])),
+        }
+    }
+    match sizes.as_slice() {
+        [(size, _)] => size.to_string(),
+        several => {
+            let words: Vec<String> =
+                several.iter().map(|(size, tests)| format!("{size} ({})", tests.join(", "))).collect();
+            words.join(", ")
+        }
+    }
 }
 
 fn evidence(spec: &LoadSpec, measurement: &Measurement) -> Vec<plumb_model::Evidence> {
@@ -124,7 +162,7 @@ fn tests(arguments: &NetworkArguments) -> Vec<Test> {
     }
 }
 
-fn load_spec(arguments: &NetworkArguments, msg_size: Bytes) -> LoadSpec {
+fn load_spec(arguments: &NetworkArguments, msg_size: Option<Bytes>) -> LoadSpec {
     let tests = tests(arguments);
     LoadSpec {
         // Here the duration is that of each test, as it is with qperf.

@@ -72,7 +72,8 @@ fn every_test_reports_what_it_is_asked_for() {
     let mptcp = object["observed"]["mptcp"].as_object().unwrap();
     assert!(mptcp.len() == 1 && mptcp["off"].as_u64().unwrap() >= 4, "{mptcp:?}");
     let evidence = object["evidence"].as_array().unwrap();
-    assert_eq!(evidence.len(), 4);
+    let words: Vec<&str> = evidence.iter().map(|one| one["what"].as_str().unwrap()).collect();
+    assert_eq!(words[1..3], ["tcp_bw receiver", "udp_bw receiver"]);
     assert!(evidence.iter().all(|one| one["holds"] == true), "{evidence:?}");
 }
 
@@ -87,6 +88,55 @@ fn several_sizes_in_qperf_s_form() {
     assert_eq!(text.matches("tcp_lat:\n    latency   =  ").count(), 2, "{text}");
     assert_eq!(text.matches("\n    recv_bw   =  ").count(), 2, "{text}");
     assert_eq!(text.matches(" 1024 bytes\n").count(), 2, "{text}");
+}
+
+#[test]
+fn without_a_size_each_test_has_qperf_s_and_the_output_says_it() {
+    let server = Server::start();
+    let output = run(&["network", &server.address, "tcp_lat", "tcp_bw", "-d", "100ms"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("messages of 1 B (tcp_lat), 64 KiB (tcp_bw)\n"), "{}", stdout(&output));
+    let object = measure(&server, &["tcp_bw", "-d", "100ms"]);
+    assert!(object["observed"]["msg_size_sent"]["tcp_bw: 65536 B"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured_so_far() {
+    let server = Server::start();
+    let client = plumb()
+        .args(["network", &server.address, "tcp_lat", "udp_bw", "-d", "60s", "--json", "-q"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    signal(client.id(), "INT");
+    let output = wait(client);
+    assert_eq!(code(&output), 130);
+    let object: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
+    assert!(object["metrics"]["tcp_lat"]["count"].as_u64().unwrap() > 0);
+    assert!(object["metrics"].get("udp_bw").is_none() && object["window_s"].as_f64().unwrap() < 60.0);
+    assert!(object["evidence"].as_array().unwrap().iter().all(|one| one["holds"] == true), "{object}");
+    assert!(stderr(&output).starts_with("interrupted after "), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_that_stands_still_until_the_end_is_in_the_latencies() {
+    let server = Server::start();
+    let client = plumb()
+        .args(["network", &server.address, "tcp_lat", "--rate", "1000/s", "-d", "3s", "--json", "-q"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    signal(server.child.id(), "STOP");
+    std::thread::sleep(std::time::Duration::from_millis(2300));
+    signal(server.child.id(), "CONT");
+    let output = wait(client);
+    let object: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
+    let latency = &object["metrics"]["tcp_lat"];
+    assert_eq!(latency["count"], 3000, "everything that was due in the window");
+    assert!(latency["p99"].as_f64().unwrap() > 500_000.0, "{latency}");
 }
 
 #[test]

@@ -214,6 +214,7 @@ impl Flow {
                 self.came_back(due_ns, start_ns, now_ns);
                 continue;
             }
+            self.tally.unanswered += 1;
             let time_ns = self.time_ns(due_ns, start_ns, now_ns);
             if self.make.live.is_over() {
                 self.tally.leave(due_ns, time_ns, 1);
@@ -242,6 +243,7 @@ impl Flow {
             match done {
                 Ok(()) => self.came_back(due_ns, start_ns, now_ns),
                 Err(error) => {
+                    self.tally.unanswered += 1;
                     self.tally.fail_one(due_ns, now_ns - due_ns, &error.to_string());
                     self.observe(now_ns);
                 }

@@ -48,14 +48,15 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
         return fault("tests", "each test is run once; take out what stands there twice");
     }
     for test in &spec.tests {
-        check_size(*test, spec.msg_size.0).map_err(|message| Fault::new("load.msg_size", message))?;
+        check_size(*test, spec.size_of(*test).0).map_err(|message| Fault::new("load.msg_size", message))?;
     }
     check_flows(spec.flows).map_err(|message| Fault::new("load.flows", message))?;
     if spec.batch == 0 || spec.batch > BATCH_MAX {
         return fault("batch", "a batch has 1 to 1024 messages");
     }
-    if u64::from(spec.batch) * spec.msg_size.0 > BATCH_BYTES_MAX {
-        return fault("batch", "a batch has at most 16 MiB: its messages times their size");
+    let mut bandwidth = spec.tests.iter().filter(|test| test.is_bandwidth());
+    if bandwidth.any(|test| u64::from(spec.batch) * spec.size_of(*test).0 > BATCH_BYTES_MAX) {
+        return fault("batch", "a batch has at most 16 MiB: its messages times their size (`msg_size`)");
     }
     if spec.zero_copy != ZeroCopy::Off && !spec.tests.contains(&Test::TcpBw) {
         return fault("zero_copy", "it is for `tcp_bw`, which is not among the tests");
@@ -99,23 +100,35 @@ pub struct NetworkLoad {
 
 impl Load for NetworkLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        Ok(self.measure_all(window, mark)?)
+        Ok(self.measure_all(window, mark, &|| false)?.unwrap_or_default())
     }
 }
 
 impl NetworkLoad {
-    /// As [`Load::measure`], with an error that tells whose it is.
+    /// As [`Load::measure`], with an error that tells whose it is. Once `interrupted` says so, the window closes, and what was
+    /// measured until then is returned; nothing where no window had opened.
     ///
     /// # Errors
     /// When nothing can be measured, or the server goes away.
-    pub fn measure_all(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, Error> {
-        let mut watch = run::Watch::new(mark);
+    pub fn measure_all(
+        &mut self,
+        window: Window,
+        mark: &mut dyn FnMut(Mark),
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<Measurement>, Error> {
+        let mut watch = run::Watch::new(mark, interrupted);
         let count = self.spec.tests.len();
         let part = Window { window_ns: window.window_ns / count as u64, ..window };
         let mut outcomes = Vec::with_capacity(count);
         for (at, test) in self.spec.tests.iter().enumerate() {
+            if interrupted() {
+                break;
+            }
             let prepared = prepare::prepare(&self.spec, &self.target, *test)?;
-            outcomes.push(run::run(prepared, part, at + 1 == count, &mut watch)?);
+            outcomes.extend(run::run(prepared, part, at + 1 == count, &mut watch)?);
+        }
+        if outcomes.is_empty() {
+            return Ok(None);
         }
         let mut measurement = report::measurement(&self.spec, &outcomes, &watch);
         if self.spec.zero_copy == ZeroCopy::Sendfile {
@@ -123,6 +136,6 @@ impl NetworkLoad {
             let seen = [(SHARED.to_owned(), changed), (COPIED.to_owned(), unchanged)];
             measurement.observed.insert("sendfile".to_owned(), seen.into_iter().collect());
         }
-        Ok(measurement)
+        Ok(Some(measurement))
     }
 }

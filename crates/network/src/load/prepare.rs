@@ -49,7 +49,7 @@ pub(super) fn terms(spec: &LoadSpec, test: Test) -> Result<Terms, Error> {
     let small = |bytes: plumb_model::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
     Ok(Terms {
         test,
-        msg_size: small(spec.msg_size),
+        msg_size: small(spec.size_of(test)),
         flows: spec.flows,
         batch: if test.is_bandwidth() { spec.batch } else { 1 },
         receive: spec.receive,

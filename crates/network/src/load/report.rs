@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{LoadHealth, Measurement, Metric, Reading};
+use plumb_model::{Bytes, LoadHealth, Measurement, Metric, Reading};
 
 use super::run::{Outcome, Sample, Watch};
 use super::tally::{Ends, Tally};
@@ -67,6 +67,10 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    fn size(&self) -> Bytes {
+        self.spec.size_of(self.outcome.test)
+    }
+
     fn read(&self, measurement: &mut Measurement) {
         match self.outcome.test {
             Test::TcpLat => self.latency(measurement, metrics::TCP_LAT, metrics::TCP_LAT_SERVICE),
@@ -121,7 +125,7 @@ impl Seen<'_> {
 
     fn sent(&self, measurement: &mut Measurement) {
         let (first, last) = ends(self.outcome);
-        let bytes = last.messages.saturating_sub(first.messages).saturating_mul(self.spec.msg_size.0);
+        let bytes = last.messages.saturating_sub(first.messages).saturating_mul(self.size().0);
         put(measurement, metrics::UDP_SEND_BW, rate(bytes, last.at_ns.saturating_sub(first.at_ns)));
     }
 
@@ -201,11 +205,14 @@ impl Seen<'_> {
         }
         if let Some((low, high)) = self.outcome.totals.sizes {
             let sizes = if low == high { format!("{low} B") } else { format!("{low} B to {high} B") };
-            see("msg_size", sizes, self.outcome.totals.messages);
+            see("msg_size", format!("{test}: {sizes}"), self.outcome.totals.messages);
         }
         if !self.outcome.test.is_udp() {
-            let sent = self.tally.messages.saturating_mul(self.spec.msg_size.0);
-            let as_sent = if sent == self.outcome.totals.bytes { "as sent" } else { "not as sent" };
+            let sent = self.tally.messages.saturating_mul(self.size().0);
+            // What is held up on its way may have arrived, and its answer not.
+            let held_up = self.tally.unanswered.saturating_mul(self.size().0);
+            let is_as_sent = (sent..=sent.saturating_add(held_up)).contains(&self.outcome.totals.bytes);
+            let as_sent = if is_as_sent { "as sent" } else { "not as sent" };
             see("received", format!("{test}: {as_sent}"), self.outcome.totals.bytes);
         }
         for (by, calls) in &self.tally.sends.calls {
@@ -219,6 +226,7 @@ impl Seen<'_> {
             see("msg_zerocopy", super::SHARED.to_owned(), completions.lent);
             see("msg_zerocopy", super::COPIED.to_owned(), completions.copied);
         }
+        see("msg_size_sent", format!("{test}: {} B", self.size().0), self.tally.messages);
         see("flows", test.to_owned(), u64::from(self.spec.flows));
     }
 

@@ -29,7 +29,9 @@ const LEAD_NS: u64 = 500_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long a flow may take to see that it is over before it is woken.
 const END_NS: u64 = 300_000_000;
-/// How often the watching thread looks for flows that wait for a datagram, in ns.
+/// How often the watching thread looks whether it is interrupted.
+const LOOK_NS: u64 = 100_000_000;
+/// How often it looks for flows that wait for a datagram, in ns.
 const PROBE_TICK_NS: u64 = 10_000_000;
 
 /// What both ends had counted at one moment.
@@ -69,6 +71,7 @@ pub struct Outcome {
 /// What goes on through all tests of a window.
 pub struct Watch<'a> {
     mark: &'a mut dyn FnMut(Mark),
+    interrupted: &'a dyn Fn() -> bool,
     opened: Option<(u64, CpuTime)>,
     /// Messages since the window opened, of tests that have ended.
     work: u64,
@@ -77,8 +80,8 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Nothing has happened yet.
-    pub fn new(mark: &'a mut dyn FnMut(Mark)) -> Self {
-        Self { mark, opened: None, work: 0, closed: (0, CpuTime::default()) }
+    pub fn new(mark: &'a mut dyn FnMut(Mark), interrupted: &'a dyn Fn() -> bool) -> Self {
+        Self { mark, interrupted, opened: None, work: 0, closed: (0, CpuTime::default()) }
     }
 
     /// The length of the window over all tests.
@@ -192,15 +195,16 @@ impl Flows {
     }
 
     /// Ends all flows and takes what they bring home. Answers to datagrams may come until they count as lost.
-    fn end(&mut self, probes: &mut Probes) -> Result<Vec<Yield>, Error> {
+    fn end(&mut self, probes: &mut Probes, interrupted: &dyn Fn() -> bool) -> Result<Vec<Yield>, Error> {
         self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
         let round_trip = self.lives.iter().map(|live| live.round_trip_ns.load(Ordering::Relaxed)).max();
         let patience_ns = if probes.is_used { loss_ns(round_trip.unwrap_or(0)) } else { 0 };
-        let deadline_ns = monotonic_ns() + patience_ns + END_NS;
+        let end_ns = monotonic_ns();
+        let deadline_ns = || end_ns + END_NS + if interrupted() { 0 } else { patience_ns };
         let mut is_done = false;
-        while !is_done && monotonic_ns() < deadline_ns {
+        while !is_done && monotonic_ns() < deadline_ns() {
             probes.look(self);
-            is_done = self.collect_until((monotonic_ns() + PROBE_TICK_NS).min(deadline_ns))?;
+            is_done = self.collect_until(monotonic_ns() + PROBE_TICK_NS)?;
         }
         if !is_done {
             self.sockets.iter().flatten().for_each(socket::shut);
@@ -247,7 +251,7 @@ impl Probes {
     }
 }
 
-/// Runs a test.
+/// Runs a test. Returns nothing where it was interrupted before its window opened.
 ///
 /// # Errors
 /// When the server goes away.
@@ -256,36 +260,40 @@ pub fn run(
     window: Window,
     is_last: bool,
     watch: &mut Watch<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<Option<Outcome>, Error> {
     let lead_ns = LEAD_NS * u64::from(prepared.terms.flows);
-    let frame = Frame::new(monotonic_ns() + lead_ns, window.warmup_ns, window.window_ns);
+    let mut frame = Frame::new(monotonic_ns() + lead_ns, window.warmup_ns, window.window_ns);
     let mut flows = Flows::start(&prepared, frame)?;
+    let interrupted = watch.interrupted;
     let mut probes = Probes {
         is_used: prepared.terms.test == Test::UdpLat,
         size: prepared.terms.msg_size as usize,
         waiting: vec![(0, 0); flows.lives.len()],
     };
-    wait_until(&prepared, &flows, &mut probes, frame.open_ns)?;
+    if !wait_until(&prepared, &flows, &mut probes, interrupted, frame.open_ns)? {
+        return Ok(None);
+    }
     let mut samples = vec![sample(&mut prepared, &flows)?];
     let before = watch.open(&samples[0]);
     let mut next_ns = frame.open_ns.saturating_add(SECOND_NS);
-    while next_ns < frame.close_ns {
-        wait_until(&prepared, &flows, &mut probes, next_ns)?;
+    while wait_until(&prepared, &flows, &mut probes, interrupted, next_ns.min(frame.close_ns))?
+        && next_ns < frame.close_ns
+    {
         samples.push(sample(&mut prepared, &flows)?);
         watch.progress(flows.messages() - before);
         next_ns = next_ns.saturating_add(SECOND_NS);
     }
-    wait_until(&prepared, &flows, &mut probes, frame.close_ns)?;
+    frame.close_ns = frame.close_ns.min(monotonic_ns());
     let last = sample(&mut prepared, &flows)?;
     samples.push(last);
     watch.close(&last, last.messages.saturating_sub(before), is_last);
     let infos = prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
-    let yields = flows.end(&mut probes)?;
+    let yields = flows.end(&mut probes, interrupted)?;
     if !prepared.terms.test.is_udp() {
         prepared.sockets.iter().flatten().for_each(socket::finish);
     }
     let totals = prepared.control.finish()?;
-    Ok(Outcome {
+    Ok(Some(Outcome {
         test: prepared.terms.test,
         frame,
         samples,
@@ -293,7 +301,7 @@ pub fn run(
         infos,
         observed: prepared.observed,
         totals,
-    })
+    }))
 }
 
 fn sample(prepared: &mut Prepared, flows: &Flows) -> Result<Sample, Error> {
@@ -307,18 +315,25 @@ fn sample(prepared: &mut Prepared, flows: &Flows) -> Result<Sample, Error> {
     })
 }
 
-/// Waits for a moment, and looks for a server that is gone and for late datagrams meanwhile.
-fn wait_until(prepared: &Prepared, flows: &Flows, probes: &mut Probes, at_ns: u64) -> Result<(), Error> {
+/// Waits for a moment, and looks for a server that is gone and for late datagrams meanwhile. Returns whether it came, and the
+/// load was not interrupted before.
+fn wait_until(
+    prepared: &Prepared,
+    flows: &Flows,
+    probes: &mut Probes,
+    interrupted: &dyn Fn() -> bool,
+    at_ns: u64,
+) -> Result<bool, Error> {
+    let tick_ns = if probes.is_used { PROBE_TICK_NS } else { LOOK_NS };
     loop {
         let now_ns = monotonic_ns();
         if now_ns >= at_ns {
-            return Ok(());
+            return Ok(true);
         }
-        let mut left_ns = at_ns - now_ns;
-        if probes.is_used {
-            left_ns = left_ns.min(PROBE_TICK_NS);
-            probes.look(flows);
+        if interrupted() {
+            return Ok(false);
         }
-        prepared.control.wait(Duration::from_nanos(left_ns))?;
+        probes.look(flows);
+        prepared.control.wait(Duration::from_nanos((at_ns - now_ns).min(tick_ns)))?;
     }
 }

@@ -25,7 +25,8 @@ const TRIES: u64 = 3;
 /// # Errors
 /// When the server goes away.
 pub fn probe(target: &Target) -> Result<(u64, u64), Error> {
-    let spec = LoadSpec { tests: vec![Test::TcpLat], msg_size: Bytes(BYTES as u64), ..LoadSpec::default() };
+    let spec =
+        LoadSpec { tests: vec![Test::TcpLat], msg_size: Some(Bytes(BYTES as u64)), ..LoadSpec::default() };
     let mut prepared = prepare::prepare(&spec, target, Test::TcpLat)?;
     let system = |cause| Error::System { what: "try sendfile", cause };
     let mut changed = 0;

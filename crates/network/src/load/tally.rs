@@ -93,6 +93,8 @@ pub struct Tally {
     pub latency: Histogram,
     /// At a fixed rate: from the real start.
     pub service: Histogram,
+    /// Messages in the whole test that may have reached the server, and whose answers did not come.
+    pub unanswered: u64,
     /// How what was due in the window ended.
     pub ends: Ends,
     /// When nothing ended.
@@ -116,6 +118,7 @@ impl Tally {
             seconds: Seconds::default(),
             latency: Histogram::new(),
             service: Histogram::new(),
+            unanswered: 0,
             ends: Ends::default(),
             gaps: Gaps::new(frame),
             lateness: Lateness::default(),
@@ -188,6 +191,7 @@ impl Tally {
         self.seconds.merge(&other.seconds);
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
+        self.unanswered += other.unanswered;
         self.ends.merge(other.ends);
         self.gaps.merge(&other.gaps);
         self.lateness.merge(&other.lateness);

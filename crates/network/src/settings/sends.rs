@@ -39,7 +39,7 @@ pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Ev
 
 /// How many messages each call took.
 fn at_a_time(test: Test, settings: &NetworkSettings, measurement: &Measurement) -> Evidence {
-    let (batch, size) = (settings.load.batch, settings.load.msg_size.0);
+    let (batch, size) = (settings.load.batch, settings.load.size_of(test).0);
     let prefix = format!("{}: ", test.name());
     let nothing = BTreeMap::new();
     let seen = measurement.observed.get("send_calls").unwrap_or(&nothing);
@@ -77,7 +77,11 @@ fn receives(test: Test, way: Receive, measurement: &Measurement) -> Evidence {
         let counts = seen.iter().filter(|(name, _)| name.strip_prefix(&own) == Some(what));
         counts.map(|(_, count)| count).sum::<u64>()
     };
-    let words: Vec<String> = seen.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    let words = |(what, count): &(&str, u64)| match what.split_once(": ") {
+        Some((way, what)) => format!("{way}: {count} {what}"),
+        None => format!("{what} ({count})"),
+    };
+    let words: Vec<String> = seen.iter().map(words).collect();
     Evidence {
         what: format!("{} receiver", test.name()),
         expected: way.name().to_owned(),
@@ -146,7 +150,7 @@ mod tests {
     fn settings(test: Test, batch: u32, zero_copy: ZeroCopy) -> NetworkSettings {
         let mut settings = NetworkSettings::default();
         settings.load.tests = vec![test];
-        settings.load.msg_size = Bytes(64);
+        settings.load.msg_size = Some(Bytes(64));
         settings.load.batch = batch;
         settings.load.zero_copy = zero_copy;
         settings

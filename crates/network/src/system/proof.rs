@@ -45,13 +45,12 @@ pub fn proofs(
 /// Messages that are there and back are a packet each way; of what goes one way, segmentation makes fewer packets, so that
 /// their bytes are compared.
 fn traffic(settings: &NetworkSettings, measurement: &Measurement) -> Traffic {
-    let size = settings.load.msg_size.0 as f64;
     let mut traffic = Traffic { packets: 0.0, bytes: 0.0 };
     // Only what came back: distributions hold what was held up or lost, too.
     for test in settings.load.tests.iter().filter(|test| !test.is_bandwidth()) {
         let packets = 2.0 * measurement.observed_count("there_and_back", test.name()) as f64;
         traffic.packets += packets;
-        traffic.bytes += packets * size;
+        traffic.bytes += packets * settings.load.size_of(*test).0 as f64;
     }
     for metric in [metrics::TCP_BW, metrics::UDP_BW] {
         if let Some(Reading::Rate { count, .. }) = measurement.readings.get(metric.name) {

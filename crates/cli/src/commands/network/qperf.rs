@@ -16,7 +16,7 @@ pub fn text(spec: &LoadSpec, measurement: &Measurement, with_size: bool) -> Stri
     for test in &spec.tests {
         let mut rows = rows(*test, measurement);
         if with_size {
-            rows.push(("msg_size", spec.msg_size.0.to_string(), "bytes".to_owned()));
+            rows.push(("msg_size", spec.size_of(*test).0.to_string(), "bytes".to_owned()));
         }
         let width = |of: fn(&Row) -> &str| rows.iter().map(|row| of(row).len()).max().unwrap_or(0);
         let (names, numbers) = (width(|row| row.0), width(|row| &row.1));
@@ -104,7 +104,7 @@ mod tests {
         put("udp_bw", Reading::Rate { value: 4.11e9, count: 1 });
         put("udp_send_bw", Reading::Rate { value: 10.4e9, count: 1 });
         let tests = vec![Test::TcpLat, Test::TcpBw, Test::UdpBw];
-        let spec = LoadSpec { tests, msg_size: Bytes(1024), ..LoadSpec::default() };
+        let spec = LoadSpec { tests, msg_size: Some(Bytes(1024)), ..LoadSpec::default() };
         assert_eq!(
             text(&spec, &measurement, false),
             "tcp_lat:\n    latency  =  3.45 us\ntcp_bw:\n    bw  =  2.77 GB/sec\nudp_bw:\n    send_bw  =  10.4 GB/sec\n    \
