@@ -44,10 +44,9 @@ impl Settings for HttpSettings {
             return Ok(());
         }
         match self.load.tls {
-            Some(asked) if asked != ingress.tls && ingress.tls != TlsVersion::None => Err(Fault::new(
-                "load.tls",
-                format!("the ingress offers TLS {} only", version_name(ingress.tls)),
-            )),
+            Some(asked) if asked != ingress.tls && ingress.tls != TlsVersion::None => {
+                Err(Fault::new("load.tls", format!("the ingress offers {} only", version_name(ingress.tls))))
+            }
             _ => Ok(()),
         }
     }
@@ -111,15 +110,15 @@ impl HttpSettings {
         };
         let expected = if self.is_tls() { version_name(asked) } else { "none" };
         let observed = counts(measurement, "tls_version");
-        let only_expected = match measurement.observed.get("tls_version") {
-            Some(versions) => versions.keys().all(|version| version.trim_start_matches("TLSv") == expected),
+        let holds = match measurement.observed.get("tls_version") {
+            Some(versions) => versions.keys().all(|version| version == expected),
             None => !self.is_tls() || measurement.work > 0,
         };
         Some(Evidence {
             what: "TLS version negotiated".to_owned(),
             expected: expected.to_owned(),
             observed: if observed.is_empty() { "no handshake in the window".to_owned() } else { observed },
-            holds: only_expected && (!self.is_tls() || measurement.work > 0),
+            holds,
         })
     }
 
@@ -280,8 +279,8 @@ impl HttpSettings {
 fn version_name(version: TlsVersion) -> &'static str {
     match version {
         TlsVersion::None => "none",
-        TlsVersion::V12 => "1.2",
-        TlsVersion::V13 => "1.3",
+        TlsVersion::V12 => "TLSv1.2",
+        TlsVersion::V13 => "TLSv1.3",
     }
 }
 
@@ -366,6 +365,15 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_was_negotiated_holds_though_no_request_was_answered() {
+        let stalled = Measurement { work: 0, ..measurement("TLSv1.3", 20, 0) };
+        let inline = snapshot(&[("key_operations_inline", 20), ("handshakes_full", 20), ("requests", 0)]);
+        let evidence = settings(|_| {}).evidence(&Snapshot::default(), &inline, &stalled);
+        let version = evidence.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
+        assert!(version.holds, "{version:?}");
+    }
+
+    #[test]
     fn what_silently_did_not_happen_is_found() {
         let inline = snapshot(&[("key_operations_inline", 100), ("handshakes_full", 100)]);
         let threads = settings(|settings| settings.system.ingress.offload = Offload::Threads);
@@ -375,6 +383,10 @@ mod tests {
         let resumed = settings(|settings| settings.load.resumption = Percent(1.0));
         let most = offering(measurement("TLSv1.3", 50, 950), 990, 0);
         check(&resumed, &most, &inline, &["sessions offered"]);
+        let version =
+            settings(|_| {}).evidence(&Snapshot::default(), &inline, &measurement("TLSv1.2", 100, 0));
+        let version = version.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
+        assert_eq!((version.expected.as_str(), version.observed.as_str()), ("TLSv1.3", "TLSv1.2 (100)"));
         let elsewhere = snapshot(&[("requests", 3)]);
         check(
             &settings(|_| {}),
