@@ -1,6 +1,6 @@
 //! Exit codes, and failures that carry one.
 
-use plumb_model::{Judgement, Run, VariantState, Verdict};
+use plumb_model::{Judgement, Run, VariantState, VariantSummary, Verdict};
 use plumb_path::Fault;
 
 /// Every claim holds.
@@ -9,7 +9,7 @@ pub const HOLDS: u8 = 0;
 pub const REFUTED: u8 = 1;
 /// The command line or the experiment is wrong.
 pub const USAGE: u8 = 2;
-/// A claim is undecided.
+/// A claim is undecided, or all were skipped.
 pub const UNDECIDED: u8 = 3;
 /// A variant or a claim is void, or the run cannot be trusted.
 pub const VOID: u8 = 4;
@@ -29,15 +29,28 @@ pub fn of_run(run: &Run, judgement: &Judgement) -> u8 {
     let is = |verdict| judgement.claims.iter().any(|claim| claim.verdict == verdict);
     let untrusted = plumb_judge::control_differs(&run.header.plan, &run.slots).is_some();
     let void = judgement.variants.iter().any(|summary| matches!(summary.state, VariantState::Void { .. }));
-    if is(Verdict::Void) || void || untrusted {
+    if is(Verdict::Void) || void || untrusted || fails_unclaimed(run, judgement) {
         VOID
     } else if is(Verdict::Refuted) {
         REFUTED
-    } else if is(Verdict::Undecided) || run.ending.is_none() {
+    } else if is(Verdict::Undecided) || all_skipped(judgement) || run.ending.is_none() {
         UNDECIDED
     } else {
         HOLDS
     }
+}
+
+/// A skipped claim changes no exit code. But where all are, nothing was asked, and that is not success.
+fn all_skipped(judgement: &Judgement) -> bool {
+    let claims = &judgement.claims;
+    !claims.is_empty() && claims.iter().all(|claim| claim.verdict == Verdict::Skipped)
+}
+
+/// Without claims there is no verdict that could be void, and a variant whose work fails must not look like success.
+fn fails_unclaimed(run: &Run, judgement: &Judgement) -> bool {
+    let plan = &run.header.plan;
+    let fails = |summary: &VariantSummary| summary.failed_share_above(plan.failures_max).is_some();
+    plan.claims.is_empty() && judgement.variants.iter().any(fails)
 }
 
 /// Nothing was measured, so there is nothing that could be void: what failed is a tool that the run drives.

@@ -138,10 +138,12 @@ impl Progress {
             .collect();
         if !self.live {
             let counts =
-                [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void].map(|wanted| {
-                    let count = verdicts.iter().filter(|v| v.cell == cell && v.verdict == wanted).count();
-                    (count > 0).then(|| format!("{count} {}", wanted.word()))
-                });
+                [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void, Verdict::Skipped].map(
+                    |wanted| {
+                        let count = verdicts.iter().filter(|v| v.cell == cell && v.verdict == wanted).count();
+                        (count > 0).then(|| format!("{count} {}", wanted.word()))
+                    },
+                );
             let counts: Vec<String> = counts.into_iter().flatten().collect();
             self.line(&format!(
                 "{}block {blocks} of at most {}: {}",
@@ -179,6 +181,7 @@ fn mark(verdict: Verdict) -> char {
         Verdict::Refuted => '✘',
         Verdict::Undecided => '?',
         Verdict::Void => '∅',
+        Verdict::Skipped => '–',
     }
 }
 

@@ -26,6 +26,8 @@ impl Family for Crypto {
 
     const NAME: &'static str = "crypto";
 
+    const UNITS: &'static str = "operations";
+
     const METRICS: &'static [Metric] = metrics::METRICS;
 
     fn system(settings: &CryptoSettings, _: &Place) -> Result<Box<dyn System>, PathError> {

@@ -18,6 +18,8 @@ impl Family for Http {
 
     const NAME: &'static str = "http";
 
+    const UNITS: &'static str = "requests";
+
     const METRICS: &'static [plumb_model::Metric] = metrics::METRICS;
 
     fn system(settings: &HttpSettings, place: &Place) -> Result<Box<dyn System>, PathError> {

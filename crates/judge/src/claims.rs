@@ -5,18 +5,17 @@
 //! is refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, Kind, Operand, Plan, Relation, Term, VariantState, VariantSummary, Verdict, metric,
+    Claim, ClaimVerdict, Kind, Operand, Relation, Term, VariantState, VariantSummary, Verdict, metric,
 };
-use plumb_stats as stats;
+use plumb_stats::{self as stats, Sample};
 
-use crate::comparisons::block_effects;
 use crate::table::Table;
 
 /// Up to this share of load-bound slots a claim of more throughput is still judged (with a warning).
 pub(crate) const LOAD_BOUND_SHARE_MAX: f64 = 0.10;
 
 pub(crate) fn judge_all(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<ClaimVerdict> {
-    let alpha = stats::alpha_per_claim(Plan::ALPHA, table.plan.shares_of_alpha());
+    let alpha = table.plan.alpha_each();
     let cells = 0..table.plan.cells.len();
     cells
         .flat_map(|cell| (0..table.plan.claims.len()).map(move |claim| (cell, claim)))
@@ -56,48 +55,112 @@ impl Finding {
 
 /// The reasons why a claim's data may not be used, whatever they say.
 fn unusable(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: &Claim) -> Option<Finding> {
-    for name in claim.variants() {
-        let summary = variants
-            .iter()
-            .find(|summary| summary.cell == cell && table.plan.variants[summary.variant].name == name)?;
-        match &summary.state {
-            VariantState::Skipped { reason } => {
-                return Some(Finding::new(Verdict::Undecided, format!("{name} was skipped: {reason}")));
-            }
-            VariantState::Void { reason } => {
-                return Some(Finding::new(Verdict::Void, format!("{name} is void: {reason}")));
-            }
-            VariantState::Unproven { reason } => {
-                return Some(Finding::new(Verdict::Undecided, format!("{name} is not proven yet: {reason}")));
-            }
-            VariantState::Pending => {
-                return Some(Finding::new(Verdict::Undecided, format!("{name} has not been measured yet")));
-            }
-            VariantState::Measured => {}
+    let summaries: Vec<(&str, &VariantSummary)> = claim
+        .variants()
+        .into_iter()
+        .filter_map(|name| {
+            let is_it = |summary: &&VariantSummary| {
+                summary.cell == cell && table.plan.variants[summary.variant].name == name
+            };
+            Some((name, variants.iter().find(is_it)?))
+        })
+        .collect();
+    // Nothing is judged of a variant that was skipped, whatever the other side is.
+    let skipped = summaries.iter().find_map(|(name, summary)| match &summary.state {
+        VariantState::Skipped { reason } => {
+            Some(Finding::new(Verdict::Skipped, format!("{name} was skipped: {reason}")))
         }
-        if rests_on_throughput(table, claim) && is_load_bound(summary) {
-            return Some(Finding::new(
-                Verdict::Void,
-                format!(
-                    "the load was the bound in {} of {} slots of {name}, so its throughput is not the system's",
-                    summary.load_bound, summary.slots
-                ),
-            ));
+        _ => None,
+    });
+    skipped.or_else(|| {
+        summaries.iter().find_map(|(name, summary)| {
+            not_in_effect(name, summary).or_else(|| not_trusted(table, claim, name, summary))
+        })
+    })
+}
+
+/// The reasons that lie in the variant alone.
+fn not_in_effect(name: &str, summary: &VariantSummary) -> Option<Finding> {
+    match &summary.state {
+        VariantState::Void { reason } => {
+            Some(Finding::new(Verdict::Void, format!("{name} is void: {reason}")))
         }
-        if rests_on_the_clock(table, claim) && is_crowded(summary) {
-            return Some(Finding::new(
-                Verdict::Void,
-                format!(
-                    "in {} of {} slots of {name}, processes of neither side used more than {:.0}% of the CPU time, so \
-                     this is what a shared machine does; run it where nothing else runs, or set `noise.others_max`",
-                    summary.crowded,
-                    summary.slots,
-                    table.plan.others_max * 100.0
-                ),
-            ));
+        VariantState::Unproven { reason } => {
+            Some(Finding::new(Verdict::Undecided, format!("{name} is not proven yet: {reason}")))
         }
+        VariantState::Pending => {
+            Some(Finding::new(Verdict::Undecided, format!("{name} has not been measured yet")))
+        }
+        VariantState::Measured | VariantState::Skipped { .. } => None,
+    }
+}
+
+/// The reasons that lie in what the claim asks of the variant.
+fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSummary) -> Option<Finding> {
+    let plan = table.plan;
+    if let Some(share) = summary.failed_share_above(plan.failures_max).filter(|_| rests_on_work(table, claim))
+    {
+        return Some(Finding::new(
+            Verdict::Void,
+            format!(
+                "{} of the {} of {name} failed, more than the {} of `failures_max`, and failures say nothing about how \
+                 fast the rest is",
+                percent(share),
+                plan.units,
+                percent(plan.failures_max)
+            ),
+        ));
+    }
+    if rests_on_throughput(table, claim) && is_load_bound(summary) {
+        return Some(Finding::new(
+            Verdict::Void,
+            format!(
+                "the load was the bound in {} of {} slots of {name}, so its throughput is not the system's",
+                summary.load_bound, summary.slots
+            ),
+        ));
+    }
+    if rests_on_the_clock(table, claim) && is_crowded(summary) {
+        return Some(Finding::new(
+            Verdict::Void,
+            format!(
+                "in {} of {} slots of {name}, processes of neither side used more than {:.0}% of the CPU time, so this \
+                 is what a shared machine does; run it where nothing else runs, or set `noise.others_max`",
+                summary.crowded,
+                summary.slots,
+                plan.others_max * 100.0
+            ),
+        ));
     }
     None
+}
+
+/// Whether the claim speaks of how fast or how costly the work was, and not of how much of it failed. A cap is among them:
+/// a variant that fails stays below any cap.
+fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
+    let is_of_work = |term: &Term| {
+        let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
+        !matches!(kind, Some(Kind::Share | Kind::Count))
+    };
+    match &claim.right {
+        Operand::Cap { .. } | Operand::Value(_) => is_of_work(&claim.left),
+        Operand::Term { term, .. } => is_of_work(&claim.left) || is_of_work(term),
+    }
+}
+
+/// `98.2%`, and more digits where it is close to 0 or to 1.
+pub(crate) fn percent(share: f64) -> String {
+    let close = share.min(1.0 - share);
+    let decimals = if close == 0.0 || close >= 0.1 {
+        0
+    } else if close >= 0.01 {
+        1
+    } else {
+        2
+    };
+    let text = format!("{:.decimals$}", 100.0 * share);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}%")
 }
 
 fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
@@ -136,98 +199,159 @@ fn is_load_bound(summary: &VariantSummary) -> bool {
 }
 
 fn judge_one(table: &Table<'_>, cell: usize, claim: &Claim, alpha: f64) -> Finding {
-    match &claim.right {
-        Operand::Cap { value, tolerance } => judge_cap(table, cell, claim, (*value, *tolerance), alpha),
-        Operand::Term { factor, term } => {
-            let effects = block_effects(
-                table,
-                cell,
-                (&claim.left.variant, &term.variant),
-                (&claim.left.metric, &term.metric),
-                (claim.left.statistic, term.statistic),
-            );
-            judge_ratio(table, cell, claim, &effects, *factor, alpha)
+    match (&claim.right, sample(table, cell, claim)) {
+        (Operand::Cap { value, tolerance }, _) => judge_cap(table, cell, claim, (*value, *tolerance), alpha),
+        (Operand::Term { factor, .. }, Some(sample)) => {
+            judge_ratio(table, cell, claim, &sample, *factor, alpha)
         }
-        Operand::Value(value) => {
-            let kind = table.plan.metric(&claim.left.metric).map(|metric| metric.kind);
-            match kind {
-                Some(Kind::Share | Kind::Count) => judge_every_slot(table, cell, claim, *value),
-                _ => {
-                    let effects = effects_against(table, cell, &claim.left, *value);
-                    judge_ratio(table, cell, claim, &effects, 1.0, alpha)
-                }
-            }
-        }
+        (Operand::Value(_), Some(sample)) => judge_ratio(table, cell, claim, &sample, 1.0, alpha),
+        (Operand::Value(value), None) => judge_every_slot(table, cell, claim, *value),
+        (Operand::Term { .. }, None) => Finding::new(Verdict::Void, "there is nothing to compare"),
     }
 }
 
-fn effects_against(table: &Table<'_>, cell: usize, term: &Term, value: f64) -> Vec<f64> {
-    (0..table.complete_blocks(cell))
-        .filter_map(|block| {
-            let pair = table.pair(cell, block, &term.variant, &term.metric, term.statistic).ok()?;
-            stats::log_against(pair, value).ok()
-        })
-        .collect()
+/// The blocks that a claim is judged by; `None` for claims that look at every slot or at every window.
+pub(crate) fn sample(table: &Table<'_>, cell: usize, claim: &Claim) -> Option<Sample> {
+    match &claim.right {
+        Operand::Cap { .. } => None,
+        Operand::Term { term, .. } => Some(table.sample(cell, &claim.left, term)),
+        Operand::Value(value) => match table.plan.metric(&claim.left.metric).map(|metric| metric.kind) {
+            Some(Kind::Share | Kind::Count) => None,
+            _ => Some(table.sample_against(cell, &claim.left, *value)),
+        },
+    }
 }
 
 fn judge_ratio(
     table: &Table<'_>,
     cell: usize,
     claim: &Claim,
-    effects: &[f64],
+    sample: &Sample,
     factor: f64,
     alpha: f64,
 ) -> Finding {
-    let complete = table.complete_blocks(cell);
-    if effects.is_empty() && complete > 0 {
+    if sample.logs().is_empty() && sample.missing() > 0 {
+        let lacks = lacks(table, cell, claim);
+        let why = if lacks.is_empty() { String::new() } else { format!(" ({lacks})") };
+        let both = if claim.variants().len() > 1 { " on both sides" } else { "" };
         return Finding::new(
             Verdict::Void,
-            format!("{} has no value above 0 on both sides in any block, so there is no ratio", claim.left),
+            format!("{} has no value above 0{both} in any block, so there is no ratio{why}", claim.left),
         );
     }
-    let Some(effect) = stats::effect(effects, alpha) else {
+    let Some(effect) = stats::Effect::of(sample, alpha) else {
         return Finding::new(Verdict::Undecided, "no block is complete yet");
     };
-    let (Some(interval), Ok(question)) =
-        (stats::confidence_sequence(effects, alpha), question(claim.relation, factor))
+    let (Some(known), Some(interval), Ok(question)) =
+        (sample.known_interval(alpha), sample.interval(alpha), question(claim.relation, factor))
     else {
         return Finding::new(Verdict::Void, "the values cannot be judged on a log scale");
     };
-    let verdict = model_verdict(question.judge(&interval));
-    let enough = effects.len() >= table.plan.blocks.before_verdict() as usize;
-    let mut finding = Finding::new(if enough { verdict } else { Verdict::Undecided }, "");
+    let of_known = question.judge(&known);
+    let is_enough = sample.logs().len() >= table.plan.blocks.before_verdict() as usize;
+    let verdict = match question.judge(&interval) {
+        _ if !is_enough => Verdict::Undecided,
+        // What the blocks with values decide would be decided by leaving the others out.
+        stats::Verdict::Undecided if of_known != stats::Verdict::Undecided => Verdict::Void,
+        verdict => model_verdict(verdict),
+    };
+    let mut finding = Finding::new(verdict, "");
     finding.bounds = Some((effect.ratio, effect.low, effect.high));
-    finding.blocks_needed = blocks_needed(table, effects, &question, alpha);
-    finding.reason = ratio_reason(&finding, effects.len(), complete, table.plan.blocks.before_verdict());
+    finding.blocks_needed = blocks_needed(table, sample, &question, alpha);
+    let known = (known.low.exp(), known.high.exp());
+    finding.reason = match verdict {
+        Verdict::Void => missing_reason(table, cell, claim, sample, (effect.ratio, known), of_known),
+        _ => ratio_reason(table, cell, claim, &finding, sample),
+    };
     finding
 }
 
-fn blocks_needed(table: &Table<'_>, effects: &[f64], question: &stats::Claim, alpha: f64) -> Option<u32> {
-    let more = stats::blocks_needed(effects, question, alpha)?;
-    let to_min = (table.plan.blocks.before_verdict() as usize).saturating_sub(effects.len());
+/// Why slots of the claim's variants have no value: `b completed no requests in 5 of 22 slots, and a failed in 1 of 22 slots`.
+fn lacks(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
+    let mut names = claim.variants();
+    names.dedup();
+    let words: Vec<String> = names.into_iter().flat_map(|name| table.lack_words(cell, name)).collect();
+    words.join(", and ")
+}
+
+/// The same, or that readings are missing, where every slot did its work.
+fn lacks_or_readings(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
+    match lacks(table, cell, claim) {
+        words if words.is_empty() => format!("not every slot has a value of {} above 0", claim.left),
+        words => words,
+    }
+}
+
+fn missing_reason(
+    table: &Table<'_>,
+    cell: usize,
+    claim: &Claim,
+    sample: &Sample,
+    (ratio, (low, high)): (f64, (f64, f64)),
+    of_known: stats::Verdict,
+) -> String {
+    let favoured = if of_known == stats::Verdict::Holds { "the claim" } else { "its refutation" };
+    format!(
+        "{}: {} of {} blocks {} no value, and leaving {} out would favour {favoured}; the {} show{} ratio {} [{}, {}]",
+        lacks_or_readings(table, cell, claim),
+        sample.missing(),
+        sample.missing() + sample.logs().len(),
+        if sample.missing() == 1 { "has" } else { "have" },
+        if sample.missing() == 1 { "it" } else { "them" },
+        blocks_words(sample.logs().len(), "other "),
+        if sample.logs().len() == 1 { "s" } else { "" },
+        digits(ratio),
+        digits(low),
+        digits(high)
+    )
+}
+
+/// `6 other blocks`, `1 block`.
+fn blocks_words(blocks: usize, which: &str) -> String {
+    format!("{blocks} {which}block{}", if blocks == 1 { "" } else { "s" })
+}
+
+fn blocks_needed(table: &Table<'_>, sample: &Sample, question: &stats::Claim, alpha: f64) -> Option<u32> {
+    let more = sample.blocks_needed(question, alpha)?;
+    let to_min = (table.plan.blocks.before_verdict() as usize).saturating_sub(sample.logs().len());
     u32::try_from(more.max(to_min)).ok()
 }
 
-fn ratio_reason(finding: &Finding, blocks: usize, complete: u32, min: u32) -> String {
+fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding, sample: &Sample) -> String {
     let (ratio, low, high) = finding.bounds.unwrap_or((f64::NAN, 0.0, f64::INFINITY));
-    let interval = if high.is_finite() && low > 0.0 {
-        format!("ratio {} [{}, {}] over {blocks} blocks", digits(ratio), digits(low), digits(high))
-    } else {
-        format!("ratio {} over {blocks} blocks, too few for an interval", digits(ratio))
+    let (blocks, min) = (sample.logs().len(), table.plan.blocks.before_verdict());
+    let over = blocks_words(blocks, "");
+    let interval = match (low > 0.0, high.is_finite()) {
+        (true, true) => format!("ratio {} [{}, {}] over {over}", digits(ratio), digits(low), digits(high)),
+        (true, false) => format!("ratio {}, at least {}, over {over}", digits(ratio), digits(low)),
+        (false, true) => format!("ratio {}, at most {}, over {over}", digits(ratio), digits(high)),
+        (false, false) if sample.missing() > 0 => format!("ratio {} over {over}", digits(ratio)),
+        (false, false) => format!("ratio {} over {over}, too few for an interval", digits(ratio)),
     };
-    let dropped = match (complete as usize).saturating_sub(blocks) {
+    let missing = match sample.missing() {
         0 => String::new(),
-        dropped => format!("; {dropped} blocks had no usable pair"),
+        missing => format!(
+            "; {} without a value count{} as the worst ({})",
+            blocks_words(missing, ""),
+            if missing == 1 { "s" } else { "" },
+            lacks_or_readings(table, cell, claim)
+        ),
     };
     let more = match (finding.verdict, finding.blocks_needed) {
         (Verdict::Undecided, _) if blocks < min as usize => format!("; no verdict before {min} blocks"),
-        (Verdict::Undecided, Some(more)) => format!("; about {more} more blocks would decide"),
+        (Verdict::Undecided, Some(more)) => {
+            let more = blocks_words(more as usize, "more ");
+            format!("; about {more} would decide")
+        }
+        (Verdict::Undecided, None) if sample.missing() > 0 => {
+            "; more blocks would hardly decide, as none makes up for a missing value".to_owned()
+        }
         (Verdict::Undecided, None) => {
             "; the effect lies on the threshold, more blocks would hardly decide".to_owned()
         }
         _ => String::new(),
     };
-    format!("{interval}{dropped}{more}")
+    format!("{interval}{missing}{more}")
 }
 
 fn digits(value: f64) -> String {
@@ -263,8 +387,10 @@ fn model_verdict(verdict: stats::Verdict) -> Verdict {
 fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -> Finding {
     let term = &claim.left;
     let unit = table.plan.metric(&term.metric).map_or("", |metric| metric.unit.symbol());
-    let values: Vec<f64> = table
-        .results(cell, &term.variant)
+    let all = table.of(cell, &term.variant);
+    let values: Vec<f64> = all
+        .iter()
+        .filter_map(|slot| slot.result())
         .filter_map(|result| table.number(result, &term.metric, None))
         .collect();
     let holds = |observed: f64| match claim.relation {
@@ -284,6 +410,15 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
     if slots == 0 {
         return Finding::new(Verdict::Void, format!("no slot has a value of {term}"));
     }
+    // One slot that breaks it refutes it. All that satisfy it are not all there are where some have no value.
+    let lacks = lacks(table, cell, claim);
+    if !lacks.is_empty() || slots < all.len() {
+        let why = lacks_or_readings(table, cell, claim);
+        return Finding::new(
+            Verdict::Void,
+            format!("{why}, and a slot without a value cannot satisfy the claim; all others do"),
+        );
+    }
     if table.complete_blocks(cell) < table.plan.blocks.before_verdict() {
         return Finding::new(Verdict::Undecided, format!("true in all {slots} slots so far"));
     }
@@ -302,6 +437,7 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
     let Ok(judgement) = stats::judge_cap(&windows, cap.0, cap.1, alpha) else {
         return Finding::new(Verdict::Void, "the windows hold a value that is no number");
     };
+    let lacks = lacks(table, cell, claim);
     match (judgement.verdict, judgement.highest, judgement.violating_share_max) {
         (stats::Verdict::Refuted, Some(highest), _) => Finding::new(
             Verdict::Refuted,
@@ -310,6 +446,13 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
                 judgement.violations,
                 judgement.windows,
                 digits(judgement.limit),
+                digits(highest)
+            ),
+        ),
+        (stats::Verdict::Holds, Some(highest), _) if !lacks.is_empty() => Finding::new(
+            Verdict::Void,
+            format!(
+                "{lacks}, and a slot without work is below any cap; the highest one-second window of the others has {}",
                 digits(highest)
             ),
         ),

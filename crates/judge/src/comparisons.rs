@@ -1,6 +1,6 @@
 //! Every metric of every variant against the baseline, with an interval.
 
-use plumb_model::{Comparison, Kind, Plan, Statistic};
+use plumb_model::{Comparison, Kind, Plan, Statistic, Term};
 use plumb_stats as stats;
 
 use crate::table::Table;
@@ -35,24 +35,6 @@ fn compared_metrics(plan: &Plan) -> impl Iterator<Item = (String, Option<Statist
     })
 }
 
-/// The block effects of one metric: the log ratio of variant to baseline in every block that has both.
-pub(crate) fn block_effects(
-    table: &Table<'_>,
-    cell: usize,
-    sides: (&str, &str),
-    metrics: (&str, &str),
-    statistics: (Option<Statistic>, Option<Statistic>),
-) -> Vec<f64> {
-    let (variant, baseline) = sides;
-    (0..table.complete_blocks(cell))
-        .filter_map(|block| {
-            let above = table.pair(cell, block, variant, metrics.0, statistics.0).ok()?;
-            let below = table.pair(cell, block, baseline, metrics.1, statistics.1).ok()?;
-            stats::log_ratio(below, above).ok()
-        })
-        .collect()
-}
-
 fn compare(
     table: &Table<'_>,
     cell: usize,
@@ -61,12 +43,14 @@ fn compare(
     statistic: Option<Statistic>,
 ) -> Option<Comparison> {
     let baseline = table.plan.baseline_name();
-    let effects = block_effects(table, cell, (variant, baseline), (metric, metric), (statistic, statistic));
-    let effect = stats::effect(&effects, Plan::ALPHA)?;
+    let term = |variant: &str| Term { variant: variant.to_owned(), metric: metric.to_owned(), statistic };
+    let sample = table.sample(cell, &term(variant), &term(baseline));
+    let effect = stats::Effect::of(&sample, table.plan.alpha_each())?;
     let name = match statistic {
         Some(statistic) => format!("{metric}.{}", statistic.name()),
         None => metric.to_owned(),
     };
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(Comparison {
         cell,
         metric: name,
@@ -75,7 +59,8 @@ fn compare(
         ratio: effect.ratio,
         low: effect.low,
         high: effect.high.is_finite().then_some(effect.high),
-        blocks: u32::try_from(effect.blocks).unwrap_or(u32::MAX),
-        autocorrelation: stats::autocorrelation_lag1(&effects),
+        blocks: count(effect.blocks),
+        missing: count(sample.missing()),
+        autocorrelation: stats::autocorrelation_lag1(sample.logs()),
     })
 }

@@ -22,7 +22,7 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let variants = variants::summarise(&table);
     let claims = claims::judge_all(&table, &variants);
     let comparisons = comparisons::compare_all(&table);
-    let warnings = warnings::collect(&table, &variants, &comparisons);
+    let warnings = warnings::collect(&table, &variants);
     Judgement { variants, comparisons, claims, warnings }
 }
 

@@ -5,8 +5,8 @@
 //! treatment, block by block, by the interval that claims are judged with. Looking after every block is therefore
 //! safe, and a variant is void only once the data say so or no more blocks are to come.
 
-use plumb_model::{Evidence, Plan, PlannedVariant, RequiredSaving, SlotResult, VariantState};
-use plumb_stats as stats;
+use plumb_model::{Evidence, Plan, PlannedVariant, RequiredSaving, Slot, SlotResult, VariantState};
+use plumb_stats::{self as stats, Design, Sample, Value};
 
 use crate::table::Table;
 
@@ -65,22 +65,22 @@ struct Sides<'a> {
 impl Sides<'_> {
     fn judge(self) -> Finding {
         let plan = self.table.plan;
-        let (effects, alpha) = (self.effects(), stats::alpha_per_claim(Plan::ALPHA, savings(plan)));
+        let (sample, alpha) = (self.sample(), stats::alpha_per_claim(Plan::ALPHA, savings(plan)));
         let no_more = self.table.complete_blocks(self.cell) >= plan.blocks.max;
-        let Some(effect) = stats::effect(&effects, alpha) else {
+        let Some(effect) = stats::Effect::of(&sample, alpha) else {
             let reason =
                 format!("no block has the {} of both {} and {}", self.saving.what, self.name, self.than);
             let state =
                 if no_more { VariantState::Void { reason } } else { VariantState::Unproven { reason } };
             return Finding { state, evidence: None };
         };
-        let is_enough = effects.len() >= plan.blocks.before_verdict() as usize;
+        let is_enough = effect.blocks >= plan.blocks.before_verdict() as usize;
         let is_saved = is_enough && effect.high < 1.0 - SAVING_MIN;
         let is_not_saved = is_enough && effect.low > 1.0 - SAVING_MIN;
         let evidence = Evidence {
             what: self.saving.what.clone(),
             expected: format!("at least {:.0}% below that of {}", SAVING_MIN * 100.0, self.than),
-            observed: self.observed(&effect),
+            observed: self.observed(&effect, sample.missing()),
             holds: is_saved,
         };
         let state = if is_saved {
@@ -108,11 +108,12 @@ impl Sides<'_> {
     }
 
     /// `1203 us against 1198 us, ratio 1.004 [0.981, 1.027] over 6 blocks`.
-    fn observed(self, effect: &stats::Effect) -> String {
+    fn observed(self, effect: &stats::Effect, missing: usize) -> String {
         let (here, there) = (self.mean_us(self.name), self.mean_us(self.than));
-        let interval = match effect.high.is_finite() {
-            true => format!(" [{:.3}, {:.3}]", effect.low, effect.high),
-            false => " (too few blocks for an interval)".to_owned(),
+        let interval = match (effect.high.is_finite(), missing) {
+            (true, _) => format!(" [{:.3}, {:.3}]", effect.low, effect.high),
+            (false, 0) => " (too few blocks for an interval)".to_owned(),
+            (false, _) => format!(" (no interval, as {missing} more have no value)"),
         };
         let blocks = effect.blocks;
         format!(
@@ -121,17 +122,26 @@ impl Sides<'_> {
         )
     }
 
-    fn effects(self) -> Vec<f64> {
-        let blocks = 0..self.table.complete_blocks(self.cell);
-        let pairs =
-            blocks.filter_map(|block| Some((self.pair(block, self.than)?, self.pair(block, self.name)?)));
-        pairs.filter_map(|(there, here)| stats::log_ratio(there, here).ok()).collect()
+    fn sample(self) -> Sample {
+        let mut sample = Sample::new(Design::Paired);
+        for block in 0..self.table.complete_blocks(self.cell) {
+            if let (Some(there), Some(here)) = (self.pair(block, self.than), self.pair(block, self.name)) {
+                sample.push_ratio(there, here);
+            }
+        }
+        sample
     }
 
-    fn pair(self, block: u32, variant: &str) -> Option<[f64; 2]> {
+    /// The costs of a variant's two slots in a block; a slot that has none may have cost anything.
+    fn pair(self, block: u32, variant: &str) -> Option<[Value; 2]> {
         let of_block = self.table.of(self.cell, variant).iter().filter(|slot| slot.block == block);
-        let costs: Option<Vec<f64>> = of_block.map(|slot| cost_us(slot.result()?, self.saving)).collect();
-        costs?.try_into().ok()
+        let cost = |slot: &Slot| {
+            let result = slot.result().filter(|_| self.table.lack(slot).is_none())?;
+            cost_us(result, self.saving)
+        };
+        let costs: Vec<Value> =
+            of_block.map(|slot| cost(slot).map_or(Value::Unknown, Value::Known)).collect();
+        costs.try_into().ok()
     }
 
     fn mean_us(self, variant: &str) -> f64 {

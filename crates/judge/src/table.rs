@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Plan, Slot, SlotResult, Statistic};
+use plumb_model::{Better, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term};
+use plumb_stats::{Design, Sample, Value};
 
 /// A plan with its slots.
 #[derive(Debug, Clone)]
@@ -17,13 +18,15 @@ pub(crate) struct Table<'a> {
     complete: Vec<u32>,
 }
 
-/// Why there is no value.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum NoValue {
-    /// The slot is missing or failed.
-    NoSlot,
-    /// The slot has no reading of that metric.
-    NoReading,
+/// Why a slot has no value that may be used, whatever it would have been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// It failed.
+    Failed,
+    /// Nothing was completed in it.
+    Idle,
+    /// It was measured again after it had failed, so that the failure is no longer among the outcomes.
+    Replaced,
 }
 
 impl<'a> Table<'a> {
@@ -54,23 +57,79 @@ impl<'a> Table<'a> {
         self.complete[cell]
     }
 
-    /// The two values of a variant in a block.
-    pub(crate) fn pair(
-        &self,
-        cell: usize,
-        block: u32,
-        variant: &str,
-        metric: &str,
-        statistic: Option<Statistic>,
-    ) -> Result<[f64; 2], NoValue> {
-        let of_block = self.of(cell, variant).iter().filter(|slot| slot.block == block);
-        let mut values = of_block.map(|slot| {
-            let result = slot.result().ok_or(NoValue::NoSlot)?;
-            self.number(result, metric, statistic).ok_or(NoValue::NoReading)
-        });
-        let first = values.next().ok_or(NoValue::NoSlot)??;
-        let second = values.next().ok_or(NoValue::NoSlot)??;
-        Ok([first, second])
+    /// Why a slot of this run has no value that may be used, if so.
+    pub(crate) fn lack(&self, slot: &Slot) -> Option<Lack> {
+        let is_replaced = !self.plan.retries_only_killed && !slot.retried.is_empty();
+        match &slot.outcome {
+            SlotOutcome::Failed { .. } => Some(Lack::Failed),
+            SlotOutcome::Measured(result) if result.measurement.work == 0 => Some(Lack::Idle),
+            SlotOutcome::Measured(_) => is_replaced.then_some(Lack::Replaced),
+        }
+    }
+
+    /// What is known of a slot's value: where it has none, that it was the worst.
+    fn value(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> Value {
+        let worst = match self.plan.metric(metric).map(|metric| metric.better) {
+            Some(Better::Higher) => Value::Lowest,
+            Some(Better::Lower) => Value::Highest,
+            Some(Better::Neither) | None => Value::Unknown,
+        };
+        match slot.result().filter(|_| self.lack(slot).is_none()) {
+            Some(result) => self.number(result, metric, statistic).map_or(Value::Unknown, Value::Known),
+            None => worst,
+        }
+    }
+
+    /// The two values of a term's variant in a block; `None` where it has not two slots.
+    fn pair(&self, cell: usize, block: u32, term: &Term) -> Option<[Value; 2]> {
+        let of_block = self.of(cell, &term.variant).iter().filter(|slot| slot.block == block);
+        let values: Vec<Value> =
+            of_block.map(|slot| self.value(slot, &term.metric, term.statistic)).collect();
+        values.try_into().ok()
+    }
+
+    /// The complete blocks of a comparison: `above` over `below`.
+    pub(crate) fn sample(&self, cell: usize, above: &Term, below: &Term) -> Sample {
+        let mut sample = Sample::new(Design::Paired);
+        for block in 0..self.complete_blocks(cell) {
+            if let (Some(above), Some(below)) = (self.pair(cell, block, above), self.pair(cell, block, below))
+            {
+                sample.push_ratio(below, above);
+            }
+        }
+        sample
+    }
+
+    /// The complete blocks of one variant over a fixed quantity.
+    pub(crate) fn sample_against(&self, cell: usize, term: &Term, quantity: f64) -> Sample {
+        let mut sample = Sample::new(Design::Alone);
+        for block in 0..self.complete_blocks(cell) {
+            if let Some(pair) = self.pair(cell, block, term) {
+                sample.push_against(pair, quantity);
+            }
+        }
+        sample
+    }
+
+    /// How many slots of a variant lack a value, by reason: `no requests completed in 5 of 22 slots of b`.
+    pub(crate) fn lack_words(&self, cell: usize, variant: &str) -> Vec<String> {
+        let slots = self.of(cell, variant);
+        let all = slots.len();
+        let count = |lack: Lack| slots.iter().filter(|slot| self.lack(slot) == Some(lack)).count();
+        let words = |lack: Lack, what: String| {
+            Some(count(lack))
+                .filter(|count| *count > 0)
+                .map(|count| format!("{what} in {count} of {all} slots"))
+        };
+        let units = &self.plan.units;
+        [
+            words(Lack::Idle, format!("{variant} completed no {units}")),
+            words(Lack::Failed, format!("{variant} failed")),
+            words(Lack::Replaced, format!("{variant} was measured again after it had failed")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     /// A slot's value of a metric.

@@ -2,8 +2,8 @@
 
 use super::*;
 use plumb_model::{
-    Better, Blocks, Cell, Evidence, Kind, LoadHealth, Measurement, MetricInfo, PlannedVariant, Reading,
-    SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict, claim::Scope,
+    Attempts, Better, Blocks, Cell, Evidence, Kind, LoadHealth, Measurement, MetricInfo, PlannedVariant,
+    Reading, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: Kind) -> MetricInfo {
@@ -16,6 +16,9 @@ fn plan(claims: &[&str]) -> Plan {
         metric("checks", Unit::Share, Kind::Share),
         metric("cpu", Unit::Microseconds, Kind::Gauge),
         metric("cpu_system", Unit::Microseconds, Kind::Gauge),
+        MetricInfo { better: Better::Lower, ..metric("delay", Unit::Milliseconds, Kind::Gauge) },
+        MetricInfo { better: Better::Neither, ..metric("sent", Unit::Bytes, Kind::Gauge) },
+        metric("handshakes", Unit::Count, Kind::Count),
     ];
     let names = ["a".to_owned(), "b".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };
@@ -50,13 +53,19 @@ fn plan(claims: &[&str]) -> Plan {
         window_ns: 1_000_000_000,
         warmup_ns: 0,
         others_max: Plan::others_max(),
+        failures_max: Plan::failures_max(),
+        retries_only_killed: true,
+        units: Plan::units(),
     }
 }
 
 fn result(rate: f64) -> SlotResult {
-    let mut measurement = Measurement::default();
+    let mut measurement = Measurement { work: 1000, ..Measurement::default() };
     measurement.readings.insert("reqs".to_owned(), Reading::Rate { value: rate, count: 1 });
     measurement.readings.insert("checks".to_owned(), Reading::Share { yes: 10, no: 0 });
+    measurement.readings.insert("delay".to_owned(), Reading::Gauge(1e3 / rate));
+    measurement.readings.insert("sent".to_owned(), Reading::Gauge(rate));
+    measurement.readings.insert("handshakes".to_owned(), Reading::Count(0));
     measurement.windows.insert("reqs".to_owned(), vec![rate]);
     measurement.health = LoadHealth { busiest_thread: 0.5, threads: 1, ..LoadHealth::default() };
     SlotResult { measurement, ..SlotResult::default() }
@@ -179,15 +188,123 @@ fn one_window_above_a_cap_refutes_it_at_once() {
     check("b.reqs <= 1000 /s", &slots(8, 1.0, |_| {}), Verdict::Refuted, "windows are above");
 }
 
-#[test]
-fn failed_slots_are_counted_and_their_blocks_left_out() {
-    let failed = slots(8, 1.5, |slot| {
-        if slot.variant == "b" && slot.block == 0 {
+/// A slot that failed, at the third block.
+fn fails(variant: &str) -> impl FnMut(&mut Slot) {
+    move |slot| {
+        if slot.variant == variant && slot.block == 3 {
             slot.outcome = SlotOutcome::Failed { reason: "start".to_owned() };
         }
+    }
+}
+
+/// A slot in which nothing was completed, at the third block.
+fn hangs(variant: &str) -> impl FnMut(&mut Slot) {
+    move |slot| {
+        if slot.variant == variant && slot.block == 3 {
+            let result = measured(slot);
+            result.measurement.work = 0;
+            result.measurement.readings.insert("reqs".to_owned(), Reading::Rate { value: 0.0, count: 0 });
+            result.measurement.readings.insert("checks".to_owned(), Reading::Share { yes: 0, no: 0 });
+            result.measurement.readings.remove("delay");
+            result.measurement.windows.insert("reqs".to_owned(), vec![0.0]);
+            result.evidence = vec![Evidence {
+                what: "TLS version negotiated".to_owned(),
+                expected: "1.3".to_owned(),
+                observed: "nothing".to_owned(),
+                holds: false,
+            }];
+        }
+    }
+}
+
+#[test]
+fn a_slot_without_a_value_counts_against_the_claim_that_it_would_favour() {
+    for slots in [slots(8, 1.5, fails("b")), slots(8, 1.5, hangs("b"))] {
+        let favoured = "1 of 8 blocks has no value, and leaving it out would favour the claim; the 7 other blocks show ratio 1.";
+        check("b.reqs >= 1.2 * a.reqs", &slots, Verdict::Void, favoured);
+        check("b.delay <= 0.9 * a.delay", &slots, Verdict::Void, "would favour the claim");
+        check("b.reqs >= 1200 /s", &slots, Verdict::Void, "would favour the claim");
+        check("b.delay < 2 ms", &slots, Verdict::Void, "would favour the claim");
+        check("b.reqs == 1.5 * a.reqs within 20%", &slots, Verdict::Void, "would favour the claim");
+        // That b is slower than so, the missing block could only confirm.
+        check(
+            "b.reqs >= 2 * a.reqs",
+            &slots,
+            Verdict::Refuted,
+            "; 1 block without a value counts as the worst (b ",
+        );
+        check("b.delay <= 0.5 * a.delay", &slots, Verdict::Refuted, "ratio 0.6");
+        check("a.reqs >= b.reqs", &slots, Verdict::Void, "would favour its refutation");
+        check("a.reqs >= 900 /s", &slots, Verdict::Holds, "over 8 blocks");
+    }
+}
+
+#[test]
+fn a_missing_value_of_the_other_side_counts_against_the_refutation() {
+    let slots = slots(8, 1.5, fails("a"));
+    check("b.reqs >= 1.2 * a.reqs", &slots, Verdict::Holds, "ratio 1.4");
+    check("b.reqs >= 2 * a.reqs", &slots, Verdict::Void, "would favour its refutation");
+    // Of a metric without a better direction nobody knows which way the missing value went.
+    check("b.sent >= 1.2 * a.sent", &slots, Verdict::Void, "would favour the claim");
+    check("b.sent >= 2 * a.sent", &slots, Verdict::Void, "would favour its refutation");
+}
+
+#[test]
+fn a_slot_without_work_says_so_and_proves_nothing_about_the_treatment() {
+    let mut plan = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    plan.units = "requests".to_owned();
+    let judgement = judge(&plan, &slots(8, 1.5, hangs("b")));
+    assert_eq!(judgement.variants[1].state, VariantState::Measured);
+    assert_eq!((judgement.variants[1].idle, judgement.variants[1].slots), (2, 16));
+    let reason = &judgement.claims[0].reason;
+    assert!(reason.starts_with("b completed no requests in 2 of 16 slots: 1 of 8 blocks"), "{reason}");
+    let warning = "b completed no requests in 2 of 16 slots; such a slot counts as the worst for b";
+    assert!(judgement.warnings.contains(&warning.to_owned()), "{:?}", judgement.warnings);
+    let never = judge(
+        &plan,
+        &slots(8, 1.5, |slot| {
+            slot.block = if slot.variant == "b" { 3 } else { slot.block };
+            hangs("b")(slot);
+        }),
+    );
+    let reason = "no requests completed in any slot".to_owned();
+    assert_eq!(never.variants[1].state, VariantState::Void { reason });
+}
+
+#[test]
+fn a_claim_about_every_slot_or_window_needs_all_of_them() {
+    for slots in [slots(8, 1.0, fails("b")), slots(8, 1.0, hangs("b"))] {
+        check("b.checks >= 99%", &slots, Verdict::Void, "a slot without a value cannot satisfy the claim");
+        check("b.handshakes <= 0", &slots, Verdict::Void, "a slot without a value cannot satisfy the claim");
+        check("b.handshakes >= 5", &slots, Verdict::Refuted, "a slot has 0");
+        check("b.reqs <= 1100 /s", &slots, Verdict::Void, "a slot without work is below any cap");
+        check("b.reqs <= 900 /s", &slots, Verdict::Refuted, "windows are above");
+        check("a.checks >= 99%", &slots, Verdict::Holds, "each of 16 slots");
+    }
+}
+
+#[test]
+fn a_slot_that_was_measured_again_is_an_outcome_unless_its_agent_was_killed() {
+    let again = slots(8, 1.5, |slot| {
+        if slot.variant == "b" && slot.block == 3 && slot.position == 1 {
+            slot.retried.push("measure".to_owned());
+        }
     });
-    check("b.reqs >= 1.2 * a.reqs", &failed, Verdict::Holds, "over 7 blocks; 1 blocks had no usable pair");
-    let judgement = judge(&plan(&[]), &failed);
+    check("b.reqs >= 1.2 * a.reqs", &again, Verdict::Holds, "over 8 blocks");
+    let mut old = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    old.retries_only_killed = false;
+    let claim = judge(&old, &again).claims.remove(0);
+    assert_eq!(claim.verdict, Verdict::Void);
+    assert!(
+        claim.reason.starts_with("b was measured again after it had failed in 1 of 16 slots"),
+        "{}",
+        claim.reason
+    );
+}
+
+#[test]
+fn a_variant_whose_slots_all_fail_is_void() {
+    let judgement = judge(&plan(&[]), &slots(8, 1.5, fails("b")));
     assert_eq!((judgement.variants[1].failed, judgement.variants[1].slots), (2, 14));
     let all = slots(8, 1.5, |slot| {
         if slot.variant == "b" {
@@ -195,6 +312,92 @@ fn failed_slots_are_counted_and_their_blocks_left_out() {
         }
     });
     check("b.reqs >= 1.2 * a.reqs", &all, Verdict::Void, "every slot failed; the last one to start haproxy");
+}
+
+#[test]
+fn what_fails_says_nothing_of_how_fast_the_rest_is() {
+    let failing = |failed: u64| {
+        slots(8, 7.0, move |slot| {
+            if slot.variant == "b" {
+                let failed = if slot.block == 0 { 8 * failed } else { 0 };
+                measured(slot).measurement.attempts = Attempts { tried: 1000, failed };
+            }
+        })
+    };
+    // Over all slots of the variant: 16 of 16,000 thousandths, and just above one in a hundred.
+    check("b.reqs >= 1.2 * a.reqs", &failing(10), Verdict::Holds, "over 8 blocks");
+    let above = failing(12);
+    check(
+        "b.reqs >= 1.2 * a.reqs",
+        &above,
+        Verdict::Void,
+        "1.2% of the units of work of b failed, more than the 1% of",
+    );
+    check("b.reqs >= 10 /s", &above, Verdict::Void, "failures_max");
+    check("b.delay <= a.delay", &above, Verdict::Void, "failures_max");
+    check("b.reqs <= 90000 /s", &above, Verdict::Void, "failures_max");
+    check("b.checks >= 99%", &above, Verdict::Holds, "each of 16 slots");
+    check("a.reqs >= 10 /s", &above, Verdict::Holds, "over 8 blocks");
+    let warnings = judge(&plan(&[]), &above).warnings;
+    assert!(warnings[0].starts_with("b: 1.2% of its units of work failed (192 of 16000)"), "{warnings:?}");
+    let mut patient = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    patient.failures_max = 0.02;
+    assert_eq!(judge(&patient, &above).claims[0].verdict, Verdict::Holds);
+}
+
+#[test]
+fn a_claim_on_a_skipped_variant_is_skipped() {
+    let mut plan = plan(&["b.reqs >= 1.2 * a.reqs", "a.reqs >= 10 /s"]);
+    plan.cells[0].variants[1].skipped = Some("no such device".to_owned());
+    let of_a = slots(8, 1.0, |_| {}).into_iter().filter(|slot| slot.variant == "a").collect::<Vec<_>>();
+    let claims = judge(&plan, &of_a).claims;
+    assert_eq!(claims[0].verdict, Verdict::Skipped);
+    assert_eq!(claims[0].reason, "b was skipped: no such device");
+    assert_eq!(claims[1].verdict, Verdict::Holds);
+}
+
+#[test]
+fn every_comparison_of_a_claim_is_looked_at_for_correlation() {
+    let wandering = slots(12, 1.5, |slot| {
+        let level = (f64::from(slot.block) / 2.0).sin();
+        if slot.variant == "b" {
+            let rate = 1500.0 * (0.1 * level).exp();
+            measured(slot)
+                .measurement
+                .readings
+                .insert("reqs".to_owned(), Reading::Rate { value: rate, count: 1 });
+        }
+    });
+    let warnings = |claim: &str| judge(&plan(&[claim]), &wandering).warnings.join("\n");
+    let (reversed, alone) = (warnings("a.reqs <= b.reqs"), warnings("b.reqs >= 1000 /s"));
+    assert!(
+        reversed.contains("the ratios of a.reqs to b.reqs follow one another from block to block"),
+        "{reversed}"
+    );
+    assert!(alone.contains("the values of b.reqs follow one another"), "{alone}");
+    assert_eq!(warnings("a.reqs >= 900 /s"), "");
+}
+
+#[test]
+fn a_ratio_has_one_interval_wherever_it_is_shown() {
+    let judgement = judge(
+        &plan(&["b.reqs >= 1.2 * a.reqs", "b.delay <= a.delay", "a.reqs > 1 /s"]),
+        &slots(8, 1.5, |_| {}),
+    );
+    let (claim, comparison) = (&judgement.claims[0], &judgement.comparisons[0]);
+    assert_eq!(comparison.metric, "reqs");
+    assert_eq!(
+        (claim.ratio, claim.low, claim.high),
+        (Some(comparison.ratio), Some(comparison.low), comparison.high)
+    );
+}
+
+#[test]
+fn a_comparison_with_a_missing_block_is_open_on_that_side() {
+    let judgement = judge(&plan(&[]), &slots(8, 1.5, fails("b")));
+    let reqs = &judgement.comparisons[0];
+    assert_eq!((reqs.blocks, reqs.missing), (7, 1));
+    assert!(reqs.low == 0.0 && reqs.high.is_some_and(|high| high < 1.6), "{reqs:?}");
 }
 
 #[test]

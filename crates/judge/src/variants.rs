@@ -1,6 +1,8 @@
 //! Whether each variant's numbers may be used: no evidence, no verdict.
 
-use plumb_model::{Evidence, PlannedVariant, Slot, SlotOutcome, VariantState, VariantSummary};
+use plumb_model::{
+    Attempts, Evidence, Plan, PlannedVariant, Slot, SlotOutcome, VariantState, VariantSummary,
+};
 
 use crate::savings;
 use crate::table::Table;
@@ -18,7 +20,10 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     let name = &table.plan.variants[planned.variant].name;
     let slots = table.of(cell, name);
     let results = || slots.iter().filter_map(|slot| slot.result());
-    let mut evidence = worst_evidence(results().map(|result| result.evidence.as_slice()));
+    // Where nothing was done, nothing was negotiated, and no counter of a treatment moved: that slot is an outcome, and says
+    // nothing of whether the treatment was in effect.
+    let busy = results().filter(|result| result.measurement.work > 0);
+    let mut evidence = worst_evidence(busy.map(|result| result.evidence.as_slice()));
     let failures: Vec<&str> = slots
         .iter()
         .filter_map(|slot| match &slot.outcome {
@@ -29,7 +34,7 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     let mut state = match &planned.skipped {
         Some(reason) => VariantState::Skipped { reason: reason.clone() },
         None if slots.is_empty() => VariantState::Pending,
-        None => state_of(slots, &failures, &evidence),
+        None => state_of(table.plan, slots, &failures, &evidence),
     };
     if let (VariantState::Measured, Some(saving)) = (&state, &planned.saving) {
         let finding = savings::find(table, cell, planned, saving);
@@ -43,17 +48,22 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
         state,
         slots: count(results().count()),
         failed: count(failures.len()),
+        idle: count(results().filter(|result| result.measurement.work == 0).count()),
+        attempts: results().fold(Attempts::default(), |sum, result| sum.and(result.measurement.attempts)),
         load_bound: count(results().filter(|result| result.measurement.health.is_load_bound()).count()),
         crowded: count(results().filter(|result| result.noise.others > table.plan.others_max).count()),
         evidence,
     }
 }
 
-fn state_of(slots: &[&Slot], failures: &[&str], evidence: &[Evidence]) -> VariantState {
+fn state_of(plan: &Plan, slots: &[&Slot], failures: &[&str], evidence: &[Evidence]) -> VariantState {
     if failures.len() == slots.len() {
         return VariantState::Void {
             reason: format!("every slot failed; the last one to {}", failures[failures.len() - 1]),
         };
+    }
+    if slots.iter().filter_map(|slot| slot.result()).all(|result| result.measurement.work == 0) {
+        return VariantState::Void { reason: format!("no {} completed in any slot", plan.units) };
     }
     match evidence.iter().find(|evidence| !evidence.holds) {
         Some(missing) => VariantState::Void {

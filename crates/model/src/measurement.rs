@@ -94,7 +94,7 @@ impl LoadHealth {
 }
 
 /// Units of work that a load tried in one window, and how many of them failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Attempts {
     /// All that were tried and came to an end, or were due and did not.
     pub tried: u64,
@@ -103,6 +103,15 @@ pub struct Attempts {
 }
 
 impl Attempts {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            tried: self.tried.saturating_add(other.tried),
+            failed: self.failed.saturating_add(other.failed),
+        }
+    }
+
     /// The share that failed; `None` where nothing was tried.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]

@@ -129,6 +129,9 @@ pub struct Plan {
     /// The number that `--blocks` asked for.
     #[serde(default)]
     pub blocks_asked: Option<u32>,
+    /// What the data path calls its units of work, in the plural: `requests`.
+    #[serde(default = "Plan::units")]
+    pub units: String,
     /// Length of one slot's window in ns.
     pub window_ns: u64,
     /// Length of a slot's warm-up in ns.
@@ -137,6 +140,14 @@ pub struct Plan {
     /// are read with the default.
     #[serde(default = "Plan::others_max")]
     pub others_max: f64,
+    /// The share of a variant's work that may fail; above it, claims about its rates and times are void. Runs from before
+    /// there was such a limit are read with the default.
+    #[serde(default = "Plan::failures_max")]
+    pub failures_max: f64,
+    /// Whether a slot was measured again only where somebody outside the run killed an agent. It is `false` in runs from
+    /// before, which measured any failed slot again: there the second attempt replaced an outcome.
+    #[serde(default)]
+    pub retries_only_killed: bool,
 }
 
 impl Plan {
@@ -159,6 +170,33 @@ impl Plan {
     #[must_use]
     pub fn others_max() -> f64 {
         0.10
+    }
+
+    /// The word for units of work where a data path has none of its own.
+    #[must_use]
+    pub fn units() -> String {
+        "units of work".to_owned()
+    }
+
+    /// The limit of `failures_max` where the experiment names none: one in a hundred.
+    #[must_use]
+    pub fn failures_max() -> f64 {
+        0.01
+    }
+
+    /// The error probability of every interval of the run: what is left of α for each claim in each cell. Comparisons that
+    /// no claim speaks of use it too, so that one ratio has one interval wherever it is shown.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "no experiment has 2^53 claims")]
+    pub fn alpha_each(&self) -> f64 {
+        Self::ALPHA / self.shares_of_alpha() as f64
+    }
+
+    /// The confidence of every interval of the run in words: `95%`, or `99.5%` where ten claims share α.
+    #[must_use]
+    pub fn confidence_words(&self) -> String {
+        let percent = format!("{:.3}", 100.0 * (1.0 - self.alpha_each()));
+        format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
     }
 
     /// How many verdicts share α: claims times cells, and the control's own.

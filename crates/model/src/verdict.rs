@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Evidence;
+use crate::{Attempts, Evidence};
 
 /// What a run says about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -16,6 +16,9 @@ pub enum Verdict {
     Undecided,
     /// The data must not be used: no evidence, load-bound, or no data.
     Void,
+    /// This host cannot build a variant that the claim speaks of, so nothing was judged. It is no verdict, and has no effect
+    /// on the exit code.
+    Skipped,
 }
 
 impl Verdict {
@@ -27,6 +30,7 @@ impl Verdict {
             Self::Refuted => "refuted",
             Self::Undecided => "undecided",
             Self::Void => "void",
+            Self::Skipped => "skipped",
         }
     }
 }
@@ -65,12 +69,16 @@ pub struct Comparison {
     pub baseline: String,
     /// Variant over baseline.
     pub ratio: f64,
-    /// Lower bound, anytime-valid at α = 0.05; 0 where it is unbounded.
+    /// Lower bound, anytime-valid at [`crate::Plan::alpha_each`]; 0 where it is unbounded.
     pub low: f64,
     /// Upper bound; `None` where it is unbounded.
     pub high: Option<f64>,
     /// How many blocks it rests on.
     pub blocks: u32,
+    /// How many complete blocks are missing a value of either side. Such a block counts as the worst for the side that has
+    /// none, so the bound in that side's favour is open.
+    #[serde(default)]
+    pub missing: u32,
     /// Lag-1 autocorrelation of the block effects, where there are enough.
     pub autocorrelation: Option<f64>,
 }
@@ -113,12 +121,26 @@ pub struct VariantSummary {
     pub slots: u32,
     /// Slots that failed.
     pub failed: u32,
+    /// Measured slots in which nothing was completed.
+    #[serde(default)]
+    pub idle: u32,
+    /// What was tried over all measured slots, and how much of it failed.
+    #[serde(default)]
+    pub attempts: Attempts,
     /// Slots in which the load was the bound.
     pub load_bound: u32,
     /// Slots in which processes of neither side used more CPU time than the plan allows.
     pub crowded: u32,
     /// The evidence of all slots: the worst observation of each kind.
     pub evidence: Vec<Evidence>,
+}
+
+impl VariantSummary {
+    /// The share of its work that failed, where that is more than `failures_max`.
+    #[must_use]
+    pub fn failed_share_above(&self, failures_max: f64) -> Option<f64> {
+        self.attempts.failed_share().filter(|share| *share > failures_max)
+    }
 }
 
 /// Everything that a run's slots say, derived anew from the slots whenever it is needed.

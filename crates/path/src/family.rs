@@ -15,6 +15,9 @@ pub trait Family {
     /// The name in `spec.path`.
     const NAME: &'static str;
 
+    /// What it calls its units of work, in the plural.
+    const UNITS: &'static str = "units of work";
+
     /// Every metric that the family's load reports.
     const METRICS: &'static [Metric];
 

@@ -4,8 +4,8 @@
 //! can be compared with a truth that is known. Its numbers are made and not measured, and every report says so.
 
 use plumb_model::{
-    Better, Evidence, Histogram, Kind, LoadHealth, Measurement, Metric, Percent, Rate, Reading, Span, Unit,
-    metric,
+    Attempts, Better, Evidence, Histogram, Kind, LoadHealth, Measurement, Metric, Percent, Rate, Reading,
+    Span, Unit, metric,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -72,6 +72,10 @@ pub struct NullSystemSpec {
     pub evidence: bool,
     /// Share of the window for which the load is busy.
     pub busy: Percent,
+    /// Share of the work that fails.
+    pub failures: Percent,
+    /// Share of the slots, drawn by their seeds, in which nothing is completed.
+    pub idle: Percent,
     /// How it fails.
     pub fail: Failure,
 }
@@ -87,6 +91,8 @@ impl Default for NullSystemSpec {
             cpu: Span(50_000),
             evidence: true,
             busy: Percent(0.2),
+            failures: Percent(0.0),
+            idle: Percent(0.0),
             fail: Failure::default(),
         }
     }
@@ -250,10 +256,14 @@ fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
     let mut random = ChaCha8Rng::seed_from_u64(window.seed);
     let drift = (1.0 + system.drift.0).powf(window.index as f64);
     let factor = |random: &mut ChaCha8Rng| (system.noise.0 * normal(random)).exp();
-    let rate = system.throughput.0 * drift * factor(&mut random);
+    let mut rate = system.throughput.0 * drift * factor(&mut random);
     let slot_latency_ns = system.latency.0 as f64 * drift * factor(&mut random);
     let mut latency = Histogram::new();
-    for _ in 0..200 {
+    let is_idle = system.idle.0 > 0.0 && random.random::<f64>() < system.idle.0;
+    if is_idle {
+        rate = 0.0;
+    }
+    for _ in 0..if is_idle { 0 } else { 200 } {
         latency.record((slot_latency_ns * (0.3 * normal(&mut random)).exp()) as u64);
     }
     let seconds = window.window_ns as f64 / 1e9;
@@ -270,6 +280,7 @@ fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
         ]
         .into(),
         windows: [("throughput".to_owned(), windows)].into(),
+        attempts: Attempts { tried: work, failed: (work as f64 * system.failures.0).round() as u64 },
         health: LoadHealth { busiest_thread: system.busy.0, threads: 1, ..LoadHealth::default() },
         cpu_user_ns: (work as f64 * system.cpu.0 as f64) as u64,
         ..Measurement::default()
@@ -305,6 +316,23 @@ mod tests {
         settings.system.drift = Percent(0.1);
         assert!((rate(&settings, window(1, 0)) - 1000.0).abs() < 1e-9);
         assert!((rate(&settings, window(2, 2)) - 1210.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_share_of_the_work_fails_and_in_a_share_of_the_slots_nothing_is_done() {
+        let mut settings = NullSettings::default();
+        settings.system.failures = Percent(0.5);
+        let attempts = synthesise(&settings, window(3, 0)).attempts;
+        assert!(attempts.tried > 500 && attempts.failed == attempts.tried.div_ceil(2), "{attempts:?}");
+        settings.system.idle = Percent(0.3);
+        let slots: Vec<Measurement> = (0..500).map(|seed| synthesise(&settings, window(seed, 0))).collect();
+        let idle: Vec<&Measurement> = slots.iter().filter(|slot| slot.work == 0).collect();
+        assert!((110..190).contains(&idle.len()), "{}", idle.len());
+        assert!(idle.iter().all(|slot| slot.attempts.tried == 0));
+        assert_eq!(
+            idle[0].readings["latency"].number(Some(plumb_model::Statistic::P95), Unit::Milliseconds),
+            None
+        );
     }
 
     #[test]

@@ -136,7 +136,8 @@ pub fn effect(ratio: f64, low: f64, high: Option<f64>) -> String {
     let decimals = ratio_decimals(ratio, low, high);
     match high.filter(|high| high.is_finite()) {
         Some(high) => format!("×{ratio:.decimals$} [{low:.decimals$}, {high:.decimals$}]"),
-        None => format!("×{ratio:.decimals$} [{low:.0}, ∞)"),
+        None if low > 0.0 => format!("×{ratio:.decimals$} [{low:.decimals$}, ∞)"),
+        None => format!("×{ratio:.decimals$} [0, ∞)"),
     }
 }
 

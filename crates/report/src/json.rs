@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Cell, Evidence, Judgement, Kind, MetricInfo, Run, Statistic, VariantState, Verdict,
+    Attempts, Better, Cell, Evidence, Judgement, Kind, MetricInfo, Run, Statistic, VariantState, Verdict,
 };
 use plumb_stats::median;
 use schemars::JsonSchema;
@@ -154,6 +154,8 @@ pub struct VariantDocument {
     pub reason: Option<String>,
     /// Proof that the treatment was in effect: the worst observation of each kind.
     pub evidence: Vec<Evidence>,
+    /// Units of work that were tried over all slots, and how many of them failed; both 0 where the data path does not count.
+    pub attempts: Attempts,
     /// Its metrics by name.
     pub metrics: BTreeMap<String, MetricDocument>,
 }
@@ -199,12 +201,15 @@ pub struct ComparisonDocument {
     pub baseline: String,
     /// Variant over baseline.
     pub ratio: Option<f64>,
-    /// Lower bound of the ratio at α = 0.05, valid however often one looks; 0 where it is unbounded.
+    /// Lower bound of the ratio, valid however often one looks, at the share of α = 0.05 that each claim in each cell has; 0
+    /// where it is unbounded.
     pub low: Option<f64>,
     /// Upper bound of the ratio; `null` where it is unbounded.
     pub high: Option<f64>,
     /// How many blocks it rests on.
     pub blocks: u32,
+    /// How many blocks are missing a value of either side; they count as the worst for that side.
+    pub missing: u32,
 }
 
 /// The verdict on one claim in one cell.
@@ -313,6 +318,7 @@ fn variant_document(view: &View<'_>, cell: usize, variant: usize) -> VariantDocu
         state,
         reason,
         evidence: view.summary(cell, variant).map(|summary| summary.evidence.clone()).unwrap_or_default(),
+        attempts: view.summary(cell, variant).map(|summary| summary.attempts).unwrap_or_default(),
         metrics: metrics.filter_map(|metric| metric_document(view, cell, variant, metric)).collect(),
     }
 }
@@ -356,6 +362,7 @@ fn comparisons(view: &View<'_>) -> Vec<ComparisonDocument> {
         low: finite(found.low),
         high: found.high.and_then(finite),
         blocks: found.blocks,
+        missing: found.missing,
     };
     view.judgement.comparisons.iter().map(document).collect()
 }

@@ -2,7 +2,7 @@
 //! build red, and one without proof turns it red in another way.
 //!
 //! The form is the common denominator that Jenkins and GitLab read (<https://github.com/testmoapp/junitxml>): `holds`
-//! passes, `refuted` is a failure, `undecided` is skipped, `void` is an error.
+//! passes, `refuted` is a failure, `undecided` and `skipped` are skipped, `void` is an error.
 
 use plumb_model::{ClaimVerdict, Judgement, Run, Verdict};
 
@@ -21,7 +21,7 @@ pub fn junit(run: &Run, judgement: &Judgement) -> String {
         judgement.claims.len(),
         verdict_count(view, Verdict::Refuted),
         verdict_count(view, Verdict::Void),
-        verdict_count(view, Verdict::Undecided),
+        verdict_count(view, Verdict::Undecided) + verdict_count(view, Verdict::Skipped),
     );
     let started_at = escaped(&run.header.started_at);
     let mut lines = vec![
@@ -73,7 +73,7 @@ fn case(view: &View<'_>, found: &ClaimVerdict) -> String {
         Verdict::Refuted => inside("failure"),
         Verdict::Void => inside("error"),
         // Readers of this form expect an empty element with a message here.
-        Verdict::Undecided => {
+        Verdict::Undecided | Verdict::Skipped => {
             let message = escaped(&format!("{}: {}", verdict_words(found), found.reason));
             format!("{open}>\n      <skipped message=\"{message}\"/>\n    </testcase>")
         }

@@ -202,7 +202,8 @@ fn comparison(view: &View<'_>, cell: usize) -> String {
     let heads = std::iter::once("Metric").chain(names.iter().map(String::as_str));
     let baseline = plain(view.plan().baseline_name());
     let about = format!(
-        "Each variant over {baseline}, with the interval that holds with 95% however often one looks ({}).",
+        "Each variant over {baseline}, with the interval that holds with {} however often one looks ({}).",
+        view.plan().confidence_words(),
         figures::plural(view.blocks(cell), "block")
     );
     format!("## Comparison{}\n\n{about}\n\n{}", cell_suffix(view, cell), table(heads, &body))

@@ -140,6 +140,7 @@ mod tests {
             low,
             high,
             blocks: 3,
+            missing: 0,
             autocorrelation: None,
         }
     }

@@ -79,8 +79,9 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
     let Some(row) = view.main_row().filter(|_| !found.is_empty()) else {
         return vec![text("No effect can be stated")];
     };
-    let is_open =
-        |(_, comparisons): &(usize, Vec<&Comparison>)| comparisons.iter().all(|found| found.high.is_none());
+    let is_open = |(_, comparisons): &(usize, Vec<&Comparison>)| {
+        comparisons.iter().all(|found| Change::of(found, row.metric.better) == Change::Open)
+    };
     let nothing_decided = found.iter().all(is_open);
     let mut pieces = if nothing_decided {
         vec![text(&format!("No effect on {} is decided yet: against ", row.key())), baseline, text(", ")]
@@ -142,7 +143,12 @@ fn doubtful_slots(view: &View<'_>, variant: usize) -> (u32, bool) {
 /// `has ×1.41 after 1 block`.
 fn so_far(comparison: &Comparison) -> String {
     let blocks = figures::plural(comparison.blocks as usize, "block");
-    format!("has {} after {blocks}", figures::ratio(comparison.ratio, comparison.low, None))
+    let missing = match comparison.missing {
+        0 => String::new(),
+        1 => " (1 more has no value)".to_owned(),
+        missing => format!(" ({missing} more have no value)"),
+    };
+    format!("has {} after {blocks}{missing}", figures::ratio(comparison.ratio, comparison.low, None))
 }
 
 /// What the only variant does to the main metric, to the tail of the latency, and to the system's CPU time: gain and cost.
@@ -164,7 +170,8 @@ fn phrases(view: &View<'_>, variant: usize, main: &Comparison, row: Row<'_>) -> 
 /// One comparison as the rest of a sentence that begins with the variant's name.
 fn phrase(comparison: &Comparison, row: Row<'_>) -> String {
     let (key, ratio, low) = (row.key(), comparison.ratio, comparison.low);
-    let Some(high) = comparison.high else {
+    let decided = Some(comparison).filter(|found| Change::of(found, row.metric.better) != Change::Open);
+    let Some(high) = decided.and_then(|found| found.high).filter(|_| low > 0.0) else {
         return format!("{} on {key}, not yet decided", so_far(comparison));
     };
     if Change::of(comparison, row.metric.better) == Change::Unclear {
@@ -222,6 +229,9 @@ fn trust(view: &View<'_>) -> (Trust, String) {
     if !void.is_empty() {
         grave.push(format!("no proof or no data for {}", void.join(", ")));
     }
+    for (name, share) in failing(view) {
+        grave.push(format!("{share} of the {} of {name} failed", view.plan().units));
+    }
     let void_claims = view.judgement.claims.iter().filter(|claim| claim.verdict == Verdict::Void).count();
     if void_claims > 0 {
         grave.push(format!("{} void", figures::plural(void_claims, "claim")));
@@ -240,8 +250,15 @@ fn trust(view: &View<'_>) -> (Trust, String) {
     if failed > 0 {
         slight.push(format!("{} failed", figures::plural(failed, "slot")));
     }
+    let idle: u32 = view.judgement.variants.iter().map(|summary| summary.idle).sum();
+    if idle > 0 {
+        let slots = figures::plural(idle as usize, "slot");
+        slight.push(format!("no {} completed in {slots}", view.plan().units));
+    }
     let main = view.main_row().map(|row| row.key());
-    let is_open = |found: &Comparison| found.high.is_none() && Some(&found.metric) == main.as_ref();
+    let is_open = |found: &Comparison| {
+        found.high.is_none() && found.missing == 0 && Some(&found.metric) == main.as_ref()
+    };
     if view.judgement.comparisons.iter().any(is_open) {
         slight.push("too few blocks for an interval".to_owned());
     }
@@ -260,6 +277,17 @@ fn trust(view: &View<'_>) -> (Trust, String) {
         grave.push(format!("evidence held in all {slots}, none failed, the load was never the limit"));
     }
     (level, grave.join("; "))
+}
+
+/// Variants of which more failed than the plan allows, with the largest share in any cell.
+pub fn failing<'a>(view: &View<'a>) -> Vec<(&'a str, String)> {
+    let largest = |variant: usize| {
+        let cells = 0..view.plan().cells.len();
+        cells.filter_map(|cell| view.failed_share(cell, variant)).max_by(f64::total_cmp)
+    };
+    (0..view.variants().len())
+        .filter_map(|variant| Some((view.name(variant), figures::share(largest(variant)?))))
+        .collect()
 }
 
 fn void_names<'a>(view: &View<'a>) -> Vec<&'a str> {
@@ -282,6 +310,7 @@ pub fn mark(verdict: Verdict) -> &'static str {
         Verdict::Refuted => "✘",
         Verdict::Undecided => "?",
         Verdict::Void => "∅",
+        Verdict::Skipped => "–",
     }
 }
 
@@ -333,7 +362,7 @@ mod tests {
     #[test]
     fn the_headline_says_what_changed_and_whether_to_trust_it() {
         insta::assert_snapshot!(headline(Scenario::tls_offload().run()), @r"
-        Against software, threads raises http_reqs by 41% [34%, 49%]; haproxy shows no clear change of http_reqs (×0.99 [0.94, 1.05]); plain multiplies http_reqs by 7.18 [6.84, 7.54].
+        Against software, threads raises http_reqs by 41% [31%, 52%]; haproxy shows no clear change of http_reqs (×0.99 [0.92, 1.07]); plain multiplies http_reqs by 7.18 [6.70, 7.70].
         Not all of it can be trusted: no proof or no data for engine; 1 claim void.
         ");
         insta::assert_snapshot!(headline(fixture::one_block()), @r"
@@ -345,12 +374,12 @@ mod tests {
         No result: nothing was measured.
         ");
         insta::assert_snapshot!(headline(fixture::troubled()), @r"
-        Against software, threads raises http_reqs by 41% [34%, 49%]; plain multiplies http_reqs by 7.18 [6.84, 7.54] (load-bound).
+        Against software, threads raises http_reqs by 41% [31%, 52%]; plain multiplies http_reqs by 7.18 [6.70, 7.70] (load-bound).
         Not all of it can be trusted: no proof or no data for haproxy, engine; 4 claims void; the load was the limit in 12 slots; 12 slots failed; 1 warning.
         ");
-        insta::assert_snapshot!(headline(fixture::crowded(3)), @r"
-        Against software, threads-8 has ×1.474 to ×1.544 the http_reqs over 8 cells (better in 8); rsa-4096 has ×2.261 to ×2.326 the http_reqs over 8 cells (better in 8); threads-1 has ×1.111 to ×1.162 the http_reqs over 8 cells (better in 3, no clear change in 5); 7 more variants below.
-        Trusted: evidence held in all 576 slots, none failed, the load was never the limit.
+        insta::assert_snapshot!(headline(fixture::crowded(6)), @r"
+        Against software, threads-8 has ×1.504 to ×1.535 the http_reqs over 8 cells (better in 8); rsa-4096 has ×2.267 to ×2.339 the http_reqs over 8 cells (better in 8); threads-1 has ×1.121 to ×1.141 the http_reqs over 8 cells (better in 8); 7 more variants below.
+        Trusted: evidence held in all 1,152 slots, none failed, the load was never the limit.
         ");
     }
 
@@ -361,8 +390,79 @@ mod tests {
         scenario.claims.truncate(2);
         scenario.skipped.clear();
         insta::assert_snapshot!(headline(scenario.run()), @r"
-        Against software, threads raises http_reqs by 41% [35%, 46%], cuts http_req_duration.p95 to 49.9% [46.0%, 54.3%] and raises cpu_system by 7.8% [3.9%, 11.9%].
+        Against software, threads raises http_reqs by 41% [35%, 47%], cuts http_req_duration.p95 to 49.9% [45.4%, 55.0%] and raises cpu_system by 7.8% [3.2%, 12.5%].
         Trusted: evidence held in all 24 slots, none failed, the load was never the limit.
         ");
+    }
+
+    /// The headline's interval and the claim's are one: two for one ratio would contradict each other.
+    #[test]
+    fn a_ratio_has_one_interval_in_a_report() {
+        let (run, judgement) = Scenario::tls_offload().run();
+        let claim = &judgement.claims[2];
+        let text = figures::effect(claim.ratio.unwrap(), claim.low.unwrap(), claim.high);
+        assert!(headline((run.clone(), judgement.clone())).contains(&text), "{text}");
+        let forms =
+            [crate::text(&run, &judgement, &crate::TextStyle::default()), crate::markdown(&run, &judgement)];
+        assert!(forms.iter().all(|form| form.contains(&text) && form.contains("99%")), "{text}");
+    }
+
+    #[test]
+    fn a_variant_whose_work_fails_says_so_in_the_first_lines_and_has_no_effect() {
+        let (mut run, mut judgement) = Scenario::tls_offload().run();
+        run.header.plan.units = "requests".to_owned();
+        judgement.variants[1].attempts = plumb_model::Attempts { tried: 1000, failed: 985 };
+        let words = "98.50% of the requests of threads failed";
+        let top = headline((run.clone(), judgement.clone()));
+        assert!(!top.contains("threads raises") && top.contains(words), "{top}");
+        let text = crate::text(&run, &judgement, &crate::TextStyle::default());
+        let first: Vec<&str> = text.lines().take(4).collect();
+        assert!(
+            first.iter().any(|line| line.starts_with(&format!("! {words}: its rates and times"))),
+            "{first:?}"
+        );
+        let markdown = crate::markdown(&run, &judgement);
+        assert!(markdown.lines().take(4).any(|line| line.contains(words)), "{markdown}");
+        let html = crate::html(&run, &judgement);
+        assert!(html.split("</header>").next().unwrap().contains(words), "{html}");
+    }
+
+    #[test]
+    fn a_block_without_a_value_leaves_the_effect_open_and_says_so() {
+        let (run, mut judgement) = Scenario::tls_offload().run();
+        for found in judgement.comparisons.iter_mut().filter(|found| found.variant == "threads") {
+            (found.low, found.missing) = (0.0, 2);
+        }
+        judgement.variants[1].idle = 2;
+        let top = headline((run, judgement));
+        assert!(
+            top.contains(
+                "threads has ×1.41 after 6 blocks (2 more have no value) on http_reqs, not yet decided"
+            ),
+            "{top}"
+        );
+        assert!(top.contains("no units of work completed in 2 slots"), "{top}");
+    }
+
+    #[test]
+    fn a_skipped_claim_is_no_verdict_in_any_form() {
+        let mut scenario = Scenario::tls_offload();
+        scenario.claims = vec!["qat.http_reqs >= 1.1 * software.http_reqs"];
+        let (run, judgement) = scenario.run();
+        assert_eq!(judgement.claims[0].verdict, Verdict::Skipped);
+        let forms = [
+            (
+                crate::text(&run, &judgement, &crate::TextStyle::default()),
+                "skipped: qat was skipped: no device",
+            ),
+            (crate::markdown(&run, &judgement), "| – skipped |"),
+            (crate::html(&run, &judgement), "– 1 claim is skipped"),
+            (crate::json(&run, &judgement), "\"verdict\": \"skipped\""),
+            (crate::junit(&run, &judgement), "<skipped message=\"skipped: qat was skipped: no device"),
+            (crate::junit(&run, &judgement), "failures=\"0\" errors=\"0\" skipped=\"1\""),
+        ];
+        for (form, words) in forms {
+            assert!(form.contains(words), "{words}: {form}");
+        }
     }
 }

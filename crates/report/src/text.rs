@@ -11,7 +11,7 @@ use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
 use crate::limits;
 use crate::rows::Row;
 use crate::scale::Scale;
-use crate::summary::{Headline, Trust, blocks_words, mark, quick_words, slots_words, verdict_words};
+use crate::summary::{Headline, Trust, blocks_words, failing, mark, quick_words, slots_words, verdict_words};
 use crate::view::{Change, View};
 
 /// How a text may look.
@@ -106,6 +106,12 @@ impl Page<'_> {
         parts.push(facts.collect::<Vec<String>>().join(", "));
         parts.retain(|part| !part.is_empty());
         self.wrapped("", None, &parts.join(" · "));
+        for (name, share) in failing(view) {
+            let units = &view.plan().units;
+            let text =
+                format!("{share} of the {units} of {name} failed: its rates and times are not to be used");
+            self.wrapped("! ", Some(Tone::Bad), &text);
+        }
     }
 
     fn cell_title(&mut self, cell: usize) {
@@ -148,6 +154,7 @@ impl Page<'_> {
         let view = self.view;
         let state = match view.state(cell, variant) {
             VariantState::Void { .. } => "void".to_owned(),
+            _ if view.failed_share(cell, variant).is_some() => "failing".to_owned(),
             _ if variant == view.plan().baseline => "baseline".to_owned(),
             _ if view.variants()[variant].control => "control".to_owned(),
             _ => match view.summary(cell, variant) {
@@ -202,8 +209,9 @@ impl Page<'_> {
             found.iter().flat_map(|(_, found)| found.iter().map(|(_, comparison)| *comparison)),
         );
         self.title(&format!(
-            "effect against {}, 95% anytime-valid interval",
-            clean(self.view.plan().baseline_name())
+            "effect against {}, {} anytime-valid interval",
+            clean(self.view.plan().baseline_name()),
+            self.view.plan().confidence_words()
         ));
         for (row, comparisons) in found {
             let heading = self.paint.on(Tone::Quiet, &format!("({})", row.direction()));
@@ -228,6 +236,7 @@ impl Page<'_> {
     ) -> String {
         let change = Change::of(found, row.metric.better);
         let (word, tone) = match change {
+            _ if self.view.failed_share(cell, variant).is_some() => ("failing", Tone::Bad),
             _ if !self.view.is_measured(cell, variant) => ("void", Tone::Quiet),
             Change::Better => ("better", Tone::Good),
             Change::Worse => ("worse", Tone::Bad),
@@ -383,6 +392,7 @@ impl Page<'_> {
             Verdict::Holds => Tone::Good,
             Verdict::Refuted => Tone::Bad,
             Verdict::Undecided | Verdict::Void => Tone::Doubt,
+            Verdict::Skipped => Tone::Quiet,
         };
         let (text, cell) = self.view.claim_words(found);
         let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };

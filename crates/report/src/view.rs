@@ -30,10 +30,13 @@ pub enum Change {
 
 impl Change {
     pub fn of(comparison: &Comparison, better: Better) -> Self {
-        let Some(high) = comparison.high else { return Self::Open };
         let up = comparison.low > 1.0;
+        let down = comparison.high.is_some_and(|high| high < 1.0);
+        // Too few blocks leave both sides open; a block without a value opens one, or both.
+        let is_open = comparison.low <= 0.0 || comparison.high.is_none();
         match better {
-            _ if !up && high >= 1.0 => Self::Unclear,
+            _ if !up && !down && is_open => Self::Open,
+            _ if !up && !down => Self::Unclear,
             Better::Neither => Self::Different,
             Better::Higher if up => Self::Better,
             Better::Lower if !up => Self::Better,
@@ -176,8 +179,15 @@ impl<'a> View<'a> {
         planned.map_or(VariantState::Pending, |reason| VariantState::Skipped { reason })
     }
 
+    /// Whether a variant was in effect and did its work, so that its rates and times may be stated.
     pub fn is_measured(&self, cell: usize, variant: usize) -> bool {
         matches!(self.state(cell, variant), VariantState::Measured)
+            && self.failed_share(cell, variant).is_none()
+    }
+
+    /// The share of a variant's work that failed, where that is more than the plan allows.
+    pub fn failed_share(&self, cell: usize, variant: usize) -> Option<f64> {
+        self.summary(cell, variant)?.failed_share_above(self.plan().failures_max)
     }
 
     /// The comparison of a variant with the baseline in one row's metric.
@@ -494,6 +504,7 @@ mod tests {
             low,
             high,
             blocks: 6,
+            missing: 0,
             autocorrelation: None,
         };
         let cases = [
@@ -503,6 +514,10 @@ mod tests {
             (0.8, Some(0.9), Better::Neither, Change::Different),
             (0.8, Some(1.1), Better::Lower, Change::Unclear),
             (0.0, None, Better::Lower, Change::Open),
+            (0.0, Some(1.6), Better::Lower, Change::Open),
+            (0.7, None, Better::Higher, Change::Open),
+            (0.0, Some(0.9), Better::Higher, Change::Worse),
+            (1.05, None, Better::Higher, Change::Better),
         ];
         for (low, high, better, expected) in cases {
             assert_eq!(Change::of(&comparison(low, high), better), expected);

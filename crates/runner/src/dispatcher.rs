@@ -160,22 +160,13 @@ impl Dispatch<'_, '_> {
     }
 
     fn is_decided(&self, cell: usize) -> bool {
-        let here = self.verdicts.iter().filter(|verdict| verdict.cell == cell);
-        let skipped = |verdict: &ClaimVerdict| {
-            let claim = &self.plan.claims[verdict.claim];
-            claim.variants().iter().any(|name| self.is_skipped(cell, name))
-        };
-        here.filter(|verdict| !skipped(verdict)).all(|verdict| verdict.verdict != Verdict::Undecided)
+        let mut here = self.verdicts.iter().filter(|verdict| verdict.cell == cell);
+        here.all(|verdict| verdict.verdict != Verdict::Undecided)
     }
 
     /// Whether every treatment of the cell was either in effect or not; what is open needs more blocks.
     fn is_proven(&self, cell: usize) -> bool {
         is_proven(self.plan, &self.slots, cell)
-    }
-
-    fn is_skipped(&self, cell: usize, name: &str) -> bool {
-        let mut planned = self.plan.cells[cell].variants.iter();
-        planned.any(|variant| variant.skipped.is_some() && self.plan.variants[variant.variant].name == name)
     }
 
     fn block(

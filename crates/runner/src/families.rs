@@ -24,6 +24,8 @@ type Saving = fn(&Value) -> Option<(Value, RequiredSaving)>;
 pub struct AnyFamily {
     /// The name in `spec.path`.
     pub name: &'static str,
+    /// What it calls its units of work, in the plural.
+    pub units: &'static str,
     /// Every metric that the family's load reports.
     pub metrics: &'static [Metric],
     /// Settings from an experiment file, typed, checked and timed.
@@ -50,6 +52,7 @@ impl AnyFamily {
         }
         Self {
             name: F::NAME,
+            units: F::UNITS,
             metrics: F::METRICS,
             settle: settle::<F>,
             schema: schema_of::<F::Settings>,

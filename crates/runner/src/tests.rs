@@ -95,6 +95,9 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         window_ns: 1_000_000_000,
         warmup_ns: 0,
         others_max: Plan::others_max(),
+        failures_max: Plan::failures_max(),
+        retries_only_killed: true,
+        units: Plan::units(),
     }
 }
 
@@ -297,7 +300,7 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
 }
 
 #[test]
-fn a_skipped_variant_is_left_out_and_its_claim_stays_open() {
+fn a_skipped_variant_is_left_out_and_its_claim_is_skipped() {
     let mut plan = plan(
         3,
         &[("a", json!({})), ("b", json!({ "fail": "infeasible" }))],
@@ -306,7 +309,7 @@ fn a_skipped_variant_is_left_out_and_its_claim_stays_open() {
     mark_infeasible(&mut plan, &families::AnyFamily::of::<Null>());
     let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
     assert_eq!(outcome.slots.len(), 6 * 2);
-    assert_eq!(verdict(&plan, &outcome.slots), Verdict::Undecided);
+    assert_eq!(verdict(&plan, &outcome.slots), Verdict::Skipped);
     assert_eq!(hopeless(&plan), None);
 }
 

@@ -21,14 +21,6 @@ pub fn log_ratio(a: [f64; 2], b: [f64; 2]) -> Result<f64, Unusable> {
     Ok(0.5 * ((b1 - a1) + (b2 - a2)))
 }
 
-/// The log of one variant's two slots over a fixed `quantity` in the same unit: their mean log minus ln `quantity`.
-///
-/// For claims such as "p95 < 200 ms", which are then judged like a ratio. There is no second variant here for drift to
-/// cancel against: the interval covers what the blocks saw of it.
-pub fn log_against(values: [f64; 2], quantity: f64) -> Result<f64, Unusable> {
-    log_ratio([quantity; 2], values)
-}
-
 fn logs(values: [f64; 2]) -> Result<[f64; 2], Unusable> {
     Ok([log_of(values[0])?, log_of(values[1])?])
 }
@@ -88,13 +80,6 @@ mod tests {
     #[test]
     fn log_ratio_spans_all_of_f64() {
         assert!(log_ratio([f64::MIN_POSITIVE; 2], [f64::MAX; 2]).unwrap().is_finite());
-    }
-
-    #[test]
-    fn log_against_compares_with_a_quantity() {
-        assert!((log_against([100.0, 400.0], 200.0).unwrap()).abs() < 1e-15);
-        assert!((log_against([100.0, 100.0], 200.0).unwrap() + 2.0_f64.ln()).abs() < 1e-15);
-        assert_eq!(log_against([1.0, 1.0], 0.0), Err(Unusable::NotPositive(0.0)));
     }
 
     #[test]

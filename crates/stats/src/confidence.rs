@@ -17,7 +17,7 @@
 //! d̄ ± s·√((n−1)/n)·√( (n+c²)(1−q) / (q(n+c²) − c²) ),   infinite when q(n+c²) ≤ c²
 //! ```
 
-use crate::moments::Moments;
+use crate::serial::Design;
 use crate::unusable::is_alpha;
 
 /// The mixture's precision: how large an effect, in standard deviations, the sequence is tuned to find early. 0.1 favours
@@ -88,11 +88,7 @@ pub fn half_width_over_s(blocks: usize, alpha: f64) -> f64 {
 ///
 /// `None` without blocks, with a value that is not finite or too large to average, or with an `alpha` not between 0 and 1.
 pub fn confidence_sequence(ds: &[f64], alpha: f64) -> Option<Interval> {
-    let moments: Moments = ds.iter().copied().collect();
-    let mean = moments.mean()?;
-    // One block has no spread to speak of, and its interval is infinite whatever stands here.
-    let s = moments.standard_deviation().unwrap_or(0.0);
-    (is_alpha(alpha) && mean.is_finite() && s.is_finite()).then(|| Interval::around(mean, s, ds.len(), alpha))
+    Design::Paired.interval(ds, alpha)
 }
 
 #[cfg(test)]

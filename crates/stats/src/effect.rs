@@ -1,6 +1,7 @@
 //! The effect as people read it: a ratio with its bounds.
 
-use crate::confidence::confidence_sequence;
+use crate::confidence::{Interval, confidence_sequence};
+use crate::missing::Sample;
 
 /// A ratio B/A with its confidence bounds, no unit; 1 is no change.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,18 +16,26 @@ pub struct Effect {
     pub blocks: usize,
 }
 
+impl Effect {
+    /// The effect that a sample shows, with bounds at confidence 1 − `alpha` that hold for all that its missing values may
+    /// have been.
+    ///
+    /// `None` exactly where [`Sample::interval`] has none.
+    pub fn of(sample: &Sample, alpha: f64) -> Option<Self> {
+        Some(Self::bounded_by(&sample.interval(alpha)?, sample.logs().len()))
+    }
+
+    fn bounded_by(interval: &Interval, blocks: usize) -> Self {
+        Self { ratio: interval.estimate.exp(), low: interval.low.exp(), high: interval.high.exp(), blocks }
+    }
+}
+
 /// The effect that the blocks' log ratios `ds` show, with bounds at confidence 1 − `alpha` that may be looked at after every
 /// block.
 ///
 /// `None` exactly where [`confidence_sequence`] has none.
 pub fn effect(ds: &[f64], alpha: f64) -> Option<Effect> {
-    let interval = confidence_sequence(ds, alpha)?;
-    Some(Effect {
-        ratio: interval.estimate.exp(),
-        low: interval.low.exp(),
-        high: interval.high.exp(),
-        blocks: ds.len(),
-    })
+    Some(Effect::bounded_by(&confidence_sequence(ds, alpha)?, ds.len()))
 }
 
 #[cfg(test)]

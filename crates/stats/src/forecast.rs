@@ -7,25 +7,34 @@
 use crate::claim::{Claim, Verdict};
 use crate::confidence::Interval;
 use crate::moments::Moments;
+use crate::serial::Design;
 
 /// Beyond this many blocks in all a claim counts as one that a run will not decide.
 pub const BLOCKS_LIMIT: usize = 10_000;
 
-/// How many blocks beyond `ds` would probably decide `claim` at error probability `alpha`; 0 if it is decided.
+/// How many blocks beyond `ds`, of this `design`, would probably decide `claim` at error probability `alpha`; 0 if it is
+/// decided.
 ///
 /// `None` if it would take more than [`BLOCKS_LIMIT`] blocks in all, as when the effect sits on the claim's threshold, and
 /// while there are fewer than two blocks to take a spread from, or values that are not finite.
-pub fn blocks_needed(ds: &[f64], claim: &Claim, alpha: f64) -> Option<usize> {
+pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Claim, alpha: f64) -> Option<usize> {
     let moments: Moments = ds.iter().copied().collect();
     let (mean, s) = (moments.mean()?, moments.standard_deviation()?);
-    let decides =
-        |&blocks: &usize| claim.judge(&Interval::around(mean, s, blocks, alpha)) != Verdict::Undecided;
+    let widening = design.widening(ds);
+    let decides = |&blocks: &usize| {
+        claim.judge(&Interval::around(mean, widening.at(blocks) * s, blocks, alpha)) != Verdict::Undecided
+    };
     (ds.len()..=BLOCKS_LIMIT.max(ds.len())).find(decides).map(|blocks| blocks - ds.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn blocks_needed(ds: &[f64], claim: &Claim, alpha: f64) -> Option<usize> {
+        super::blocks_needed(ds, Design::Paired, claim, alpha)
+    }
+
     use crate::claim::Direction;
     use crate::confidence::confidence_sequence;
     use proptest::prelude::*;
@@ -76,6 +85,14 @@ mod tests {
         assert_eq!(blocks_needed(&[0.3, 0.2, 0.2], &at_least(1.2), f64::NAN), None);
     }
 
+    #[test]
+    fn one_variant_alone_needs_more_blocks() {
+        let spread = 0.1 * 0.75_f64.sqrt();
+        let ds = [0.1 - spread, 0.1 + spread, 0.1 - spread, 0.1 + spread, 0.1];
+        let alone = super::blocks_needed(&ds, Design::Alone, &at_least(1.0), 0.05).unwrap();
+        assert!(alone > blocks_needed(&ds, &at_least(1.0), 0.05).unwrap(), "{alone}");
+    }
+
     proptest! {
         #[test]
         fn agrees_with_the_verdict_on_whether_more_is_needed(
@@ -83,6 +100,9 @@ mod tests {
         ) {
             let decided = at_least(factor).judge(&confidence_sequence(&ds, 0.05).unwrap()) != Verdict::Undecided;
             prop_assert_eq!(blocks_needed(&ds, &at_least(factor), 0.05) == Some(0), decided);
+            let alone = Design::Alone.interval(&ds, 0.05).unwrap();
+            let decided = at_least(factor).judge(&alone) != Verdict::Undecided;
+            prop_assert_eq!(super::blocks_needed(&ds, Design::Alone, &at_least(factor), 0.05) == Some(0), decided);
         }
     }
 }

@@ -5,14 +5,15 @@
 //! block. Where both variants are the same, at most 5% of experiments may ever claim a difference; the limit of 6.5%
 //! leaves room for the luck of 4,000 experiments and for noise that is not normal. Every seed is fixed.
 
+mod simulation;
+
 use plumb_stats::{
     Claim, Direction, Verdict, autocorrelation_lag1, confidence_sequence, is_autocorrelation_large, log_ratio,
 };
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use simulation::{LOOKS, normal, share};
 
-const EXPERIMENTS: usize = 4_000;
-const BLOCKS_MAX: usize = 20;
 const ALPHA: f64 = 0.05;
 const FALSE_SHARE_MAX: f64 = 0.065;
 
@@ -40,12 +41,6 @@ enum Order {
     Fixed,
     /// ABBA or BAAB, a fresh coin for every block.
     Random,
-}
-
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    // Box and Muller; 1 − u because u may be 0.
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
 /// Student's t with three degrees of freedom: outliers of any size, as from a busy neighbour.
@@ -76,16 +71,11 @@ fn log_ratios(machine: Machine, order: Order, effect: f64, blocks: usize, rng: &
         .collect()
 }
 
-fn share(experiments: usize, seed: u64, mut happens: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64 {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    (0..experiments).filter(|_| happens(&mut rng)).count() as f64 / experiments as f64
-}
-
 /// The share of A/A experiments that claim a difference at any look from the `first_look`-th block on.
 fn false_share(machine: Machine, order: Order, first_look: usize) -> f64 {
-    share(EXPERIMENTS, 20_231_003, |rng| {
-        let ds = log_ratios(machine, order, 0.0, BLOCKS_MAX, rng);
-        (first_look..=BLOCKS_MAX)
+    share(20_231_003, |rng| {
+        let ds = log_ratios(machine, order, 0.0, *LOOKS.end(), rng);
+        (first_look..=*LOOKS.end())
             .any(|n| confidence_sequence(&ds[..n], ALPHA).expect("log ratios are finite").excludes(0.0))
     })
 }
@@ -146,7 +136,7 @@ fn a_period_above_the_noise_needs_six_blocks() {
 #[test]
 fn half_as_much_again_at_5_percent_noise_is_decided_within_12_blocks() {
     let claim = Claim::ratio(Direction::AtLeast, 1.2).expect("1.2 is a factor");
-    let right = share(500, 7, |rng| {
+    let right = share(7, |rng| {
         let ds = log_ratios(QUIET, Order::Random, 1.5_f64.ln(), 12, rng);
         let verdicts = (1..=12)
             .map(|n| claim.judge(&confidence_sequence(&ds[..n], ALPHA).expect("log ratios are finite")));
@@ -158,7 +148,7 @@ fn half_as_much_again_at_5_percent_noise_is_decided_within_12_blocks() {
 #[test]
 fn independent_blocks_rarely_look_autocorrelated() {
     for blocks in [8, 12, 20] {
-        let warned = share(EXPERIMENTS, 42, |rng| {
+        let warned = share(42, |rng| {
             let ds = log_ratios(QUIET, Order::Random, 0.0, blocks, rng);
             is_autocorrelation_large(autocorrelation_lag1(&ds).expect("noise has spread"), blocks)
         });

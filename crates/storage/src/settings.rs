@@ -22,6 +22,8 @@ impl Family for Storage {
 
     const NAME: &'static str = "storage";
 
+    const UNITS: &'static str = "requests";
+
     const METRICS: &'static [Metric] = metrics::METRICS;
 
     fn system(settings: &StorageSettings, place: &Place) -> Result<Box<dyn System>, PathError> {

@@ -74,9 +74,86 @@ fn a_variant_that_cannot_be_built_is_skipped_with_the_reason() {
         "baseline: a\nvariants:\n  a: {}\n  b: { system: { fail: infeasible } }\n  c: { system: { throughput: 9000 /s } }\n\
          claims: [c.throughput > a.throughput, b.throughput > a.throughput]",
     );
-    assert_eq!(code, 3);
+    assert_eq!(code, 0, "a skipped claim has no effect on the exit code: {messages}");
     assert_eq!(json["claims"][0]["verdict"], "holds");
+    assert_eq!(json["claims"][1]["verdict"], "skipped");
     assert!(messages.contains("skipped b: this host has no such device"), "{messages}");
+}
+
+#[test]
+fn a_run_of_which_every_claim_is_skipped_is_no_success() {
+    let (code, json, messages) = judge(
+        "baseline: a\nvariants:\n  a: {}\n  b: { system: { fail: infeasible } }\n  c: {}\n\
+         claims: [b.throughput > a.throughput, c.throughput > b.throughput]\nblocks: { min: 6, max: 20 }",
+    );
+    assert_eq!(code, 3, "{messages}");
+    assert!(json["claims"].as_array().unwrap().iter().all(|claim| claim["verdict"] == "skipped"), "{json:#}");
+    // There is nothing to wait for.
+    assert_eq!(json["comparisons"][0]["blocks"], 6, "{json:#}");
+}
+
+const FAST_FAILURE: &str = "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 7140 /s, failures: 100% } }\n\
+     claims: [b.throughput > 1.2 * a.throughput, b.latency.p95 < 100 ms, a.throughput > 100 /s]\n\
+     blocks: { min: 6, max: 6 }";
+
+#[test]
+fn failing_fast_does_not_win() {
+    let (code, json, _) = judge(FAST_FAILURE);
+    assert_eq!(code, 4, "{json:#}");
+    for claim in [0, 1] {
+        assert_eq!(json["claims"][claim]["verdict"], "void", "{json:#}");
+        let reason = json["claims"][claim]["reason"].as_str().unwrap();
+        assert!(reason.starts_with("100% of the units of work of b failed"), "{reason}");
+    }
+    assert_eq!(json["claims"][2]["verdict"], "holds");
+    assert!(
+        json["warnings"][0].as_str().unwrap().starts_with("b: 100% of its units of work failed"),
+        "{json:#}"
+    );
+    let b = &json["variants"][1];
+    assert_eq!(b["attempts"]["tried"], b["attempts"]["failed"], "{b:#}");
+    // A user may still ask how fast it fails.
+    let (code, json, _) = judge(&format!("{FAST_FAILURE}\nfailures_max: 100%"));
+    assert_eq!((code, &json["claims"][0]["verdict"]), (0, &Value::from("holds")), "{json:#}");
+}
+
+#[test]
+fn every_form_of_the_report_begins_with_what_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", null_experiment(FAST_FAILURE));
+    let output = directory.path().join("run");
+    let ran = run(&["run", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
+    let words = "of the units of work of b failed";
+    let lines = stdout(&ran);
+    assert!(lines.lines().take(5).any(|line| line.contains(words)), "{lines}");
+    let markdown = stdout(&run(&["report", output.to_str().unwrap(), "--format", "markdown"]));
+    assert!(markdown.lines().take(5).any(|line| line.contains(words)), "{markdown}");
+}
+
+#[test]
+fn a_failing_variant_without_claims_is_no_success_either() {
+    let spec =
+        "baseline: a\nvariants:\n  a: {}\n  b: { system: { failures: 2% } }\nblocks: { min: 2, max: 2 }";
+    assert_eq!(judge(spec).0, 4);
+    assert_eq!(judge(&format!("{spec}\nfailures_max: 3%")).0, 0);
+}
+
+#[test]
+fn slots_in_which_nothing_is_completed_count_against_their_variant() {
+    let (code, json, _) = judge(
+        "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 15100 /s, idle: 30% } }\n\
+         claims: [b.throughput > 1.2 * a.throughput, b.throughput >= 5000 /s, b.throughput > 20 * a.throughput]",
+    );
+    assert_eq!(code, 4, "{json:#}");
+    for claim in [0, 1] {
+        assert_eq!(json["claims"][claim]["verdict"], "void", "{json:#}");
+        let reason = json["claims"][claim]["reason"].as_str().unwrap();
+        assert!(reason.starts_with("b completed no units of work in "), "{reason}");
+        assert!(reason.contains("leaving them out would favour the claim"), "{reason}");
+    }
+    // The other way round they only confirm it.
+    assert_eq!(json["claims"][2]["verdict"], "refuted", "{json:#}");
+    assert_eq!(json["variants"][1]["state"], "measured", "{json:#}");
 }
 
 #[test]

@@ -54,6 +54,9 @@ fn plan(than: Option<usize>) -> Plan {
         only: Vec::new(),
         blocks_asked: None,
         others_max: 1.0,
+        failures_max: Plan::failures_max(),
+        retries_only_killed: true,
+        units: Plan::units(),
         window_ns: 1_000_000_000,
         warmup_ns: 0,
     }

@@ -36,7 +36,7 @@ fn figure(view: &View<'_>, found: &BreakEven<'_>, label: &str, members: &[&Serie
         figure {
             figcaption {
                 h3 { code { (found.row.key()) } " over " (found.axis_word()) @if !label.is_empty() { ", " (label) } }
-                "Ratio to " (view.plan().baseline_name()) " with its 95% interval. Above the line is "
+                "Ratio to " (view.plan().baseline_name()) " with its " (view.plan().confidence_words()) " interval. Above the line is "
                 (if found.row.metric.better == plumb_model::Better::Higher { "better" } else { "worse" })
                 ". A hollow mark is not decided, or was left out."
             }

@@ -102,6 +102,7 @@ fn badges(view: &View<'_>) -> Markup {
         (Verdict::Refuted, "is refuted", "are refuted"),
         (Verdict::Undecided, "is undecided", "are undecided"),
         (Verdict::Void, "is void", "are void"),
+        (Verdict::Skipped, "is skipped", "are skipped"),
     ];
     let ending = match view.run.ending {
         Some(Ending::Complete) => None,

@@ -18,7 +18,7 @@ pub fn tone(verdict: Verdict) -> &'static str {
         Verdict::Holds => "good",
         Verdict::Refuted => "bad",
         Verdict::Undecided => "doubt",
-        Verdict::Void => "quiet",
+        Verdict::Void | Verdict::Skipped => "quiet",
     }
 }
 
@@ -148,15 +148,12 @@ pub fn medians(view: &View<'_>, cell: usize) -> Markup {
         return html! {};
     }
     let class = |variant: usize| {
-        if matches!(view.state(cell, variant), VariantState::Void { .. }) {
-            "number void-column"
-        } else {
-            "number"
-        }
+        let is_void = matches!(view.state(cell, variant), VariantState::Void { .. });
+        if is_void || view.failed_share(cell, variant).is_some() { "number void-column" } else { "number" }
     };
     html! {
         figure {
-            figcaption { h3 { "Medians over slots" } "Shares are those of all slots together. Void variants are in italics." }
+            figcaption { h3 { "Medians over slots" } "Shares are those of all slots together. Variants that are void, or that failed too often, are in italics." }
             div.scroll { table {
                 thead { tr { th { "Metric" } @for variant in &shown { th class=(class(*variant)) { (name(view, *variant)) } } } }
                 tbody { @for row in view.rows() {

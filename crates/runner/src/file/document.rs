@@ -94,6 +94,9 @@ pub(super) struct Spec {
     pub(super) blocks: Option<BlocksPart>,
     /// What else the machine may do before the numbers are not trusted.
     pub(super) noise: Option<NoisePart>,
+    /// The share of a variant's work that may fail; 1% if absent. Above it, claims about that variant's rates and times are
+    /// void, and those about failures, shares and checks are still judged.
+    pub(super) failures_max: Option<Percent>,
     /// Statements about metrics that the run decides, such as
     /// `threads.http_reqs >= 1.2 * software.http_reqs`.
     #[serde(rename = "claims", default)]

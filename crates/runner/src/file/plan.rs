@@ -1,7 +1,9 @@
 //! The last step: an experiment's cells and variants, each with its settled settings, as the plan of a run.
 
 use plumb_model::claim::Scope;
-use plumb_model::{Blocks, Cell, Claim, MetricInfo, Operand, Plan, PlannedVariant, Span, Variant, metric};
+use plumb_model::{
+    Blocks, Cell, Claim, MetricInfo, Operand, Percent, Plan, PlannedVariant, Span, Variant, metric,
+};
 
 use super::document::{self, Document, MAX_BLOCKS, spec_place, spec_value};
 use super::error::{FileError, Mistake, collect, hint, keep};
@@ -73,6 +75,7 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         return Err(mistakes);
     };
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
+    let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
     let Document { metadata, spec, .. } = document;
     Ok(Plan {
         title: metadata.title.unwrap_or_else(|| metadata.name.clone()),
@@ -95,6 +98,9 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         only: options.only.clone(),
         blocks_asked: options.blocks,
         others_max,
+        failures_max,
+        retries_only_killed: true,
+        units: family.units.to_owned(),
     })
 }
 
