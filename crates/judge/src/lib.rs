@@ -6,6 +6,7 @@
 
 mod claims;
 mod comparisons;
+mod merge;
 mod savings;
 mod table;
 mod variants;

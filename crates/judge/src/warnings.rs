@@ -4,6 +4,7 @@ use plumb_model::{Kind, Operand, Plan, Slot, Term, VariantState, VariantSummary}
 use plumb_stats as stats;
 
 use crate::claims::{percent, sample};
+use crate::merge::merged;
 use crate::metrics_of_claims;
 use crate::table::Table;
 
@@ -31,9 +32,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
     }
     let results = table.slots.iter().filter_map(Slot::result);
     warnings.extend(results.flat_map(|result| result.measurement.warnings.iter().cloned()));
-    let mut said = std::collections::BTreeSet::new();
-    warnings.retain(|warning| said.insert(warning.clone()));
-    warnings
+    merged(&warnings)
 }
 
 /// A sentence if the control differs from the baseline in any metric of the claims (or in the first metric).
