@@ -61,6 +61,18 @@ impl Settings for HttpSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
+    fn note(&self, metric: &str) -> Option<String> {
+        // At a fixed rate the duration begins when a request is due.
+        let is_partial = metric == metrics::HTTP_REQ_SERVICE.name
+            || metric == metrics::HTTP_REQ_DURATION.name && self.load.rate.is_none();
+        (is_partial && self.load.reuse == Reuse::None).then(|| {
+            format!(
+                "{metric} excludes connecting and TLS, which `reuse: none` has in every request: a wait that moves into the \
+                 handshake looks like a gain; iteration_duration has all of it"
+            )
+        })
+    }
+
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
         let mut evidence = vec![];
         evidence.extend(self.version_evidence(measurement));
@@ -439,6 +451,18 @@ mod tests {
         ");
         let inline = snapshot(&[("handshakes_full", 100), ("requests", 100), ("key_operations_inline", 100)]);
         check(&many, &full, &inline, &["private-key operations", "operations per batch"]);
+    }
+
+    #[test]
+    fn a_metric_that_leaves_the_handshake_out_says_so_where_every_request_has_one() {
+        let fresh = settings(|_| {});
+        assert!(fresh.note("http_req_duration").unwrap().contains("excludes connecting and TLS"));
+        assert_eq!(fresh.note("iteration_duration"), None);
+        let kept = settings(|settings| settings.load.reuse = Reuse::KeepAlive);
+        assert_eq!(kept.note("http_req_duration"), None);
+        let open = settings(|settings| settings.load.rate = Some(plumb_model::Rate(10.0)));
+        assert_eq!(open.note("http_req_duration"), None);
+        assert!(open.note("http_req_service").is_some());
     }
 
     #[test]

@@ -18,6 +18,12 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
     if table.plan.path == "null" {
         warnings.push("the null data path makes its numbers up: nothing was measured".to_owned());
     }
+    let noted = table.plan.claims.iter().filter_map(|claim| claim.note.as_ref());
+    for note in noted {
+        if !warnings.contains(note) {
+            warnings.push(note.clone());
+        }
+    }
     warnings.extend(control_differs(table));
     warnings.extend(variants.iter().flat_map(|summary| about_variant(table, summary)));
     warnings.extend(about_load(table, variants));

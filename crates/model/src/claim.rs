@@ -86,9 +86,21 @@ pub struct Claim {
     pub relation: Relation,
     /// The right side.
     pub right: Operand,
+    /// What a reader of its verdict has to know of its metrics under the settings of its variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl Claim {
+    /// Its metrics: the left one, and the right one if there is one.
+    pub fn terms(&self) -> impl Iterator<Item = &Term> {
+        let right = match &self.right {
+            Operand::Term { term, .. } => Some(term),
+            Operand::Value(_) | Operand::Cap { .. } => None,
+        };
+        std::iter::once(&self.left).chain(right)
+    }
+
     /// Every variant that the claim speaks of.
     #[must_use]
     pub fn variants(&self) -> Vec<&str> {
@@ -165,7 +177,7 @@ impl Scope<'_> {
                     .error("`within` goes with `==`, or with a cap on a rate (`<= 500 IOPS within 1%`)"));
             };
         }
-        Ok(Claim { text: text.trim().to_owned(), left, relation, right })
+        Ok(Claim { text: text.trim().to_owned(), left, relation, right, note: None })
     }
 
     fn term<'s>(&'s self, piece: Piece<'_>) -> Result<(Term, &'s MetricInfo), ClaimError> {

@@ -67,6 +67,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     /// The lengths of warm-up and window, to be read and, for quick runs, shortened.
     fn timing(&mut self) -> Timing<'_>;
 
+    /// What a metric leaves out under these settings, where a reader of a claim about it would not expect that.
+    fn note(&self, _metric: &str) -> Option<String> {
+        None
+    }
+
     /// Proof, from counters before and after the window, that the treatment was in effect and that what was asked
     /// for was negotiated.
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;

@@ -38,6 +38,8 @@ pub struct AnyFamily {
     pub evidence: Prove,
     /// See [`Family::saving`].
     pub saving: Saving,
+    /// See [`Settings::note`].
+    pub note: fn(&Value, &str) -> Option<String>,
     /// See [`Family::needs_namespaces`].
     pub needs_namespaces: fn(&Value) -> bool,
 }
@@ -64,6 +66,7 @@ impl AnyFamily {
                 let (without, saving) = F::saving(&settings::<F>(json).ok()?)?;
                 Some((serde_json::to_value(without).ok()?, saving))
             },
+            note: |json, metric| settings::<F>(json).ok()?.note(metric),
             needs_namespaces: |json| settings::<F>(json).is_ok_and(|settings| F::needs_namespaces(&settings)),
         }
     }

@@ -59,6 +59,9 @@ fn describe(plan: &Plan) -> String {
     let _ = writeln!(text);
     for claim in &plan.claims {
         let _ = writeln!(text, "  ? {}", claim.text);
+        if let Some(note) = &claim.note {
+            let _ = writeln!(text, "    {note}");
+        }
     }
     let slots = plan.cells.iter().map(|cell| {
         let running = cell.variants.iter().filter(|variant| variant.skipped.is_none()).count();

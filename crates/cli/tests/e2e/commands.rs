@@ -165,3 +165,23 @@ fn the_host_is_described() {
         assert!(text.contains(part), "no {part} in {text}");
     }
 }
+
+#[test]
+fn a_claim_on_a_time_without_the_handshake_is_noted_where_every_request_has_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = |reuse: &str| {
+        format!(
+            "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: http\n  \
+             load: {{ reuse: {reuse} }}\n  baseline: a\n  variants:\n    a: {{}}\n    b: {{ system: {{ ingress: {{ threads: 2 }} }} }}\n  \
+             claims: [b.http_req_duration.p95 < a.http_req_duration.p95]\n"
+        )
+    };
+    let check = |reuse: &str| {
+        let file = write(directory.path(), "x.yaml", text(reuse));
+        let output = run(&["check", file.to_str().unwrap()]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        stdout(&output)
+    };
+    assert!(check("none").contains("    http_req_duration excludes connecting and TLS"), "{}", check("none"));
+    assert!(!check("keep-alive").contains("excludes"), "{}", check("keep-alive"));
+}

@@ -91,7 +91,11 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         warmup_ns: settled.warmup_ns,
         cells: settled.cells(&kept, options.quick),
         blocks,
-        claims: claims.into_iter().filter(|claim| speaks_of(claim, &kept, &variants)).collect(),
+        claims: claims
+            .into_iter()
+            .filter(|claim| speaks_of(claim, &kept, &variants))
+            .map(|claim| settled.noted(claim, &variants, family))
+            .collect(),
         metrics,
         seed: options.seed,
         quick: options.quick,
@@ -319,6 +323,18 @@ impl Timed {
 }
 
 impl AllSettled {
+    /// The claim with what there is to know of its metrics, under the settings of its variants in any cell.
+    fn noted(&self, claim: Claim, variants: &[VariantTree], family: &AnyFamily) -> Claim {
+        let of = |settings: &[SettledVariant]| {
+            claim.terms().find_map(|term| {
+                let at = variants.iter().position(|variant| variant.name == term.variant)?;
+                (family.note)(&serde_json::from_str(&settings[at].json).ok()?, &term.metric)
+            })
+        };
+        let note = self.cells.iter().find_map(|(_, settings)| of(settings));
+        Claim { note, ..claim }
+    }
+
     fn cells(&self, kept: &[usize], quick: bool) -> Vec<Cell> {
         let count = if quick { 1 } else { self.cells.len() };
         let planned = |settings: &[SettledVariant]| {
