@@ -379,7 +379,7 @@ mod tests {
         assert!(
             Arc::ptr_eq(&find(&service, "b").unwrap(), &a) && Arc::ptr_eq(&find(&service, "a").unwrap(), &b)
         );
-        assert!(!a.is_offline() && !b.is_offline() && find(&service, "c").is_none());
+        assert!(a.check(0, 0).is_ok() && b.check(0, 0).is_ok() && find(&service, "c").is_none());
         assert!(Arc::ptr_eq(&a.limiter(), &limiter), "what it accounted for goes on");
         assert_eq!((&*a.name(), iops(&service, "b"), iops(&service, "a")), ("b", 500, 0));
         // A name that became free is another volume's.

@@ -4,8 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -19,6 +18,30 @@ pub type VolumeLimiter = Limiter<Waiter>;
 /// What one call reads or writes where the volume itself goes through a range.
 const PART_BYTES: usize = 128 << 10;
 
+/// Why an operation on a volume was not done.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The volume is offline.
+    Offline,
+    /// A part of the range is beyond the volume's end.
+    Outside,
+    /// The file failed.
+    File(io::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// What of a volume may be used.
+#[derive(Debug)]
+struct Extent {
+    size_bytes: u64,
+    is_offline: bool,
+}
+
 /// A volume that is served.
 #[derive(Debug)]
 pub struct Volume {
@@ -26,8 +49,9 @@ pub struct Volume {
     file: File,
     /// The file system can read what is in memory and nothing else.
     tells_cold: bool,
-    size_bytes: AtomicU64,
-    is_offline: AtomicBool,
+    /// Whoever changes the file holds it for reading, so that a resize waits for changes that have begun, and none begins
+    /// beyond the new end. The kernel serialises writes to a file and a change of its length in the same way.
+    extent: RwLock<Extent>,
     limiter: RwLock<Arc<VolumeLimiter>>,
 }
 
@@ -45,8 +69,7 @@ impl Volume {
             name: RwLock::new(name.into()),
             tells_cold: tells_cold(&file),
             file,
-            size_bytes: AtomicU64::new(size_bytes),
-            is_offline: AtomicBool::new(false),
+            extent: RwLock::new(Extent { size_bytes, is_offline: false }),
             limiter: RwLock::new(limiter),
         })
     }
@@ -65,7 +88,7 @@ impl Volume {
     /// Its size.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes.load(Ordering::Acquire)
+        self.extent().size_bytes
     }
 
     /// What of it is allocated on disk.
@@ -76,26 +99,48 @@ impl Volume {
         Ok(self.file.metadata()?.blocks() * 512)
     }
 
-    /// Makes it larger or smaller; clients that are connected may use the new size when they ask for it again.
+    /// Makes it larger or smaller; clients that are connected may use the new size when they ask for it again. When this
+    /// returns, no operation beyond a new, smaller size is under way or will begin.
     ///
     /// # Errors
     /// When the file cannot be made so large.
     pub fn resize(&self, size_bytes: u64) -> io::Result<()> {
-        if size_bytes < self.size_bytes() {
-            self.size_bytes.store(size_bytes, Ordering::Release);
-        }
+        let mut extent = self.extent_to_change();
+        extent.size_bytes = extent.size_bytes.min(size_bytes);
         self.file.set_len(size_bytes)?;
-        self.size_bytes.store(size_bytes, Ordering::Release);
+        extent.size_bytes = size_bytes;
         Ok(())
     }
 
-    /// Refuses every later operation.
+    /// Refuses every later operation. When this returns, no change is under way.
     pub fn take_offline(&self) {
-        self.is_offline.store(true, Ordering::Release);
+        self.extent_to_change().is_offline = true;
     }
 
-    pub(crate) fn is_offline(&self) -> bool {
-        self.is_offline.load(Ordering::Acquire)
+    /// Whether so many bytes from `offset` on may be used now.
+    pub(crate) fn check(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
+        check(&self.extent(), offset, bytes)
+    }
+
+    fn extent(&self) -> RwLockReadGuard<'_, Extent> {
+        self.extent.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn extent_to_change(&self) -> RwLockWriteGuard<'_, Extent> {
+        self.extent.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the file within a range that is the volume's, and stays so until the change is done.
+    fn change(
+        &self,
+        offset: u64,
+        bytes: u64,
+        work: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), Fault> {
+        let extent = self.extent();
+        check(&extent, offset, bytes)?;
+        work(&self.file)?;
+        Ok(())
     }
 
     /// The limiter in effect.
@@ -108,11 +153,6 @@ impl Volume {
     pub(crate) fn replace_limiter(&self, limiter: Arc<VolumeLimiter>) -> Arc<VolumeLimiter> {
         let mut place = self.limiter.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut place, limiter)
-    }
-
-    /// Whether so many bytes from `offset` on are all inside.
-    pub(crate) fn holds(&self, offset: u64, bytes: u64) -> bool {
-        offset.checked_add(bytes).is_some_and(|end| end <= self.size_bytes())
     }
 
     pub(crate) fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
@@ -133,60 +173,73 @@ impl Volume {
     }
 
     /// Brings so many bytes from `offset` on into memory, and waits until they are there.
-    pub(crate) fn fetch(&self, offset: u64, bytes: u64, scratch: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn fetch(&self, offset: u64, bytes: u64, scratch: &mut Vec<u8>) -> Result<(), Fault> {
         let end = offset.saturating_add(bytes);
         for start in (offset..end).step_by(PART_BYTES) {
             let part = usize::try_from(end - start).unwrap_or(usize::MAX).min(PART_BYTES);
             if scratch.len() < part {
                 scratch.resize(part, 0);
             }
-            self.read(&mut scratch[..part], start)?;
+            if let Err(error) = self.read(&mut scratch[..part], start) {
+                // The file's end may have come closer in the meantime.
+                return self.check(offset, bytes).and(Err(Fault::File(error)));
+            }
         }
         Ok(())
     }
 
-    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+    pub(crate) fn write(&self, data: &[u8], offset: u64) -> Result<(), Fault> {
+        self.change(offset, data.len() as u64, |file| file.write_all_at(data, offset))
     }
 
     /// Returns when everything written before is on disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    pub(crate) fn sync(&self) -> Result<(), Fault> {
+        self.check(0, 0)?;
+        Ok(self.file.sync_data()?)
     }
 
     /// Gives the space back; it reads as zeroes afterwards.
-    pub(crate) fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
+    pub(crate) fn discard(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        self.allocate(punch, offset, bytes)
+        self.change(offset, bytes, |file| allocate(file, punch, offset, bytes))
     }
 
     /// Makes it read as zeroes and keeps the space.
-    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.allocate(FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE, offset, bytes)
+    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
+        let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        self.change(offset, bytes, |file| allocate(file, zero, offset, bytes))
     }
+}
 
-    /// Does what the flags say, or writes zeroes where the file system does not know how.
-    fn allocate(&self, flags: FallocateFlags, offset: u64, bytes: u64) -> io::Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        match rustix::io::retry_on_intr(|| fallocate(&self.file, flags, offset, bytes)) {
-            Ok(()) => Ok(()),
-            Err(Errno::OPNOTSUPP) => self.write_zeroes(offset, bytes),
-            Err(error) => Err(error.into()),
-        }
+fn check(extent: &Extent, offset: u64, bytes: u64) -> Result<(), Fault> {
+    if extent.is_offline {
+        return Err(Fault::Offline);
     }
+    let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= extent.size_bytes);
+    if is_inside { Ok(()) } else { Err(Fault::Outside) }
+}
 
-    fn write_zeroes(&self, mut offset: u64, bytes: u64) -> io::Result<()> {
-        let zeroes = vec![0; PART_BYTES];
-        let end = offset.saturating_add(bytes);
-        while offset < end {
-            let part = usize::try_from(end - offset).unwrap_or(usize::MAX).min(PART_BYTES);
-            self.file.write_all_at(&zeroes[..part], offset)?;
-            offset += part as u64;
-        }
-        Ok(())
+/// Does what the flags say, or writes zeroes where the file system does not know how.
+fn allocate(file: &File, flags: FallocateFlags, offset: u64, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
     }
+    match rustix::io::retry_on_intr(|| fallocate(file, flags, offset, bytes)) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP) => write_zeroes(file, offset, bytes),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn write_zeroes(file: &File, mut offset: u64, bytes: u64) -> io::Result<()> {
+    let zeroes = vec![0; PART_BYTES];
+    let end = offset.saturating_add(bytes);
+    while offset < end {
+        let part = usize::try_from(end - offset).unwrap_or(usize::MAX).min(PART_BYTES);
+        file.write_all_at(&zeroes[..part], offset)?;
+        offset += part as u64;
+    }
+    Ok(())
 }
 
 fn read_nowait(file: &File, into: &mut [u8], offset: u64) -> rustix::io::Result<usize> {

@@ -212,14 +212,13 @@ impl Transmission {
             Command::Disconnect | Command::Unknown(_) => return Some(Refusal::Invalid),
         };
         let is_read = request.command == Command::Read;
-        if self.volume.is_offline() {
-            Some(Refusal::Shutdown)
+        let outside = self.outside(request);
+        if outside == Some(Refusal::Shutdown) {
+            outside
         } else if request.flags & !known != 0 {
             Some(Refusal::Invalid)
-        } else if request.command == Command::Flush {
-            None
-        } else if !self.volume.holds(request.offset, u64::from(request.length)) {
-            Some(if is_read { Refusal::Invalid } else { Refusal::NoSpace })
+        } else if outside.is_some() {
+            outside
         } else if is_read && request.length > PAYLOAD_BYTES_MAX
             || is_read && request.has(flag::DF) && request.length > PIECE_BYTES
         {
@@ -227,6 +226,16 @@ impl Transmission {
         } else {
             None
         }
+    }
+
+    /// What keeps a request from the volume as it is now, which may be offline or smaller since the request came.
+    fn outside(&self, request: &Request) -> Option<Refusal> {
+        let (offset, bytes) = match request.command {
+            Command::Flush => (0, 0),
+            _ => (request.offset, u64::from(request.length)),
+        };
+        let fault = self.volume.check(offset, bytes).err()?;
+        Some(Refusal::of(&fault, request.command == Command::Read))
     }
 
     fn refuse(&mut self, request: Request, refusal: Refusal, tools: &mut Tools<'_>) {
@@ -306,6 +315,10 @@ impl Transmission {
         if room.len() < wanted {
             return Progress::NeedRoom;
         }
+        // The volume may have changed while the read waited.
+        if let Some(refusal) = self.outside(&request) {
+            return self.break_off(request, done, refusal, tools);
+        }
         let into = &mut room[head.len()..wanted];
         let found = match at {
             Place::Fetched { until } if done + length <= until => {
@@ -323,7 +336,10 @@ impl Transmission {
                 Progress::More
             }
             Ok(false) => self.fetch(reading, tools),
-            Err(error) => self.break_off(request, done, Refusal::from(&error), tools),
+            Err(error) => {
+                let refusal = self.outside(&request).unwrap_or_else(|| Refusal::from(&error));
+                self.break_off(request, done, refusal, tools)
+            }
         }
     }
 
@@ -377,9 +393,10 @@ impl Transmission {
     ) -> Progress {
         let length = (request.length - done).min(PIECE_BYTES);
         let Some(data) = tools.input.data().get(..length as usize) else { return Progress::NeedInput };
-        let refusal = refusal.or_else(|| {
+        // The whole request again for each piece: the volume may have changed while the request waited.
+        let refusal = refusal.or_else(|| self.outside(&request)).or_else(|| {
             let written = self.volume.write(data, request.offset + u64::from(done));
-            written.err().map(|error| Refusal::from(&error))
+            written.err().map(|fault| Refusal::of(&fault, false))
         });
         tools.input.consume(length as usize);
         if done + length < request.length {

@@ -1,5 +1,7 @@
 //! The bytes of the transmission phase: requests in, replies out. Everything is big-endian.
 
+use crate::volume::Fault;
+
 /// The largest read or write: what clients may assume where nothing else was negotiated.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 pub(super) const REQUEST_BYTES: usize = 28;
@@ -37,6 +39,18 @@ impl From<&std::io::Error> for Refusal {
             std::io::ErrorKind::OutOfMemory => Self::NoMemory,
             std::io::ErrorKind::Unsupported => Self::NotSupported,
             _ => Self::Io,
+        }
+    }
+}
+
+impl Refusal {
+    /// What a fault of a volume is called in the reply to a read, or to any other command.
+    pub(super) fn of(fault: &Fault, is_read: bool) -> Self {
+        match fault {
+            Fault::Offline => Self::Shutdown,
+            Fault::Outside if is_read => Self::Invalid,
+            Fault::Outside => Self::NoSpace,
+            Fault::File(error) => Self::from(error),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use super::mailbox::{Letter, Mailbox, Waiter};
 use super::wire::{Refusal, Request};
-use crate::volume::Volume;
+use crate::volume::{Fault, Volume};
 
 /// A number of threads that share a queue.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +141,8 @@ impl Workers {
     fn run(&self, mailboxes: &[Mailbox]) {
         let mut scratch = Vec::new();
         while let Some(job) = self.next() {
-            let refusal = perform(&job, &mut scratch).err().map(|error| Refusal::from(&error));
+            let is_read = matches!(job.work, Work::Fetch { .. });
+            let refusal = perform(&job, &mut scratch).err().map(|fault| Refusal::of(&fault, is_read));
             let Job { waiter: Waiter { thread, connection }, work, cookie, .. } = job;
             mailboxes[thread].post(Letter::Done { connection, cookie, work, refusal });
         }
@@ -168,7 +169,7 @@ impl Workers {
     }
 }
 
-fn perform(job: &Job, scratch: &mut Vec<u8>) -> io::Result<()> {
+fn perform(job: &Job, scratch: &mut Vec<u8>) -> Result<(), Fault> {
     let then_sync = match job.work {
         Work::Sync => true,
         Work::Discard { offset, bytes, then_sync } => {

@@ -179,6 +179,71 @@ fn a_removed_volume_refuses_and_a_resized_one_has_its_new_end() {
     assert!(server.exports().find("vol1").is_none());
 }
 
+/// Has a request wait for the limiter, changes the volume, and lets the request go on.
+fn held_up(command: u16, change: impl FnOnce(&Server, &Volume)) -> (TempDir, Server, Reply) {
+    let slow = Limits { iops: NonZeroU64::new(1), ..Limits::NONE };
+    let (directory, server) = served(slow);
+    let volume = server.exports().find("vol1").unwrap();
+    let mut client = Client::connect(server.address(), "vol1", true);
+    // So that the limiter has nothing left for the one that follows.
+    assert_eq!(client.call(WRITE, 0, 0, 4096, &[7; 4096]), Reply::Done(Vec::new()));
+    let data = if command == WRITE { &[9; 300_000][..] } else { &[] };
+    client.send(command, 0, 1 << 20, 300_000, data);
+    while volume.limiter().account(monotonic_ns()).delayed == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    change(&server, &volume);
+    server.change_limits(&volume.limiter(), Limits::NONE);
+    // In the structured form only reads that were done have other replies.
+    let (_, reply) = client.receive_any(WRITE);
+    (directory, server, reply)
+}
+
+#[test]
+fn a_request_that_waited_while_its_volume_shrank_is_refused_and_the_file_stays_small() {
+    const SMALL: u64 = (1 << 20) + 4096;
+    for (command, error) in [(WRITE, 28), (WRITE_ZEROES, 28), (TRIM, 28), (READ, 22)] {
+        let (directory, _server, reply) = held_up(command, |_, volume| volume.resize(SMALL).unwrap());
+        assert_eq!(reply, Reply::Refused(error), "command {command}");
+        assert_eq!(std::fs::metadata(directory.path().join("vol1")).unwrap().len(), SMALL);
+    }
+}
+
+#[test]
+fn a_request_that_waited_while_its_volume_went_offline_is_refused() {
+    for command in [WRITE, WRITE_ZEROES, TRIM, READ] {
+        let (directory, _server, reply) = held_up(command, |server, _| {
+            server.exports().remove("vol1").unwrap();
+        });
+        assert_eq!(reply, Reply::Refused(108), "command {command}");
+        let written = std::fs::read(directory.path().join("vol1")).unwrap();
+        assert!(written[1 << 20..].iter().all(|byte| *byte == 0), "command {command}");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_while_a_volume_shrank_is_there_after_a_new_start() {
+    const SMALL: u64 = 4 << 20;
+    let (directory, server) = served(Limits::NONE);
+    let volume = server.exports().find("vol1").unwrap();
+    let mut client = Client::connect(server.address(), "vol1", true);
+    let writer = std::thread::spawn(move || {
+        let blocks = SIZE_BYTES / (64 << 10);
+        let places = (0..4 * blocks).map(|at| (at % blocks) * (64 << 10));
+        places.map(|at| (at, client.call(WRITE, 0, at, 64 << 10, &[9; 64 << 10]))).collect::<Vec<_>>()
+    });
+    volume.resize(SMALL).unwrap();
+    let written = writer.join().unwrap();
+    drop(server);
+    let path = directory.path().join("vol1");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), SMALL, "a start has nothing to cut off");
+    let data = std::fs::read(&path).unwrap();
+    for (at, reply) in written.into_iter().filter(|(at, _)| *at < SMALL) {
+        assert_eq!(reply, Reply::Done(Vec::new()));
+        assert_eq!(data[at as usize], 9);
+    }
+}
+
 #[test]
 fn a_limit_holds_across_connections_can_change_and_move_and_is_accounted_for() {
     let slow = Limits { iops: NonZeroU64::new(20), ..Limits::NONE };
