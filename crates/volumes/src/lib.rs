@@ -13,5 +13,5 @@ pub mod state;
 mod service;
 mod volume;
 
-pub use service::{Report, Service, ServiceError, VolumeReport};
+pub use service::{Report, Service, ServiceError, VolumeFault, VolumeReport};
 pub use volume::{Volume, VolumeLimiter};

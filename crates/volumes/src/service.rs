@@ -33,14 +33,23 @@ pub enum ServiceError {
     /// Another server uses the state directory.
     #[error("serve {}: another server does already", .0.display())]
     Served(PathBuf),
-    /// A volume's file failed.
-    #[error("use the volume `{name}`: {cause}")]
-    Volume {
-        /// The volume.
-        name: String,
-        /// What the kernel said.
-        cause: io::Error,
-    },
+    /// Files of volumes failed.
+    #[error("use {}", texts(.0))]
+    Volumes(Vec<VolumeFault>),
+}
+
+/// A volume whose file failed.
+#[derive(Debug)]
+pub struct VolumeFault {
+    /// The volume.
+    pub name: String,
+    /// What the kernel said.
+    pub cause: io::Error,
+}
+
+fn texts(faults: &[VolumeFault]) -> String {
+    let texts = faults.iter().map(|VolumeFault { name, cause }| format!("the volume `{name}`: {cause}"));
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 /// Whose limiter a volume uses, by UUID, as names may change.
@@ -103,10 +112,11 @@ pub struct VolumeReport {
 }
 
 impl Service {
-    /// Serves everything in a state directory. Port 0 takes a free one.
+    /// Serves everything in a state directory. Port 0 takes a free one. A volume whose file cannot be used is left out: it
+    /// keeps nobody from the others, and [`Service::follow`] tells of it and tries it again.
     ///
     /// # Errors
-    /// When another server does already, or the address or a file cannot be used.
+    /// When another server does already, or the address or the state cannot be used.
     pub fn start(state: State, address: SocketAddr, threads: usize) -> Result<Self, ServiceError> {
         let lock = lock(&state)?;
         let server = Server::bind(address, threads, Arc::new(Exports::default()))?;
@@ -120,7 +130,10 @@ impl Service {
             policies: Vec::new(),
             _lock: lock,
         };
-        service.follow()?;
+        match service.follow() {
+            Ok(()) | Err(ServiceError::Volumes(_)) => {}
+            Err(error) => return Err(error),
+        }
         service.server.begin()?;
         Ok(service)
     }
@@ -140,8 +153,7 @@ impl Service {
     /// Makes what is served what the state says.
     ///
     /// # Errors
-    /// When the state or a volume's file fails; of several volumes, that of the first by name. What could be done is done, and
-    /// the next call tries the rest again.
+    /// When the state or files of volumes fail. What could be done is done, and the next call tries the rest again.
     pub fn follow(&mut self) -> Result<(), ServiceError> {
         // The number tells of others' changes only; ours are followed by whoever makes them, by `forget_version`.
         let version = self.state.version()?;
@@ -153,17 +165,17 @@ impl Service {
         }
         self.remove_deleted();
         self.rename();
-        let mut fault = None;
+        let mut faults = Vec::new();
         for row in self.volumes.clone() {
             if let Err(cause) = self.follow_volume(&row) {
                 // So that it is looked at again although nothing changes.
                 self.version = None;
-                fault = fault.or(Some(ServiceError::Volume { name: row.name, cause }));
+                faults.push(VolumeFault { name: row.name, cause });
             }
         }
         let used: BTreeSet<&Owner> = self.served.values().map(|served| &served.owner).collect();
         self.limiters.retain(|owner, _| used.contains(owner));
-        fault.map_or(Ok(()), Err)
+        if faults.is_empty() { Ok(()) } else { Err(ServiceError::Volumes(faults)) }
     }
 
     /// Has the next [`Service::follow`] read the state, after a change through [`Service::state`].
@@ -340,22 +352,24 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_cannot_be_holds_up_no_other() {
+    fn a_volume_that_cannot_be_holds_up_no_other_and_no_start() {
         let directory = tempfile::tempdir().unwrap();
         let hand = State::open(directory.path()).unwrap();
         hand.create_policy("slow", &capped(500, false)).unwrap();
         hand.create_volume("a", 1 << 20, None).unwrap();
         hand.create_volume("b", 1 << 20, None).unwrap();
+        // No file can be where a directory is.
+        std::fs::create_dir(hand.file_of("a")).unwrap();
         let state = State::open(directory.path()).unwrap();
         let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
-        // No file system has so large a file.
-        hand.resize_volume("a", i64::MAX.cast_unsigned()).unwrap();
+        assert_eq!(service.report().volumes.len(), 1);
         hand.assign_policy("b", Some("slow")).unwrap();
         let fault = service.follow().unwrap_err().to_string();
         assert!(fault.starts_with("use the volume `a`: "), "{fault}");
         assert_eq!(iops(&service, "b"), 500);
-        hand.resize_volume("a", 2 << 20).unwrap();
+        std::fs::remove_dir(hand.file_of("a")).unwrap();
         service.follow().unwrap();
+        assert_eq!(service.report().volumes.len(), 2);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! and no state that a kill loses.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -94,13 +95,15 @@ pub enum StateError {
         /// The policy.
         policy: String,
     },
-    /// A size of 0, or one that no file has.
-    #[error("make the volume `{name}` {size_bytes} B large")]
+    /// A size of 0, or one that no file has in the state directory's file system.
+    #[error("make the volume `{name}` {size_bytes} B large: {cause}")]
     Size {
         /// The volume.
         name: String,
         /// The size.
         size_bytes: u64,
+        /// Why not.
+        cause: String,
     },
 }
 
@@ -340,7 +343,7 @@ impl State {
         policy: Option<&str>,
     ) -> Result<(), StateError> {
         check_name(name)?;
-        let size = check_size(name, size_bytes)?;
+        let size = self.check_size(name, size_bytes)?;
         self.check_svm(svm)?;
         self.check_policy(name, svm, policy)?;
         // A file of that name may be another volume's, or what is left of a deleted one whose file was to go when a process
@@ -357,7 +360,7 @@ impl State {
     /// # Errors
     /// When there is none, or no file can be so large.
     pub fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<(), StateError> {
-        let size = check_size(name, size_bytes)?;
+        let size = self.check_size(name, size_bytes)?;
         let update = "UPDATE volumes SET size_bytes = ?2 WHERE name = ?1";
         found(self.database.execute(update, params![name, size])?, "volume", name)
     }
@@ -418,6 +421,25 @@ impl State {
         let _ = std::fs::remove_file(self.file_of(file));
     }
 
+    /// A size that a file can have here, which is seen by making one.
+    fn check_size(&self, name: &str, size_bytes: u64) -> Result<i64, StateError> {
+        let fail = |cause: String| StateError::Size { name: name.to_owned(), size_bytes, cause };
+        let size = i64::try_from(size_bytes).ok().filter(|size| *size > 0);
+        let size = size.ok_or_else(|| fail(format!("a size is from 1 B to {} B", i64::MAX)))?;
+        // No volume's file begins with a dot.
+        let path = self.file_of(&format!(".size-{}", std::process::id()));
+        let made = File::create(&path).and_then(|file| file.set_len(size_bytes));
+        let _ = std::fs::remove_file(&path);
+        match made {
+            Err(cause) if matches!(cause.kind(), ErrorKind::FileTooLarge | ErrorKind::InvalidInput) => {
+                let directory = self.directory.display();
+                Err(fail(format!("the file system of {directory} has no files so large ({cause})")))
+            }
+            // A full disk has no place for the file, and a smaller volume is no reason to refuse.
+            _ => Ok(size),
+        }
+    }
+
     fn check_svm(&self, name: &str) -> Result<(), StateError> {
         let select = "SELECT 1 FROM svms WHERE name = ?1";
         let known: Option<i64> = self.database.query_row(select, [name], |row| row.get(0)).optional()?;
@@ -450,11 +472,6 @@ fn check_name(name: &str) -> Result<(), StateError> {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
         && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
     if is_good { Ok(()) } else { Err(StateError::Name(name.to_owned())) }
-}
-
-fn check_size(name: &str, size_bytes: u64) -> Result<i64, StateError> {
-    let size = i64::try_from(size_bytes).ok().filter(|size| *size > 0);
-    size.ok_or_else(|| StateError::Size { name: name.to_owned(), size_bytes })
 }
 
 fn is_constraint(error: &rusqlite::Error) -> bool {
@@ -518,7 +535,10 @@ mod tests {
             "create the volume `vol1`: there is one of that name"
         );
         assert_eq!(fails(state.create_volume("vol2", 1, Some("nope"))), "find the policy `nope`");
-        assert_eq!(fails(state.create_volume("vol2", 0, None)), "make the volume `vol2` 0 B large");
+        assert_eq!(
+            fails(state.create_volume("vol2", 0, None)),
+            "make the volume `vol2` 0 B large: a size is from 1 B to 9223372036854775807 B"
+        );
         assert_eq!(
             fails(state.delete_policy("gold")),
             "delete the policy `gold`: there are volumes under it; put them under another or none first (`plumb volumes assign`)"
@@ -538,6 +558,25 @@ mod tests {
         state.delete_policy("gold").unwrap();
         state.delete_volume("vol1").unwrap();
         assert!(state.volumes().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_size_that_the_file_system_does_not_have_is_refused_and_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::open(directory.path()).unwrap();
+        state.create_volume("vol1", 4096, None).unwrap();
+        let largest = i64::MAX.cast_unsigned();
+        if File::create(directory.path().join("x")).unwrap().set_len(largest).is_ok() {
+            // A tmpfs has files of any size.
+            return;
+        }
+        for refused in [state.create_volume("vol2", largest, None), state.resize_volume("vol1", largest)] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(" has no files so large "), "{refused}");
+        }
+        let rows = state.volumes().unwrap();
+        assert_eq!((rows.len(), rows[0].size_bytes), (1, 4096));
+        assert_eq!(std::fs::read_dir(directory.path().join("data")).unwrap().count(), 0);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! `plumb volumes`: a server against the clients that people use, and against kill -9.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use crate::common::{code, plumb, run, stderr, stdout, wait_until};
 
@@ -10,16 +12,45 @@ use crate::common::{code, plumb, run, stderr, stdout, wait_until};
 struct Serving {
     child: Child,
     address: String,
+    /// Its messages after the one of where it listens.
+    said: Option<JoinHandle<Vec<String>>>,
 }
 
 impl Serving {
     fn start(state: &Path) -> Self {
         let mut command = plumb();
         command.args(["volumes", "serve", "--listen", "127.0.0.1:0", "--state"]).arg(state);
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = lines.map_while(Result::ok).find_map(|line| Some(line.rsplit_once(" on ")?.1.to_owned()));
-        Self { address: said.expect("the server says where it listens"), child }
+        Self::of(command).expect("the server says where it listens")
+    }
+
+    /// What a shell script makes of `plumb` and the state directory, which it calls `$0` and `$1`.
+    fn by_script(script: &str, before: &[&str], state: &Path) -> Option<Self> {
+        let arguments = [before, &["sh", "-c", script, env!("CARGO_BIN_EXE_plumb")]].concat();
+        let mut command = Command::new(arguments[0]);
+        command.args(&arguments[1..]).arg(state);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Option<Self> {
+        let mut child = command.stderr(Stdio::piped()).spawn().ok()?;
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let said = lines.by_ref().find_map(|line| Some(line.rsplit_once(" on ")?.1.to_owned()));
+        let Some(address) = said else {
+            child.wait().unwrap();
+            return None;
+        };
+        let said = std::thread::spawn(move || lines.collect());
+        Some(Self { child, address, said: Some(said) })
+    }
+
+    /// Ends it as a user would, and returns what it said after where it listens. It has to be running still.
+    fn stop(mut self) -> String {
+        assert!(self.child.try_wait().unwrap().is_none(), "the server has ended by itself");
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        self.child.wait().unwrap();
+        let said: Vec<String> = self.said.take().unwrap().join().unwrap();
+        said.join("\n")
     }
 
     fn uri(&self, volume: &str) -> String {
@@ -170,4 +201,61 @@ fn a_policy_is_followed_while_the_server_runs() {
         (code(&twice), stderr(&twice).trim()),
         (2, "error: failed to create the volume `vol1`: there is one of that name")
     );
+}
+
+#[test]
+fn a_full_disk_is_the_affair_of_who_writes() {
+    const TEST: &str = "a_full_disk_is_the_affair_of_who_writes";
+    let directory = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=6m none $1 && $0 volumes --state $1 create thin --size 64MiB \
+                  && $0 volumes --state $1 create other --size 1MiB \
+                  && exec $0 volumes --state $1 serve --listen 127.0.0.1:0";
+    let before = ["unshare", "--map-root-user", "--mount"];
+    let Some(serving) = Serving::by_script(script, &before, directory.path()) else {
+        return crate::common::skip(&format!("{TEST}: unshare cannot make a mount namespace"));
+    };
+    let measure = |volume: &str, access: &str, seconds: &str| {
+        let uri = serving.uri(volume);
+        run(&["storage", &uri, "--rw", access, "-b", "64KiB", "-d", seconds, "--destroy-data"])
+    };
+    let filled = measure("thin", "write", "1s");
+    assert!(stderr(&filled).contains("No space left on device"), "{}", stderr(&filled));
+    assert_eq!(code(&measure("other", "randread", "500ms")), 0);
+    // The report cannot be written, which is no reason to end either.
+    let said = serving.stop();
+    assert!(said.contains("warning: failed to write ") && said.contains("No space left"), "{said}");
+}
+
+#[test]
+fn silent_connections_take_neither_the_server_nor_its_descriptors() {
+    let directory = tempfile::tempdir().unwrap();
+    volumes(directory.path(), &["create", "vol1", "--size", "1MiB"]);
+    let script = "ulimit -n 64 && exec $0 volumes --state $1 serve --listen '[::]:0' -t 1";
+    let serving = Serving::by_script(script, &[], directory.path()).unwrap();
+    let port = serving.address.rsplit_once(':').unwrap().1;
+    let silent = || TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let silent: Vec<TcpStream> = (0..200).map(|_| silent()).collect();
+    let measure = |host: &str| run(&["storage", &format!("nbd://{host}:{port}/vol1"), "-d", "200ms"]);
+    // Another address is served at once, this one after the handshakes that went on for too long.
+    assert_eq!(code(&measure("[::1]")), 0);
+    wait_until("a place of the same address", || code(&measure("127.0.0.1")) == 0);
+    drop(silent);
+    volumes(directory.path(), &["create", "vol2", "--size", "1MiB"]);
+    wait_until("the report", || volumes(directory.path(), &["list"]).contains("/vol2"));
+    let said = serving.stop();
+    assert!(!said.contains("warning"), "{said}");
+}
+
+#[test]
+fn a_size_that_no_file_has_is_refused_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().to_str().unwrap();
+    let output = run(&["volumes", "--state", state, "create", "huge", "--size", "1000000TB"]);
+    if code(&output) == 0 {
+        // A tmpfs has files of any size, and then the server has no difficulty either.
+        return assert!(Serving::start(directory.path()).stop().is_empty());
+    }
+    let said = stderr(&output);
+    assert!(said.contains("huge") && said.contains("has no files so large"), "{said}");
+    assert!(volumes(directory.path(), &["list"]).is_empty());
 }

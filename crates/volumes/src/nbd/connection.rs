@@ -10,6 +10,7 @@ use super::Exports;
 use super::buffer::{Buffer, Moved, Pool};
 use super::handshake::{Handshake, Step, greeting};
 use super::mailbox::{Letter, Waiter};
+use super::places::Place;
 use super::transmission::{Progress, Tools, Transmission};
 use super::workers::Workers;
 use crate::volume::VolumeLimiter;
@@ -50,6 +51,8 @@ enum Phase {
 pub(super) struct Connection {
     socket: TcpStream,
     waiter: Waiter,
+    /// Free again when the connection has gone.
+    _place: Place,
     phase: Phase,
     input: Buffer,
     output: Buffer,
@@ -69,10 +72,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(socket: TcpStream, waiter: Waiter) -> Self {
+    pub(super) fn new(socket: TcpStream, waiter: Waiter, place: Place) -> Self {
         Self {
             socket,
             waiter,
+            _place: place,
             phase: Phase::Handshake(Handshake::default()),
             input: Buffer::default(),
             output: Buffer::default(),
@@ -89,6 +93,11 @@ impl Connection {
 
     pub(super) fn socket(&self) -> &TcpStream {
         &self.socket
+    }
+
+    /// Whether its client has not chosen a volume yet.
+    pub(super) fn is_in_handshake(&self) -> bool {
+        matches!(self.phase, Phase::Handshake(_))
     }
 
     /// Whether its volume is below its floor.

@@ -4,7 +4,7 @@
 //! the thread sleeps. Of several loops whose connections wait for one limiter each may be the one that wakes up first,
 //! and then it lets the others' operations begin too, by letter.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -20,6 +20,7 @@ use super::Exports;
 use super::buffer::Pool;
 use super::connection::{Connection, Fate, Lent};
 use super::mailbox::{Letter, Mailbox, Waiter};
+use super::places::Places;
 use super::workers::Workers;
 use crate::volume::VolumeLimiter;
 
@@ -31,13 +32,14 @@ const EVENTS_MAX: usize = 256;
 /// The shortest sleep for a limiter's sake. Above 10,000 operations per second it lets several begin at a time, whose
 /// replies go in one write; the limiter makes up for the delay, which is 0.01% of a window.
 const NAP_NS: u64 = 100_000;
-/// Connections of one loop. More are closed as they come, which costs less than what an idle one holds.
-const CONNECTIONS_MAX: usize = 8192;
+/// How long nobody is accepted after there was no place or no descriptor. Clients wait in the kernel's queue meanwhile.
+const PAUSE_NS: u64 = 100_000_000;
 
 /// What loops share.
 #[derive(Debug, Clone)]
 pub(super) struct Common {
     pub listener: Arc<TcpListener>,
+    pub places: Arc<Places>,
     pub mailboxes: Arc<[Mailbox]>,
     /// For what has to be on disk.
     pub disk: Arc<Workers>,
@@ -62,6 +64,10 @@ pub(super) struct EventLoop {
     awaited: Vec<Arc<VolumeLimiter>>,
     /// Connections that could go on.
     ready: Vec<u64>,
+    /// Connections by when their client has to have chosen a volume, which many have long since.
+    handshakes: VecDeque<(u64, u64)>,
+    /// Nobody is accepted before.
+    paused_until_ns: Option<u64>,
 }
 
 impl EventLoop {
@@ -69,9 +75,7 @@ impl EventLoop {
         let queue = epoll::create(CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // Of all loops one is enough for a connection.
-        let arrivals = EventFlags::IN | EventFlags::EXCLUSIVE;
-        epoll::add(&queue, &*common.listener, EventData::new_u64(LISTENER), arrivals)?;
+        listen(&queue, &common)?;
         let edge = EventFlags::IN | EventFlags::ET;
         epoll::add(&queue, &common.mailboxes[index], EventData::new_u64(MAILBOX), edge)?;
         epoll::add(&queue, &timer, EventData::new_u64(TIMER), edge)?;
@@ -86,6 +90,8 @@ impl EventLoop {
             pool: Pool::default(),
             awaited: Vec::new(),
             ready: Vec::new(),
+            handshakes: VecDeque::new(),
+            paused_until_ns: None,
         })
     }
 
@@ -102,7 +108,7 @@ impl EventLoop {
     /// Waits for events, and gives everyone who can go on a turn.
     pub(super) fn turn(&mut self, events: &mut Vec<Event>) {
         events.clear();
-        let timeout = (!self.ready.is_empty()).then_some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let timeout = self.timeout_ns().map(timespec);
         let spare = rustix::buffer::spare_capacity(events);
         // An interruption by a signal is a wait that ended early.
         let _ = epoll::wait(&self.queue, spare, timeout.as_ref());
@@ -116,6 +122,46 @@ impl EventLoop {
             self.advance(id);
         }
         self.let_due_begin();
+        self.keep_time();
+    }
+
+    /// How long to wait for an event at most.
+    fn timeout_ns(&self) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(0);
+        }
+        let handshake_ns = self.handshakes.front().map(|(_, deadline_ns)| *deadline_ns);
+        let until_ns = handshake_ns.into_iter().chain(self.paused_until_ns).min()?;
+        Some(until_ns.saturating_sub(monotonic_ns()))
+    }
+
+    /// Ends handshakes that took too long, and a pause that is over.
+    fn keep_time(&mut self) {
+        if self.handshakes.is_empty() && self.paused_until_ns.is_none() {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        while let Some(&(id, deadline_ns)) = self.handshakes.front() {
+            let is_going_on = self.connections.get(&id).is_some_and(Connection::is_in_handshake);
+            if is_going_on && deadline_ns > now_ns {
+                break;
+            }
+            self.handshakes.pop_front();
+            if is_going_on {
+                self.close(id);
+            }
+        }
+        if self.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) {
+            let is_listening = listen(&self.queue, &self.common).is_ok();
+            self.paused_until_ns = (!is_listening).then_some(now_ns + PAUSE_NS);
+        }
+    }
+
+    /// Accepts nobody for a while; the other connections go on.
+    fn pause(&mut self) {
+        if epoll::delete(&self.queue, &*self.common.listener).is_ok() {
+            self.paused_until_ns = Some(monotonic_ns() + PAUSE_NS);
+        }
     }
 
     /// Moves what concerns connections to volumes that are below their floor to the front. The order is otherwise kept.
@@ -155,10 +201,17 @@ impl EventLoop {
 
     /// Takes one connection; level-triggered, so that the next one wakes a loop that has time.
     fn accept(&mut self) {
-        let Ok((socket, _)) = self.common.listener.accept() else { return };
-        if self.connections.len() >= CONNECTIONS_MAX {
-            return;
+        if !self.common.places.are_left() {
+            return self.pause();
         }
+        let (socket, client) = match self.common.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if is_passing(&error) => return,
+            // No descriptor or no memory is left, and the listener goes on saying that somebody is there.
+            Err(_) => return self.pause(),
+        };
+        // Closed at once where its address has its share.
+        let Some(place) = self.common.places.take(client.ip()) else { return };
         let id = self.next_id;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         let is_prepared = socket.set_nonblocking(true).is_ok()
@@ -167,7 +220,10 @@ impl EventLoop {
         if is_prepared {
             self.next_id += 1;
             let waiter = Waiter { thread: self.index, connection: id };
-            self.connections.insert(id, Connection::new(socket, waiter));
+            self.connections.insert(id, Connection::new(socket, waiter, place));
+            let deadline = self.common.places.bounds().handshake;
+            let deadline_ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
+            self.handshakes.push_back((id, monotonic_ns().saturating_add(deadline_ns)));
             self.advance(id);
         }
     }
@@ -184,13 +240,15 @@ impl EventLoop {
         match connection.advance(&mut lend(&mut self.pool, &self.common, &mut self.awaited)) {
             Fate::Keep => {}
             Fate::Again => self.ready.push(id),
-            Fate::Close => {
-                if let Some(connection) = self.connections.remove(&id) {
-                    // Before the socket is closed with it, so that no event outlives it.
-                    let _ = epoll::delete(&self.queue, connection.socket());
-                    connection.close([&self.common.disk, &self.common.readers]);
-                }
-            }
+            Fate::Close => self.close(id),
+        }
+    }
+
+    fn close(&mut self, id: u64) {
+        if let Some(connection) = self.connections.remove(&id) {
+            // Before the socket is closed with it, so that no event outlives it.
+            let _ = epoll::delete(&self.queue, connection.socket());
+            connection.close([&self.common.disk, &self.common.readers]);
         }
     }
 
@@ -229,16 +287,30 @@ impl EventLoop {
         if self.timer_ns.is_some_and(|timer_ns| (due_ns..=at_ns).contains(&timer_ns)) {
             return;
         }
-        let it_value = Timespec {
-            tv_sec: i64::try_from(at_ns / 1_000_000_000).unwrap_or(i64::MAX),
-            // All zeroes would switch it off.
-            tv_nsec: (at_ns % 1_000_000_000).max(1).cast_signed(),
-        };
+        // All zeroes would switch it off.
+        let it_value = timespec(at_ns.max(1));
         let at = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
         if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &at).is_ok() {
             self.timer_ns = Some(at_ns);
         }
     }
+}
+
+/// Has the queue tell of clients that come. Of all loops one is enough for a connection.
+fn listen(queue: &OwnedFd, common: &Common) -> io::Result<()> {
+    let arrivals = EventFlags::IN | EventFlags::EXCLUSIVE;
+    Ok(epoll::add(queue, &*common.listener, EventData::new_u64(LISTENER), arrivals)?)
+}
+
+/// Whether an error of `accept` is of the one client that it was about, which has gone or another loop took.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+}
+
+fn timespec(ns: u64) -> Timespec {
+    let tv_sec = i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX);
+    Timespec { tv_sec, tv_nsec: (ns % 1_000_000_000).cast_signed() }
 }
 
 fn lend<'a>(pool: &'a mut Pool, common: &'a Common, awaited: &'a mut Vec<Arc<VolumeLimiter>>) -> Lent<'a> {

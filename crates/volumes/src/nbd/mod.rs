@@ -8,7 +8,8 @@
 //! to a few worker threads. A read that was fetched is then done as one that was found, so that data takes one way and
 //! no thread but the loop's needs memory for it; a page that is gone again by then is waited for. Nothing in a
 //! connection grows with what its client sends: there are two buffers of a fixed size, given back while they are empty,
-//! and a client that does not read its replies is not read from.
+//! and a client that does not read its replies is not read from. There are fewer places for connections than descriptors,
+//! an address has a share of them, and who does not choose a volume in time gives its place back.
 
 mod buffer;
 mod connection;
@@ -16,6 +17,7 @@ mod event_loop;
 mod handshake;
 mod mailbox;
 mod options;
+mod places;
 mod server;
 mod transmission;
 mod wire;

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use plumb_host::limits::raise_open_files_limit;
 use plumb_host::time::monotonic_ns;
 
 use super::Exports;
 use super::event_loop::{Common, EventLoop};
 use super::mailbox::{Letter, Mailbox, Waiter};
+use super::places::{Bounds, Places};
 use super::workers::{DURABLE, FETCHING};
 use crate::limiter::{Floor, Limits};
 use crate::volume::{Volume, VolumeLimiter};
@@ -47,6 +49,16 @@ impl Server {
     /// # Errors
     /// When the address cannot be listened on.
     pub fn bind(address: SocketAddr, threads: usize, exports: Arc<Exports>) -> Result<Self, ServerError> {
+        Self::bind_within(Bounds::of(raise_open_files_limit()), address, threads, exports)
+    }
+
+    /// As [`Server::bind`], for clients that may take so much.
+    pub(super) fn bind_within(
+        bounds: Bounds,
+        address: SocketAddr,
+        threads: usize,
+        exports: Arc<Exports>,
+    ) -> Result<Self, ServerError> {
         let listen = || {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -58,7 +70,8 @@ impl Server {
         let mailboxes = mailboxes.map_err(ServerError::Thread)?;
         let (listener, disk, readers) = (Arc::new(listener), Arc::default(), Arc::default());
         let has_floors = Arc::new(AtomicBool::new(false));
-        let common = Common { listener, mailboxes, disk, readers, exports, has_floors };
+        let places = Arc::new(Places::new(bounds));
+        let common = Common { listener, places, mailboxes, disk, readers, exports, has_floors };
         Ok(Self { address: bound, common, loops: Vec::new(), workers: Vec::new() })
     }
 

@@ -46,24 +46,33 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
         let certificate = rest.certificate().display();
         output::message(&format!("REST interface at https://{}, certificate {certificate}", rest.address()));
     }
-    let mut said = None;
-    let mut turn = 0;
-    while !interrupts.is_interrupted() {
-        if turn % REPORT_EVERY == 0 {
-            write_report(directory, &service, &reported).map_err(Failure::harness)?;
-        }
-        turn += 1;
-        sleep(FOLLOW_EVERY);
-        // A fault of one volume is no reason to end the others; it is said once.
-        let fault = service.follow().err().map(|error| error.to_string());
-        if let Some(fault) = fault.as_ref().filter(|_| fault != said) {
-            output::message(&format!("warning: failed to {fault}"));
-        }
-        said = fault;
-    }
+    run(directory, &mut service, &reported, &interrupts);
     // Without it, a list says that nobody serves.
     let _ = std::fs::remove_file(directory.join(REPORT_FILE));
     Ok(INTERRUPTED)
+}
+
+/// Follows the state until somebody says stop. Nothing that fails on the way, such as a full disk, is a reason to stop
+/// serving; each fault is reported once.
+fn run(directory: &Path, service: &mut Service, reported: &ServedReport, interrupts: &Interrupts) {
+    let (mut follow_fault, mut report_fault) = (None, None);
+    let mut turn = 0;
+    while !interrupts.is_interrupted() {
+        note(&mut follow_fault, service.follow().err().map(|error| error.to_string()));
+        if turn % REPORT_EVERY == 0 {
+            note(&mut report_fault, write_report(directory, service, reported).err());
+        }
+        turn += 1;
+        sleep(FOLLOW_EVERY);
+    }
+}
+
+/// Reports a fault that is another than the last.
+fn note(last: &mut Option<String>, fault: Option<String>) {
+    if let Some(fault) = fault.as_ref().filter(|_| fault != *last) {
+        output::message(&format!("warning: failed to {fault}"));
+    }
+    *last = fault;
 }
 
 /// Starts the REST interface where it is asked for.

@@ -61,8 +61,10 @@ impl Served {
         // be taken for what is left of another one.
         make(&state.file_of(NAME), spec)?;
         let threads = place.cpus.clamp(1, THREADS_MAX);
-        let service = Service::start(state, (Ipv4Addr::LOCALHOST, 0).into(), threads)
+        let mut service = Service::start(state, (Ipv4Addr::LOCALHOST, 0).into(), threads)
             .map_err(|error| failed(&error))?;
+        // A service starts without the volumes that it cannot use; here there is nothing but the one.
+        service.follow().map_err(|error| failed(&error))?;
         let address = service.address();
         let shared = Arc::new(Mutex::new(Shared { service, failure: None }));
         let (end, ended) = channel();

@@ -9,7 +9,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A handshake in progress.
 pub struct Handshake {
-    stream: TcpStream,
+    pub stream: TcpStream,
 }
 
 impl Handshake {

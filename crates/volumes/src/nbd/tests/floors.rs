@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::super::event_loop::{Common, EventLoop};
 use super::super::mailbox::Mailbox;
+use super::super::places::{Bounds, Places};
 use super::super::wire::Command;
 use super::super::workers::{Job, Work, Workers};
 use super::*;
@@ -65,6 +66,7 @@ fn who_is_below_their_floor_has_the_first_turn() {
     let mailboxes: Arc<[Mailbox]> = Arc::from([Mailbox::new().unwrap()]);
     let common = Common {
         listener: Arc::new(listener),
+        places: Arc::new(Places::new(Bounds::of(1 << 20))),
         mailboxes: Arc::clone(&mailboxes),
         disk: Arc::default(),
         readers: Arc::default(),

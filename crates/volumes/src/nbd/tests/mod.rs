@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use self::client::{Client, Reply};
 use super::handshake::{Handshake, Step};
+use super::places::Bounds;
 use super::wire::{REQUEST_BYTES, Request};
 use super::*;
 use crate::Service;
@@ -336,6 +337,50 @@ fn a_thousand_idle_connections_and_half_messages_disturb_nobody() {
     drop(half);
     drop(idle);
     assert_eq!(client.call(READ, 0, 4096, 4096, &[]), Reply::Done(vec![3; 4096]));
+}
+
+/// A server with few places, or little time for handshakes.
+fn served_within(bounds: Bounds, address: &str) -> (TempDir, Server) {
+    let directory = TempDir::new().unwrap();
+    let limiter = Arc::new(Limiter::new(Limits::NONE, monotonic_ns()));
+    let exports = Arc::new(Exports::default());
+    let path = directory.path().join("vol1");
+    exports.add(Arc::new(Volume::open("vol1", &path, SIZE_BYTES, limiter).unwrap()));
+    let mut server = Server::bind_within(bounds, address.parse().unwrap(), 2, exports).unwrap();
+    server.begin().unwrap();
+    (directory, server)
+}
+
+#[test]
+fn a_client_that_chooses_no_volume_is_left_and_one_that_did_may_be_idle() {
+    let bounds = Bounds { handshake: Duration::from_millis(50), ..Bounds::of(1 << 20) };
+    let (_directory, server) = served_within(bounds, "127.0.0.1:0");
+    let mut chosen = Client::connect(server.address(), "vol1", true);
+    let mut silent = client::Handshake::begin(server.address());
+    let mut half = client::Handshake::begin(server.address());
+    half.stream.write_all(b"IHAVE").unwrap();
+    assert!(silent.is_closed() && half.is_closed());
+    assert_eq!(chosen.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
+}
+
+#[test]
+fn an_address_that_has_its_share_keeps_no_other_out_and_a_free_place_is_taken_again() {
+    let bounds = Bounds { connections: 4, address_connections: 3, ..Bounds::of(1 << 20) };
+    let (_directory, server) = served_within(bounds, "[::]:0");
+    let at = |host: &str| format!("{host}:{}", server.address().port()).parse().unwrap();
+    let mut idle: Vec<_> = (0..3).map(|_| client::Handshake::begin(at("127.0.0.1"))).collect();
+    let mut fourth = TcpStream::connect::<std::net::SocketAddr>(at("127.0.0.1")).unwrap();
+    assert_eq!(fourth.read(&mut [0; 1]).unwrap_or(0), 0, "closed without a greeting");
+    let mut other = Client::connect(at("[::1]"), "vol1", true);
+    assert_eq!(other.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
+    // All places are taken now: who comes waits until one is free.
+    let mut late = TcpStream::connect::<std::net::SocketAddr>(at("[::1]")).unwrap();
+    late.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(late.read(&mut [0; 18]).is_err(), "no answer yet");
+    idle.pop();
+    late.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    late.read_exact(&mut [0; 18]).unwrap();
+    assert_eq!(other.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
 }
 
 #[test]
