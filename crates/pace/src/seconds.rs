@@ -45,10 +45,16 @@ impl Seconds {
         (0..seconds).map(mean_us).collect()
     }
 
-    /// The sum of all times.
+    /// How many events there were from second `first` on.
     #[must_use]
-    pub fn time_ns(&self) -> u64 {
-        self.times_ns.iter().sum()
+    pub fn count_from(&self, first: usize) -> u64 {
+        self.counts.iter().skip(first).sum()
+    }
+
+    /// The sum of their times.
+    #[must_use]
+    pub fn time_ns_from(&self, first: usize) -> u64 {
+        self.times_ns.iter().skip(first).sum()
     }
 }
 
@@ -62,9 +68,10 @@ mod tests {
         for (second, time_ns) in [(0, 1_000), (0, 3_000), (1, 5_000)] {
             seconds.note(second, time_ns);
         }
-        assert_eq!((seconds.counts(2), seconds.time_ns()), (vec![2.0, 1.0], 9_000));
+        assert_eq!((seconds.counts(2), seconds.time_ns_from(0)), (vec![2.0, 1.0], 9_000));
         assert_eq!(seconds.means_us(2), Some(vec![2.0, 5.0]));
         assert_eq!((seconds.counts(3), seconds.means_us(3)), (vec![2.0, 1.0, 0.0], None));
+        assert_eq!((seconds.count_from(1), seconds.time_ns_from(1)), (1, 5_000));
         seconds.note(3, 1);
         assert_eq!(seconds.means_us(4), None);
     }
@@ -79,6 +86,6 @@ mod tests {
         sum.merge(&other);
         other.merge(&one);
         assert_eq!(sum, other);
-        assert_eq!((sum.counts(3), sum.time_ns()), (vec![2.0, 0.0, 1.0], 60));
+        assert_eq!((sum.counts(3), sum.time_ns_from(0)), (vec![2.0, 0.0, 1.0], 60));
     }
 }

@@ -168,6 +168,7 @@ impl Job {
         if self.closed.is_none() {
             self.closed = Some((now_ns, current_thread_cpu_ns()));
         }
+        self.tally.gaps.close(now_ns);
         Ok(now_ns)
     }
 
@@ -312,7 +313,7 @@ impl Job {
                 self.tally.complete(&slot, now_ns, second);
                 self.check(completion.slot, &slot);
             } else {
-                self.fail(completion, &slot);
+                self.fail(completion, &slot, now_ns);
             }
             self.free.push(completion.slot);
         }
@@ -334,21 +335,21 @@ impl Job {
             Some(Ok(())) => self.tally.verified[0] += 1,
             Some(Err(mismatch)) => {
                 self.tally.verified[1] += 1;
-                self.tally.fail(mismatch.words().to_owned());
+                self.tally.mismatch(mismatch.words().to_owned());
             }
         }
     }
 
-    fn fail(&mut self, completion: Completion, slot: &Slot) {
+    fn fail(&mut self, completion: Completion, slot: &Slot, now_ns: u64) {
         let what = if slot.is_write { "write" } else { "read" };
         if let (true, Some(ledger)) = (slot.is_write, &mut self.make.ledger) {
             ledger.confirm(slot.offset, None);
         }
-        self.tally.fail(if completion.result < 0 {
-            format!("{what}: {}", std::io::Error::from_raw_os_error(-completion.result))
-        } else {
-            format!("{what}: only a part of the block")
-        });
+        let cause = match completion.result {
+            error @ ..0 => std::io::Error::from_raw_os_error(-error).to_string(),
+            _ => "only a part of the block".to_owned(),
+        };
+        self.tally.refuse(format!("{what}: {cause}"), now_ns);
         self.failures += 1;
         self.has_ended |= self.failures >= FAILURES_MAX;
     }
@@ -396,7 +397,7 @@ impl Job {
                 if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
                     self.check(completion.slot, &slot);
                 } else {
-                    self.fail(completion, &slot);
+                    self.fail(completion, &slot, monotonic_ns());
                 }
                 self.free.push(completion.slot);
             }

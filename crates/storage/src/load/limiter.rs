@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Column, Table, Unit};
 
+use super::burst::most_ahead;
 use crate::spec::Limit;
 
 /// The table's name in a measurement.
@@ -30,7 +31,7 @@ const CHARGE_MAX: f64 = 4096.0;
 /// What is known of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Completions in each whole second of the window.
+    /// Completions in each whole second of the window that is after a burst.
     pub seconds: &'a [f64],
     /// Completions in each step from the load's start on.
     pub steps: &'a [u64],
@@ -95,7 +96,7 @@ impl Met {
         let by_limit = |latency_us: f64| (latency_us, (seen.in_flight / limit * 1e6).min(latency_us));
         Some(Self {
             rate,
-            burst: burst(seen.steps, rate),
+            burst: most_ahead(seen.steps, rate).0,
             policy,
             charged_as,
             charged_bytes: seen.block_bytes / charged_as,
@@ -149,18 +150,6 @@ fn charge(times: f64) -> f64 {
     let whole = times.round();
     let is_whole = (2.0..=CHARGE_MAX).contains(&whole) && (times / whole - 1.0).abs() <= WHOLE;
     if is_whole { whole } else { 1.0 }
-}
-
-/// The most that was ever ahead of the rate, from the load's start on.
-fn burst(steps: &[u64], rate: f64) -> f64 {
-    let mut ahead: f64 = 0.0;
-    let mut sum = 0.0;
-    for (at, count) in steps.iter().enumerate() {
-        sum += *count as f64;
-        let seconds = (at + 1) as f64 * STEP_NS as f64 / 1e9;
-        ahead = ahead.max(sum - rate * seconds);
-    }
-    ahead
 }
 
 #[cfg(test)]

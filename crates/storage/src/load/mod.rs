@@ -4,6 +4,7 @@
 //! the one loop in `job` works with.
 
 mod buffers;
+mod burst;
 mod device;
 mod engine;
 mod error;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::CpuTime;
-use plumb_model::{Bytes, Histogram, LoadHealth, Measurement, Metric, Reading};
+use plumb_model::{Attempts, Bytes, Histogram, LoadHealth, Measurement, Metric, Reading};
 use plumb_pace::Frame;
 
+use super::burst::Burst;
 use super::job::Yield;
 use super::limiter::{Met, Seen};
 use super::steady::{self, Steadiness};
@@ -47,13 +48,21 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
     let work = tally.directions.iter().map(|direction| direction.completed).sum();
     let seconds = of.frame.whole_seconds(end_ns);
     let windows = windows(&tally, of.spec, seconds);
+    let sums = both_directions(&tally, seconds);
+    let burst = Burst::find(&sums, &tally.steps).filter(|_| !is_open_loop);
+    // The seconds of a burst are no part of any rate, nor of what says whether that had settled.
+    let first = burst.map_or(0, |burst| burst.seconds);
+    let Attempts { tried, failed } = tally.attempts;
     let mut measurement = Measurement {
         window_ns,
         work,
-        readings: readings(&tally, of.spec, window_ns),
-        observed: observed(of, &windows),
+        readings: readings(&tally, of.spec, window_ns, first),
+        observed: observed(of, &windows, first),
         windows,
         errors: tally.errors.clone(),
+        // Blocks that are read back after the window may hold something else, too.
+        attempts: Attempts { tried: tried.max(failed), failed },
+        stall_ns_max: Some(tally.gaps.longest_ns()),
         health: LoadHealth {
             busiest_thread: yields.iter().map(|one| one.busy).fold(0.0, f64::max),
             threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
@@ -70,27 +79,52 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
         let cpu_us = of.cpu.total_ns() as f64 / 1e3 / work as f64;
         measurement.readings.insert(plumb_model::metric::CPU_LOAD.name.to_owned(), Reading::Gauge(cpu_us));
     }
-    warn(&mut measurement, &tally, of);
-    look_for_a_limiter(&mut measurement, &tally, of);
+    measurement.warnings.extend(burst.map(|burst| burst_text(&burst, seconds)));
+    warn(&mut measurement, &tally, of, first);
+    look_for_a_limiter(&mut measurement, &tally, of, &sums[first..]);
     measurement
 }
 
-/// Adds what limiter was met, if one was.
-fn look_for_a_limiter(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>) {
-    let mut seconds = vec![0.0; of.frame.whole_seconds(of.frame.open_ns + measurement.window_ns)];
+/// Completions of reads and writes together in each second.
+fn both_directions(tally: &Tally, seconds: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; seconds];
     for direction in &tally.directions {
-        let counts = direction.seconds.counts(seconds.len());
-        seconds.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        sums.iter_mut().zip(direction.seconds.counts(seconds)).for_each(|(sum, count)| *sum += count);
     }
-    let latency_ns: u64 = tally.directions.iter().map(|direction| direction.seconds.time_ns()).sum();
-    let work = measurement.work.max(1) as f64;
+    sums
+}
+
+fn burst_text(burst: &Burst, seconds: usize) -> String {
+    let Burst { operations, settled, seconds: length } = burst;
+    let came = format!(
+        "settled at {settled:.0} reads and writes per second; a burst of about {operations:.0} more came first"
+    );
+    if *length == 0 {
+        return format!("{came}, before the window opened");
+    }
+    format!(
+        "{came}: rates are of the last {} of {seconds} s of the window, and times of all of it (a longer warm-up keeps \
+         the burst out)",
+        seconds - length
+    )
+}
+
+/// Adds what limiter was met, if one was, in the seconds that no burst was a part of.
+fn look_for_a_limiter(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, settled: &[f64]) {
+    let all = of.frame.whole_seconds(of.frame.open_ns + measurement.window_ns);
+    let (mut latency_ns, mut work) = (0.0, 0.0);
+    for direction in &tally.directions {
+        let seconds = &direction.seconds;
+        latency_ns += seconds.time_ns_from(all - settled.len()) as f64;
+        work += seconds.count_from(all - settled.len()) as f64;
+    }
     let in_flight = per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9;
     let met = Met::of(&Seen {
-        seconds: &seconds,
+        seconds: settled,
         steps: &tally.steps,
         rate: per_second(measurement.work, measurement.window_ns),
         in_flight,
-        latency_us: of.spec.rate.is_none().then_some(latency_ns as f64 / 1e3 / work),
+        latency_us: of.spec.rate.is_none().then_some(latency_ns / 1e3 / work.max(1.0)),
         block_bytes: of.spec.block_size.0 as f64,
         limit: of.limit,
         is_load_bound: measurement.health.is_load_bound(),
@@ -105,7 +139,9 @@ fn per_second(count: u64, window_ns: u64) -> f64 {
     if window_ns == 0 { 0.0 } else { count as f64 * 1e9 / window_ns as f64 }
 }
 
-fn readings(tally: &Tally, spec: &LoadSpec, window_ns: u64) -> BTreeMap<String, Reading> {
+/// What was read off the window; rates from its second `first` on.
+fn readings(tally: &Tally, spec: &LoadSpec, window_ns: u64, first: usize) -> BTreeMap<String, Reading> {
+    let rated_ns = window_ns.saturating_sub(first as u64 * 1_000_000_000);
     let mut readings = BTreeMap::new();
     let mut put = |metric: Metric, reading| {
         readings.insert(metric.name.to_owned(), reading);
@@ -113,9 +149,10 @@ fn readings(tally: &Tally, spec: &LoadSpec, window_ns: u64) -> BTreeMap<String, 
     let trend = |histogram: &Histogram| Reading::Trend(histogram.clone());
     for (at, metrics) in SIDES.iter().enumerate().filter(|(at, _)| takes_part(spec, *at)) {
         let direction: &Direction = &tally.directions[at];
-        let bytes = direction.completed.saturating_mul(spec.block_size.0);
-        let rate = |count| Reading::Rate { value: per_second(count, window_ns), count };
-        put(metrics.iops, rate(direction.completed));
+        let completed = if first == 0 { direction.completed } else { direction.seconds.count_from(first) };
+        let bytes = completed.saturating_mul(spec.block_size.0);
+        let rate = |count| Reading::Rate { value: per_second(count, rated_ns), count };
+        put(metrics.iops, rate(completed));
         put(metrics.bandwidth, rate(bytes));
         put(metrics.latency, trend(&direction.latency));
         put(metrics.completion, trend(&direction.completion));
@@ -182,6 +219,7 @@ fn windows(tally: &Tally, spec: &LoadSpec, seconds: usize) -> BTreeMap<String, V
 fn observed(
     of: &Circumstances<'_>,
     windows: &BTreeMap<String, Vec<f64>>,
+    first: usize,
 ) -> BTreeMap<String, BTreeMap<String, u64>> {
     let yes_no = |yes| if yes { "yes" } else { "no" };
     let mut observed = BTreeMap::new();
@@ -193,18 +231,22 @@ fn observed(
     see("engine", of.engine);
     see("size", &Bytes(of.bytes).to_string());
     for metrics in &SIDES {
-        if let Some(steadiness) = windows.get(metrics.iops.name).and_then(|windows| steady::judge(windows)) {
+        if let Some(steadiness) = steadiness(windows, metrics.iops, first) {
             see(&format!("{}_settled", metrics.iops.name), yes_no(steadiness.is_settled()));
         }
     }
     observed
 }
 
-fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>) {
+/// How steady a rate was from second `first` of the window on.
+fn steadiness(windows: &BTreeMap<String, Vec<f64>>, rate: Metric, first: usize) -> Option<Steadiness> {
+    steady::judge(windows.get(rate.name)?.get(first..)?)
+}
+
+fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, first: usize) {
     let mut say = |sentence: String| measurement.warnings.push(sentence);
     for metrics in &SIDES {
-        let steadiness =
-            measurement.windows.get(metrics.iops.name).and_then(|windows| steady::judge(windows));
+        let steadiness = steadiness(&measurement.windows, metrics.iops, first);
         if let Some(Steadiness { range, slope }) = steadiness.filter(|found| !found.is_settled()) {
             say(format!(
                 "{} had not settled: over five equal parts of the window it ranged by {:.0}% of its mean and its \

@@ -1,6 +1,7 @@
 //! Whether a rate had settled, by the rule of the Solid State Storage Performance Test Specification (SNIA, version
 //! 2.0.2, "Steady State"): over five rounds, the values range by no more than 20% of their mean, and the best line
-//! through them moves by no more than 10% of it. There a round takes a minute; here it is a fifth of the window.
+//! through them moves by no more than 10% of it. There a round takes a minute; here it is a fifth of the seconds that the
+//! figure is of.
 
 /// Rounds that are looked at.
 const ROUNDS: usize = 5;
@@ -29,13 +30,13 @@ impl Steadiness {
 /// Of a rate in each second of a window; `None` where there are fewer than five seconds or nothing happened.
 #[must_use]
 pub fn judge(by_second: &[f64]) -> Option<Steadiness> {
-    let length = by_second.len() / ROUNDS;
-    if length == 0 {
+    if by_second.len() < ROUNDS {
         return None;
     }
-    // Seconds that do not divide by five are left out at the beginning, where a rate is least settled.
-    let rounds: Vec<f64> = by_second[by_second.len() % ROUNDS..]
-        .chunks(length)
+    // Every second of the figure is looked at, so rounds of a length that does not divide by five differ by a second.
+    let begin = |round: usize| round * by_second.len() / ROUNDS;
+    let rounds: Vec<f64> = (0..ROUNDS)
+        .map(|round| &by_second[begin(round)..begin(round + 1)])
         .map(|round| round.iter().sum::<f64>() / round.len() as f64)
         .collect();
     let mean = rounds.iter().sum::<f64>() / ROUNDS as f64;
@@ -72,7 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_second_at_the_beginning_is_left_out() {
-        assert!(judge(&[9000.0, 100.0, 100.0, 100.0, 100.0, 100.0]).unwrap().is_settled());
+    fn no_second_is_left_out() {
+        for odd in 0..8 {
+            let mut seconds = [500.0; 8];
+            seconds[odd] = 1500.0;
+            assert!(!judge(&seconds).unwrap().is_settled(), "{odd}");
+        }
     }
 }

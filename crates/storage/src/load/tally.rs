@@ -1,12 +1,13 @@
 //! What one job counts and times in the window.
 //!
-//! In a closed loop a read or write belongs to the window if it is complete within it. At a fixed rate times belong to
-//! the window in which it was due, whenever it was complete, while the rate stays one of completions within the window.
+//! Rates are of what is complete within the window. Times are, in a closed loop, of that and of what was in flight when the
+//! window closed, with all the time that it took: a stall that lasts until the end would else be in no distribution. At a
+//! fixed rate they are of what was due in the window, whenever it was complete.
 
 use std::collections::BTreeMap;
 
-use plumb_model::Histogram;
-use plumb_pace::{Frame, Lateness, Seconds};
+use plumb_model::{Attempts, Histogram};
+use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::limiter::{STEP_NS, STEPS_MAX};
 
@@ -57,6 +58,10 @@ pub struct Tally {
     pub verified: [u64; 2],
     /// The time for which reads and writes were in flight in the window, summed over them.
     pub in_flight_ns: u128,
+    /// When nothing completed.
+    pub gaps: Gaps,
+    /// What came to an end in the window or was in flight when it closed.
+    pub attempts: Attempts,
     /// How far hand-overs lagged their schedule.
     pub lateness: Lateness,
     /// Reads and writes that were due in the window and never got a place in the queue.
@@ -78,6 +83,8 @@ impl Tally {
             errors: BTreeMap::new(),
             verified: [0; 2],
             in_flight_ns: 0,
+            gaps: Gaps::new(frame),
+            attempts: Attempts::default(),
             lateness: Lateness::default(),
             unstarted: 0,
             unfinished: 0,
@@ -93,14 +100,16 @@ impl Tally {
             }
             self.steps[step] += 1;
         }
+        let counts = self.counts(now_ns);
+        let belongs = if self.is_open_loop { self.frame.measures(slot.intended_ns) } else { counts };
+        self.gaps.completed(now_ns);
+        self.attempts.tried += u64::from(counts);
         let direction = &mut self.directions[usize::from(slot.is_write)];
         let latency_ns = now_ns - slot.intended_ns;
         if let Some(second) = second {
             direction.completed += 1;
             direction.seconds.note(second, latency_ns);
         }
-        let belongs =
-            if self.is_open_loop { self.frame.measures(slot.intended_ns) } else { second.is_some() };
         if belongs {
             direction.latency.record(latency_ns);
             if self.is_open_loop {
@@ -110,6 +119,11 @@ impl Tally {
                 direction.completion.record(now_ns - slot.submitted_ns);
             }
         }
+    }
+
+    /// Whether one that comes to an end now did so in the window or was in flight when it closed: after that none begins.
+    fn counts(&self, now_ns: u64) -> bool {
+        now_ns >= self.frame.open_ns
     }
 
     /// Counts one that was due in the window and that the window's end found without a place in the queue.
@@ -132,8 +146,20 @@ impl Tally {
         self.in_flight_ns += u128::from(to_ns.saturating_sub(from_ns));
     }
 
-    /// Counts a failure.
-    pub fn fail(&mut self, what: String) {
+    /// Counts a read or write that failed at `now_ns`.
+    pub fn refuse(&mut self, what: String, now_ns: u64) {
+        self.attempts.tried += u64::from(self.counts(now_ns));
+        self.attempts.failed += u64::from(self.counts(now_ns));
+        self.fail(what);
+    }
+
+    /// Counts a block that was read and held something else.
+    pub fn mismatch(&mut self, what: String) {
+        self.attempts.failed += 1;
+        self.fail(what);
+    }
+
+    fn fail(&mut self, what: String) {
         *self.errors.entry(what).or_default() += 1;
     }
 
@@ -153,6 +179,9 @@ impl Tally {
         }
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
         self.in_flight_ns += other.in_flight_ns;
+        self.gaps.merge(&other.gaps);
+        self.attempts.tried += other.attempts.tried;
+        self.attempts.failed += other.attempts.failed;
         self.lateness.merge(&other.lateness);
         self.unstarted += other.unstarted;
         self.unfinished += other.unfinished;
@@ -176,12 +205,31 @@ mod tests {
     fn a_closed_loop_counts_by_completion_and_an_open_one_by_intention() {
         let frame = Frame::new(0, SECOND, 2 * SECOND);
         let slot = Slot { intended_ns: SECOND - 5, start_ns: SECOND - 2, ..Slot::default() };
-        for (is_open_loop, times) in [(false, 1), (true, 0)] {
+        for (is_open_loop, times) in [(false, 2), (true, 0)] {
             let mut tally = Tally::new(frame, is_open_loop);
-            tally.complete(&slot, SECOND + 5, frame.second(SECOND + 5));
-            assert_eq!(tally.directions[0].completed, 1);
+            // Before the window, in it, and after it, for which it was in flight when the window closed.
+            for now_ns in [SECOND - 1, SECOND + 5, 9 * SECOND] {
+                tally.complete(&slot, now_ns, frame.second(now_ns));
+            }
+            assert_eq!((tally.directions[0].completed, tally.attempts.tried), (1, 2));
             assert_eq!(tally.directions[0].latency.count(), times);
         }
+    }
+
+    #[test]
+    fn a_stall_until_the_end_is_in_the_times_and_in_the_gaps() {
+        let frame = Frame::new(0, 0, 4 * SECOND);
+        let mut tally = Tally::new(frame, false);
+        let slot = Slot { intended_ns: SECOND, start_ns: SECOND, ..Slot::default() };
+        tally.complete(&Slot::default(), SECOND, frame.second(SECOND));
+        tally.complete(&slot, 6 * SECOND, frame.second(6 * SECOND));
+        tally.refuse("read: it failed".to_owned(), 7 * SECOND);
+        tally.gaps.close(frame.close_ns);
+        let latency = &tally.directions[0].latency;
+        assert_eq!(latency.count(), 2);
+        assert!(latency.quantile_ns(1.0) > 4.9e9, "all the time that it took");
+        assert_eq!(tally.gaps.longest_ns(), 3 * SECOND);
+        assert_eq!((tally.attempts.tried, tally.attempts.failed), (3, 1));
     }
 
     #[test]
