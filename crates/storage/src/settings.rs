@@ -7,7 +7,7 @@ use plumb_model::{Evidence, Measurement, Metric, Reading};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
-use crate::spec::{Kind, StorageSettings, Target};
+use crate::spec::{EngineKind, Kind, Layer, StorageSettings, Target};
 use crate::{load, metrics, system};
 
 /// The share of the asked depth that has to be in flight on the mean.
@@ -69,6 +69,7 @@ impl Settings for StorageSettings {
         if system.kind == Kind::Volumes {
             volume::check(&system.volume, &self.load)?;
         }
+        self.check_depth()?;
         load::validate(&self.load)
     }
 
@@ -141,6 +142,29 @@ fn engine(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
     }
 }
 
+impl StorageSettings {
+    /// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.
+    fn check_depth(&self) -> Result<(), Fault> {
+        let system = &self.system;
+        // A volume of NBD has an engine of its own.
+        let is_nbd = match system.kind {
+            Kind::Volumes => system.volume.layer == Layer::Nbd,
+            _ => system.path.as_ref().is_some_and(|path| path.starts_with("nbd://")),
+        };
+        let depth = self.load.depth;
+        if is_nbd || self.load.engine != EngineKind::Psync || depth <= 1 {
+            return Ok(());
+        }
+        Err(Fault::new(
+            "load.depth",
+            format!(
+                "`engine: psync` has one read or write in flight in each job, and the depth is {depth}. Set `depth: 1`, with \
+                 `jobs: {depth}` to keep {depth} in flight, or use `engine: io_uring`"
+            ),
+        ))
+    }
+}
+
 fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
     let asked = f64::from(settings.load.depth) * f64::from(settings.load.jobs);
     let achieved = match measurement.readings.get(metrics::ACHIEVED_DEPTH.name) {
@@ -152,5 +176,27 @@ fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
         expected: format!("{asked:.0}, at least {:.0}% of it on the mean", DEPTH_SHARE * 100.0),
         observed: format!("{achieved:.1}"),
         holds: achieved >= asked * DEPTH_SHARE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{LoadSpec, SystemSpec};
+
+    #[test]
+    fn an_engine_without_depth_is_refused_before_it_makes_every_slot_void() {
+        let check = |path: Option<&str>, engine, depth| {
+            let kind = if path.is_some() { Kind::External } else { Kind::File };
+            let system = SystemSpec { kind, path: path.map(str::to_owned), ..SystemSpec::default() };
+            let load = LoadSpec { engine, depth, ..LoadSpec::default() };
+            StorageSettings { system, load }.check()
+        };
+        let fault = check(None, EngineKind::Psync, 16).unwrap_err();
+        assert_eq!(fault.key, "load.depth");
+        assert!(fault.message.contains("`depth: 1`, with `jobs: 16`"), "{}", fault.message);
+        assert!(check(None, EngineKind::Psync, 1).is_ok());
+        assert!(check(None, EngineKind::IoUring, 16).is_ok());
+        assert!(check(Some("nbd://127.0.0.1/x"), EngineKind::Psync, 16).is_ok());
     }
 }
