@@ -8,6 +8,7 @@
 pub mod limiter;
 pub mod nbd;
 pub mod policy;
+pub mod private;
 pub mod state;
 
 mod service;

@@ -5,13 +5,14 @@
 //! and no state that a kill loses.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::policy::{Policy, PolicyFault};
+use crate::private;
 
 mod access;
 mod schema;
@@ -19,6 +20,10 @@ mod schema;
 pub use access::{JobRow, SvmRow};
 
 const FILE: &str = "volumes.sqlite";
+/// Where the volumes' files are.
+const DATA: &str = "data";
+/// What a server and its interface keep beside it.
+const OWN_FILES: [&str; 5] = [LOCK_FILE, "serving.json", "serving.new", "certificate.pem", "key.pem"];
 /// Locked by the server that serves a state directory.
 pub(crate) const LOCK_FILE: &str = "lock";
 /// The SVM that a new state directory has, which is the one that NetApp's public labs and examples use.
@@ -153,7 +158,7 @@ impl State {
     /// When it cannot be used, or was written by another version.
     pub fn open(directory: &Path) -> Result<Self, StateError> {
         let fail = |cause: String| StateError::Open { directory: directory.to_owned(), cause };
-        std::fs::create_dir_all(directory.join("data")).map_err(|cause| fail(cause.to_string()))?;
+        make_private(directory).map_err(|cause| fail(cause.to_string()))?;
         let mut database = Connection::open(directory.join(FILE)).map_err(|cause| fail(cause.to_string()))?;
         schema::prepare(&mut database).map_err(|cause| fail(cause.to_string()))?;
         let found = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -181,7 +186,7 @@ impl State {
     /// of that name is another's, or is left of another.
     #[must_use]
     pub fn file_of(&self, file: &str) -> PathBuf {
-        self.directory.join("data").join(file)
+        self.directory.join(DATA).join(file)
     }
 
     /// A number that changes when another connection changed something (SQLite's `data_version`); not when this one did.
@@ -460,6 +465,34 @@ impl State {
     }
 }
 
+/// Makes a state directory this user's alone, also one that an earlier version left readable by others.
+fn make_private(directory: &Path) -> io::Result<()> {
+    private::make_directory(directory)?;
+    let data = directory.join(DATA);
+    private::make_directory(&data)?;
+    private::tighten(&data)?;
+    // SQLite gives the files beside the database the database's mode.
+    private::options().append(true).create(true).open(directory.join(FILE))?;
+    let mut is_shared = false;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_ours = OWN_FILES.contains(&&*name) || name.starts_with(FILE);
+        is_shared |= !is_ours && name != DATA;
+        if is_ours {
+            private::tighten(&entry.path()).or_else(not_there)?;
+        }
+    }
+    // What else lies in it may be for others.
+    if is_shared { Ok(()) } else { private::tighten(directory) }
+}
+
+/// Another process may remove its files while they are looked at.
+fn not_there(error: io::Error) -> io::Result<()> {
+    if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
 fn definition(name: &str, policy: &Policy) -> Result<String, StateError> {
     policy.check().map_err(|fault| StateError::Policy { name: name.to_owned(), fault })?;
     serde_json::to_string(policy)
@@ -491,6 +524,8 @@ fn found(rows: usize, kind: &'static str, name: &str) -> Result<(), StateError> 
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::policy::{Adaptive, Fixed};
 
@@ -519,6 +554,33 @@ mod tests {
         let policies = other.policies().unwrap();
         assert_eq!((policies[0].name.as_str(), &policies[0].policy), ("gold", &capped(600)));
         assert_eq!(policies[0].uuid.len(), 36, "{}", policies[0].uuid);
+    }
+
+    #[test]
+    fn what_others_could_read_is_this_users_alone_after_opening() {
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("state");
+        drop(State::open(&directory).unwrap());
+        let (data, database) = (directory.join("data"), directory.join(FILE));
+        assert_eq!((mode(&directory), mode(&data), mode(&database)), (0o700, 0o700, 0o600));
+        let key = directory.join("key.pem");
+        std::fs::write(&key, "").unwrap();
+        for (path, loose) in [(&directory, 0o755), (&data, 0o777), (&database, 0o644), (&key, 0o644)] {
+            set(path, loose);
+        }
+        drop(State::open(&directory).unwrap());
+        let found = [&directory, &data, &database, &key].map(|path| mode(path));
+        assert_eq!(found, [0o700, 0o700, 0o600, 0o600]);
+        // A directory in which other things lie stays as it is, and what is the state's is closed all the same.
+        std::fs::write(directory.join("notes.txt"), "").unwrap();
+        set(&directory, 0o755);
+        set(&database, 0o644);
+        drop(State::open(&directory).unwrap());
+        assert_eq!((mode(&directory), mode(&database)), (0o755, 0o600));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A volume: a sparse file and the limiter that operations on it pass.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -11,6 +11,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::limiter::Limiter;
 use crate::nbd::Waiter;
+use crate::private;
 
 /// The limiter of the server's connections.
 pub type VolumeLimiter = Limiter<Waiter>;
@@ -61,7 +62,8 @@ impl Volume {
     /// # Errors
     /// When the file cannot be opened or made so large.
     pub fn open(name: &str, path: &Path, size_bytes: u64, limiter: Arc<VolumeLimiter>) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = private::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        private::tighten(path)?;
         if file.metadata()?.len() != size_bytes {
             file.set_len(size_bytes)?;
         }

@@ -1,13 +1,12 @@
 //! The server's certificate and key: given, or signed by itself and kept beside the volumes, so that a client that was told to trust it
 //! once can go on doing so.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use plumb_volumes::private;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -74,10 +73,8 @@ fn make(certificate: &Path, key: &Path, address: IpAddr) -> Result<(), ServerErr
     let made = rcgen::generate_simple_self_signed(names);
     let made = made.map_err(|error| fail(certificate, error.to_string()))?;
     // The key first: a certificate without one would look complete.
-    for (path, text, mode) in
-        [(key, made.signing_key.serialize_pem(), 0o600), (certificate, made.cert.pem(), 0o644)]
-    {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path);
+    for (path, text) in [(key, made.signing_key.serialize_pem()), (certificate, made.cert.pem())] {
+        let file = private::options().write(true).create(true).truncate(true).open(path);
         file.and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(|cause| fail(path, cause.to_string()))?;
     }
