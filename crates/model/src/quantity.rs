@@ -104,6 +104,15 @@ const UNITS: &[UnitRow] = &[
     row("%", Dimension::Share, 0.01),
 ];
 
+/// Sizes as fio writes them, where a size is expected: powers of 1,024, as fio reads them without its `kb_base`.
+const SHORT_SIZES: &[UnitRow] = &[
+    row("k", Dimension::Data, KIB),
+    row("K", Dimension::Data, KIB),
+    row("M", Dimension::Data, KIB * KIB),
+    row("G", Dimension::Data, KIB * KIB * KIB),
+    row("T", Dimension::Data, KIB * KIB * KIB * KIB),
+];
+
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum QuantityError {
@@ -200,7 +209,8 @@ impl Quantity {
         if symbol.is_empty() {
             return Err(QuantityError::NoUnit { text: owned(), expected });
         }
-        let unit = UNITS.iter().find(|unit| unit.symbol == symbol).ok_or_else(|| {
+        let short = SHORT_SIZES.iter().filter(|_| due == Some(Dimension::Data));
+        let unit = UNITS.iter().chain(short).find(|unit| unit.symbol == symbol).ok_or_else(|| {
             QuantityError::UnknownUnit { unit: symbol.to_owned(), hint: unit_hint(symbol, due) }
         })?;
         let value = number * unit.scale;
@@ -518,6 +528,16 @@ mod tests {
             assert!((quantity.value - value).abs() <= value * 1e-12, "{text}: {}", quantity.value);
             assert_eq!(quantity.dimension, dimension, "{text}");
         }
+    }
+
+    #[test]
+    fn sizes_may_be_written_as_fio_writes_them() {
+        for (text, bytes) in
+            [("4k", 4 << 10), ("4K", 4 << 10), ("64M", 64 << 20), ("2 G", 2 << 30), ("1T", 1 << 40)]
+        {
+            assert_eq!(text.parse::<Bytes>().map(|size| size.0), Ok(bytes), "{text}");
+        }
+        assert!("64M".parse::<ByteRate>().is_err() && Quantity::parse("64M").is_err());
     }
 
     #[test]

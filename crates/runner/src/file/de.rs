@@ -212,7 +212,27 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
     }
 
     fn deserialize_bool<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_bool(self.parsed("`true` or `false`")?)
+        // YAML 1.1 has all of these, and fio's users write `direct: 0`.
+        const WORDS: [(&str, bool); 8] = [
+            ("true", true),
+            ("false", false),
+            ("on", true),
+            ("off", false),
+            ("yes", true),
+            ("no", false),
+            ("1", true),
+            ("0", false),
+        ];
+        let scalar = self.text("`true` or `false`")?;
+        let found = WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(&scalar.text));
+        let wrong = || {
+            let text = format!(
+                "`{}` is neither `true` nor `false` (`on`, `off`, `yes` and `no` work too)",
+                scalar.text
+            );
+            Error::new(Wrong::Text, text)
+        };
+        visitor.visit_bool(found.ok_or_else(|| wrong().at(self.0.span))?.1)
     }
 
     fn deserialize_str<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {

@@ -104,7 +104,7 @@ fn values_of_the_wrong_form() {
     assert_snapshot!(check(&with("connections: 20", "share: nan")), @"x.yaml:11:18: a finite number is due here");
     assert_snapshot!(check(&with("connections: 20", "headers: { a: [b] }")), @"x.yaml:11:25: a list stands here; a text is due");
     assert_snapshot!(check(&with("connections: 20", "checks: [~]").replace(", checks: [\"status == 200\", \"duration < 200 ms\"]", "")), @"x.yaml:11:20: nothing stands here; a text is due");
-    assert_snapshot!(check(&with("connections: 20", "connections: 20, insecure: yes")), @"x.yaml:11:38: `yes` stands here; `true` or `false` is due");
+    assert_snapshot!(check(&with("connections: 20", "connections: 20, insecure: maybe")), @"x.yaml:11:38: `maybe` is neither `true` nor `false` (`on`, `off`, `yes` and `no` work too)");
     assert_snapshot!(check(&with("connections: 20", "threads: [20]")), @"x.yaml:11:20: a list stands here; a whole number from 0 to 4294967295 is due");
     assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "[embedded]")), @"x.yaml:10:13: a list stands here; a mapping with keys of kind, body is due");
     assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "embedded")), @"x.yaml:10:13: the text `embedded` stands here; a mapping with keys of kind, body is due");
