@@ -235,7 +235,7 @@ mod tests {
             account: Account::default(),
         };
         let address = ([127, 0, 0, 1], 10_809).into();
-        *served.write().unwrap() = Some(Report { address, volumes: vec![report] });
+        *served.write().unwrap() = Some(Report { followed_ns: 0, address, volumes: vec![report] });
         interface.state.rename_volume("vol1", "vol2").unwrap();
         interface.state.create_volume("vol1", 4096, None).unwrap();
         let limit = |name: &str| {

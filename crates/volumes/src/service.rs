@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::limiter::{Account, Limiter, Limits};
 use crate::nbd::{Exports, Server, ServerError};
 use crate::policy::{Policy, Size};
+use crate::private;
 use crate::state::{LOCK_FILE, PolicyRow, State, StateError, VolumeRow};
 use crate::volume::{Volume, VolumeLimiter};
 
@@ -77,6 +78,8 @@ pub struct Service {
     served: BTreeMap<String, Served>,
     limiters: BTreeMap<Owner, Arc<VolumeLimiter>>,
     version: Option<i64>,
+    /// When the last look at the state began whose changes are in effect.
+    followed_ns: u64,
     volumes: Vec<VolumeRow>,
     policies: Vec<PolicyRow>,
     /// Holds the lock by which a second server is refused; the kernel lets go of it whatever ends this process.
@@ -86,6 +89,9 @@ pub struct Service {
 /// What is served, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
+    /// Every change that was committed before this moment, in ns of the host's monotonic clock, is in effect; one that could
+    /// not be carried out was reported by [`Service::follow`].
+    pub followed_ns: u64,
     /// The address that clients connect to.
     pub address: SocketAddr,
     /// Every volume by name.
@@ -126,6 +132,7 @@ impl Service {
             served: BTreeMap::new(),
             limiters: BTreeMap::new(),
             version: None,
+            followed_ns: 0,
             volumes: Vec::new(),
             policies: Vec::new(),
             _lock: lock,
@@ -155,6 +162,7 @@ impl Service {
     /// # Errors
     /// When the state or files of volumes fail. What could be done is done, and the next call tries the rest again.
     pub fn follow(&mut self) -> Result<(), ServiceError> {
+        let begun_ns = monotonic_ns();
         // The number tells of others' changes only; ours are followed by whoever makes them, by `forget_version`.
         let version = self.state.version()?;
         if self.version != Some(version) {
@@ -175,6 +183,7 @@ impl Service {
         }
         let used: BTreeSet<&Owner> = self.served.values().map(|served| &served.owner).collect();
         self.limiters.retain(|owner, _| used.contains(owner));
+        self.followed_ns = begun_ns;
         if faults.is_empty() { Ok(()) } else { Err(ServiceError::Volumes(faults)) }
     }
 
@@ -205,7 +214,7 @@ impl Service {
         };
         let mut volumes: Vec<_> = self.served.iter().map(volume).collect();
         volumes.sort_by(|one, other| one.name.cmp(&other.name));
-        Report { address: self.address(), volumes }
+        Report { followed_ns: self.followed_ns, address: self.address(), volumes }
     }
 
     fn remove_deleted(&mut self) {
@@ -300,7 +309,7 @@ fn limits_of(policy: Option<&Policy>, allocated: u64, used: u64) -> Limits {
 
 fn lock(state: &State) -> Result<File, ServiceError> {
     let path = state.directory().join(LOCK_FILE);
-    let open = File::create(&path);
+    let open = private::options().write(true).create(true).truncate(false).open(&path);
     let fail = |cause: io::Error| StateError::Open { directory: path.clone(), cause: cause.to_string() };
     let file = open.map_err(fail)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)

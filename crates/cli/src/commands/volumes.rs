@@ -5,7 +5,9 @@ pub mod arguments;
 mod serve;
 
 use std::path::Path;
+use std::time::Duration;
 
+use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{ByteRate, Bytes, Rate};
 use plumb_volumes::policy::{Adaptive, Fixed, Policy};
 use plumb_volumes::state::{PolicyRow, State, StateError, VolumeRow};
@@ -14,6 +16,10 @@ use serde_json::{Value, json};
 use self::arguments::{PolicyArguments, PolicyCommand, VolumesArguments, VolumesCommand};
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
+
+/// How long a running server may take to put a change into effect; it looks several times a second.
+const CONFIRMATION_NS: u64 = 5_000_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Does one of the things that there are to do with volumes.
 pub fn volumes(arguments: &VolumesArguments) -> Outcome {
@@ -28,6 +34,9 @@ pub fn volumes(arguments: &VolumesArguments) -> Outcome {
         VolumesCommand::Create { name, size, policy } => state.create_volume(name, size.0, policy.as_deref()),
         VolumesCommand::Resize { name, size } => state.resize_volume(name, size.0),
         VolumesCommand::Assign { name, policy } => {
+            if !State::is_served(directory) {
+                output::message("no server runs on this state: the policy is in effect once one does");
+            }
             state.assign_policy(name, Some(policy.as_str()).filter(|policy| *policy != "none"))
         }
         VolumesCommand::Delete { name } => state.delete_volume(name),
@@ -43,7 +52,26 @@ pub fn volumes(arguments: &VolumesArguments) -> Outcome {
         VolumesCommand::User(user) => return access::user(&state, user),
         VolumesCommand::Ontap { command } => return access::ontap(&state, &command.join(" ")),
     };
-    done.map(|()| HOLDS).map_err(failure)
+    done.map_err(failure)?;
+    await_server(directory, monotonic_ns());
+    Ok(HOLDS)
+}
+
+/// Returns when a running server has put a change into effect that was committed by `changed_ns`.
+fn await_server(directory: &Path, changed_ns: u64) {
+    let has_followed =
+        || report_of(directory).and_then(|report| report["followed_ns"].as_u64()) > Some(changed_ns);
+    let until_ns = changed_ns.saturating_add(CONFIRMATION_NS);
+    while State::is_served(directory) && !has_followed() {
+        if monotonic_ns() > until_ns {
+            return output::message(&format!(
+                "warning: the change is saved, and the running server did not confirm it within {} s. `plumb volumes list` \
+                 shows the limits in effect",
+                CONFIRMATION_NS / 1_000_000_000
+            ));
+        }
+        sleep(LOOK_EVERY);
+    }
 }
 
 /// What the user asked for that cannot be is the user's; the rest is ours.

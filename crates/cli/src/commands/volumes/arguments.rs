@@ -49,7 +49,7 @@ pub enum VolumesCommand {
         #[arg(long)]
         size: Bytes,
     },
-    /// Move a volume to another policy, or with `none` to no policy.
+    /// Move a volume to another policy, or with `none` to no policy. Returns when a running server has put it into effect.
     Assign {
         /// The volume.
         name: String,
@@ -195,8 +195,9 @@ pub struct PolicyArguments {
         hide_default_value = true
     )]
     pub absolute_min_iops: Rate,
-    /// Adaptive: the size that the peak is a proportion of.
-    #[arg(long, value_enum, requires = "peak_iops", default_value_t = SpaceArgument::UsedSpace)]
+    /// Adaptive: the size that the peak is a proportion of. ONTAP's own default is `used-space`, under which an empty volume has
+    /// 1 IOPS.
+    #[arg(long, value_enum, requires = "peak_iops", default_value_t = SpaceArgument::AllocatedSpace)]
     pub peak_iops_allocation: SpaceArgument,
     /// Adaptive: the size that the expected operations are a proportion of.
     #[arg(long, value_enum, requires = "peak_iops", default_value_t = SpaceArgument::AllocatedSpace)]

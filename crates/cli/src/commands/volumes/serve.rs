@@ -1,5 +1,7 @@
 //! `plumb volumes serve`: volumes by NBD, and ONTAP's REST interface where it is asked for, until somebody says stop.
 
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::PoisonError;
 use std::thread::available_parallelism;
@@ -9,8 +11,8 @@ use plumb_host::signals::Interrupts;
 use plumb_host::time::sleep;
 use plumb_ontap::ServedReport;
 use plumb_ontap::server::{Identity, Server, ServerError};
-use plumb_volumes::Service;
 use plumb_volumes::state::State;
+use plumb_volumes::{Service, private};
 
 use super::arguments::ServeArguments;
 use crate::exit::{Failure, INTERRUPTED, Outcome};
@@ -46,10 +48,32 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
         let certificate = rest.certificate().display();
         output::message(&format!("REST interface at https://{}, certificate {certificate}", rest.address()));
     }
+    for warning in exposed(service.address(), rest.as_ref().map(Server::address)) {
+        output::message(&warning);
+    }
     run(directory, &mut service, &reported, &interrupts);
     // Without it, a list says that nobody serves.
     let _ = std::fs::remove_file(directory.join(REPORT_FILE));
     Ok(INTERRUPTED)
+}
+
+/// What it means that other hosts can reach a server.
+fn exposed(nbd: SocketAddr, rest: Option<SocketAddr>) -> Vec<String> {
+    let is_exposed = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
+    let nbd = Some(nbd).filter(is_exposed).map(|address| {
+        format!(
+            "warning: NBD has neither authentication nor encryption. Every host that reaches {address} can read and write all \
+             volumes; restrict it with a firewall, or use `--listen 127.0.0.1:{}` and a tunnel",
+            address.port()
+        )
+    });
+    let rest = rest.filter(is_exposed).map(|address| {
+        format!(
+            "warning: other hosts can reach the REST interface at {address}. It asks for a password; whoever has one can \
+             change and delete every volume"
+        )
+    });
+    nbd.into_iter().chain(rest).collect()
 }
 
 /// Follows the state until somebody says stop. Nothing that fails on the way, such as a full disk, is a reason to stop
@@ -103,6 +127,29 @@ fn write_report(directory: &Path, service: &Service, reported: &ServedReport) ->
     let text = serde_json::to_string(&report).map_err(|cause| fail(cause.to_string()))?;
     *reported.write().unwrap_or_else(PoisonError::into_inner) = Some(report);
     let new = path.with_extension("new");
-    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
+    let written = private::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&new)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&new, &path));
     written.map_err(|cause| fail(cause.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_that_other_hosts_reach_are_warned_about() {
+        let warnings = |nbd: &str, rest: Option<&str>| {
+            exposed(nbd.parse().unwrap(), rest.map(|rest| rest.parse().unwrap())).len()
+        };
+        assert_eq!(warnings("127.0.0.1:10809", Some("[::1]:8443")), 0);
+        assert_eq!(warnings("[::ffff:127.0.0.1]:10809", None), 0);
+        assert_eq!(warnings("0.0.0.0:10809", None), 1);
+        assert_eq!(warnings("127.0.0.1:10809", Some("192.0.2.7:8443")), 1);
+        assert_eq!(warnings("[::]:10809", Some("0.0.0.0:8443")), 2);
+    }
 }
