@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::{Kind, MetricInfo, Statistic};
 use crate::name::suggestion;
+use crate::number::{self, NumberError};
 use crate::quantity::{Dimension, Quantity};
 
 /// One side of a claim: a metric of a variant.
@@ -290,9 +291,18 @@ fn relation(symbol: Piece<'_>, within: Option<f64>) -> Result<Relation, ClaimErr
 }
 
 fn factor(piece: Piece<'_>) -> Result<f64, ClaimError> {
-    match piece.text.parse::<f64>() {
-        Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(factor),
-        _ => Err(piece.error(format!("`{}` is no factor; a number above 0 is due before `*`", piece.text))),
+    match plain_number(piece)? {
+        Some(factor) if factor > 0.0 => Ok(factor),
+        _ => Err(piece.error(format!("`{}` is not a factor; write a number above 0 before `*`", piece.text))),
+    }
+}
+
+/// A finite number without a unit; `None` for anything else but a comma, which has a message of its own.
+fn plain_number(piece: Piece<'_>) -> Result<Option<f64>, ClaimError> {
+    match number::decimal(piece.text, 0) {
+        Ok(value) => Ok(Some(value).filter(|value| value.is_finite())),
+        Err(NumberError::NotANumber) => Ok(None),
+        Err(NumberError::Comma(hint)) => Err(piece.error(format!("`{}` has a comma: {hint}", piece.text))),
     }
 }
 
@@ -326,9 +336,9 @@ fn statistic_of(
 
 fn value_in(piece: Piece<'_>, metric: &MetricInfo) -> Result<f64, ClaimError> {
     if metric.unit.dimension() == Dimension::Count {
-        return match piece.text.parse::<f64>() {
-            Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-            _ => Err(piece.error(format!("`{}` is a count; a plain number is due here", metric.name))),
+        return match plain_number(piece)? {
+            Some(value) if value >= 0.0 => Ok(value),
+            _ => Err(piece.error(format!("`{}` is a count; compare it with a plain number", metric.name))),
         };
     }
     match Quantity::parse_as(piece.text, metric.unit.dimension()) {
@@ -383,7 +393,8 @@ mod tests {
         let claim = read("software.http_reqs == multi-buffer.http_reqs within 2%").unwrap();
         assert_eq!(claim.relation, Relation::EqualWithin(0.02));
         let claim = read("software.checks >= 99.9%").unwrap();
-        assert!(matches!(claim.right, Operand::Value(value) if (value - 0.999).abs() < 1e-12));
+        assert_eq!(claim.right, Operand::Value(0.999));
+        assert_eq!(read("software.http_reqs > 500").unwrap().right, Operand::Value(500.0));
         assert!(matches!(read("software.handshakes_resumed <= 0").unwrap().right, Operand::Value(_)));
     }
 
@@ -400,11 +411,14 @@ mod tests {
         check("software.http_req_duration.p42 < 5 ms", "p42", "no statistic is named");
         check("software.http_reqs.p95 > 5 /s", "p95", "has no statistic");
         check("software.http_reqs > 5 ms", "5 ms", "a rate such as");
-        check("software.http_reqs > 5", "5", "has no unit");
+        check("software.http_req_duration.p95 > 5", "5", "has no unit");
+        check("software.http_req_duration.p95 < 1,0 ms", "1,0 ms", "`1.0`");
+        check("software.http_reqs > 1,2 * software.http_reqs", "1,2", "`1.2`");
+        check("software.handshakes_resumed <= 1,000", "1,000", "`1000`");
         check("software.http_reqs = 5 /s", "=", "is no relation");
         check("software.http_reqs == 5 /s", "==", "needs `within");
         check("software.http_reqs", "software.http_reqs", "needs a relation");
-        check("software.http_reqs > x * software.http_reqs", "x", "is no factor");
+        check("software.http_reqs > x * software.http_reqs", "x", "is not a factor");
         check("software.http_reqs > software.checks", "software.checks", "cannot be compared");
         check("software.http_reqs >= software.http_reqs within 2%", ">=", "`within` goes with");
     }

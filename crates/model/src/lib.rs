@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod measurement;
 pub mod metric;
 pub mod name;
+mod number;
 pub mod plan;
 pub mod quantity;
 pub mod run;

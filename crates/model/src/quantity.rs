@@ -1,7 +1,7 @@
 //! Quantities with units: `612 B`, `5 s`, `500 IOPS`, `100 MB/s`, `1 Gbit/s`, `50 IOPS/GB`, `1%`.
 //!
-//! A bare number where a unit is due is an error, and decimal and binary multiples are kept apart (`kB` is 1,000
-//! bytes, `KiB` is 1,024): a figure that can be read in two ways is the most common fault of hand-made reports.
+//! A number needs its unit, except for a rate of events, which can only be per second. Decimal and binary multiples are
+//! kept apart (`kB` is 1,000 bytes, `KiB` is 1,024): a figure with two readings is the most common fault of reports.
 //! One table names every unit, so that parsing, printing and error messages cannot disagree.
 
 use std::fmt;
@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::name::suggestion;
+use crate::number::{self, NumberError};
 
 /// What a unit measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,98 +51,108 @@ impl Dimension {
 struct UnitRow {
     symbol: &'static str,
     dimension: Dimension,
-    /// How many base units one of this is.
+    /// One of this is ten to this power of base units …
+    power: i32,
+    /// … times this.
     scale: f64,
 }
 
-const fn row(symbol: &'static str, dimension: Dimension, scale: f64) -> UnitRow {
-    UnitRow { symbol, dimension, scale }
+const fn row(symbol: &'static str, dimension: Dimension, power: i32, scale: f64) -> UnitRow {
+    UnitRow { symbol, dimension, power, scale }
 }
 
 const KIB: f64 = 1024.0;
 
 /// Every unit that can be written; the first row of a dimension is its base unit.
 const UNITS: &[UnitRow] = &[
-    row("B", Dimension::Data, 1.0),
-    row("kB", Dimension::Data, 1e3),
-    row("MB", Dimension::Data, 1e6),
-    row("GB", Dimension::Data, 1e9),
-    row("TB", Dimension::Data, 1e12),
-    row("KiB", Dimension::Data, KIB),
-    row("MiB", Dimension::Data, KIB * KIB),
-    row("GiB", Dimension::Data, KIB * KIB * KIB),
-    row("TiB", Dimension::Data, KIB * KIB * KIB * KIB),
-    row("s", Dimension::Time, 1.0),
-    row("ns", Dimension::Time, 1e-9),
-    row("us", Dimension::Time, 1e-6),
-    row("µs", Dimension::Time, 1e-6),
-    row("ms", Dimension::Time, 1e-3),
-    row("min", Dimension::Time, 60.0),
-    row("h", Dimension::Time, 3600.0),
-    row("B/s", Dimension::DataRate, 1.0),
-    row("kB/s", Dimension::DataRate, 1e3),
-    row("MB/s", Dimension::DataRate, 1e6),
-    row("GB/s", Dimension::DataRate, 1e9),
-    row("TB/s", Dimension::DataRate, 1e12),
-    row("KiB/s", Dimension::DataRate, KIB),
-    row("MiB/s", Dimension::DataRate, KIB * KIB),
-    row("GiB/s", Dimension::DataRate, KIB * KIB * KIB),
-    row("bit/s", Dimension::DataRate, 1.0 / 8.0),
-    row("kbit/s", Dimension::DataRate, 1e3 / 8.0),
-    row("Mbit/s", Dimension::DataRate, 1e6 / 8.0),
-    row("Gbit/s", Dimension::DataRate, 1e9 / 8.0),
-    row("/s", Dimension::EventRate, 1.0),
-    row("1/s", Dimension::EventRate, 1.0),
-    row("IOPS", Dimension::EventRate, 1.0),
-    row("req/s", Dimension::EventRate, 1.0),
-    row("requests/s", Dimension::EventRate, 1.0),
-    row("ops/s", Dimension::EventRate, 1.0),
-    row("IOPS/B", Dimension::EventRatePerData, 1.0),
-    row("IOPS/GB", Dimension::EventRatePerData, 1e-9),
-    row("IOPS/GiB", Dimension::EventRatePerData, 1.0 / (KIB * KIB * KIB)),
-    row("IOPS/TB", Dimension::EventRatePerData, 1e-12),
-    row("IOPS/TiB", Dimension::EventRatePerData, 1.0 / (KIB * KIB * KIB * KIB)),
-    row("%", Dimension::Share, 0.01),
+    row("B", Dimension::Data, 0, 1.0),
+    row("kB", Dimension::Data, 3, 1.0),
+    row("MB", Dimension::Data, 6, 1.0),
+    row("GB", Dimension::Data, 9, 1.0),
+    row("TB", Dimension::Data, 12, 1.0),
+    row("KiB", Dimension::Data, 0, KIB),
+    row("MiB", Dimension::Data, 0, KIB * KIB),
+    row("GiB", Dimension::Data, 0, KIB * KIB * KIB),
+    row("TiB", Dimension::Data, 0, KIB * KIB * KIB * KIB),
+    row("s", Dimension::Time, 0, 1.0),
+    row("ns", Dimension::Time, -9, 1.0),
+    row("us", Dimension::Time, -6, 1.0),
+    row("µs", Dimension::Time, -6, 1.0),
+    row("ms", Dimension::Time, -3, 1.0),
+    row("min", Dimension::Time, 0, 60.0),
+    row("h", Dimension::Time, 0, 3600.0),
+    row("B/s", Dimension::DataRate, 0, 1.0),
+    row("kB/s", Dimension::DataRate, 3, 1.0),
+    row("MB/s", Dimension::DataRate, 6, 1.0),
+    row("GB/s", Dimension::DataRate, 9, 1.0),
+    row("TB/s", Dimension::DataRate, 12, 1.0),
+    row("KiB/s", Dimension::DataRate, 0, KIB),
+    row("MiB/s", Dimension::DataRate, 0, KIB * KIB),
+    row("GiB/s", Dimension::DataRate, 0, KIB * KIB * KIB),
+    row("bit/s", Dimension::DataRate, 0, 0.125),
+    row("kbit/s", Dimension::DataRate, 3, 0.125),
+    row("Mbit/s", Dimension::DataRate, 6, 0.125),
+    row("Gbit/s", Dimension::DataRate, 9, 0.125),
+    row("/s", Dimension::EventRate, 0, 1.0),
+    row("1/s", Dimension::EventRate, 0, 1.0),
+    row("IOPS", Dimension::EventRate, 0, 1.0),
+    row("req/s", Dimension::EventRate, 0, 1.0),
+    row("requests/s", Dimension::EventRate, 0, 1.0),
+    row("ops/s", Dimension::EventRate, 0, 1.0),
+    row("IOPS/B", Dimension::EventRatePerData, 0, 1.0),
+    row("IOPS/GB", Dimension::EventRatePerData, -9, 1.0),
+    row("IOPS/GiB", Dimension::EventRatePerData, 0, 1.0 / (KIB * KIB * KIB)),
+    row("IOPS/TB", Dimension::EventRatePerData, -12, 1.0),
+    row("IOPS/TiB", Dimension::EventRatePerData, 0, 1.0 / (KIB * KIB * KIB * KIB)),
+    row("%", Dimension::Share, -2, 1.0),
 ];
 
 /// Sizes as fio writes them, where a size is expected: powers of 1,024, as fio reads them without its `kb_base`.
 const SHORT_SIZES: &[UnitRow] = &[
-    row("k", Dimension::Data, KIB),
-    row("K", Dimension::Data, KIB),
-    row("M", Dimension::Data, KIB * KIB),
-    row("G", Dimension::Data, KIB * KIB * KIB),
-    row("T", Dimension::Data, KIB * KIB * KIB * KIB),
+    row("k", Dimension::Data, 0, KIB),
+    row("K", Dimension::Data, 0, KIB),
+    row("M", Dimension::Data, 0, KIB * KIB),
+    row("G", Dimension::Data, 0, KIB * KIB * KIB),
+    row("T", Dimension::Data, 0, KIB * KIB * KIB * KIB),
 ];
 
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum QuantityError {
     /// The text does not begin with a number.
-    #[error("`{text}` does not begin with a number; {expected} is due here")]
+    #[error("`{text}` does not begin with a number; expected {expected}")]
     NoNumber {
         /// What was written.
         text: String,
         /// What would be right.
         expected: &'static str,
     },
-    /// A number stands without its unit.
-    #[error("`{text}` has no unit; {expected} is due here")]
+    /// The number has no unit.
+    #[error("`{text}` has no unit; expected {expected}")]
     NoUnit {
         /// What was written.
         text: String,
         /// What would be right.
         expected: &'static str,
     },
-    /// The unit is none that there is.
-    #[error("`{unit}` is no unit; {hint}")]
+    /// No unit has this symbol.
+    #[error("`{unit}` is not a unit; {hint}")]
     UnknownUnit {
         /// The symbol that was written.
         unit: String,
         /// A nearby symbol, or the ones there are.
         hint: String,
     },
+    /// The number has a comma, which means thousands to one reader and a fraction to another.
+    #[error("`{text}` has a comma: {hint}")]
+    Comma {
+        /// What was written.
+        text: String,
+        /// What to write instead.
+        hint: String,
+    },
     /// The unit measures something else.
-    #[error("`{text}` is {found}; {expected} is due here")]
+    #[error("`{text}` is {found}; expected {expected}")]
     WrongDimension {
         /// What was written.
         text: String,
@@ -151,7 +162,7 @@ pub enum QuantityError {
         expected: &'static str,
     },
     /// The number is negative, too large, or not finite.
-    #[error("`{text}` is out of range; {expected} is due here")]
+    #[error("`{text}` is out of range; expected {expected}")]
     OutOfRange {
         /// What was written.
         text: String,
@@ -202,23 +213,30 @@ impl Quantity {
         if digits.is_empty() {
             return Err(QuantityError::NoNumber { text: owned(), expected });
         }
-        let number: f64 = digits
-            .replace(['_', ','], "")
-            .parse()
-            .map_err(|_| QuantityError::NoNumber { text: owned(), expected })?;
-        if symbol.is_empty() {
-            return Err(QuantityError::NoUnit { text: owned(), expected });
+        if symbol.is_empty() && due != Some(Dimension::EventRate) {
+            // The number's own mistake comes first: `1,0` needs a point before it needs a unit.
+            return Err(number(trimmed, digits, 0, expected)
+                .map_or_else(|error| error, |_| QuantityError::NoUnit { text: owned(), expected }));
         }
+        let symbol = if symbol.is_empty() { "/s" } else { symbol };
         let short = SHORT_SIZES.iter().filter(|_| due == Some(Dimension::Data));
         let unit = UNITS.iter().chain(short).find(|unit| unit.symbol == symbol).ok_or_else(|| {
             QuantityError::UnknownUnit { unit: symbol.to_owned(), hint: unit_hint(symbol, due) }
         })?;
-        let value = number * unit.scale;
+        let value = number(trimmed, digits, unit.power, expected)? * unit.scale;
         if !value.is_finite() || value < 0.0 {
             return Err(QuantityError::OutOfRange { text: owned(), expected });
         }
         Ok(Self { value, dimension: unit.dimension })
     }
+}
+
+/// Reads the digits at the beginning of `text`, times ten to the power of `power`.
+fn number(text: &str, digits: &str, power: i32, expected: &'static str) -> Result<f64, QuantityError> {
+    number::decimal(digits, power).map_err(|error| match error {
+        NumberError::NotANumber => QuantityError::NoNumber { text: text.to_owned(), expected },
+        NumberError::Comma(hint) => QuantityError::Comma { text: text.to_owned(), hint },
+    })
 }
 
 fn split_number(text: &str) -> (&str, &str) {
@@ -521,7 +539,7 @@ mod tests {
             ("50 IOPS/GB", 50e-9, Dimension::EventRatePerData),
             ("1%", 0.01, Dimension::Share),
             ("1e3 ms", 1.0, Dimension::Time),
-            ("10,000 B", 10_000.0, Dimension::Data),
+            ("10_000 B", 10_000.0, Dimension::Data),
         ];
         for (text, value, dimension) in cases {
             let quantity = Quantity::parse(text).unwrap();
@@ -543,28 +561,54 @@ mod tests {
     #[test]
     fn a_wrong_text_says_what_would_be_right() {
         let message = |text: &str| Span::parse(text).unwrap_err().to_string();
-        assert_eq!(message("5"), "`5` has no unit; a duration such as `5 s` or `200 us` is due here");
-        assert_eq!(message("5 sec"), "`sec` is no unit; did you mean `s`?");
+        assert_eq!(message("5"), "`5` has no unit; expected a duration such as `5 s` or `200 us`");
+        assert_eq!(message("5 sec"), "`sec` is not a unit; did you mean `s`?");
         assert_eq!(
             message("5 MB"),
-            "`5 MB` is an amount of data such as `612 B` or `4 KiB`; a duration such as `5 s` or `200 us` is due here"
+            "`5 MB` is an amount of data such as `612 B` or `4 KiB`; expected a duration such as `5 s` or `200 us`"
         );
         assert_eq!(
             message("fast"),
-            "`fast` does not begin with a number; a duration such as `5 s` or `200 us` is due here"
+            "`fast` does not begin with a number; expected a duration such as `5 s` or `200 us`"
         );
-        assert_eq!(
-            message("-5 s"),
-            "`-5 s` is out of range; a duration such as `5 s` or `200 us` is due here"
-        );
+        assert_eq!(message("-5 s"), "`-5 s` is out of range; expected a duration such as `5 s` or `200 us`");
         assert_eq!(
             Bytes::parse("1 KB").unwrap_err().to_string(),
-            "`KB` is no unit; write `kB` for 1,000 bytes or `KiB` for 1,024"
+            "`KB` is not a unit; write `kB` for 1,000 bytes or `KiB` for 1,024"
         );
         assert_eq!(
             ByteRate::parse("10 Gbps").unwrap_err().to_string(),
-            "`Gbps` is no unit; write `Gbit/s` for bits or `GB/s` for bytes"
+            "`Gbps` is not a unit; write `Gbit/s` for bits or `GB/s` for bytes"
         );
+    }
+
+    #[test]
+    fn a_comma_is_refused_and_the_message_says_what_to_write() {
+        let message = |text: &str| Span::parse(text).unwrap_err().to_string();
+        assert_eq!(message("1,0 ms"), "`1,0 ms` has a comma: write a decimal point: `1.0`");
+        assert_eq!(
+            message("1,000 ms"),
+            "`1,000 ms` has a comma: write `1000` for thousands, or `1.000` for a fraction"
+        );
+        assert_eq!(message("1,0"), "`1,0` has a comma: write a decimal point: `1.0`");
+        assert!(Rate::parse("12,345,678.5 /s").is_err());
+        assert!(Percent::parse("99,9%").is_err());
+    }
+
+    #[test]
+    fn a_rate_of_events_is_per_second_where_nothing_is_said() {
+        assert_eq!(Rate::parse("100"), Ok(Rate(100.0)));
+        assert_eq!(Rate::parse("1e3"), Ok(Rate(1000.0)));
+        assert!(Rate::parse("1,0").is_err());
+        assert!(ByteRate::parse("100").is_err());
+    }
+
+    #[test]
+    fn a_percentage_is_the_nearest_double_to_its_share() {
+        for tenths in 1..=999_u32 {
+            let percent = Percent::parse(&format!("{}.{}%", tenths / 10, tenths % 10)).unwrap();
+            assert_eq!(percent, Percent(f64::from(tenths) / 1000.0), "{tenths} tenths of a percent");
+        }
     }
 
     proptest! {

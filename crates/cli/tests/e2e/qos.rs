@@ -160,7 +160,7 @@ fn a_policy_that_cannot_be_enforced_is_an_error_that_names_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(experiment(directory.path(), "kernel", "1 s")).unwrap();
     for (from, to, message) in [
-        ("max_iops: 300 IOPS", "max_iops: 300", "has no unit"),
+        ("max_iops: 300 IOPS", "max_iops: 300 MB", "is an amount of data"),
         ("max_iops: 300 IOPS", "max_iops: 0 IOPS", "from 1 to 10^15"),
         ("depth: 4", "access: randrw, depth: 4", "reads and writes each on their own"),
         (

@@ -170,7 +170,7 @@ fn plumb_http_says_why_it_cannot_measure() {
     for (arguments, part) in [
         (vec!["http", "gopher://x/"], "http"),
         (vec!["http", "http://127.0.0.1:1/", "--check", "status = 200"], "status"),
-        (vec!["http", "http://127.0.0.1:1/", "-d", "5"], "has no unit"),
+        (vec!["http", "http://127.0.0.1:1/", "-d", "5 parsec"], "is not a unit"),
         (vec!["http", "http://127.0.0.1:1/", "--cipher", "ROT13"], "ROT13"),
         (vec!["http", "http://127.0.0.1:1/", "-H", "novalue"], "no colon"),
         (vec!["http", "http://no-such-host.invalid/", "-d", "300ms"], "no-such-host.invalid"),

@@ -314,8 +314,8 @@ mod tests {
         `status = 200` is no check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
         `status == ok` is no check: `ok` is no status such as `200`
         `status == 20` is no check: `20` is no status such as `200`
-        `duration < 5` is no check: `5` has no unit; a duration such as `5 s` or `200 us` is due here
-        `body length == 5` is no check: `5` has no unit; an amount of data such as `612 B` or `4 KiB` is due here
+        `duration < 5` is no check: `5` has no unit; expected a duration such as `5 s` or `200 us`
+        `body length == 5` is no check: `5` has no unit; expected an amount of data such as `612 B` or `4 KiB`
         `body contains x` is no check: the text that the body is to contain stands in quotes: `body contains "ok"`
         `body contains ""` is no check: every body contains an empty text
         `latency < 5 ms` is no check: `latency` is nothing that can be checked; known: status, duration, body length, body contains

@@ -33,8 +33,8 @@ fn a_file_that_is_no_text_or_nothing() {
     assert_snapshot!(check_bytes(&[0, 1, 2, 3, 27, b'[', b'1', b'm']), @"x.yaml:1:1: this is not valid YAML: a character stands here that no text file has");
     assert_snapshot!(check_bytes(&vec![b'x'; 10_000_000]), @"x.yaml:1:1: an experiment file is at most 1 MiB; this one has 10 MB");
     assert_snapshot!(check_bytes(&vec![b'x'; (1 << 20) + 1]), @"x.yaml:1:1: an experiment file is at most 1 MiB; this one has 1048577 B");
-    assert_snapshot!(check("just a text\n"), @"x.yaml:1:1: the text `just a text` stands here; a mapping with keys of apiVersion, kind, metadata, spec is due");
-    assert_snapshot!(check("- a\n- b\n"), @"x.yaml:1:1: a list stands here; a mapping with keys of apiVersion, kind, metadata, spec is due");
+    assert_snapshot!(check("just a text\n"), @"x.yaml:1:1: expected a mapping with keys of apiVersion, kind, metadata, spec, found `just a text`");
+    assert_snapshot!(check("- a\n- b\n"), @"x.yaml:1:1: expected a mapping with keys of apiVersion, kind, metadata, spec, found a list");
 }
 
 #[test]
@@ -87,37 +87,37 @@ fn tunings_that_no_host_has() {
     assert_snapshot!(tunings("[sysctl=../../etc/passwd=1]"), @"x.yaml:15:35: `../../etc/passwd` is no sysctl");
     assert_snapshot!(tunings("[fast-path]"), @"x.yaml:15:35: `fast-path` is no setting of the host; set `system.fastpath` of the data path `network`");
     assert_snapshot!(tunings("[governor, rings, governor]"), @"x.yaml:15:52: `governor` is named twice");
-    assert_snapshot!(tunings("governor"), @"x.yaml:15:34: the text `governor` stands here; a list is due");
+    assert_snapshot!(tunings("governor"), @"x.yaml:15:34: expected a list, found `governor`");
 }
 
 #[test]
 fn values_of_the_wrong_form() {
-    assert_snapshot!(check(&with("duration: 5 s", "duration: 5")), @"x.yaml:11:51: `5` has no unit; a duration such as `5 s` or `200 us` is due here");
-    assert_snapshot!(check(&with("duration: 5 s", "duration: 5 sec")), @"x.yaml:11:51: `sec` is no unit; did you mean `s`?");
-    assert_snapshot!(check(&with("body: 612 B", "body: 612 ms")), @"x.yaml:10:37: `612 ms` is a duration such as `5 s` or `200 us`; an amount of data such as `612 B` or `4 KiB` is due here");
-    assert_snapshot!(check(&with("body: 612 B", "body: 1 KB")), @"x.yaml:10:37: `KB` is no unit; write `kB` for 1,000 bytes or `KiB` for 1,024");
+    assert_snapshot!(check(&with("duration: 5 s", "duration: 5")), @"x.yaml:11:51: `5` has no unit; expected a duration such as `5 s` or `200 us`");
+    assert_snapshot!(check(&with("duration: 5 s", "duration: 5 sec")), @"x.yaml:11:51: `sec` is not a unit; did you mean `s`?");
+    assert_snapshot!(check(&with("body: 612 B", "body: 612 ms")), @"x.yaml:10:37: `612 ms` is a duration such as `5 s` or `200 us`; expected an amount of data such as `612 B` or `4 KiB`");
+    assert_snapshot!(check(&with("body: 612 B", "body: 1 KB")), @"x.yaml:10:37: `KB` is not a unit; write `kB` for 1,000 bytes or `KiB` for 1,024");
     assert_snapshot!(check(&with("kind: embedded, tls", "kind: haproxi, tls")), @"x.yaml:9:22: `haproxi` is not a value of this key; did you mean `haproxy`?");
     assert_snapshot!(check(&with("tls: 1.2", "tls: 1.1")), @"x.yaml:9:37: `1.1` is not a value of this key; did you mean `1.2`?");
-    assert_snapshot!(check(&with("connections: 20", "requests: many")), @"x.yaml:11:21: `many` stands here; a whole number from 0 is due");
-    assert_snapshot!(check(&with("connections: 20", "threads: -1")), @"x.yaml:11:20: `-1` stands here; a whole number from 0 to 4294967295 is due");
-    assert_snapshot!(check(&with("connections: 20", "share: .nan")), @"x.yaml:11:18: `.nan` stands here; a number is due");
-    assert_snapshot!(check(&with("connections: 20", "share: nan")), @"x.yaml:11:18: a finite number is due here");
-    assert_snapshot!(check(&with("connections: 20", "headers: { a: [b] }")), @"x.yaml:11:25: a list stands here; a text is due");
-    assert_snapshot!(check(&with("connections: 20", "checks: [~]").replace(", checks: [\"status == 200\", \"duration < 200 ms\"]", "")), @"x.yaml:11:20: nothing stands here; a text is due");
+    assert_snapshot!(check(&with("connections: 20", "requests: many")), @"x.yaml:11:21: expected a whole number from 0, found `many`");
+    assert_snapshot!(check(&with("connections: 20", "threads: -1")), @"x.yaml:11:20: expected a whole number from 0 to 4294967295, found `-1`");
+    assert_snapshot!(check(&with("connections: 20", "share: .nan")), @"x.yaml:11:18: expected a number, found `.nan`");
+    assert_snapshot!(check(&with("connections: 20", "share: nan")), @"x.yaml:11:18: expected a finite number");
+    assert_snapshot!(check(&with("connections: 20", "headers: { a: [b] }")), @"x.yaml:11:25: expected a text, found a list");
+    assert_snapshot!(check(&with("connections: 20", "checks: [~]").replace(", checks: [\"status == 200\", \"duration < 200 ms\"]", "")), @"x.yaml:11:20: expected a text, found nothing");
     assert_snapshot!(check(&with("connections: 20", "connections: 20, insecure: maybe")), @"x.yaml:11:38: `maybe` is neither `true` nor `false` (`on`, `off`, `yes` and `no` work too)");
-    assert_snapshot!(check(&with("connections: 20", "threads: [20]")), @"x.yaml:11:20: a list stands here; a whole number from 0 to 4294967295 is due");
-    assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "[embedded]")), @"x.yaml:10:13: a list stands here; a mapping with keys of kind, body is due");
-    assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "embedded")), @"x.yaml:10:13: the text `embedded` stands here; a mapping with keys of kind, body is due");
-    assert_snapshot!(check(&with("checks: [\"status == 200\", \"duration < 200 ms\"]", "checks: status == 200")), @"x.yaml:11:64: the text `status == 200` stands here; a list is due");
+    assert_snapshot!(check(&with("connections: 20", "threads: [20]")), @"x.yaml:11:20: expected a whole number from 0 to 4294967295, found a list");
+    assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "[embedded]")), @"x.yaml:10:13: expected a mapping with keys of kind, body, found a list");
+    assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "embedded")), @"x.yaml:10:13: expected a mapping with keys of kind, body, found `embedded`");
+    assert_snapshot!(check(&with("checks: [\"status == 200\", \"duration < 200 ms\"]", "checks: status == 200")), @"x.yaml:11:64: expected a list, found `status == 200`");
     assert_snapshot!(check(&with("reuse: none", "reuse: { none: 1 }")), @"x.yaml:11:35: `none` has no settings of its own");
-    assert_snapshot!(check(&with("reuse: none", "reuse: [none]")), @"x.yaml:11:35: a list stands here; one of keep-alive, none is due");
+    assert_snapshot!(check(&with("reuse: none", "reuse: [none]")), @"x.yaml:11:35: expected one of keep-alive, none, found a list");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: engine }")), @"x.yaml:16:46: `engine` needs a value: write `{ engine: … }`");
-    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: } }")), @"x.yaml:16:46: a single key here, one of none, threads, engine, is due");
-    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: [a] } }")), @"x.yaml:16:56: a list stands here; a text is due");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: } }")), @"x.yaml:16:46: expected a single key, one of none, threads, engine");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: [a] } }")), @"x.yaml:16:56: expected a text, found a list");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engines: a } }")), @"x.yaml:16:48: `engines` is not a value of this key; did you mean `engine`?");
-    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: a, threads: b } }")), @"x.yaml:16:46: a single key here, one of none, threads, engine, is due");
-    assert_snapshot!(check(&with("    - plain.http_reqs >", "    - plain: http_reqs >")), @"x.yaml:22:7: a mapping stands here; a text is due");
-    assert_snapshot!(check(&with("software: {}", "software: 5")), @"x.yaml:15:15: the text `5` stands here; a mapping with keys of system, load, host is due");
+    assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: a, threads: b } }")), @"x.yaml:16:46: expected a single key, one of none, threads, engine");
+    assert_snapshot!(check(&with("    - plain.http_reqs >", "    - plain: http_reqs >")), @"x.yaml:22:7: expected a text, found a mapping");
+    assert_snapshot!(check(&with("software: {}", "software: 5")), @"x.yaml:15:15: expected a mapping with keys of system, load, host, found `5`");
 }
 
 #[test]
@@ -146,10 +146,13 @@ fn too_few_variants() {
 
 #[test]
 fn blocks_out_of_range() {
+    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "1")), @"x.yaml:18:11: `blocks` is 1; at least 2 blocks are needed to know how far they scatter");
+    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "1001")), @"x.yaml:18:11: `blocks` is 1001; at most 1000 blocks can be run");
+    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "six")), @"x.yaml:18:11: expected a number of blocks, or a mapping such as `{ min: 6, max: 20 }`, found `six`");
+    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "[6]")), @"x.yaml:18:11: expected a number of blocks, or a mapping such as `{ min: 6, max: 20 }`, found a list");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "{ min: 1 }")), @"x.yaml:18:13: `min` is 1; at least 2 blocks are needed to know how far they scatter");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "{ min: 5, max: 4 }")), @"x.yaml:18:21: `max` is 4 and `min` is 5; `max` must not be below `min`");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "{ max: 100000 }")), @"x.yaml:18:13: `max` is 100000; at most 1000 blocks can be run");
-    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "20")), @"x.yaml:18:11: the text `20` stands here; a mapping with keys of min, max is due");
 }
 
 #[test]
@@ -161,11 +164,11 @@ fn a_matrix_that_cannot_be_expanded() {
     assert_snapshot!(matrix("{ load..connections: [20] }"), @"x.yaml:17:13: `load..connections` names no setting; a dotted key such as `load.connections` is due");
     assert_snapshot!(matrix("{ host.mtu: [1500] }"), @"x.yaml:17:13: a key of the matrix begins with `system` or `load`, not `host`; known: system, load");
     assert_snapshot!(matrix("{ load.connections: [] }"), @"x.yaml:17:13: `load.connections` has no values; a list such as [1, 20] is due");
-    assert_snapshot!(matrix("{ load.connections: 20 }"), @"x.yaml:17:31: the text `20` stands here; a list is due");
+    assert_snapshot!(matrix("{ load.connections: 20 }"), @"x.yaml:17:31: expected a list, found `20`");
     assert_snapshot!(matrix("{ load.connections: [20, 1, 20] }"), @"x.yaml:17:39: `load.connections` has this value twice, and would make the same cells twice");
-    assert_snapshot!(matrix("{ load.connections: [[20]] }"), @"x.yaml:17:32: a list stands here; a text is due");
+    assert_snapshot!(matrix("{ load.connections: [[20]] }"), @"x.yaml:17:32: expected a text, found a list");
     assert_snapshot!(matrix("{ load.duration.most: [20] }"), @"x.yaml:17:18: `duration` is a text, so that `load.duration.most` cannot be set; it is set here (11:51)");
-    assert_snapshot!(matrix("{ load.connections: [1, x] }"), @"x.yaml:17:35: `x` stands here; a whole number from 0 to 4294967295 is due");
+    assert_snapshot!(matrix("{ load.connections: [1, x] }"), @"x.yaml:17:35: expected a whole number from 0 to 4294967295, found `x`");
     assert_snapshot!(matrix("{ system.ingress.tls: [none, 1.3] }"), @"x.yaml:14:35: the matrix sets `system.ingress.tls`, too; only one of the two can; the matrix sets it here (17:13)");
     assert_snapshot!(matrix("{ load.duration: [1 s, 2 s] }"), @"x.yaml:17:18: a window of 2 s here and one of 1 s for the baseline: all slots of a run must have the same; the first one (17:18)");
     let many: Vec<String> = (0..20).map(|value| value.to_string()).collect();
@@ -182,7 +185,8 @@ fn claims_that_cannot_be_judged() {
     assert_snapshot!(claim("plain.http_reqs > software.http_rqs"), @"x.yaml:22:34: no metric is named `http_rqs`; did you mean `http_reqs`?");
     assert_snapshot!(claim("'plain.http_req_duration.p42 < 5 ms'"), @"x.yaml:22:32: no statistic is named `p42`; known: avg, min, med, max, p90, p95, p99, p99.9");
     assert_snapshot!(claim("\"plain.http_req_duration.p\\u0034\\u0032 < 5 ms\""), @"x.yaml:22:7: no statistic is named `p42`; known: avg, min, med, max, p90, p95, p99, p99.9");
-    assert_snapshot!(claim("plain.http_reqs > 500"), @"x.yaml:22:25: `500` has no unit; a rate such as `500 IOPS` or `1000 /s` is due here");
+    assert_snapshot!(claim("plain.http_req_duration.p95 < 5"), @"x.yaml:22:37: `5` has no unit; expected a duration such as `5 s` or `200 us`");
+    assert_snapshot!(claim("plain.http_req_duration.p95 < 1,0 ms"), @"x.yaml:22:37: `1,0 ms` has a comma: write a decimal point: `1.0`");
     assert_snapshot!(claim("plain.http_reqs"), @"x.yaml:22:7: a claim needs a relation: >=, <=, >, < or ==");
     assert_snapshot!(claim(&"x".repeat(600)), @"x.yaml:22:7: a claim is at most 500 bytes long");
 }
@@ -210,15 +214,15 @@ fn several_mistakes_are_reported_together() {
     let text =
         with("connections: 20", "conections: 20").replace("612 B", "612").replace("{ offload", "{ ofload");
     assert_snapshot!(check(&text.replace("http_reqs >=", "http_requests >=")), @r"
-    x.yaml:10:37: `612` has no unit; an amount of data such as `612 B` or `4 KiB` is due here
+    x.yaml:10:37: `612` has no unit; expected an amount of data such as `612 B` or `4 KiB`
     x.yaml:11:11: unknown key `conections`; did you mean `connections`?
     x.yaml:16:37: unknown key `ofload`; did you mean `offload`?
     x.yaml:20:15: no metric is named `http_requests`; did you mean `http_reqs`?
     ");
     let text = with("metadata:", "metdata:").replace("  path: http", "  path: [http]");
-    assert_snapshot!(check(&text), @r"
+    assert_snapshot!(check(&text), @"
     x.yaml:3:1: unknown key `metdata`; did you mean `metadata`?
-    x.yaml:7:9: a list stands here; a text is due
+    x.yaml:7:9: expected a text, found a list
     ");
 }
 
@@ -278,7 +282,7 @@ fn a_report_shows_the_line() {
      9 │     ingress: { kind: embedded, tls: 1.2, key: rsa-2048, offload: none }
     10 │     origin: { kind: embedded, body: 612 }
        ·                                     ─┬─
-       ·                                      ╰── `612` has no unit; an amount of data such as `612 B` or `4 KiB` is due here
+       ·                                      ╰── `612` has no unit; expected an amount of data such as `612 B` or `4 KiB`
     11 │   load: { conections: 20, reuse: none, duration: 5 s, checks: ["status == 200", "duration < 200 ms"] }
        ·           ─────┬────
        ·                ╰── unknown key `conections`; did you mean `connections`?
@@ -308,7 +312,7 @@ fn a_report_of_odd_text_stays_readable() {
     ");
     assert_snapshot!(report(""), @"  × x.yaml:1:1: the file is empty; an experiment begins with `apiVersion: plumbline.dev/v1alpha1`");
     assert_snapshot!(report(&with("plain.http_reqs > software.http_reqs", "plain.http_reqs > 5 \u{202e}s")), @r"
-     × `\u{202e}s` is no unit; did you mean `/s`?
+     × `\u{202e}s` is not a unit; did you mean `/s`?
        ╭─[x.yaml:22:25]
     21 │     - threads.http_req_duration.p95 < software.http_req_duration.p95
     22 │     - plain.http_reqs > 5 �s

@@ -176,6 +176,7 @@ fn blocks_come_from_the_command_line_first() {
     assert_eq!(blocks(&with("{ min: 5, max: 20 }", "{ max: 2 }"), false, None), Blocks { min: 2, max: 2 });
     assert_eq!(blocks(&with("{ min: 5, max: 20 }", "{ max: 2 }"), true, None), Blocks { min: 2, max: 2 });
     assert_eq!(blocks(&with("{ min: 5, max: 20 }", "{ min: 30 }"), false, None), Blocks { min: 30, max: 30 });
+    assert_eq!(blocks(&with("{ min: 5, max: 20 }", "6"), false, None), Blocks { min: 6, max: 6 });
     assert_eq!(blocks(&with("  blocks: { min: 5, max: 20 }\n", ""), false, None), Blocks::default());
 }
 
