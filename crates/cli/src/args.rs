@@ -15,6 +15,7 @@ use clap_complete::Shell;
 use plumb_crypto::measure::{Algorithm, Source};
 use plumb_migration::codec::CodecSpec;
 use plumb_migration::codec::measure::Form;
+use plumb_model::quantity::QuantityError;
 use plumb_model::{ByteRate, Bytes, Percent, Rate, Span};
 use serde_json::Value;
 
@@ -257,13 +258,13 @@ pub struct HttpArguments {
     #[arg(long, short = 't', default_value_t = 1, value_name = "N")]
     pub threads: u32,
     /// How long to measure, such as `30s`; 10 s unless --requests says how many.
-    #[arg(long, short = 'd', value_name = "TIME")]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = duration)]
     pub duration: Option<Span>,
     /// Stop after this many requests.
     #[arg(long, short = 'n', value_name = "N")]
     pub requests: Option<u64>,
     /// Unmeasured time before the window.
-    #[arg(long, default_value = "0s", value_name = "TIME")]
+    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
     pub warmup: Span,
     /// A fixed rate such as `1000/s` (open loop, timed from the intended start).
     #[arg(long, short = 'R', value_name = "RATE")]
@@ -314,7 +315,7 @@ pub struct HttpArguments {
     #[arg(long = "check", value_name = "CHECK")]
     pub checks: Vec<String>,
     /// After this time a request has failed.
-    #[arg(long, default_value = "30s", value_name = "TIME")]
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub timeout: Span,
     /// See [`FailureArguments`].
     #[command(flatten)]
@@ -359,7 +360,7 @@ pub struct CodecArguments {
     #[arg(long, value_enum)]
     pub form: Option<CodecFormArgument>,
     /// How long codecs take turns; every one has at least one turn.
-    #[arg(long, short = 'd', default_value = "10s", value_name = "TIME")]
+    #[arg(long, short = 'd', default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub duration: Span,
     /// How much of the file or directory is read, or of the built-in content is made [default: 1 GiB or 64 MiB].
     #[arg(long, value_name = "SIZE")]
@@ -408,7 +409,7 @@ pub struct CryptoArguments {
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "16KiB")]
     pub block: Vec<Bytes>,
     /// How long to measure each row, all rounds together; `openssl speed` takes whole seconds.
-    #[arg(long, short = 'd', default_value = "1s", value_name = "TIME")]
+    #[arg(long, short = 'd', default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub duration: Span,
     /// In how many rounds devices take turns; an interval needs at least three.
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -419,6 +420,13 @@ pub struct CryptoArguments {
     /// No progress.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A length of time. Seconds need no unit, as with wrk, ab, fio and curl.
+fn duration(text: &str) -> Result<Span, QuantityError> {
+    let is_bare =
+        !text.trim().is_empty() && text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_bare { Span::parse(&format!("{text} s")) } else { Span::parse(text) }
 }
 
 /// Algorithms by name; clap suggests the nearest, and shells complete them.
@@ -493,13 +501,13 @@ pub struct MigrateArguments {
     #[arg(long, value_parser = ["on", "off"], value_name = "on|off")]
     pub prefault: Option<String>,
     /// Migrations follow one another until this is over.
-    #[arg(long, short = 'd', value_name = "TIME")]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = duration)]
     pub duration: Option<Span>,
     /// A migration that is not done after so many rounds is given up.
     #[arg(long, value_name = "N")]
     pub max_rounds: Option<u32>,
     /// A migration that is not done after this time is given up.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Span>,
     /// Also measure what plain streams between the same two processes move.
     #[arg(long)]
@@ -556,5 +564,22 @@ impl MigrateArguments {
             ("load.stream_limit", self.stream_limit.then_some(Value::Bool(true))),
         ];
         keys.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_need_no_unit_and_nothing_else_changes() {
+        for (text, span_ns) in
+            [("5", 5_000_000_000), (" 0.5 ", 500_000_000), ("5s", 5_000_000_000), ("2 ms", 2_000_000)]
+        {
+            assert_eq!(duration(text), Ok(Span(span_ns)), "{text}");
+        }
+        for text in ["", ".", "1.2.3", "5 parsec", "-5", "1,0"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
     }
 }

@@ -32,10 +32,10 @@ pub struct NetworkArguments {
     #[arg(long, short = 'c', visible_short_alias = 'P', default_value_t = 1, value_name = "N")]
     pub flows: u32,
     /// How long to measure each test, such as `10s`.
-    #[arg(long, short = 'd', visible_alias = "time", default_value = "2s", value_name = "TIME")]
+    #[arg(long, short = 'd', visible_alias = "time", default_value = "2s", value_name = "TIME", value_parser = super::duration)]
     pub duration: Span,
     /// Unmeasured time before each test.
-    #[arg(long, default_value = "200ms", value_name = "TIME")]
+    #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = super::duration)]
     pub warmup: Span,
     /// Messages per second of all flows together, such as `1000/s` (timed from the intended send).
     #[arg(long, short = 'R', value_name = "RATE")]

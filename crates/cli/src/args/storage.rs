@@ -53,10 +53,10 @@ pub struct StorageArguments {
     #[arg(long, short = 'R', value_name = "RATE")]
     pub rate: Option<Rate>,
     /// How long to measure, such as `30s`; 10 s unless --operations says how many.
-    #[arg(long, short = 'd', visible_alias = "runtime", value_name = "TIME")]
+    #[arg(long, short = 'd', visible_alias = "runtime", value_name = "TIME", value_parser = super::duration)]
     pub duration: Option<Span>,
     /// Unmeasured time before the window.
-    #[arg(long, visible_alias = "ramp-time", value_name = "TIME")]
+    #[arg(long, visible_alias = "ramp-time", value_name = "TIME", value_parser = super::duration)]
     pub warmup: Option<Span>,
     /// Stop after this many reads and writes.
     #[arg(long, short = 'n', value_name = "N")]

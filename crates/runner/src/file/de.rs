@@ -56,9 +56,9 @@ impl Error {
     }
 
     fn kind(node: &Node, due: &str) -> Self {
-        let found = node.scalar().map(|scalar| format!("the text `{}`", scalar.text));
+        let found = node.scalar().map(|scalar| format!("`{}`", scalar.text));
         let found = found.unwrap_or_else(|| node.kind().to_owned());
-        Self::new(Wrong::Kind, format!("{found} stands here; {due} is due")).at(node.span)
+        Self::new(Wrong::Kind, format!("expected {due}, found {found}")).at(node.span)
     }
 }
 
@@ -76,15 +76,15 @@ impl de::Error for Error {
     }
 
     fn invalid_type(found: Unexpected<'_>, due: &dyn de::Expected) -> Self {
-        Self::new(Wrong::Kind, format!("{found} stands here; {due} is due"))
+        Self::new(Wrong::Kind, format!("expected {due}, found {}", found_words(found)))
     }
 
     fn invalid_value(found: Unexpected<'_>, due: &dyn de::Expected) -> Self {
-        Self::new(Wrong::Text, format!("{found} stands here; {due} is due"))
+        Self::new(Wrong::Text, format!("expected {due}, found {}", found_words(found)))
     }
 
     fn invalid_length(length: usize, due: &dyn de::Expected) -> Self {
-        Self::new(Wrong::Kind, format!("a list of {length} stands here; {due} is due"))
+        Self::new(Wrong::Kind, format!("expected {due}, found a list of {length}"))
     }
 
     fn unknown_variant(name: &str, due: &'static [&'static str]) -> Self {
@@ -102,6 +102,17 @@ impl de::Error for Error {
 
     fn duplicate_field(name: &'static str) -> Self {
         Self::new(Wrong::UnknownKey, format!("the key `{name}` stands here twice"))
+    }
+}
+
+/// What was written, in the words of someone who writes YAML.
+fn found_words(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Str(text) => format!("`{text}`"),
+        Unexpected::Unit => "nothing".to_owned(),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Map => "a mapping".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -151,7 +162,7 @@ impl<'n> NodeDeserializer<'n> {
 
     fn parsed<T: FromStr>(self, due: &str) -> Result<T, Error> {
         let scalar = self.text(due)?;
-        let wrong = || Error::new(Wrong::Text, format!("`{}` stands here; {due} is due", scalar.text));
+        let wrong = || Error::new(Wrong::Text, format!("expected {due}, found `{}`", scalar.text));
         scalar.text.parse().map_err(|_| wrong().at(self.0.span))
     }
 
@@ -161,7 +172,7 @@ impl<'n> NodeDeserializer<'n> {
         if number.is_finite() {
             return Ok(number);
         }
-        Err(Error::new(Wrong::Text, "a finite number is due here".to_owned()).at(self.0.span))
+        Err(Error::new(Wrong::Text, "expected a finite number".to_owned()).at(self.0.span))
     }
 
     fn pairs(self, due: &str) -> Result<Pairs<'n>, Error> {
@@ -289,7 +300,7 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
             Value::Mapping(entries) => match entries.as_slice() {
                 [(name, data)] => (name, Some(data)),
                 _ => {
-                    let due = format!("a single key here, one of {}, is due", names.join(", "));
+                    let due = format!("expected a single key, one of {}", names.join(", "));
                     let wrong = if entries.is_empty() { Wrong::MissingKey } else { Wrong::Kind };
                     return Err(Error::new(wrong, due).at(self.0.span));
                 }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Blocks, Percent, Plan};
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IgnoredAny, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::de;
@@ -130,10 +131,44 @@ struct HostPart {
     _tunings: Option<Vec<String>>,
 }
 
-/// How many blocks to run.
+/// How many blocks to run: a number for exactly that many, or the least and the most.
+#[derive(Debug, Clone, Copy, JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum BlocksPart {
+    /// Exactly this many blocks.
+    Exactly(#[schemars(range(min = 2, max = 1000))] u32),
+    /// The run stops between the two, as soon as every claim is decided.
+    Between(BlockBounds),
+}
+
+impl<'de> Deserialize<'de> for BlocksPart {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(BlocksVisitor)
+    }
+}
+
+struct BlocksVisitor;
+
+impl<'de> Visitor<'de> for BlocksVisitor {
+    type Value = BlocksPart;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a number of blocks, or a mapping such as `{ min: 6, max: 20 }`")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<BlocksPart, E> {
+        text.parse().map(BlocksPart::Exactly).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<BlocksPart, A::Error> {
+        BlockBounds::deserialize(MapAccessDeserializer::new(map)).map(BlocksPart::Between)
+    }
+}
+
+/// Between how many blocks to run.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BlocksPart {
+pub(super) struct BlockBounds {
     /// No verdict before this many blocks; at least 2.
     #[schemars(range(min = 2, max = 1000))]
     pub(super) min: Option<u32>,
@@ -286,22 +321,26 @@ pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Ve
     let default = Blocks::default();
     let (min, max) = match part {
         None => (default.min, default.max),
-        Some(BlocksPart { min, max }) => {
+        Some(BlocksPart::Exactly(count)) => (count, count),
+        Some(BlocksPart::Between(BlockBounds { min, max })) => {
             let min = min.unwrap_or_else(|| default.min.min(max.unwrap_or(default.min)));
             (min, max.unwrap_or_else(|| default.max.max(min)))
         }
     };
+    let is_exact = matches!(part, Some(BlocksPart::Exactly(_)));
+    let name = |key: &'static str| if is_exact { "blocks" } else { key };
     let (key, message) = if min < 2 {
-        ("min", format!("`min` is {min}; at least 2 blocks are needed to know how far they scatter"))
+        let needed = "at least 2 blocks are needed to know how far they scatter";
+        ("min", format!("`{}` is {min}; {needed}", name("min")))
     } else if max > MAX_BLOCKS {
-        ("max", format!("`max` is {max}; at most {MAX_BLOCKS} blocks can be run"))
+        ("max", format!("`{}` is {max}; at most {MAX_BLOCKS} blocks can be run", name("max")))
     } else if max < min {
         ("max", format!("`max` is {max} and `min` is {min}; `max` must not be below `min`"))
     } else {
         return Ok(Blocks { min, max });
     };
     let place = spec_value(root, "blocks").and_then(|blocks| blocks.place_of(key));
-    Err(vec![Mistake::new(place.unwrap_or_else(|| spec_place(root, "blocks")), message)])
+    Err(vec![Mistake::new(place.unwrap_or_else(|| spec_value_place(root, "blocks")), message)])
 }
 
 /// The share of all CPU time that neither side may use. No neighbour can move numbers that are made up.
