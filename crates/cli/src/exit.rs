@@ -65,6 +65,8 @@ pub struct Failure {
     pub code: u8,
     /// The message, whole.
     message: String,
+    /// Whether the message has colours of its own.
+    is_painted: bool,
 }
 
 /// What a command ends with.
@@ -73,7 +75,7 @@ pub type Outcome = Result<u8, Failure>;
 impl Failure {
     /// The user asked for something that is not there, or not in the right form.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE, message: message.into() }
+        Self { code: USAGE, message: message.into(), is_painted: false }
     }
 
     /// A setting that came from a flag is wrong: flags are called as settings' keys are.
@@ -84,17 +86,19 @@ impl Failure {
 
     /// The harness failed; `error` completes "failed to …".
     pub fn harness(error: impl std::fmt::Display) -> Self {
-        Self { code: FAILED, message: format!("failed to {error}") }
+        Self { code: FAILED, message: format!("failed to {error}"), is_painted: false }
     }
 
-    /// A message that is already laid out.
+    /// A message that is already laid out, in colours where standard error shows them.
     pub fn laid_out(code: u8, message: String) -> Self {
-        Self { code, message }
+        Self { code, message, is_painted: true }
     }
 
     /// Prints the message to standard error.
     pub fn print(&self) {
-        if self.message.contains('\n') {
+        if self.is_painted && self.message.contains('\n') {
+            crate::output::painted_message(&self.message);
+        } else if self.message.contains('\n') {
             crate::output::message(&self.message);
         } else {
             crate::output::message(&format!("error: {}", self.message));

@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
+use plumb_model::printable;
+
 use crate::output;
 
 /// The line, or nothing where nobody watches.
@@ -25,19 +27,19 @@ impl LiveLine {
 
     /// Writes it anew, as far as the terminal is wide.
     pub fn show(&self, text: &str) {
-        if self.is_shown {
-            let fitting: String = text.chars().take(output::width(200).saturating_sub(1)).collect();
-            let mut error = std::io::stderr().lock();
-            let _ = write!(error, "\r\x1b[K{fitting}");
-            let _ = error.flush();
-        }
+        let fitting: String = printable(text).chars().take(output::width(200).saturating_sub(1)).collect();
+        self.write(&fitting);
     }
 
     /// Takes it away.
     pub fn clear(&self) {
+        self.write("");
+    }
+
+    fn write(&self, text: &str) {
         if self.is_shown {
             let mut error = std::io::stderr().lock();
-            let _ = write!(error, "\r\x1b[K");
+            let _ = write!(error, "\r\x1b[K{text}");
             let _ = error.flush();
         }
     }

@@ -17,14 +17,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Arguments, Command};
+use exit::Outcome;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no errors; a pipe that closed early is not worth a message.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::HOLDS });
+            return ExitCode::from(refused(&error));
         }
     };
     if arguments.command.measures()
@@ -33,7 +32,28 @@ fn main() -> ExitCode {
         failure.print();
         return ExitCode::from(failure.code);
     }
-    let outcome = match arguments.command {
+    ended(dispatch(arguments.command))
+}
+
+/// Prints what clap has to say: an error, or help and the version, which are results.
+fn refused(error: &clap::Error) -> u8 {
+    if error.use_stderr() {
+        let _ = error.print();
+        return exit::USAGE;
+    }
+    let text = error.render();
+    let text = if output::colour_on_stdout() { text.ansi().to_string() } else { text.to_string() };
+    match output::painted(&text) {
+        Ok(()) => exit::HOLDS,
+        Err(failure) => {
+            failure.print();
+            failure.code
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
         Command::Run(run) => commands::run::run(&run),
         Command::Check(check) => commands::check::check(&check),
         Command::List(list) => commands::list::list(&list),
@@ -51,7 +71,10 @@ fn main() -> ExitCode {
         Command::Completions { shell } => commands::completions::completions(shell),
         Command::Version => commands::version::version(),
         Command::Agent => commands::agent::agent(),
-    };
+    }
+}
+
+fn ended(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

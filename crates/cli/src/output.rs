@@ -1,21 +1,69 @@
 //! The two standard streams: results on one, messages on the other.
+//!
+//! This is the only way out to a terminal, so nothing that a terminal would obey passes here, wherever it came from. A
+//! result that cannot be written is an error: a script must not take an empty file for a report.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
-/// Writes a result to standard output; a closed pipe ends the matter silently.
-pub fn result(text: &str) {
-    let mut output = std::io::stdout().lock();
-    let _ = output.write_all(text.as_bytes());
-    if !text.ends_with('\n') {
-        let _ = output.write_all(b"\n");
-    }
-    let _ = output.flush();
+use plumb_model::printable_lines;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Writes a result to standard output.
+///
+/// # Errors
+/// When it cannot be written, as on a full disk. A closed pipe ends the matter silently.
+pub fn result(text: &str) -> Result<(), Failure> {
+    write(&printable_lines(text))
 }
 
-/// Writes a line to standard error.
+/// As [`result`], for a text whose colours are its own: its foreign parts went through `plumb_report`.
+pub fn painted(text: &str) -> Result<(), Failure> {
+    write(&with_colours(text))
+}
+
+/// Writes a value to standard output as indented JSON.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    write(&plumb_report::pretty(value))
+}
+
+fn write(text: &str) -> Result<(), Failure> {
+    let mut output = std::io::stdout().lock();
+    let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    let written = output.write_all(text.as_bytes()).and_then(|()| output.write_all(end));
+    match written.and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::harness(format!("write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes lines to standard error. Where that fails, nobody is left to be told.
 pub fn message(text: &str) {
     let mut output = std::io::stderr().lock();
-    let _ = writeln!(output, "{text}");
+    let _ = writeln!(output, "{}", printable_lines(text));
+}
+
+/// As [`message`], for a text whose colours are its own.
+pub fn painted_message(text: &str) {
+    let mut output = std::io::stderr().lock();
+    let _ = writeln!(output, "{}", with_colours(text));
+}
+
+/// The text with nothing in it that a terminal would obey but colours (ECMA-48, SGR).
+fn with_colours(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut pieces = text.split("\u{1b}[");
+    out.push_str(&printable_lines(pieces.next().unwrap_or_default()));
+    for piece in pieces {
+        let codes = piece.find(|character: char| !character.is_ascii_digit() && character != ';');
+        let is_colour = codes.is_some_and(|at| piece[at..].starts_with('m'));
+        out.push_str(if is_colour { "\u{1b}[" } else { "\\u{1b}[" });
+        out.push_str(&printable_lines(piece));
+    }
+    out
 }
 
 /// Whether colours are wanted on standard output.
@@ -37,4 +85,17 @@ fn colours_allowed() -> bool {
 pub fn width(limit: usize) -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     size.map_or(100, |size| usize::from(size.ws_col)).clamp(60, limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_terminal_obeys_only_colours_pass() {
+        assert_eq!(with_colours("\u{1b}[1;31mred\u{1b}[0m\nplain"), "\u{1b}[1;31mred\u{1b}[0m\nplain");
+        assert_eq!(with_colours("\u{1b}[2J\u{1b}]0;title\u{7}"), "\\u{1b}[2J\\u{1b}]0;title\\u{7}");
+        assert_eq!(with_colours("\u{1b}[31"), "\\u{1b}[31");
+        assert_eq!(with_colours("\u{202e}\u{9b}31m"), "\\u{202e}\\u{9b}31m");
+    }
 }

@@ -1,18 +1,18 @@
 //! Progress of a run on standard error: one live line on a terminal, plain lines elsewhere.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
 
 use plumb_model::event::TimeLeft;
 use plumb_model::{ClaimVerdict, Event, Plan, SlotOutcome, Verdict};
 
+use crate::live::LiveLine;
 use crate::output;
 
 /// Draws progress from events.
 #[derive(Debug)]
 pub struct Progress {
     quiet: bool,
-    live: bool,
+    live: LiveLine,
     title: String,
     cells: Vec<String>,
     blocks_max: u32,
@@ -26,8 +26,7 @@ impl Progress {
     pub fn new(plan: &Plan, quiet: bool) -> Self {
         Self {
             quiet,
-            live: std::io::stderr().is_terminal()
-                && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            live: LiveLine::new(quiet),
             title: plan.title.clone(),
             cells: plan.cells.iter().map(plumb_model::Cell::label).collect(),
             blocks_max: plan.blocks.max,
@@ -75,7 +74,7 @@ impl Progress {
             }
             Event::BlockJudged { cell, blocks, verdicts } => self.judged(*cell, *blocks, verdicts),
             Event::RunFinished { interrupted } => {
-                self.clear();
+                self.live.clear();
                 if *interrupted {
                     output::message("interrupted; what follows rests on the slots so far");
                 }
@@ -97,8 +96,9 @@ impl Progress {
 
     fn tried(&self, cell: usize, position: u32, of: u32, variant: &str) {
         let cell = self.cell(cell);
-        if self.live {
-            self.draw(&format!("{cell}trying out {variant}, {} of {of}; not measured yet", position + 1));
+        if self.live.is_shown() {
+            self.live
+                .show(&format!("{cell}trying out {variant}, {} of {of}; not measured yet", position + 1));
         } else if position == 0 {
             let variants = if of == 1 { "the variant".to_owned() } else { format!("{of} variants") };
             self.line(&format!("{cell}trying out {variants} before the first block"));
@@ -106,10 +106,7 @@ impl Progress {
     }
 
     fn slot(&self, cell: usize, block: u32, (position, of): (u32, u32), variant: &str, left: TimeLeft) {
-        if !self.live {
-            return;
-        }
-        let text = format!(
+        self.live.show(&format!(
             "{}block {} of {}, slot {} of {of}: {variant} · {} · about {} left, {} at most",
             self.cell(cell),
             block + 1,
@@ -118,16 +115,7 @@ impl Progress {
             self.marks,
             time(left.probably_s),
             time(left.at_most_s)
-        );
-        self.draw(&text);
-    }
-
-    /// Replaces the live line.
-    fn draw(&self, text: &str) {
-        let fitting: String = text.chars().take(output::width(200).saturating_sub(1)).collect();
-        let mut error = std::io::stderr().lock();
-        let _ = write!(error, "\r\x1b[K{fitting}");
-        let _ = error.flush();
+        ));
     }
 
     fn judged(&mut self, cell: usize, blocks: u32, verdicts: &[ClaimVerdict]) {
@@ -136,7 +124,7 @@ impl Progress {
             .filter(|verdict| verdict.cell == cell)
             .map(|verdict| mark(verdict.verdict))
             .collect();
-        if !self.live {
+        if !self.live.is_shown() {
             let counts =
                 [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void, Verdict::Skipped].map(
                     |wanted| {
@@ -162,16 +150,8 @@ impl Progress {
     }
 
     fn line(&self, text: &str) {
-        self.clear();
+        self.live.clear();
         output::message(text);
-    }
-
-    fn clear(&self) {
-        if self.live {
-            let mut error = std::io::stderr().lock();
-            let _ = write!(error, "\r\x1b[K");
-            let _ = error.flush();
-        }
     }
 }
 

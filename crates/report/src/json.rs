@@ -246,10 +246,16 @@ pub fn json_schema() -> String {
     pretty(&schemars::schema_for!(RunDocument))
 }
 
-/// Indented JSON with a line feed at its end. A number that is not finite becomes `null`.
-pub(crate) fn pretty(value: &impl Serialize) -> String {
+/// Indented JSON with a line feed at its end, of a value whose keys are texts. A number that is not finite becomes `null`, and
+/// what a terminal would obey is escaped.
+///
+/// # Panics
+/// When the value has a key that is not a text, or a serialiser of its own that fails.
+#[must_use]
+pub fn pretty(value: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(value);
-    text.expect("these types have text keys only and no serialisers of their own that fail") + "\n"
+    let text = text.expect("the values have text keys only and no serialisers of their own that fail") + "\n";
+    plumb_model::printable_json(&text).into_owned()
 }
 
 /// Where there is no such cell, there are no values to tell it by.

@@ -34,7 +34,8 @@ pub fn junit(run: &Run, judgement: &Judgement) -> String {
     lines.push("    </properties>".to_owned());
     lines.extend(judgement.claims.iter().map(|found| case(view, found)));
     lines.extend(["  </testsuite>".to_owned(), "</testsuites>".to_owned()]);
-    lines.join("\n") + "\n"
+    // XML 1.0 has no way to write most control characters (section 2.2).
+    plumb_model::printable_lines(&(lines.join("\n") + "\n")).into_owned()
 }
 
 fn properties(view: &View<'_>) -> Vec<String> {
@@ -80,8 +81,7 @@ fn case(view: &View<'_>, found: &ClaimVerdict) -> String {
     }
 }
 
-/// The text as the content of an element or of an attribute in double quotes. XML 1.0 has no way to write most control
-/// characters (section 2.2), so they become the replacement character.
+/// The text as the content of an element or of an attribute in double quotes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -94,7 +94,6 @@ fn escaped(text: &str) -> String {
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
             '\t' => out.push_str("&#9;"),
-            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }

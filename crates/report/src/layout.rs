@@ -1,6 +1,6 @@
 //! Text in columns and lines of a given width, for terminals.
 //!
-//! Names and reasons come from files and from other programs, so control characters are taken out here: a report must
+//! Names and reasons come from files and from other programs, so what a terminal would obey is escaped here: a report must
 //! not move the cursor or change colours on its reader's terminal.
 
 /// What a text means, for those terminals that show colours.
@@ -35,9 +35,9 @@ impl Paint {
     }
 }
 
-/// The text without control characters.
+/// The text on one line, with nothing in it that a terminal would obey.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    plumb_model::printable(text).into_owned()
 }
 
 /// The text in at most `width` characters, with an ellipsis where it was cut.
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn no_control_character_reaches_the_terminal() {
-        assert_eq!(clean("a\u{1b}[31mb\nc"), "a [31mb c");
+        assert_eq!(clean("a\u{1b}[31mb\nc"), "a\\u{1b}[31mb c");
         assert_eq!(Paint { colour: false }.on(Tone::Bad, "x"), "x");
         assert_eq!(Paint { colour: true }.on(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
     }

@@ -37,7 +37,7 @@ pub use devices::{
 pub use html::html;
 pub use json::{
     ClaimDocument, ComparisonDocument, LimitDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,
-    StatisticDocument, VariantDocument, json, json_schema,
+    StatisticDocument, VariantDocument, json, json_schema, pretty,
 };
 pub use junit::junit;
 pub use markdown::markdown;

@@ -287,7 +287,10 @@ fn reproduction(view: &View<'_>) -> String {
 }
 
 fn clean_lines(text: &str) -> String {
-    text.lines().map(clean).collect::<Vec<String>>().join("\n")
+    text.lines()
+        .map(|line| plumb_model::printable_lines(line).into_owned())
+        .collect::<Vec<String>>()
+        .join("\n")
 }
 
 #[cfg(test)]

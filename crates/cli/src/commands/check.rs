@@ -7,18 +7,16 @@ use plumb_runner::at_most_s;
 
 use crate::args::CheckArguments;
 use crate::commands::planning;
-use crate::exit::{Failure, HOLDS, Outcome};
+use crate::exit::{HOLDS, Outcome};
 use crate::output;
 
 /// Prints the plan.
 pub fn check(arguments: &CheckArguments) -> Outcome {
     let planned = planning::plan(&arguments.experiment, &arguments.plan)?;
     if arguments.json {
-        let text = serde_json::to_string_pretty(&planned.plan)
-            .map_err(|error| Failure::harness(format!("put the plan into JSON: {error}")))?;
-        output::result(&text);
+        output::json(&planned.plan)?;
     } else {
-        output::result(&describe(&planned.plan));
+        output::result(&describe(&planned.plan))?;
     }
     Ok(HOLDS)
 }

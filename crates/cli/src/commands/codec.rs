@@ -49,7 +49,7 @@ pub fn codec(arguments: &CodecArguments) -> Outcome {
     });
     live.clear();
     match measured {
-        Ok(findings) => print(arguments, &table(name, &data, &findings, missing)),
+        Ok(findings) => print(arguments, &table(name, &data, &findings, missing))?,
         Err(MeasureError::Interrupted) => {
             return Err(Failure::laid_out(INTERRUPTED, "interrupted".to_owned()));
         }
@@ -183,13 +183,12 @@ fn not_by_the_device(finding: &Finding) -> Option<String> {
     )
 }
 
-fn print(arguments: &CodecArguments, table: &CodecTable) {
+fn print(arguments: &CodecArguments, table: &CodecTable) -> Result<(), Failure> {
     if arguments.json {
-        output::result(&plumb_report::codec_json(table));
-        return;
+        return output::result(&plumb_report::codec_json(table));
     }
     let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::result(&plumb_report::codec_text(table, &style));
+    output::painted(&plumb_report::codec_text(table, &style))
 }
 
 #[cfg(test)]

@@ -11,6 +11,6 @@ use crate::output;
 pub fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "plumb", &mut script);
-    output::result(&String::from_utf8_lossy(&script));
+    output::result(&String::from_utf8_lossy(&script))?;
     Ok(HOLDS)
 }

@@ -65,7 +65,7 @@ fn measure(arguments: &CryptoArguments, sources: &[Source], algorithms: &[Algori
         rows: measured.iter().map(table::row).collect(),
         warnings: table::warnings(&measured),
     };
-    print(arguments, &table);
+    print(arguments, &table)?;
     let is_whole = table.rows.iter().all(|row| row.total.errors.is_empty());
     Ok(if is_whole { HOLDS } else { FAILED })
 }
@@ -106,11 +106,10 @@ fn nothing_usable(devices: &[DeviceFound]) -> String {
     format!("failed to find a device to measure: {}", reasons.join("; "))
 }
 
-fn print(arguments: &CryptoArguments, table: &DeviceTable) {
+fn print(arguments: &CryptoArguments, table: &DeviceTable) -> Result<(), Failure> {
     if arguments.json {
-        output::result(&plumb_report::crypto_json(table));
-        return;
+        return output::result(&plumb_report::crypto_json(table));
     }
     let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::result(&plumb_report::crypto_text(table, &style));
+    output::painted(&plumb_report::crypto_text(table, &style))
 }

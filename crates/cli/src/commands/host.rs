@@ -41,8 +41,7 @@ struct Document {
 
 /// The schema of that object.
 pub fn json_schema() -> String {
-    // A schema is JSON already.
-    serde_json::to_string_pretty(&schemars::schema_for!(Document)).unwrap_or_default() + "\n"
+    plumb_report::pretty(&schemars::schema_for!(Document))
 }
 
 /// Prints facts and a verdict on each.
@@ -54,7 +53,7 @@ pub fn host(arguments: &JsonArguments) -> Outcome {
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let lines: Vec<String> =
             lines.iter().map(|(name, value)| format!("{name:width$}  {value}")).collect();
-        output::result(&lines.join("\n"));
+        output::result(&lines.join("\n"))?;
     }
     let before = Snapshot::take().map_err(Failure::harness)?;
     plumb_host::time::sleep(WATCHED);
@@ -72,13 +71,11 @@ pub fn host(arguments: &JsonArguments) -> Outcome {
             noise,
             assessments: found,
         };
-        let text = serde_json::to_string_pretty(&document)
-            .map_err(|error| Failure::harness(format!("put the host into JSON: {error}")))?;
-        output::result(&text);
+        output::json(&document)?;
     } else {
         let accelerators =
             acceleration::describe(&facts.accelerators, &features, &libraries, output::width(140));
-        output::result(&format!("\n{accelerators}\n{}", describe(&found)));
+        output::result(&format!("\n{accelerators}\n{}", describe(&found)))?;
     }
     Ok(HOLDS)
 }

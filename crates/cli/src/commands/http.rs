@@ -43,7 +43,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     live.clear();
     let measurement = measured.map_err(Failure::harness)?;
     let failures_max = arguments.failures.failures_max;
-    single::print(&measurement, plumb_http::Http::METRICS, &[], failures_max, arguments.json);
+    single::print(&measurement, plumb_http::Http::METRICS, &[], failures_max, arguments.json)?;
     Ok(single::code(&measurement, failures_max, code(&measurement)))
 }
 

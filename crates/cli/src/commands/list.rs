@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::args::{ListArguments, PlanArguments};
 use crate::commands::planning;
-use crate::exit::{Failure, HOLDS, Outcome};
+use crate::exit::{HOLDS, Outcome};
 use crate::experiments::{self, BUILT_IN};
 use crate::output;
 
@@ -12,13 +12,14 @@ use crate::output;
 pub fn list(arguments: &ListArguments) -> Outcome {
     if let Some(name) = &arguments.show {
         let source = experiments::find(name)?;
-        output::result(&String::from_utf8_lossy(&source.bytes));
+        output::result(&String::from_utf8_lossy(&source.bytes))?;
         return Ok(HOLDS);
     }
     let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
     let mut rows = Vec::new();
     for (name, _) in BUILT_IN {
-        rows.push((*name, planning::plan(name, &any)?.plan));
+        // What this host can build is for `plumb check` to say: to find out starts programs.
+        rows.push((*name, planning::read(&experiments::find(name)?, &any)?));
     }
     if arguments.json {
         let rows: Vec<_> = rows
@@ -28,14 +29,12 @@ pub fn list(arguments: &ListArguments) -> Outcome {
                 json!({ "name": name, "title": plan.title, "path": plan.path, "variants": variants })
             })
             .collect();
-        let text = serde_json::to_string_pretty(&rows)
-            .map_err(|error| Failure::harness(format!("put the list into JSON: {error}")))?;
-        output::result(&text);
+        output::json(&rows)?;
         return Ok(HOLDS);
     }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, plan) in rows {
-        output::result(&format!("{name:width$}  {}", plan.title));
+        output::result(&format!("{name:width$}  {}", plan.title))?;
     }
     Ok(HOLDS)
 }

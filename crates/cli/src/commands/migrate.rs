@@ -40,7 +40,7 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     };
     match measured? {
         Some(result) => {
-            print(arguments, &result);
+            print(arguments, &result)?;
             Ok(single::code(&result.measurement, arguments.failures.failures_max, code(&result)))
         }
         None => Ok(INTERRUPTED),
@@ -121,7 +121,7 @@ fn serve(settings: &MigrationSettings, listen: SocketAddr) -> Outcome {
     let destination = Listening::start(settings, listen).map_err(Failure::harness)?;
     output::message(&format!("listening on {}", destination.address()));
     if let Some(certificate) = destination.certificate_pem() {
-        output::result(&certificate);
+        output::result(&certificate)?;
     }
     while !interrupts.is_interrupted() {
         for line in destination.news() {
@@ -142,7 +142,7 @@ fn window(settings: &MigrationSettings) -> Window {
     }
 }
 
-fn print(arguments: &MigrateArguments, result: &SlotResult) {
+fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failure> {
     let mut measurement = result.measurement.clone();
     if measurement.health.threads > 0 && result.evidence.is_empty() {
         measurement.warnings.push(
@@ -156,7 +156,7 @@ fn print(arguments: &MigrateArguments, result: &SlotResult) {
         &result.evidence,
         arguments.failures.failures_max,
         arguments.json,
-    );
+    )
 }
 
 /// A migration that was given up refutes what was asked; evidence that does not hold makes the numbers void.

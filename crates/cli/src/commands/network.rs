@@ -83,28 +83,27 @@ fn one(
     // An interrupted one may have had fewer tests than were asked for.
     let was_run = |test: &Test| measurement.observed_count("flows", test.name()) > 0;
     let spec = LoadSpec { tests: spec.tests.iter().copied().filter(was_run).collect(), ..spec.clone() };
-    print(arguments, &spec, &measurement);
+    print(arguments, &spec, &measurement)?;
     if interrupts.is_interrupted() {
         output::message(&format!("interrupted after {:.1} s", Span(measurement.window_ns).seconds()));
     }
     Ok(single::code(&measurement, arguments.failures.failures_max, code(&spec, &measurement)))
 }
 
-fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement) {
+fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement) -> Result<(), Failure> {
     let evidence = evidence(spec, measurement);
     let failures_max = arguments.failures.failures_max;
     if arguments.format == NetworkFormat::Qperf {
         if let Some(failures) = plumb_report::too_many_failures(measurement, failures_max.0) {
             output::message(&format!("✗ {failures}"));
         }
-        output::result(&qperf::text(spec, measurement, arguments.msg_size.len() > 1));
-        return;
+        return output::result(&qperf::text(spec, measurement, arguments.msg_size.len() > 1));
     }
     if !arguments.json {
-        output::result(&format!("messages of {}\n", sizes(spec)));
+        output::result(&format!("messages of {}\n", sizes(spec)))?;
     }
     let metrics = plumb_network::metrics::METRICS;
-    single::print(measurement, metrics, &evidence, failures_max, arguments.json);
+    single::print(measurement, metrics, &evidence, failures_max, arguments.json)
 }
 
 /// The sizes of the messages, by test where they differ: `1 B (tcp_lat, udp_lat), 64 KiB (tcp_bw)`.

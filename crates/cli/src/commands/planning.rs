@@ -20,23 +20,27 @@ pub struct Planned {
     pub text: String,
 }
 
-/// Reads, validates, merges and expands an experiment.
+/// Reads an experiment and marks the variants that this host cannot build.
 pub fn plan(experiment: &str, arguments: &PlanArguments) -> Result<Planned, Failure> {
-    let Source { name, bytes } = experiments::find(experiment)?;
+    let source = experiments::find(experiment)?;
+    let mut plan = read(&source, arguments)?;
+    let family = family_of(&plan.path)?;
+    enter_namespace(&plan, &family);
+    mark_infeasible(&mut plan, &family);
+    require_savings(&mut plan, &family);
+    Ok(Planned { plan, family, text: String::from_utf8_lossy(&source.bytes).into_owned() })
+}
+
+/// Reads, validates, merges and expands an experiment, without a look at this host.
+pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Plan, Failure> {
     let options = ReadOptions {
         seed: arguments.seed.unwrap_or_else(drawn_seed),
         quick: arguments.quick,
         only: arguments.only.clone(),
         blocks: arguments.blocks,
     };
-    let families = families::all();
-    let mut plan = file::read(&name, &bytes, &options, &families)
-        .map_err(|error| Failure::laid_out(USAGE, laid_out(error)))?;
-    let family = family_of(&plan.path)?;
-    enter_namespace(&plan, &family);
-    mark_infeasible(&mut plan, &family);
-    require_savings(&mut plan, &family);
-    Ok(Planned { plan, family, text: String::from_utf8_lossy(&bytes).into_owned() })
+    file::read(&source.name, &source.bytes, &options, &families::all())
+        .map_err(|error| Failure::laid_out(USAGE, laid_out(error)))
 }
 
 /// An ordinary user's run that builds namespaces goes into a user namespace, whole, so that both sides share it. Where the

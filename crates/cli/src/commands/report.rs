@@ -15,7 +15,7 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
         other => Failure::harness(other),
     })?;
     let judgement = judge(&run.header.plan, &run.slots);
-    output::result(&render(&run, &judgement, arguments.format));
+    output::result(&render(&run, &judgement, arguments.format))?;
     Ok(exit::HOLDS)
 }
 

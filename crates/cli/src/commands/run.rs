@@ -26,7 +26,7 @@ pub fn run(arguments: &RunArguments) -> Outcome {
     };
     let judgement = judge(&run.header.plan, &run.slots);
     let format = if arguments.json { Format::Json } else { Format::Text };
-    output::result(&render(&run, &judgement, format));
+    output::result(&render(&run, &judgement, format))?;
     let page = write_all(&run, &judgement, &directory)?;
     if !arguments.quiet {
         output::message(&format!("report: {}", page.display()));

@@ -1,23 +1,19 @@
 //! `plumb schema`: the JSON Schemas of what people write and of what other programs read.
 
 use crate::args::{SchemaArguments, SchemaOf};
-use crate::exit::{Failure, HOLDS, Outcome};
+use crate::exit::{HOLDS, Outcome};
 use crate::{families, output};
 
 /// Prints a schema.
 pub fn schema(arguments: &SchemaArguments) -> Outcome {
     let text = match arguments.of {
-        SchemaOf::Experiment => {
-            let schema = plumb_runner::file::schema(&families::all());
-            serde_json::to_string_pretty(&schema)
-                .map_err(|error| Failure::harness(format!("put the schema into JSON: {error}")))?
-        }
+        SchemaOf::Experiment => plumb_report::pretty(&plumb_runner::file::schema(&families::all())),
         SchemaOf::Run => plumb_report::json_schema(),
         SchemaOf::Host => super::host::json_schema(),
         SchemaOf::Codec => plumb_report::codec_json_schema(),
         SchemaOf::Crypto => plumb_report::crypto_json_schema(),
         SchemaOf::Measurement => plumb_report::measurement_json_schema(),
     };
-    output::result(&text);
+    output::result(&text)?;
     Ok(HOLDS)
 }

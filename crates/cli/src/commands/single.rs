@@ -2,7 +2,7 @@
 
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Percent};
 
-use crate::exit::{HOLDS, REFUTED};
+use crate::exit::{Failure, HOLDS, REFUTED};
 use crate::output;
 
 /// Prints one measurement as text or as JSON; more failures than allowed come first in both.
@@ -12,20 +12,19 @@ pub fn print(
     evidence: &[Evidence],
     failures_max: Percent,
     json: bool,
-) {
+) -> Result<(), Failure> {
     let metrics: Vec<MetricInfo> = metrics.iter().map(MetricInfo::from).collect();
     let failures = plumb_report::too_many_failures(measurement, failures_max.0);
     if json {
         let mut measurement = measurement.clone();
         measurement.warnings.splice(0..0, failures);
-        output::result(&plumb_report::proven_measurement_json(&measurement, &metrics, evidence));
-        return;
+        return output::result(&plumb_report::proven_measurement_json(&measurement, &metrics, evidence));
     }
     if let Some(failures) = failures {
-        output::result(&format!("✗ {failures}\n"));
+        output::result(&format!("✗ {failures}\n"))?;
     }
     let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::result(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style));
+    output::painted(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style))
 }
 
 /// The exit code of a measurement that would otherwise end with `code`: too many failures refute what would have held, and

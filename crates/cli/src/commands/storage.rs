@@ -34,7 +34,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     let failures_max = arguments.failures.failures_max;
     if arguments.json || arguments.suite.is_none() {
         let metrics = plumb_storage::metrics::METRICS;
-        single::print(&measurement, metrics, &[], failures_max, arguments.json);
+        single::print(&measurement, metrics, &[], failures_max, arguments.json)?;
     }
     Ok(single::code(&measurement, failures_max, code(&measurement)?))
 }

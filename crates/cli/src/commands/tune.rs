@@ -25,7 +25,7 @@ pub fn tune(command: &TuneCommand) -> Outcome {
         TuneCommand::Apply { names } => apply(&machine, &state, names),
         TuneCommand::Revert => {
             let done = revert(&machine, &state).map_err(failure)?;
-            output::result(&describe(&done));
+            output::result(&describe(&done))?;
             Ok(if done.failed.is_empty() { HOLDS } else { FAILED })
         }
     }
@@ -73,7 +73,7 @@ fn apply(machine: &Machine, state: &StateDirectory, names: &[String]) -> Outcome
             let _ = writeln!(text, "  left out: {left_out}");
         }
     }
-    output::result(&text);
+    output::result(&text)?;
     if !in_effect(machine, state).map_err(failure)?.is_empty() {
         output::message("in effect until `plumb tune revert` or the next boot");
     }
@@ -88,11 +88,11 @@ fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
                     "set": it.entry.new, "now": it.now, "as_set": it.now.as_ref() == Some(&it.entry.new) })
         };
         let rows: Vec<_> = found.iter().map(row).collect();
-        output::result(&format!("{:#}", json!({ "format": "plumbline.tuning-status/1", "in_effect": rows })));
+        output::json(&json!({ "format": "plumbline.tuning-status/1", "in_effect": rows }))?;
         return Ok(HOLDS);
     }
     if found.is_empty() {
-        output::result("no tunings are in effect");
+        output::result("no tunings are in effect")?;
         return Ok(HOLDS);
     }
     let mut text = String::new();
@@ -104,7 +104,7 @@ fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
         };
         let _ = writeln!(text, "{}: {}: {} → {}{now}", entry.tuning, entry.setting, entry.old, entry.new);
     }
-    output::result(&text);
+    output::result(&text)?;
     Ok(HOLDS)
 }
 

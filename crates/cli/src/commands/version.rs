@@ -5,6 +5,6 @@ use crate::output;
 
 /// Prints the version.
 pub fn version() -> Outcome {
-    output::result(&format!("plumb {}", env!("CARGO_PKG_VERSION")));
+    output::result(&format!("plumb {}", env!("CARGO_PKG_VERSION")))?;
     Ok(HOLDS)
 }

@@ -135,7 +135,7 @@ fn list_volumes(state: &State, as_json: bool) -> Outcome {
         let policy = row.policy.as_deref().unwrap_or("none");
         let limits = reported(row).map_or_else(|| "not served".to_owned(), |it| limits_text(&it["limits"]));
         let uri = address.map_or_else(String::new, |address| format!("  nbd://{address}/{}", row.name));
-        output::result(&format!("{}  {}  policy {policy}  {limits}{uri}", row.name, Bytes(row.size_bytes)));
+        output::result(&format!("{}  {}  policy {policy}  {limits}{uri}", row.name, Bytes(row.size_bytes)))?;
     }
     Ok(HOLDS)
 }
@@ -147,15 +147,13 @@ fn list_policies(state: &State, as_json: bool) -> Outcome {
         return print_json(&policies.iter().map(row).collect());
     }
     for row in &policies {
-        output::result(&format!("{}  {}", row.name, json!(row.policy)));
+        output::result(&format!("{}  {}", row.name, json!(row.policy)))?;
     }
     Ok(HOLDS)
 }
 
 fn print_json(rows: &Vec<Value>) -> Outcome {
-    let text = serde_json::to_string_pretty(rows)
-        .map_err(|error| Failure::harness(format!("put the list into JSON: {error}")))?;
-    output::result(&text);
+    output::json(rows)?;
     Ok(HOLDS)
 }
 

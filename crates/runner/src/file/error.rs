@@ -170,7 +170,7 @@ struct Source {
 
 impl Source {
     fn new(name: &str, text: &str) -> Self {
-        let shown = |character: char| match (is_unprintable(character), character.len_utf8()) {
+        let shown = |character: char| match (plumb_model::is_unprintable(character), character.len_utf8()) {
             (false, _) if character == '\r' => ' ',
             (false, _) => character,
             (true, 1) => '?',
@@ -233,27 +233,14 @@ impl SourceCode for Source {
     }
 }
 
-/// The text without what a terminal would obey, and shortened in its middle where it is long.
+/// The text as it may be shown, and shortened in its middle where it is long.
 fn printable(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' | '\r' | '\t' => clean.push(' '),
-            obeyed if is_unprintable(obeyed) => clean.extend(obeyed.escape_unicode()),
-            plain => clean.push(plain),
-        }
-    }
+    let clean = plumb_model::printable(text);
     let length = clean.chars().count();
     if length <= LONG_MESSAGE {
-        return clean;
+        return clean.into_owned();
     }
     let head: String = clean.chars().take(LONG_MESSAGE / 2).collect();
     let tail: String = clean.chars().skip(length - LONG_MESSAGE / 2).collect();
     format!("{head}…{tail}")
-}
-
-/// Whether a terminal would obey the character instead of showing it; line breaks and tabs are no such.
-fn is_unprintable(character: char) -> bool {
-    let turns_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-    turns_direction || (character.is_control() && !matches!(character, '\n' | '\r' | '\t'))
 }

@@ -34,9 +34,9 @@ pub fn measure(
     if !arguments.json {
         let failures_max = arguments.failures.failures_max.0;
         if let Some(failures) = plumb_report::too_many_failures(&measurement, failures_max) {
-            output::result(&format!("✗ {failures}\n"));
+            output::result(&format!("✗ {failures}\n"))?;
         }
-        output::result(&summary(&measurement));
+        output::result(&summary(&measurement))?;
     }
     Ok(measurement)
 }

@@ -12,10 +12,10 @@ pub fn list(machine: &Machine, as_json: bool) -> Outcome {
     let rows: Vec<Row> = catalogue().iter().map(|tuning| Row::of(tuning, machine)).collect();
     if as_json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
-        output::result(&format!("{:#}", json!({ "format": "plumbline.tuning-list/1", "tunings": rows })));
+        output::json(&json!({ "format": "plumbline.tuning-list/1", "tunings": rows }))?;
     } else {
         let texts: Vec<String> = rows.iter().map(Row::text).collect();
-        output::result(&texts.join("\n"));
+        output::result(&texts.join("\n"))?;
     }
     Ok(HOLDS)
 }

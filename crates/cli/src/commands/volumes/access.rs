@@ -21,7 +21,7 @@ pub fn svm(state: &State, command: &SvmCommand) -> Outcome {
         SvmCommand::Create { name, uuid } => state.create_svm(name, uuid.as_deref()).map_err(failure)?,
         SvmCommand::List => {
             for svm in state.svms().map_err(failure)? {
-                output::result(&format!("{}  {}", svm.name, svm.uuid));
+                output::result(&format!("{}  {}", svm.name, svm.uuid))?;
             }
         }
     }
@@ -38,7 +38,7 @@ pub fn user(state: &State, command: &UserCommand) -> Outcome {
         }
         UserCommand::List => {
             for name in state.users().map_err(failure)? {
-                output::result(&name);
+                output::result(&name)?;
             }
         }
         UserCommand::Delete { name } => state.delete_user(name).map_err(failure)?,
@@ -55,7 +55,7 @@ pub fn ontap(state: &State, text: &str) -> Outcome {
         }
     })?;
     if !said.is_empty() {
-        output::result(&said);
+        output::result(&said)?;
     }
     Ok(HOLDS)
 }
