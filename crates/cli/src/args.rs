@@ -150,6 +150,9 @@ pub struct RunArguments {
     /// Print the result as one JSON object.
     #[arg(long)]
     pub json: bool,
+    /// Print the whole report: every metric, all evidence, CPU time by side.
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
     /// No progress and no messages but errors.
     #[arg(long, short)]
     pub quiet: bool,
@@ -202,6 +205,9 @@ pub struct ReportArguments {
     /// The form.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    /// As text, print the whole report: every metric, all evidence, CPU time by side. The other forms always have it all.
+    #[arg(long)]
+    pub full: bool,
 }
 
 /// What to print a schema of.

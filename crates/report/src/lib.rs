@@ -7,6 +7,7 @@
 
 mod answers;
 mod break_even;
+mod brief;
 mod codecs;
 mod costs;
 mod devices;
@@ -25,6 +26,7 @@ mod summary;
 mod text;
 mod view;
 
+pub use brief::brief;
 pub use codecs::{
     CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable, codec_json, codec_json_schema,
     codec_text,
@@ -51,3 +53,32 @@ pub use text::{TextStyle, text};
 #[cfg(test)]
 #[path = "../tests/fixture/mod.rs"]
 mod fixture;
+
+#[cfg(test)]
+mod tests {
+    use crate::{TextStyle, brief, fixture, html, json, junit, markdown, text};
+
+    #[test]
+    fn no_form_has_anything_that_a_terminal_would_obey() {
+        let (run, judgement) = &fixture::hostile();
+        let style = TextStyle::default();
+        let forms = [
+            ("brief", brief(run, judgement, &style)),
+            ("text", text(run, judgement, &style)),
+            ("markdown", markdown(run, judgement)),
+            ("html", html(run, judgement)),
+            ("json", json(run, judgement)),
+            ("junit", junit(run, judgement)),
+        ];
+        for (name, form) in forms {
+            let obeyed = form.chars().find(|c| *c == '\r' || plumb_model::is_unprintable(*c));
+            assert_eq!(obeyed, None, "{name}");
+            assert!(
+                form.contains("1b") && form.contains("202e"),
+                "{name} shows that something was there: {form}"
+            );
+        }
+        let value: serde_json::Value = serde_json::from_str(&json(run, judgement)).unwrap();
+        assert!(value.to_string().contains('\u{202e}'), "JSON means what it meant");
+    }
+}

@@ -36,7 +36,7 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
         reproduction(view),
     ]);
     parts.retain(|part| !part.is_empty());
-    parts.join("\n\n") + "\n"
+    plumb_model::printable_lines(&(parts.join("\n\n") + "\n")).into_owned()
 }
 
 /// A text inside a paragraph or a table: no markup, no cell's end, no HTML. Underscores within words and brackets that
@@ -319,8 +319,14 @@ mod tests {
     fn hostile_texts_cannot_leave_their_cells() {
         let (run, judgement) = fixture::hostile();
         let text = markdown(&run, &judgement);
-        let outside_code: String =
-            text.split("## How to reproduce").next().unwrap().split('`').step_by(2).collect();
+        let outside_code: String = text
+            .split("## How to reproduce")
+            .next()
+            .unwrap()
+            .replace("\\`", "")
+            .split('`')
+            .step_by(2)
+            .collect();
         assert!(!outside_code.contains("<script") && !text.contains('\u{1b}'), "{outside_code}");
         for table in text.split("\n\n").filter(|part| part.starts_with("| ")) {
             let columns = |line: &str| line.replace("\\|", "").matches('|').count();

@@ -1,4 +1,4 @@
-//! The report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
+//! The whole report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
 //! reader's eye is when the prompt comes back.
 
 use plumb_model::{ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantState, Verdict};
@@ -30,12 +30,12 @@ impl Default for TextStyle {
 }
 
 /// The longest name of a variant that is printed in full.
-const NAME_MAX: usize = 18;
+pub const NAME_MAX: usize = 18;
 
 /// With more cells than this, effects are shown for the main metric and for what claims name.
 const CELLS_IN_FULL: usize = 2;
 
-/// The report of a run for a terminal, with a line feed at its end.
+/// The whole report of a run for a terminal, with a line feed at its end; [`crate::brief`] is what fits on a screen.
 #[must_use]
 pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
     let view = View::new(run, judgement);
@@ -235,13 +235,7 @@ impl Page<'_> {
         scale: &Scale,
     ) -> String {
         let change = Change::of(found, row.metric.better);
-        let (word, tone) = match change {
-            _ if self.view.failed_share(cell, variant).is_some() => ("failing", Tone::Bad),
-            _ if !self.view.is_measured(cell, variant) => ("void", Tone::Quiet),
-            Change::Better => ("better", Tone::Good),
-            Change::Worse => ("worse", Tone::Bad),
-            other => (other.word(), Tone::Doubt),
-        };
+        let (word, tone) = change_words(self.view, cell, variant, change);
         let effect = figures::effect(found.ratio, found.low, found.high);
         let picture = interval_picture(found, scale, self.width.saturating_sub(Self::EFFECT_LEAD));
         format!(
@@ -388,12 +382,7 @@ impl Page<'_> {
     }
 
     fn claim(&mut self, found: &ClaimVerdict) {
-        let tone = match found.verdict {
-            Verdict::Holds => Tone::Good,
-            Verdict::Refuted => Tone::Bad,
-            Verdict::Undecided | Verdict::Void => Tone::Doubt,
-            Verdict::Skipped => Tone::Quiet,
-        };
+        let tone = verdict_tone(found.verdict);
         let (text, cell) = self.view.claim_words(found);
         let cell = if cell.is_empty() { String::new() } else { format!(" [{cell}]") };
         self.wrapped(&format!("  {} ", mark(found.verdict)), Some(tone), &format!("{text}{cell}"));
@@ -436,11 +425,7 @@ impl Page<'_> {
             let line = self.paint.on(Tone::Title, &line);
             self.lines.push(line);
         }
-        let tone = match headline.trust {
-            Trust::Sound => Tone::Good,
-            Trust::Caution => Tone::Doubt,
-            Trust::Unsound | Trust::Empty => Tone::Bad,
-        };
+        let tone = trust_tone(headline.trust);
         let words = format!("{}: {}.", headline.trust.words(), headline.trust_reasons);
         for line in wrap(&words, self.width) {
             let line = self.paint.on(tone, &line);
@@ -449,12 +434,42 @@ impl Page<'_> {
     }
 }
 
+/// The tone in which a verdict is shown.
+pub fn verdict_tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Holds => Tone::Good,
+        Verdict::Refuted => Tone::Bad,
+        Verdict::Undecided | Verdict::Void => Tone::Doubt,
+        Verdict::Skipped => Tone::Quiet,
+    }
+}
+
+/// The tone of the sentence on trust.
+pub fn trust_tone(trust: Trust) -> Tone {
+    match trust {
+        Trust::Sound => Tone::Good,
+        Trust::Caution => Tone::Doubt,
+        Trust::Unsound | Trust::Empty => Tone::Bad,
+    }
+}
+
+/// The word for a change of a variant and its tone: without proof it is void, and with too many failures no change counts.
+pub fn change_words(view: &View<'_>, cell: usize, variant: usize, change: Change) -> (&'static str, Tone) {
+    match change {
+        _ if view.failed_share(cell, variant).is_some() => ("failing", Tone::Bad),
+        _ if !view.is_measured(cell, variant) => ("void", Tone::Quiet),
+        Change::Better => ("better", Tone::Good),
+        Change::Worse => ("worse", Tone::Bad),
+        other => (other.word(), Tone::Doubt),
+    }
+}
+
 fn column(scale: &Scale, ratio: f64, width: usize) -> usize {
     (scale.place(ratio) * (width.saturating_sub(1)) as f64).round() as usize
 }
 
 /// `┈┈┈┈│┈┈├━●━┤┈┈`: the interval, its middle, and the line of no change; arrows where it goes on beyond the picture.
-fn interval_picture(found: &Comparison, scale: &Scale, width: usize) -> String {
+pub fn interval_picture(found: &Comparison, scale: &Scale, width: usize) -> String {
     if width < 20 {
         return String::new();
     }

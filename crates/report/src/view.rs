@@ -405,7 +405,7 @@ impl<'a> View<'a> {
 }
 
 /// The text as one word of a shell's command line.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         text.to_owned()

@@ -19,7 +19,8 @@ Examples:
 
 pub const REPORT: &str = "\
 Examples:
-  plumb report runs/monday
+  plumb report runs/monday          # what fits on a screen
+  plumb report runs/monday --full   # every metric, all evidence
   plumb report runs/monday --format html > report.html
   plumb report runs/monday --format junit > junit.xml";
 

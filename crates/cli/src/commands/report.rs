@@ -15,21 +15,20 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
         other => Failure::harness(other),
     })?;
     let judgement = judge(&run.header.plan, &run.slots);
-    output::result(&render(&run, &judgement, arguments.format))?;
+    print(&run, &judgement, arguments.format, arguments.full)?;
     Ok(exit::HOLDS)
 }
 
-/// A run in one form.
-pub fn render(run: &Run, judgement: &Judgement, format: Format) -> String {
+/// Prints a run in one form; as text, whole or what fits on a screen.
+pub fn print(run: &Run, judgement: &Judgement, format: Format, full: bool) -> Result<(), Failure> {
+    let style = forms::TextStyle { colour: output::colour_on_stdout(), width: output::width(120) };
     match format {
-        Format::Text => {
-            let style = forms::TextStyle { colour: output::colour_on_stdout(), width: output::width(120) };
-            forms::text(run, judgement, &style)
-        }
-        Format::Markdown => forms::markdown(run, judgement),
-        Format::Html => forms::html(run, judgement),
-        Format::Json => forms::json(run, judgement),
-        Format::Junit => forms::junit(run, judgement),
+        Format::Text if full => output::painted(&forms::text(run, judgement, &style)),
+        Format::Text => output::painted(&forms::brief(run, judgement, &style)),
+        Format::Markdown => output::result(&forms::markdown(run, judgement)),
+        Format::Html => output::result(&forms::html(run, judgement)),
+        Format::Json => output::result(&forms::json(run, judgement)),
+        Format::Junit => output::result(&forms::junit(run, judgement)),
     }
 }
 
@@ -40,14 +39,13 @@ pub fn write_all(
     directory: &std::path::Path,
 ) -> Result<std::path::PathBuf, Failure> {
     let files = [
-        ("report.html", Format::Html),
-        ("report.md", Format::Markdown),
-        ("report.json", Format::Json),
-        ("junit.xml", Format::Junit),
+        ("report.html", forms::html as fn(&Run, &Judgement) -> String),
+        ("report.md", forms::markdown),
+        ("report.json", forms::json),
+        ("junit.xml", forms::junit),
     ];
-    for (name, format) in files {
-        plumb_store::write_report(directory, name, &render(run, judgement, format))
-            .map_err(Failure::harness)?;
+    for (name, form) in files {
+        plumb_store::write_report(directory, name, &form(run, judgement)).map_err(Failure::harness)?;
     }
     Ok(directory.join("report.html"))
 }

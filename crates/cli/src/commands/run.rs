@@ -11,7 +11,7 @@ use plumb_store::StoreError;
 
 use crate::args::{Format, RunArguments};
 use crate::commands::planning::{self, Planned};
-use crate::commands::report::{render, write_all};
+use crate::commands::report::{print, write_all};
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
 use crate::progress::Progress;
@@ -26,8 +26,9 @@ pub fn run(arguments: &RunArguments) -> Outcome {
     };
     let judgement = judge(&run.header.plan, &run.slots);
     let format = if arguments.json { Format::Json } else { Format::Text };
-    output::result(&render(&run, &judgement, format))?;
+    // The files first: they are whole even where standard output is not.
     let page = write_all(&run, &judgement, &directory)?;
+    print(&run, &judgement, format, arguments.full)?;
     if !arguments.quiet {
         output::message(&format!("report: {}", page.display()));
         if run.ending == Some(plumb_model::Ending::Interrupted) {

@@ -1,6 +1,10 @@
 //! The commands that run nothing: check, list, schema, completions, version, report; and wrong uses of them.
 
-use crate::common::{code, null_experiment, run, stderr, stdout, write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::common::{code, null_experiment, plumb, run, stderr, stdout, write};
 
 #[test]
 fn built_in_experiments_are_listed_and_valid() {
@@ -184,4 +188,86 @@ fn a_claim_on_a_time_without_the_handshake_is_noted_where_every_request_has_one(
     };
     assert!(check("none").contains("    http_req_duration excludes connecting and TLS"), "{}", check("none"));
     assert!(!check("keep-alive").contains("excludes"), "{}", check("keep-alive"));
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let path = path.to_str().unwrap();
+    let measured =
+        run(&["run", "null", "--quick", "--only", "faster", "--seed", "5", "--quiet", "--output", path]);
+    assert_eq!(code(&measured), 0, "{}", stderr(&measured));
+    let second = directory.path().join("second");
+    let second = second.to_str().unwrap();
+    let commands: [&[&str]; 16] = [
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
+        &["version"],
+        &["list"],
+        &["list", "--json"],
+        &["list", "--show", "null"],
+        &["check", "null"],
+        &["check", "null", "--json"],
+        &["schema"],
+        &["completions", "bash"],
+        &["host"],
+        &["report", path],
+        &["report", path, "--full"],
+        &["report", path, "--format", "html"],
+        &["run", "null", "--quick", "--only", "faster", "--seed", "5", "--quiet", "--output", second],
+    ];
+    for arguments in commands {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = plumb().args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(code(&output), 5, "{arguments:?}: {}", stderr(&output));
+        let expected = "error: failed to write to standard output: No space left on device";
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+    }
+    assert!(Path::new(second).join("report.html").exists(), "the run's own files are written all the same");
+    for arguments in [&["report", path, "--full"][..], &["schema"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = plumb().args(arguments).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((code(&output), stderr(&output).as_str()), (0, ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn nothing_that_a_terminal_would_obey_is_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run\u{1b}[31m\u{202e}");
+    let text = "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 3000 /s } }\nblocks: 2";
+    let text = null_experiment(text)
+        .replace("{ name: test }", "{ name: test, title: \"a\\e[2Jb\\0c\\u009b1mz\\u202e\" }");
+    let file = write(directory.path(), "hostile\u{1b}[7m.yaml", text);
+    let (file, path) = (file.to_str().unwrap(), path.to_str().unwrap());
+    let mut outputs = vec![run(&["check", file]), run(&["check", file, "--json"])];
+    outputs.push(run(&["run", file, "--seed", "1", "--output", path]));
+    outputs.push(run(&["run", file, "--seed", "1", "--output", path]));
+    outputs.push(run(&["run", "no\u{1b}[31msuch"]));
+    for format in ["text", "markdown", "html", "json", "junit"] {
+        outputs.push(run(&["report", path, "--full", "--format", format]));
+    }
+    for output in outputs {
+        let all = stdout(&output) + &stderr(&output);
+        assert!(!all.is_empty());
+        let obeyed = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
+        assert!(!all.contains(obeyed), "{all:?}");
+    }
+}
+
+#[test]
+fn the_list_starts_no_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let mark = directory.path().join("started");
+    for program in ["haproxy", "nginx", "openssl", "qemu-system-x86_64", "ovs-vsctl"] {
+        let script = format!("#!/bin/sh\ntouch {}\n", mark.display());
+        let path = write(directory.path(), program, script);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = plumb().arg("list").env("PATH", directory.path()).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(!mark.exists(), "a program was started");
 }

@@ -56,7 +56,7 @@ pub fn html(run: &Run, judgement: &Judgement) -> String {
             }
         }
     };
-    page.into_string()
+    plumb_model::printable_lines(&page.into_string()).into_owned()
 }
 
 fn top(view: &View<'_>) -> Markup {

@@ -1,0 +1,421 @@
+//! The report for a terminal that fits on a screen: the question, the answer, what cannot be trusted, the claims, the effects
+//! that they use, and where the rest is.
+//!
+//! Nothing that could change the reader's mind is left out without a word: what does not fit is counted, and of many
+//! claims those that do not hold come first.
+
+use plumb_model::{ClaimVerdict, Comparison, Judgement, Run, Verdict};
+
+use crate::figures;
+use crate::layout::{Paint, Tone, clean, left, shorten, widest, wrap};
+use crate::rows::{Row, terms};
+use crate::scale::Scale;
+use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, verdict_words};
+use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
+use crate::view::{Change, View, quoted};
+
+/// The most lines that are printed.
+pub const LINES_MAX: usize = 30;
+/// The longest key of a metric that is printed in full.
+const KEY_MAX: usize = 36;
+/// More void variants than this are counted.
+const VOID_MAX: usize = 3;
+/// Lines above the sections, at most.
+const HEAD_MAX: usize = 14;
+
+/// The report of a run in at most [`LINES_MAX`] lines, with a line feed at its end.
+#[must_use]
+pub fn brief(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
+    let view = View::new(run, judgement);
+    let page = Page { view: &view, paint: Paint { colour: style.colour }, width: style.width.clamp(60, 120) };
+    let (mut lines, foot) = (page.head(), page.foot());
+    let mut sections = [page.claims(), page.effects(), page.caveats()];
+    share(&mut sections, LINES_MAX - lines.len() - foot.len());
+    lines.extend(sections.iter().flat_map(|section| page.shown(section)));
+    lines.extend(foot);
+    lines.join("\n") + "\n"
+}
+
+/// What stands under a title: whole where there is room, else on one line.
+struct Entry {
+    /// Entries are shown in this order where all of them are.
+    order: usize,
+    whole: Vec<String>,
+    short: Vec<String>,
+}
+
+/// A title and its entries, those that matter most first.
+struct Section {
+    title: String,
+    entries: Vec<Entry>,
+    /// For how many lines of entries there is room.
+    room: usize,
+    /// How much of the room it gets, against the others.
+    weight: usize,
+}
+
+impl Section {
+    fn new(title: String, entries: Vec<Entry>, weight: usize) -> Self {
+        Self { title, entries, room: 0, weight }
+    }
+
+    fn wanted(&self) -> usize {
+        self.entries.iter().map(|entry| entry.whole.len()).sum()
+    }
+
+    /// The lines that fit, and how many entries do not. The first entries are whole as long as a line is left for each
+    /// of the others.
+    fn fitting(&self) -> (Vec<String>, usize) {
+        let shown =
+            if self.entries.len() <= self.room { self.entries.len() } else { self.room.saturating_sub(1) };
+        let mut spare = self.room.saturating_sub(shown + usize::from(shown < self.entries.len()));
+        let mut kept: Vec<(usize, &Vec<String>)> = Vec::new();
+        for entry in &self.entries[..shown] {
+            let more = entry.whole.len().saturating_sub(entry.short.len());
+            let is_whole = more <= spare;
+            spare -= if is_whole { more } else { 0 };
+            kept.push((entry.order, if is_whole { &entry.whole } else { &entry.short }));
+        }
+        if shown == self.entries.len() {
+            kept.sort_by_key(|(order, _)| *order);
+        }
+        (kept.into_iter().flat_map(|(_, lines)| lines.clone()).collect(), self.entries.len() - shown)
+    }
+}
+
+/// Gives the lines out in turn, so that a long section cannot crowd out a short one. A title costs two lines.
+fn share(sections: &mut [Section], lines: usize) {
+    let titles = 2 * sections.iter().filter(|section| section.wanted() > 0).count();
+    let mut left = lines.saturating_sub(titles);
+    let mut before = usize::MAX;
+    while left > 0 && left < before {
+        before = left;
+        for section in sections.iter_mut() {
+            let more = section.weight.min(section.wanted() - section.room).min(left);
+            section.room += more;
+            left -= more;
+        }
+    }
+}
+
+/// The first lines, and an ellipsis where there are more.
+fn limited(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            let kept = last.chars().count().saturating_sub(1);
+            *last = last.chars().take(kept).collect::<String>().trim_end().to_owned() + "…";
+        }
+    }
+    lines
+}
+
+struct Page<'a> {
+    view: &'a View<'a>,
+    paint: Paint,
+    width: usize,
+}
+
+impl Page<'_> {
+    fn painted(&self, tone: Tone, lines: Vec<String>) -> impl Iterator<Item = String> {
+        lines.into_iter().map(move |line| self.paint.on(tone, &line))
+    }
+
+    /// A text after a sign, over at most so many lines, those after the first indented as deep.
+    fn entry(&self, sign: &str, tone: Tone, text: &str, most: usize) -> Vec<String> {
+        let lines = limited(wrap(text, self.width - 4), most);
+        let lead =
+            |at: usize| if at == 0 { self.paint.on(tone, sign) } else { " ".repeat(sign.chars().count()) };
+        lines.into_iter().enumerate().map(|(at, line)| format!("  {} {line}", lead(at))).collect()
+    }
+
+    fn name(&self, variant: usize) -> String {
+        shorten(&clean(self.view.name(variant)), NAME_MAX)
+    }
+
+    /// The question, the answer, whether to believe it, and which variants must not be used.
+    fn head(&self) -> Vec<String> {
+        let (view, headline) = (self.view, Headline::of(self.view));
+        let mut parts = vec![view.plan().name.clone()];
+        parts.extend(quick_words(view).map(str::to_owned));
+        parts.extend([blocks_words(view), slots_words(view)]);
+        parts.extend(view.run.took_s.map(|seconds| format!("took {}", figures::duration_s(seconds))));
+        parts.push(format!("seed {}", view.plan().seed));
+        let answer = format!("{}.", headline.sentence(view));
+        let trust = format!("{}: {}.", headline.trust.words(), headline.trust_reasons);
+        let mut lines: Vec<String> =
+            self.painted(Tone::Title, limited(wrap(&view.plan().title, self.width), 2)).collect();
+        lines.extend(self.painted(Tone::Quiet, limited(wrap(&parts.join(" · "), self.width), 1)));
+        lines.extend(self.painted(Tone::Title, limited(wrap(&answer, self.width), 4)));
+        lines.extend(self.painted(trust_tone(headline.trust), limited(wrap(&trust, self.width), 3)));
+        let void: Vec<_> = view.unusable().into_iter().filter(|(_, word, ..)| *word == "void").collect();
+        for (variant, word, reason, cells) in void.iter().take(VOID_MAX) {
+            let text = format!("{} is {word}: {reason}{cells}", self.name(*variant));
+            lines.extend(self.entry("∅", Tone::Bad, &text, 2));
+        }
+        if void.len() > VOID_MAX {
+            lines.push(format!("  ∅ {} void, too", figures::plural(void.len() - VOID_MAX, "more variant")));
+        }
+        limited(lines, HEAD_MAX)
+    }
+
+    /// Where the rest is.
+    fn foot(&self) -> Vec<String> {
+        let directory = &self.view.run.directory;
+        let mut text = format!("All of it: plumb report {} --full", quoted(directory));
+        if self.view.run.ending.is_some() {
+            text.push_str(&format!(", or {directory}/report.html"));
+        }
+        let lines = limited(wrap(&text, self.width), 3);
+        std::iter::once(String::new()).chain(self.painted(Tone::Quiet, lines)).collect()
+    }
+
+    fn shown(&self, section: &Section) -> Vec<String> {
+        if section.entries.is_empty() {
+            return Vec::new();
+        }
+        let (fitting, missing) = section.fitting();
+        let mut lines = vec![String::new(), self.paint.on(Tone::Title, &section.title)];
+        lines.extend(fitting);
+        if missing > 0 && section.room > 0 {
+            lines.push(self.paint.on(Tone::Quiet, &format!("  … {missing} more")));
+        }
+        lines
+    }
+
+    fn claims(&self) -> Section {
+        const WEIGHT: usize = 3;
+        let found = &self.view.judgement.claims;
+        let mut by_verdict: Vec<(usize, &ClaimVerdict)> = found.iter().enumerate().collect();
+        by_verdict.sort_by_key(|(_, found)| rank(found.verdict));
+        let mut counts: Vec<(Verdict, usize)> = Vec::new();
+        for (_, found) in &by_verdict {
+            match counts.iter_mut().find(|(verdict, _)| *verdict == found.verdict) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((found.verdict, 1)),
+            }
+        }
+        let words = |(verdict, count): &(Verdict, usize)| match verdict {
+            Verdict::Holds if *count > 1 => format!("{count} hold"),
+            other => format!("{count} {}", other.word()),
+        };
+        let counts: Vec<String> = counts.iter().map(words).collect();
+        let title = format!("{}: {}", figures::plural(found.len(), "claim"), counts.join(", "));
+        let entries = by_verdict.into_iter().map(|(order, found)| self.claim(order, found)).collect();
+        Section::new(title, entries, WEIGHT)
+    }
+
+    /// What was claimed and why the verdict is what it is, on one line where it fits.
+    fn claim(&self, order: usize, found: &ClaimVerdict) -> Entry {
+        let (text, _) = self.view.claim_words(found);
+        let is_only_cell = self.view.plan().cells.len() < 2;
+        let cell =
+            if is_only_cell { String::new() } else { format!(" [{}]", self.view.short_label(found.cell)) };
+        let (text, verdict) = (clean(&format!("{text}{cell}")), verdict_words(found));
+        let reason = clean(&format!("{verdict}: {}", found.reason));
+        let (sign, tone) = (mark(found.verdict), verdict_tone(found.verdict));
+        let short = self.entry(sign, tone, &format!("{text} · {}", found.verdict.word()), 1);
+        let whole = if text.chars().count() + reason.chars().count() + 7 <= self.width {
+            self.entry(sign, tone, &format!("{text} · {reason}"), 1)
+        } else {
+            let mut lines = self.entry(sign, tone, &text, 2);
+            lines.extend(self.entry(" ", tone, &reason, 2));
+            lines
+        };
+        Entry { order, whole, short }
+    }
+
+    /// The comparisons with the baseline that claims are about; without claims, those of the main metric.
+    fn effects(&self) -> Section {
+        const WEIGHT: usize = 2;
+        let view = self.view;
+        let pairs = self.claimed_pairs();
+        let found: Vec<(usize, Row<'_>, usize, &Comparison)> = (0..view.plan().cells.len())
+            .flat_map(|cell| pairs.iter().map(move |(row, variant)| (cell, *row, *variant)))
+            .filter_map(|(cell, row, variant)| {
+                Some((cell, row, variant, view.comparison(cell, variant, row)?))
+            })
+            .collect();
+        let scale = Scale::of_ratios(found.iter().map(|(.., comparison)| *comparison));
+        let labels: Vec<[String; 4]> = found.iter().map(|found| self.effect_words(*found)).collect();
+        let widths = [0, 1, 2, 3].map(|at| widest(labels.iter().map(|label| label[at].as_str())));
+        let used: usize =
+            2 + widths.iter().map(|width| if *width > 0 { width + 2 } else { 0 }).sum::<usize>();
+        let line = |(label, (cell, row, variant, comparison)): (
+            &[String; 4],
+            &(usize, Row<'_>, usize, &Comparison),
+        )| {
+            let change = Change::of(comparison, row.metric.better);
+            let (_, tone) = change_words(view, *cell, *variant, change);
+            let mut line = "  ".to_owned();
+            for (at, part) in label.iter().enumerate().filter(|(at, _)| widths[*at] > 0) {
+                let part = format!("{}  ", left(part, widths[at]));
+                line.push_str(&if at == 3 { self.paint.on(tone, &part) } else { part });
+            }
+            let picture = interval_picture(comparison, &scale, self.width.saturating_sub(used).min(40));
+            let line = (line + &self.paint.on(tone, &picture)).trim_end().to_owned();
+            if used <= self.width + 2 {
+                line
+            } else {
+                shorten(&format!("  {}", label.join("  ")), self.width)
+            }
+        };
+        let entry = |(order, found)| {
+            let line = vec![line(found)];
+            Entry { order, short: line.clone(), whole: line }
+        };
+        let entries = labels.iter().zip(&found).enumerate().map(entry).collect();
+        let title =
+            format!("effects against {}, 95% anytime-valid intervals", clean(view.plan().baseline_name()));
+        Section::new(title, entries, WEIGHT)
+    }
+
+    /// Every metric and variant of a claim, each pair once, in the order of the claims.
+    fn claimed_pairs(&self) -> Vec<(Row<'_>, usize)> {
+        let view = self.view;
+        let mut pairs: Vec<(Row<'_>, usize)> = Vec::new();
+        for term in terms(view.plan()) {
+            let metric = view.plan().metric(&term.metric);
+            let variant = view.others().find(|variant| view.name(*variant) == term.variant);
+            let Some((metric, variant)) = metric.zip(variant) else { continue };
+            let pair = (Row { metric, statistic: term.statistic }, variant);
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+        if view.plan().claims.is_empty() {
+            pairs.extend(view.main_row().iter().flat_map(|row| view.others().map(|variant| (*row, variant))));
+        }
+        pairs
+    }
+
+    /// The cell where there are several, the metric with the variant, the effect, and the word for it.
+    fn effect_words(&self, (cell, row, variant, found): (usize, Row<'_>, usize, &Comparison)) -> [String; 4] {
+        let change = Change::of(found, row.metric.better);
+        let (word, _) = change_words(self.view, cell, variant, change);
+        let place =
+            if self.view.plan().cells.len() > 1 { self.view.short_label(cell) } else { String::new() };
+        [
+            shorten(&clean(&place), NAME_MAX),
+            format!("{} {}", self.name(variant), shorten(&clean(&row.key()), KEY_MAX)),
+            figures::effect(found.ratio, found.low, found.high),
+            word.to_owned(),
+        ]
+    }
+
+    /// What is to be looked at before the numbers are used: warnings, failures, and variants that were left out.
+    fn caveats(&self) -> Section {
+        const WEIGHT: usize = 2;
+        let view = self.view;
+        let mut caveats: Vec<(&str, Tone, String)> =
+            view.judgement.warnings.iter().map(|warning| ("!", Tone::Doubt, warning.clone())).collect();
+        let mut kinds: Vec<(&str, u64, Vec<String>)> = Vec::new();
+        for (variant, kind, count) in view.errors() {
+            let words = format!("{} {}", self.name(variant), figures::count(count as f64));
+            match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+                Some((_, all, of)) => {
+                    *all = all.saturating_add(count);
+                    of.push(words);
+                }
+                None => kinds.push((kind, count, vec![words])),
+            }
+        }
+        caveats.extend(kinds.iter().map(|(kind, all, of)| {
+            ("!", Tone::Doubt, format!("{kind}, {} in all: {}", figures::count(*all as f64), of.join(", ")))
+        }));
+        for (variant, word, reason, cells) in
+            view.unusable().into_iter().filter(|(_, word, ..)| *word != "void")
+        {
+            let text = format!("{} {word}: {reason}{cells}", self.name(variant));
+            caveats.push(("–", Tone::Quiet, text));
+        }
+        let entry = |(order, (sign, tone, text)): (usize, &(&str, Tone, String))| {
+            let lines = |most| self.entry(sign, *tone, text, most);
+            Entry { order, whole: lines(2), short: lines(1) }
+        };
+        let entries = caveats.iter().enumerate().map(entry).collect();
+        Section::new("caveats".to_owned(), entries, WEIGHT)
+    }
+}
+
+/// What a reader wants to see first where not all is shown.
+fn rank(verdict: Verdict) -> usize {
+    match verdict {
+        Verdict::Refuted => 0,
+        Verdict::Void => 1,
+        Verdict::Undecided => 2,
+        _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, Scenario};
+
+    fn plain((run, judgement): &(Run, Judgement), width: usize) -> String {
+        brief(run, judgement, &TextStyle { colour: false, width })
+    }
+
+    #[test]
+    fn a_run_fits_on_a_screen() {
+        insta::assert_snapshot!("run", plain(&Scenario::tls_offload().run(), 100));
+        insta::assert_snapshot!("run_80", plain(&Scenario::tls_offload().run(), 80));
+    }
+
+    #[test]
+    fn many_claims_are_counted_and_those_that_do_not_hold_come_first() {
+        insta::assert_snapshot!("troubled", plain(&fixture::troubled(), 100));
+        insta::assert_snapshot!("crowded", plain(&fixture::crowded(3), 100));
+    }
+
+    #[test]
+    fn a_run_without_slots_says_so() {
+        insta::assert_snapshot!("interrupted", plain(&fixture::interrupted_at_once(), 80));
+    }
+
+    #[test]
+    fn no_run_takes_more_lines_or_columns_than_there_are() {
+        let mut many = Scenario::tls_offload().run();
+        many.1.warnings =
+            (0..40).map(|at| format!("warning {} {}", "w".repeat(at), "x ".repeat(200))).collect();
+        many.0.header.plan.title = "why ".repeat(400);
+        many.0.directory = "d/".repeat(300);
+        let all = [
+            Scenario::tls_offload().run(),
+            fixture::crowded(3),
+            fixture::crowded(1),
+            fixture::troubled(),
+            fixture::hostile(),
+            fixture::one_block(),
+            fixture::interrupted_at_once(),
+            many,
+        ];
+        for fixture in &all {
+            for width in [60, 80, 100, 120] {
+                let report = plain(fixture, width);
+                assert!(report.lines().count() <= LINES_MAX, "{width}: {report}");
+                let longest = report.lines().max_by_key(|line| line.chars().count()).unwrap();
+                assert!(longest.chars().count() <= width, "{width}: {longest}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_void_stands_above_the_claims() {
+        let report = plain(&Scenario::tls_offload().run(), 100);
+        let (void, claims) = (report.find("engine is void").unwrap(), report.find("5 claims").unwrap());
+        assert!(void < claims, "{report}");
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colour() {
+        for (run, judgement) in [Scenario::tls_offload().run(), fixture::hostile()] {
+            let mut bare = brief(&run, &judgement, &TextStyle { colour: true, width: 100 });
+            for code in ["0", "1", "2", "31", "32", "33"] {
+                bare = bare.replace(&format!("\u{1b}[{code}m"), "");
+            }
+            assert_eq!(bare, brief(&run, &judgement, &TextStyle { colour: false, width: 100 }));
+        }
+    }
+}
