@@ -17,7 +17,7 @@ pub struct Progress {
     cells: Vec<String>,
     blocks_max: u32,
     marks: String,
-    /// Failures that were reported already, by variant and reason.
+    /// Failures that were reported already, by variant and reason without its digits.
     said: BTreeSet<(String, String)>,
 }
 
@@ -89,7 +89,9 @@ impl Progress {
 
     /// Says once why a variant fails, however often it does.
     fn failed(&mut self, variant: &str, reason: &str, consequence: &str) {
-        if self.said.insert((variant.to_owned(), reason.to_owned())) {
+        // Ports and pids differ from one time to the next.
+        let alike: String = reason.chars().filter(|character| !character.is_ascii_digit()).collect();
+        if self.said.insert((variant.to_owned(), alike)) {
             self.line(&format!("{variant} failed to {reason}{consequence}"));
         }
     }

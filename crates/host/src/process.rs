@@ -5,9 +5,11 @@
 
 mod child;
 mod command;
+mod environment;
 mod exit;
 mod inside;
 mod mappings;
+mod nobody;
 mod output;
 mod tree;
 
@@ -16,6 +18,7 @@ pub use command::{Command, Stream};
 pub use exit::Exit;
 pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use mappings::mapped_files;
+pub use nobody::{can_run_as_nobody, give_to_nobody, make_private};
 pub use output::{Output, output_of, run_for_output, which};
 pub use rustix::process::Signal;
 pub use tree::{descendants, kill_tree, named};

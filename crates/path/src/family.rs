@@ -43,6 +43,11 @@ pub trait Family {
         None
     }
 
+    /// Names of environment variables that both sides need beside those that every agent gets.
+    fn environment(_: &Self::Settings) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the system is built in namespaces of its own, for which an ordinary user needs a user namespace around the
     /// whole run.
     fn needs_namespaces(_: &Self::Settings) -> bool {

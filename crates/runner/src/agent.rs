@@ -34,6 +34,8 @@ pub struct Launch {
     pub arguments: Vec<String>,
     /// Under which directory agents get their scratch directories.
     pub directory: PathBuf,
+    /// Environment variables that agents get beside those that every child does.
+    pub environment: Vec<String>,
 }
 
 /// An agent that runs.
@@ -58,6 +60,7 @@ impl Agent {
             File::create(scratch.path().join("agent.log")).map_err(|error| failed(error.to_string()))?;
         let mut child = Command::new(&launch.program)
             .args(&launch.arguments)
+            .inherit(&launch.environment)
             .stdin(Stream::Piped)
             .stdout(Stream::Piped)
             .stderr(Stream::File(log))

@@ -141,12 +141,13 @@ impl Dispatch<'_, '_> {
         } else {
             format!("the baseline `{baseline}`: all its slots in the first block failed")
         };
-        let mut reasons: Vec<String> = Vec::new();
-        for reason in first.iter().filter_map(|slot| failed(slot)) {
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
-            }
+        // The first of each variant: those after it differ in a port or a pid.
+        let mut reasons: Vec<(&str, String)> = Vec::new();
+        for slot in first {
+            let is_new = reasons.iter().all(|(variant, _)| *variant != slot.variant);
+            reasons.extend(failed(slot).filter(|_| is_new).map(|reason| (slot.variant.as_str(), reason)));
         }
+        let reasons: Vec<String> = reasons.into_iter().map(|(_, reason)| reason).collect();
         Some(format!("{what}: {}", reasons.join("; ")))
     }
 

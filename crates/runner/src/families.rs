@@ -40,6 +40,8 @@ pub struct AnyFamily {
     pub saving: Saving,
     /// See [`Settings::note`].
     pub note: fn(&Value, &str) -> Option<String>,
+    /// See [`Family::environment`].
+    pub environment: fn(&Value) -> Vec<String>,
     /// See [`Family::needs_namespaces`].
     pub needs_namespaces: fn(&Value) -> bool,
 }
@@ -67,6 +69,9 @@ impl AnyFamily {
                 Some((serde_json::to_value(without).ok()?, saving))
             },
             note: |json, metric| settings::<F>(json).ok()?.note(metric),
+            environment: |json| {
+                settings::<F>(json).map(|settings| F::environment(&settings)).unwrap_or_default()
+            },
             needs_namespaces: |json| settings::<F>(json).is_ok_and(|settings| F::needs_namespaces(&settings)),
         }
     }

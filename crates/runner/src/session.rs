@@ -2,6 +2,7 @@
 //!
 //! Command line and any other front end submit the same [`Session`]; none of them assembles a run by itself.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use plumb_host::accelerators::cpu_features;
@@ -54,6 +55,14 @@ pub fn needs_namespaces(plan: &Plan, family: &AnyFamily) -> bool {
     let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
     let settings = variants.map(|variant| serde_json::from_str(&variant.settings).unwrap_or_default());
     settings.into_iter().any(|settings| (family.needs_namespaces)(&settings))
+}
+
+/// Environment variables that the settings of any planned variant name.
+fn environment(plan: &Plan, family: &AnyFamily) -> Vec<String> {
+    let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
+    let settings = variants.map(|variant| serde_json::from_str(&variant.settings).unwrap_or_default());
+    let names: BTreeSet<String> = settings.flat_map(|settings| (family.environment)(&settings)).collect();
+    names.into_iter().collect()
 }
 
 /// Asks the family of every planned variant what its treatment has to save, and finds the variant that it has to be
@@ -154,6 +163,7 @@ impl Session<'_> {
             program: agent_program.0,
             arguments: agent_program.1,
             directory: scratch.path().to_owned(),
+            environment: environment(plan, &family),
         };
         let before_s =
             run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));

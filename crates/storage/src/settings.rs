@@ -38,6 +38,11 @@ impl Family for Storage {
         }
         Ok(Box::new(load::storage_load(&settings.load, &target)?))
     }
+
+    fn environment(settings: &StorageSettings) -> Vec<String> {
+        let array = settings.system.ontap.as_ref();
+        array.and_then(|array| array.credentials_env.clone()).into_iter().collect()
+    }
 }
 
 impl Settings for StorageSettings {

@@ -69,8 +69,12 @@ fn on_this_host(
     let program = std::env::current_exe()
         .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-migrate-").map_err(Failure::harness)?;
-    let launch =
-        Launch { program, arguments: vec!["agent".to_owned()], directory: scratch.path().to_owned() };
+    let launch = Launch {
+        program,
+        arguments: vec!["agent".to_owned()],
+        directory: scratch.path().to_owned(),
+        environment: Vec::new(),
+    };
     let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
     let interrupted = || interrupts.is_interrupted();
     let line = LiveLine::new(arguments.quiet || arguments.json);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use crate::common::{
-    code, null_experiment, plumb, run, signal, slots_on_disk, slow_experiment, stderr, wait, wait_until,
-    write,
+    code, null_experiment, plumb, processes_with_files_in, run, signal, slots_on_disk, slow_experiment,
+    stderr, wait, wait_until, write,
 };
 
 /// A short run that is recorded in a directory.
@@ -141,6 +141,57 @@ fn a_damaged_directory_is_one_error_with_file_and_line() {
     let output = report();
     assert_eq!(code(&output), 5);
     assert!(stderr(&output).contains("slots.jsonl: it is not a regular file"), "{}", stderr(&output));
+}
+
+#[test]
+fn checking_an_experiment_runs_nothing_that_it_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = write(directory.path(), "qemu", "#!/bin/sh\ntouch \"$0.was-run\"\n");
+    let experiment = |program: &Path| {
+        let program = program.display();
+        write(
+            directory.path(),
+            "test.yaml",
+            format!(
+                "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: migration\n  \
+                 system: {{ kind: qemu, memory: 64 MiB, program: \"{program}\" }}\n  baseline: a\n  \
+                 variants: {{ a: {{}}, b: {{ system: {{ codec: zstd }} }} }}\n"
+            ),
+        )
+    };
+    let check = |file: PathBuf| run(&["check", file.to_str().unwrap()]);
+    let output = check(experiment(&program));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(text.contains("skipped: there is no program") && text.contains("that can be executed"), "{text}");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let output = check(experiment(&program));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text.contains("skipped"), "{text}");
+    assert!(!directory.path().join("qemu.was-run").exists(), "checking ran the program");
+}
+
+#[test]
+fn agents_get_named_variables_of_the_environment_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    let path = directory.path().join("run");
+    let mut command = plumb();
+    command.args(["run", file.to_str().unwrap(), "--output"]).arg(&path);
+    command.env("A_TOKEN_OF_CI", "secret").env("PLUMB_SWITCH", "on").env("LC_ALL", "C");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("two slots", || slots_on_disk(&path) >= 2);
+    let mut agents = 0;
+    for pid in processes_with_files_in(directory.path()).into_iter().filter(|pid| *pid != child.id()) {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        assert!(!environment.contains("A_TOKEN_OF_CI"), "{environment}");
+        assert!(environment.contains("PLUMB_SWITCH=on") && environment.contains("PATH="), "{environment}");
+        agents += 1;
+    }
+    assert!(agents >= 3, "a load and two systems, and not {agents}");
+    signal(child.id(), "INT");
+    assert_eq!(code(&wait(child)), 130);
 }
 
 /// Numbers by the method of SplitMix64.

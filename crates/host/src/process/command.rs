@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::{getpid, getppid, set_parent_process_death_signal};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_no_new_privs};
 
-use super::{Child, Signal};
+use super::nobody::become_nobody;
+use super::{Child, Signal, environment};
 use crate::Error;
 use crate::cpu::{CpuSet, set_affinity};
 use crate::namespace::Namespace;
@@ -42,9 +43,9 @@ impl From<Stream> for Stdio {
 
 /// A program to start as a child: its arguments, surroundings and bounds.
 ///
-/// The environment and the working directory are inherited unless they are set here. The three
-/// standard streams lead nowhere unless they are set, as a stray line must not spoil this process's
-/// own output.
+/// Of the environment, named variables are inherited (`environment.rs`); more are set here. The working directory is
+/// inherited unless it is set. The three standard streams lead nowhere unless they are set, as a stray line must not spoil
+/// this process's own output.
 #[derive(Debug)]
 #[expect(clippy::disallowed_types, reason = "this is the one place that starts processes")]
 pub struct Command {
@@ -53,6 +54,8 @@ pub struct Command {
     network: Option<OwnedFd>,
     is_own_group: bool,
     parent_death_signal: Option<Signal>,
+    is_nobody: bool,
+    is_without_new_privileges: bool,
 }
 
 #[expect(clippy::disallowed_types, reason = "this is the one place that starts processes")]
@@ -62,7 +65,16 @@ impl Command {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let mut inner = std::process::Command::new(program);
         inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { inner, cpus: None, network: None, is_own_group: false, parent_death_signal: None }
+        inner.env_clear().envs(environment::passed_on());
+        Self {
+            inner,
+            cpus: None,
+            network: None,
+            is_own_group: false,
+            parent_death_signal: None,
+            is_nobody: false,
+            is_without_new_privileges: false,
+        }
     }
 
     /// Adds an argument.
@@ -83,6 +95,32 @@ impl Command {
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.inner.env(name, value);
+        self
+    }
+
+    /// Passes on variables of this process's own environment by their names, where they are set.
+    #[must_use]
+    pub fn inherit<N: AsRef<OsStr>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        for name in names {
+            if let Some(value) = std::env::var_os(&name) {
+                self.inner.env(name, value);
+            }
+        }
+        self
+    }
+
+    /// Runs the child as `nobody`, from before its program begins; see [`can_run_as_nobody`](super::can_run_as_nobody). Its
+    /// working directory is entered before that, so it need not be reachable for `nobody`.
+    #[must_use]
+    pub fn as_nobody(mut self) -> Self {
+        self.is_nobody = true;
+        self
+    }
+
+    /// Keeps the child, and what it starts, from getting rights by executing set-user-ID programs (`PR_SET_NO_NEW_PRIVS`).
+    #[must_use]
+    pub fn no_new_privileges(mut self) -> Self {
+        self.is_without_new_privileges = true;
         self
     }
 
@@ -166,11 +204,19 @@ impl Command {
         let mask = self.cpus.as_ref().map(CpuSet::to_mask);
         let (signal, parent) = (self.parent_death_signal, getpid());
         let network = self.network.take();
+        let (is_nobody, is_without_new_privileges) = (self.is_nobody, self.is_without_new_privileges);
         let prepare = move || {
             if let Some(network) = &network {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
             mask.as_deref().map_or(Ok(()), set_affinity)?;
+            if is_nobody {
+                become_nobody()?;
+            }
+            if is_without_new_privileges {
+                set_no_new_privs(true)?;
+            }
+            // After the change of user, with which the kernel forgets the signal.
             let Some(signal) = signal else { return Ok(()) };
             set_parent_process_death_signal(Some(signal))?;
             // A parent that died before the call above will never be reported: by then the child has another one.

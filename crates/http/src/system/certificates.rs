@@ -47,6 +47,11 @@ impl KeyKind {
 }
 
 impl Certificates {
+    /// The files that a server needs, each under the name that it keeps where it is copied to.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        vec![self.bundle_file.clone(), self.leaf_file.clone(), self.key_file.clone()]
+    }
+
     /// Those in the scratch directory, made if there are none.
     pub(super) fn in_scratch(scratch: &Path, kind: KeyKind) -> Result<Self, PathError> {
         let directory = scratch.join("certificates").join(kind.name());

@@ -12,7 +12,7 @@ use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
-use super::offload::{Environment, LIBRARY_STATE, Module};
+use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Expected, Installable, Program, Recipe};
 use super::readiness::Proof;
 use crate::spec::{IngressSpec, TlsVersion};
@@ -20,8 +20,11 @@ use crate::spec::{IngressSpec, TlsVersion};
 pub(super) const HAPROXY: Installable =
     Installable { title: "HAProxy", command: "haproxy", package: "haproxy" };
 
-/// Relative to HAProxy's working directory: a whole path may be longer than a socket's address can be.
+/// In HAProxy's directory.
 const STATS_SOCKET: &str = "stats.sock";
+/// HAProxy's directory as HAProxy reaches it, whoever owns those above it. A whole path may also be longer than a socket's
+/// address can be.
+const HOME: &str = "/proc/self/fd/0";
 const STATS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running HAProxy.
@@ -45,12 +48,17 @@ impl Haproxy {
         let words = module.as_ref().map(Module::haproxy).unwrap_or_default();
         let recipe = Recipe {
             program: HAPROXY,
-            environment: Environment::new(module.as_ref(), &directory),
+            environment: Environment::new(module.as_ref(), HOME),
             directory,
+            secrets: expected.certificates.map(Certificates::files).unwrap_or_default(),
+            is_nobody: may_give_up_root(module.as_ref()),
             // In the foreground, and without a master process.
-            arguments: &["-db", "-f", "haproxy.cfg"],
+            arguments: &["-db", "-f", "/proc/self/fd/0/haproxy.cfg"],
+            // It goes back to where it was started once it has read its configuration, by the whole path, which `nobody` may
+            // not be able to walk.
+            working_directory: Some("/"),
             config_name: "haproxy.cfg",
-            config: &|port| config(spec, &words, port, origin_port, expected.certificates),
+            config: &|port| config(spec, &words, port, origin_port, expected.certificates.is_some()),
             death_signal: Signal::KILL,
         };
         let (program, proof) = Program::start(&recipe, expected)?;
@@ -97,7 +105,7 @@ impl Haproxy {
 
 fn ask(directory: &Path, question: &str) -> std::io::Result<String> {
     let directory = File::open(directory)?;
-    // Through the open directory, for the same reason as above.
+    // Through the open directory, as a whole path may be too long.
     let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{STATS_SOCKET}", directory.as_raw_fd()))?;
     stream.set_read_timeout(Some(STATS_PATIENCE))?;
     stream.write_all(format!("{question}\n").as_bytes())?;
@@ -126,25 +134,18 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
     Some(counters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
-fn config(
-    spec: &IngressSpec,
-    words: &str,
-    port: u16,
-    origin_port: u16,
-    certificates: Option<&Certificates>,
-) -> String {
+fn config(spec: &IngressSpec, words: &str, port: u16, origin_port: u16, has_tls: bool) -> String {
     let threads = spec.threads;
-    let (tls, bind, protocol) = match certificates {
-        None => (String::new(), String::new(), "http"),
-        Some(certificates) => {
-            let bundle = certificates.bundle_file.display();
-            (format!("{words}{}", tls(spec)), format!(" ssl crt \"{bundle}\" alpn http/1.1"), "https")
+    let (tls, bind, protocol) = match has_tls {
+        false => (String::new(), "", "http"),
+        true => {
+            (format!("{words}{}", tls(spec)), " ssl crt /proc/self/fd/0/bundle.pem alpn http/1.1", "https")
         }
     };
     format!(
         "global
     nbthread {threads}
-    stats socket unix@{STATS_SOCKET} mode 600 level operator
+    stats socket unix@{HOME}/{STATS_SOCKET} mode 600 level operator
 {tls}
 defaults
     mode http

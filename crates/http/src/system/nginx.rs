@@ -12,7 +12,7 @@ use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
-use super::offload::{Environment, LIBRARY_STATE, Module};
+use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::origin::text;
 use super::program::{Expected, Installable, Program, Recipe};
 use super::readiness::Proof;
@@ -48,13 +48,15 @@ impl Nginx {
     ) -> Result<(Self, Proof), PathError> {
         let module = Module::of(spec, NGINX).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
+        let is_nobody = may_give_up_root(module.as_ref());
         let config = |port| {
-            let server = ingress(spec, port, origin_port, expected.certificates);
-            format!("{words}{}", frame(spec.threads, &server))
+            let server = ingress(spec, port, origin_port, expected.certificates.is_some());
+            format!("{words}{}", frame(spec.threads, is_nobody, &server))
         };
         let directory = place.scratch.join("nginx-ingress");
-        let environment = Environment::new(module.as_ref(), &directory);
-        let (program, proof) = Self::start(directory, environment, spec.threads, &config, expected)?;
+        let environment = Environment::new(module.as_ref(), ".");
+        let (program, proof) =
+            Self::start(directory, environment, (spec.threads, is_nobody), &config, expected)?;
         Ok((Self { program, module, status_requests: 0 }, proof))
     }
 
@@ -70,15 +72,16 @@ impl Nginx {
             PathError::new(format!("write the origin's body into {}: {error}", directory.display()))
         })?;
         let expected = Expected { certificates: None, body_bytes };
-        let config = |port| frame(1, &origin(port));
-        let (program, _) = Self::start(home, Environment::default(), 1, &config, expected)?;
+        let is_nobody = may_give_up_root(None);
+        let config = |port| frame(1, is_nobody, &origin(port));
+        let (program, _) = Self::start(home, Environment::default(), (1, is_nobody), &config, expected)?;
         Ok(Self { program, module: None, status_requests: 0 })
     }
 
     fn start(
         directory: PathBuf,
         environment: Environment,
-        workers: u32,
+        (workers, is_nobody): (u32, bool),
         config: &dyn Fn(u16) -> String,
         expected: Expected<'_>,
     ) -> Result<(Program, Proof), PathError> {
@@ -89,6 +92,9 @@ impl Nginx {
             arguments: &ARGUMENTS,
             config_name: "nginx.conf",
             config,
+            secrets: expected.certificates.map(Certificates::files).unwrap_or_default(),
+            working_directory: None,
+            is_nobody,
             // Workers do not end with a master that is killed, but with one that is asked to end.
             death_signal: if has_master(workers) { Signal::TERM } else { Signal::KILL },
         };
@@ -144,10 +150,11 @@ fn has_master(workers: u32) -> bool {
 }
 
 /// What every configuration has, around its servers.
-fn frame(workers: u32, servers: &str) -> String {
+fn frame(workers: u32, is_nobody: bool, servers: &str) -> String {
     let master = if has_master(workers) { "on" } else { "off" };
-    // Workers of a master that runs as root become `nobody` by default, who cannot read the scratch directory.
-    let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+    // Workers of a master that stays root would become `nobody` by themselves, who cannot read what root does.
+    let stays_root = !is_nobody && rustix::process::geteuid().is_root();
+    let user = if stays_root { "user root;\n" } else { "" };
     format!(
         "daemon off;
 master_process {master};
@@ -204,9 +211,8 @@ fn origin(port: u16) -> String {
     )
 }
 
-fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, certificates: Option<&Certificates>) -> String {
-    let (ssl, tls) =
-        certificates.map_or_else(Default::default, |certificates| (" ssl", tls(spec, certificates)));
+fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, has_tls: bool) -> String {
+    let (ssl, tls) = if has_tls { (" ssl", tls(spec)) } else { ("", String::new()) };
     format!(
         "
     upstream origin {{
@@ -234,14 +240,13 @@ fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, certificates: Option
     )
 }
 
-fn tls(spec: &IngressSpec, certificates: &Certificates) -> String {
+fn tls(spec: &IngressSpec) -> String {
     let version = if spec.tls == TlsVersion::V12 { "TLSv1.2" } else { "TLSv1.3" };
     // The cache holds what clients without tickets resume from.
     let (tickets, cache) = if spec.tickets { ("on", "shared:sessions:16m") } else { ("off", "off") };
-    let (leaf, key) = (certificates.leaf_file.display(), certificates.key_file.display());
     format!(
-        "        ssl_certificate \"{leaf}\";
-        ssl_certificate_key \"{key}\";
+        "        ssl_certificate leaf.pem;
+        ssl_certificate_key key.pem;
         ssl_protocols {version};
         ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL;
         ssl_ecdh_curve X25519:prime256v1:secp384r1;

@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::process::{Child, Command, Signal, Stream, run_for_output, which};
+use plumb_host::process::{
+    Child, Command, Signal, Stream, give_to_nobody, make_private, run_for_output, which,
+};
 use plumb_path::PathError;
 
 use super::certificates::Certificates;
@@ -55,7 +57,7 @@ impl Installable {
 /// How to start a program once it is known on which port.
 pub(super) struct Recipe<'a> {
     pub program: Installable,
-    /// A directory of its own: it is made, is the program's working directory, and is removed in the end.
+    /// A directory of its own: it is made, holds the program's files, and is removed in the end.
     pub directory: PathBuf,
     pub arguments: &'a [&'a str],
     pub config_name: &'a str,
@@ -65,6 +67,12 @@ pub(super) struct Recipe<'a> {
     pub environment: Environment,
     /// What the parent's death is to send. A program without children is best killed.
     pub death_signal: Signal,
+    /// Files with private keys that it reads by their names in its directory.
+    pub secrets: Vec<PathBuf>,
+    /// Where it runs if not in its directory, which is its standard input in any case.
+    pub working_directory: Option<&'static str>,
+    /// Whether it gives up root, where that is who starts it: its directory is `nobody`'s then, and all else is closed to it.
+    pub is_nobody: bool,
 }
 
 /// What a program is to be proven by.
@@ -109,18 +117,27 @@ impl Program {
         let failed = |error: std::io::Error| {
             PathError::new(format!("prepare {} in {}: {error}", recipe.program.title, directory.display()))
         };
-        fs::create_dir_all(directory).map_err(failed)?;
+        make_private(directory)?;
         let port = free_port().map_err(failed)?;
         fs::write(directory.join(recipe.config_name), (recipe.config)(port)).map_err(failed)?;
         let log = File::create(directory.join(LOG)).map_err(failed)?;
         for (name, text) in &recipe.environment.files {
             fs::write(directory.join(name), text).map_err(failed)?;
         }
+        for secret in &recipe.secrets {
+            fs::copy(secret, directory.join(secret.file_name().unwrap_or_default())).map_err(failed)?;
+        }
+        if recipe.is_nobody {
+            give_to_nobody(directory)?;
+        }
         let variables = recipe.environment.variables.iter();
         let command = variables.fold(Command::new(file), |command, (name, value)| command.env(name, value));
+        let command = if recipe.is_nobody { command.as_nobody() } else { command };
         let child = command
+            .no_new_privileges()
             .args(recipe.arguments)
-            .working_directory(directory)
+            .working_directory(recipe.working_directory.map_or(directory.as_path(), Path::new))
+            .stdin(Stream::File(File::open(directory).map_err(failed)?))
             .stdout(Stream::File(log.try_clone().map_err(failed)?))
             .stderr(Stream::File(log))
             .own_group()

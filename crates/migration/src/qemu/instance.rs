@@ -79,6 +79,7 @@ impl Instance {
             .stdout(Stream::Piped)
             .stderr(Stream::File(errors))
             .own_group()
+            .no_new_privileges()
             .dies_with_parent(Signal::KILL)
             .spawn()?;
         let (Some(input), Some(output)) = (child.take_stdin(), child.take_stdout()) else {

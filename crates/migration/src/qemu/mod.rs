@@ -27,6 +27,7 @@ use serde_json::Value;
 
 use self::abilities::Abilities;
 use self::destination::Destination;
+use self::method::Method;
 use crate::spec::{MigrationSettings, Tls};
 
 /// QEMU gives memory out in huge pages, and rounds up what is no whole number of them.
@@ -54,12 +55,16 @@ pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether this host has a QEMU that can do what is asked.
+/// Whether this host has a QEMU that can do what is asked. One that the experiment names is looked at and not run, as checking
+/// an experiment must run nothing that it names; what such a QEMU lacks is reported when the variant is tried out.
 ///
 /// # Errors
 /// One sentence that says what is missing and what to install.
 pub fn feasible(settings: &MigrationSettings) -> Result<(), String> {
     let program = program(settings)?;
+    if settings.system.program.is_some() {
+        return Method::of(&settings.system.codec).map(drop);
+    }
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-qemu-").map_err(|error| error.to_string())?;
     let abilities = Abilities::of(&program, scratch.path()).map_err(|error| error.to_string())?;
     abilities.suffice(&settings.system)
@@ -76,6 +81,8 @@ pub fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn Sys
 fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destination, PathError> {
     let program = program(settings).map_err(PathError::new)?;
     let abilities = Abilities::of(&program, &place.scratch)?;
+    let lacks = |reason| PathError::new(format!("use {}: {reason}", program.display()));
+    abilities.suffice(&settings.system).map_err(lacks)?;
     Destination::start(destination::Plan {
         program,
         abilities,
@@ -114,7 +121,7 @@ fn program(settings: &MigrationSettings) -> Result<PathBuf, String> {
     let own = format!("qemu-system-{}", std::env::consts::ARCH);
     let name = settings.system.program.as_deref().unwrap_or(&own);
     which(name).ok_or_else(|| match &settings.system.program {
-        Some(asked) => format!("there is no program {asked}"),
+        Some(asked) => format!("there is no program {asked} that can be executed; see `system.program`"),
         None => format!(
             "QEMU ({own}) is not installed; on Debian: apt-get install --no-install-recommends {}",
             package()

@@ -14,7 +14,7 @@ mod openssl_conf;
 
 use std::path::{Path, PathBuf};
 
-use plumb_host::process::mapped_files;
+use plumb_host::process::{can_run_as_nobody, mapped_files};
 use plumb_host::qat::QatDevice;
 
 use super::program::Installable;
@@ -172,6 +172,12 @@ pub(super) fn is_async(spec: &IngressSpec) -> bool {
     }
 }
 
+/// Whether a program that root starts is run as `nobody`. One that uses a device through an engine or a provider is not: the
+/// device's files are often root's alone.
+pub(super) fn may_give_up_root(module: Option<&Module>) -> bool {
+    module.is_none() && can_run_as_nobody()
+}
+
 /// The files and variables by which a program's OpenSSL is told what to load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Environment {
@@ -182,10 +188,10 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// For a program in a directory.
-    pub(super) fn new(module: Option<&Module>, directory: &Path) -> Self {
+    /// For a program that reaches its directory as `home`.
+    pub(super) fn new(module: Option<&Module>, home: &str) -> Self {
         let conf = openssl_conf::text(module.filter(|module| !module.is_directive));
-        let mut variables = vec![("OPENSSL_CONF", directory.join(CONF))];
+        let mut variables = vec![("OPENSSL_CONF", Path::new(home).join(CONF))];
         let home = module.filter(|module| module.is_directive);
         let home = home.and_then(|module| Some((module.extension, module.library.parent()?)));
         variables.extend(home.map(|(extension, home)| (library::variable(extension), home.to_owned())));
@@ -233,16 +239,15 @@ mod tests {
 
     #[test]
     fn a_program_reads_its_own_file_and_looks_where_the_library_was_found() {
-        let home = Path::new("/run/haproxy");
-        let variables = |module: &Module| Environment::new(Some(module), home).variables;
+        let variables = |module: &Module| Environment::new(Some(module), "/run/haproxy").variables;
         let conf = ("OPENSSL_CONF", PathBuf::from("/run/haproxy/openssl.cnf"));
         let told = variables(&module(Extension::Engine, true, false));
         assert_eq!(told, [conf.clone(), ("OPENSSL_ENGINES", "/opt/qat".into())]);
         let told = variables(&module(Extension::Provider, true, false));
         assert_eq!(told, [conf.clone(), ("OPENSSL_MODULES", "/opt/qat".into())]);
         assert_eq!(variables(&module(Extension::Engine, false, false)).len(), 1);
-        assert_eq!(Environment::new(None, home).variables, [conf]);
-        assert!(!Environment::new(None, home).files[0].1.contains('['));
+        assert_eq!(Environment::new(None, "/run/haproxy").variables, [conf]);
+        assert!(!Environment::new(None, ".").files[0].1.contains('['));
     }
 
     #[test]

@@ -60,6 +60,30 @@ fn a_system_that_is_stopped_leaves_nothing_but_its_certificates() {
 }
 
 #[test]
+fn a_program_knows_no_secrets_and_has_no_rights_that_it_does_not_need() {
+    for spec in every_spec() {
+        let test = "endings::a_program_knows_no_secrets_and_has_no_rights_that_it_does_not_need";
+        if !is_feasible(test, &spec) {
+            continue;
+        }
+        let mut started = Started::new(&spec);
+        assert_eq!(started.client().get("/").status, 200);
+        let Some(pid) = started.system.ingress_pid() else { continue };
+        for pid in descendants(pid).into_iter().chain([pid]) {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
+            // Cargo sets it for this process.
+            assert!(!String::from_utf8_lossy(&environment).contains("CARGO_MANIFEST_DIR"), "{spec:?}");
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+            if plumb_host::process::can_run_as_nobody() {
+                assert!(status.contains("Uid:\t65534\t65534\t65534\t65534"), "{status}");
+                assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_program_that_is_gone_is_an_error_with_its_name() {
     for (kind, title) in [(IngressKind::Haproxy, "HAProxy"), (IngressKind::Nginx, "nginx")] {
         let spec = spec(kind, TlsVersion::None);
@@ -207,6 +231,9 @@ fn a_program_whose_port_was_taken_gets_another() {
         config_name: "haproxy.cfg",
         config: &config,
         death_signal: Signal::KILL,
+        secrets: Vec::new(),
+        working_directory: None,
+        is_nobody: false,
     };
     let (mut program, _) = Program::start(&recipe, Expected { certificates: None, body_bytes: 7 }).unwrap();
     assert_eq!(attempts.get(), 2);

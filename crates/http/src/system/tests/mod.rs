@@ -7,6 +7,7 @@ mod multibuffer;
 mod origins;
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
 
 use plumb_path::{Place, Snapshot, System};
 use tempfile::TempDir;
@@ -44,6 +45,8 @@ struct Started {
 impl Started {
     fn new(spec: &SystemSpec) -> Self {
         let scratch = tempfile::tempdir().unwrap();
+        // As private as a run's is.
+        std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o700)).unwrap();
         let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
         let system = Running::start(spec, &place).unwrap();
         let target = serde_json::from_value(system.target()).unwrap();
