@@ -189,6 +189,12 @@ fn serve(address: SocketAddr, quiet: bool) -> Outcome {
     let server = Server::start(&ServerOptions { address, netns: None }).map_err(Failure::harness)?;
     if !quiet {
         output::message(&format!("listening on {}, TCP and UDP", server.address()));
+        if !address.ip().to_canonical().is_loopback() {
+            output::message(
+                "warning: there is no password; whoever reaches this address can fill the network on the way and use this host's \
+                 CPUs. Name an address of a network that you trust with --listen",
+            );
+        }
     }
     while !interrupts.is_interrupted() {
         for line in server.news().iter().filter(|_| !quiet) {

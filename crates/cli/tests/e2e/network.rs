@@ -342,6 +342,19 @@ fn memory_that_may_not_be_lent_is_said_with_the_limits_that_it_needs() {
 }
 
 #[test]
+fn a_server_beyond_loopback_says_who_can_use_it() {
+    let mut server =
+        plumb().args(["network", "serve", "--listen", "0.0.0.0:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut messages = BufReader::new(server.stderr.take().unwrap());
+    let mut lines = String::new();
+    messages.read_line(&mut lines).unwrap();
+    messages.read_line(&mut lines).unwrap();
+    signal(server.id(), "INT");
+    assert_eq!(server.wait().unwrap().code(), Some(130));
+    assert!(lines.contains("warning: there is no password; whoever reaches this address"), "{lines}");
+}
+
+#[test]
 fn ctrl_c_ends_a_server() {
     let mut server = Server::start();
     signal(server.child.id(), "INT");

@@ -128,7 +128,11 @@ impl Control {
 
     fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
         let sent = write_line(&mut self.to, request);
-        let reply = sent.and_then(|()| read_line(&mut self.from));
+        // A server that refused before it was asked has said why.
+        let reply = read_line(&mut self.from).and_then(|reply| match (&reply, sent) {
+            (Some(Reply::Refused { .. }), _) | (_, Ok(())) => Ok(reply),
+            (_, Err(error)) => Err(error),
+        });
         match reply {
             Ok(Some(Reply::Refused { reason, is_usage })) => {
                 Err(Error::Refused { address: self.name.clone(), reason, is_usage })

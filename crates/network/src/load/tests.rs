@@ -244,6 +244,49 @@ fn a_port_in_use_and_a_stranger_are_named() {
     stranger.join().unwrap();
 }
 
+#[test]
+fn silent_peers_hold_nobody_up_and_have_no_threads() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let silent: Vec<TcpStream> = (0..500).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    let address = server.address();
+    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let spec = LoadSpec { duration: Span(60_000_000), ..LoadSpec::default() };
+    let mut load = network_load(&spec, &target).unwrap();
+    let window = Window { warmup_ns: 0, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
+    let measurement = load.measure_all(window, &mut |_| {}, &|| false).unwrap().unwrap();
+    assert!(measurement.work > 0);
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+    assert!(threads < silent.len(), "{threads} threads: nobody who says nothing is to have one");
+    // The oldest were told why they had to go.
+    let mut said = Vec::new();
+    let mut first = &silent[0];
+    first.read_to_end(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("more than 64 of one address"), "{said}");
+}
+
+#[test]
+fn too_many_control_connections_and_flows_are_refused_with_a_reason() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let mut controls: Vec<Control> = (0..64).map(|_| connect_to(server.address())).collect();
+    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), Test::TcpLat).unwrap();
+    let refused = connect_to(server.address()).begin(&terms).unwrap_err().to_string();
+    let reason =
+        "the server failed to take 1 more control connections from 127.0.0.1: it has 64, of at most 64";
+    assert!(refused.contains(reason), "{refused}");
+    let many = Terms { flows: 1024, ..terms };
+    controls[0].begin(&many).unwrap();
+    controls[1].begin(&many).unwrap();
+    let refused = controls[2].begin(&many).unwrap_err().to_string();
+    assert!(
+        refused.contains("take 1024 more flows from 127.0.0.1: it has 2048, of at most 2048"),
+        "{refused}"
+    );
+    // What is given up is free for others.
+    controls[0].begin(&Terms { flows: 1, ..many.clone() }).unwrap();
+    controls[2].begin(&Terms { flows: 1000, ..many }).unwrap();
+}
+
 /// When the n-th datagram is passed on; never, for one that is lost.
 type Delay = fn(u32) -> Option<Duration>;
 

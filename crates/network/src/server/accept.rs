@@ -1,4 +1,7 @@
 //! Who comes: control connections, flows, connections that are used once, and strangers.
+//!
+//! Nobody who says nothing holds up others: what a connection is for is read where it is there, and waited for elsewhere
+//! (`greeter`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,62 +11,90 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::greeter::{Heard, Silent};
 use super::{Shared, held, session, spawn};
+use crate::wire::control::{Reply, write_line};
 use crate::wire::hello::{HELLO_BYTES, Purpose, Stranger};
 use crate::wire::socket;
 
-/// How long a connection may take to say what it is for.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a connection that is used once may take for its message.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long its hello is waited for right here: it comes right behind the connection, and to hand it on costs more.
+const HELLO_WAIT: Duration = Duration::from_millis(20);
 /// Pause where the kernel has no connection to give, such as without a free descriptor.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Takes connections until the server ends.
 pub fn connections(shared: &Arc<Shared>) {
     while !shared.has_ended.load(Ordering::Acquire) {
-        let Ok(connection) = socket::accept(&shared.listener) else {
+        let Ok((connection, peer)) = socket::accept(&shared.listener) else {
             plumb_host::time::sleep(PAUSE);
             continue;
         };
+        let mut silent = Silent::new(connection, peer.ip());
         if shared.once.load(Ordering::Relaxed) > 0 {
-            // Thousands a second come then, and a thread for each would cost more than the connection.
-            greet(shared, connection);
-            continue;
+            silent.wait(HELLO_WAIT);
         }
-        let own = Arc::clone(shared);
-        if spawn("plumb-net-peer", move || greet(&own, connection)).is_err() {
-            plumb_host::time::sleep(PAUSE);
+        match silent.listen() {
+            Heard::All(hello) => dispatch(shared, silent, &hello),
+            Heard::More => shared.greeter.take(silent),
+            Heard::End => {}
         }
     }
 }
 
-/// Finds out what a connection is for.
-fn greet(shared: &Arc<Shared>, connection: OwnedFd) {
-    let mut bytes = [0; HELLO_BYTES];
-    let read = socket::set_receive_timeout(&connection, Some(HELLO_TIMEOUT))
-        .and_then(|()| socket::receive_all(&connection, &mut bytes));
-    let Ok(true) = read else { return };
-    match Purpose::decode(&bytes) {
-        Ok(Purpose::Once { token }) => session::once(shared, token, &connection),
+/// As [`dispatch`], from a thread that must not wait for a message.
+pub fn dispatch_elsewhere(shared: &Arc<Shared>, silent: Silent, hello: [u8; HELLO_BYTES]) {
+    if let Ok(Purpose::Once { .. }) = Purpose::decode(&hello) {
+        let own = Arc::clone(shared);
+        let _ = spawn("plumb-net-once", move || dispatch(&own, silent, &hello));
+    } else {
+        dispatch(shared, silent, &hello);
+    }
+}
+
+/// Gives a connection to those that it is for.
+fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
+    let (connection, peer) = silent.into_connection();
+    match Purpose::decode(hello) {
+        Ok(Purpose::Once { token }) => {
+            if socket::set_receive_timeout(&connection, Some(MESSAGE_TIMEOUT)).is_ok() {
+                session::once(shared, token, &connection);
+            }
+        }
         Ok(Purpose::Flow { token, flow }) => {
-            if socket::set_receive_timeout(&connection, None).is_ok()
-                && let Some(session) = shared.session(token)
-            {
+            if let Some(session) = shared.session(token) {
                 session.join(flow, connection);
             }
         }
-        Ok(Purpose::Control) => {
-            let own = Arc::clone(shared);
-            // In crr tests this thread has to go on taking connections.
-            let _ = spawn("plumb-net-control", move || session::serve(&own, connection));
-        }
+        Ok(Purpose::Control) => match shared.controls.admit(peer, 1) {
+            Ok(admitted) => {
+                let own = Arc::clone(shared);
+                let serve = move || {
+                    session::serve(&own, connection, peer);
+                    drop(admitted);
+                };
+                let _ = spawn("plumb-net-control", serve);
+            }
+            Err(reason) => refuse(&connection, reason),
+        },
         // Its version is in our hello, for the peer to name.
         Err(Stranger::Version(_)) => {
             let _ = socket::send_all(&connection, &Purpose::Control.encode());
         }
         Err(Stranger::Foreign) => {
-            let said = String::from_utf8_lossy(&bytes).escape_debug().to_string();
+            let said = String::from_utf8_lossy(hello).escape_debug().to_string();
             held(&shared.news).push(format!("something else called, and said {said:?}"));
         }
+    }
+}
+
+/// Tells whoever wanted to measure why that cannot be, as far as it fits into what the kernel keeps for the peer.
+pub fn refuse(connection: &OwnedFd, reason: String) {
+    let mut bytes = Purpose::Control.encode().to_vec();
+    if write_line(&mut bytes, &Reply::Refused { reason, is_usage: false }).is_ok() {
+        // A peer that is gone needs no reason.
+        let _ = socket::send_all(connection, &bytes);
     }
 }
 

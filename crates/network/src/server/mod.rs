@@ -5,7 +5,9 @@
 //! the kernel finds it without a look at the others.
 
 mod accept;
+mod admission;
 mod flow;
+mod greeter;
 mod receiver;
 mod receiving;
 mod session;
@@ -22,6 +24,8 @@ use std::thread;
 
 use plumb_path::PathError;
 
+use self::admission::Admission;
+use self::greeter::Greeter;
 use self::session::Session;
 use crate::wire::socket;
 
@@ -31,6 +35,9 @@ pub const DEFAULT_PORT: u16 = 19_766;
 const PORT_TRIES: u32 = 16;
 /// Threads that take connections.
 const ACCEPTORS_MAX: usize = 4;
+/// Control connections and flows, each of which has a thread: of one address, and of all.
+const CONTROLS_MAX: (u64, u64) = (64, 128);
+const FLOWS_MAX: (u64, u64) = (2048, 4096);
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +101,9 @@ struct Shared {
     address: SocketAddr,
     listener: OwnedFd,
     datagrams: OwnedFd,
+    greeter: Greeter,
+    controls: Arc<Admission>,
+    flows: Arc<Admission>,
     has_ended: AtomicBool,
     sessions: Mutex<BTreeMap<u64, Arc<Session>>>,
     /// Tests of connections that are used once, as long as there are any.
@@ -142,6 +152,9 @@ impl Server {
                 address,
                 listener,
                 datagrams,
+                greeter: Greeter::new().map_err(ServerError::Thread)?,
+                controls: Admission::new("control connections", CONTROLS_MAX.0, CONTROLS_MAX.1),
+                flows: Admission::new("flows", FLOWS_MAX.0, FLOWS_MAX.1),
                 has_ended: AtomicBool::new(false),
                 sessions: Mutex::default(),
                 once: AtomicU64::new(0),
@@ -154,6 +167,8 @@ impl Server {
             let shared = Arc::clone(&server.shared);
             spawn("plumb-net-accept", move || accept::connections(&shared))?;
         }
+        let shared = Arc::clone(&server.shared);
+        spawn("plumb-net-greet", move || greeter::run(&shared))?;
         let shared = Arc::clone(&server.shared);
         spawn("plumb-net-hello", move || accept::datagrams(&shared))?;
         Ok(server)
@@ -184,6 +199,7 @@ impl Server {
     /// Ends every test and stops to listen.
     pub fn stop(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
+        self.shared.greeter.wake();
         socket::shut(&self.shared.listener);
         socket::shut(&self.shared.datagrams);
         let sessions: Vec<Arc<Session>> = held(&self.shared.sessions).values().cloned().collect();

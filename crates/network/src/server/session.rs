@@ -15,6 +15,7 @@ use plumb_host::cpu::process_cpu_time;
 use plumb_host::noise::softirq_ns;
 use plumb_host::time::{monotonic_ns, sleep};
 
+use super::admission::Admitted;
 use super::flow::{self, Report, Tallies};
 use super::{Shared, held};
 use crate::spec::Test;
@@ -90,6 +91,8 @@ pub struct Session {
     once: Tallies,
     observed: Mutex<Observed>,
     errors: Mutex<BTreeMap<String, u64>>,
+    /// The room that its flows have among all of the server's.
+    _admitted: Admitted,
 }
 
 impl Session {
@@ -276,9 +279,9 @@ pub fn once(shared: &Shared, token: u64, connection: &OwnedFd) {
 }
 
 /// Serves a control connection to its end.
-pub fn serve(shared: &Arc<Shared>, connection: OwnedFd) {
+pub fn serve(shared: &Arc<Shared>, connection: OwnedFd, peer: IpAddr) {
     let mut current = None;
-    let outcome = converse(shared, connection, &mut current);
+    let outcome = converse(shared, connection, peer, &mut current);
     if let Some(session) = current.take() {
         leave(shared, &session);
     }
@@ -298,7 +301,12 @@ fn leave(shared: &Shared, session: &Arc<Session>) {
     }
 }
 
-fn converse(shared: &Arc<Shared>, connection: OwnedFd, current: &mut Option<Arc<Session>>) -> io::Result<()> {
+fn converse(
+    shared: &Arc<Shared>,
+    connection: OwnedFd,
+    peer: IpAddr,
+    current: &mut Option<Arc<Session>>,
+) -> io::Result<()> {
     socket::keep_watch(&connection)?;
     socket::set_receive_timeout(&connection, Some(SILENCE_MAX))?;
     socket::send_all(&connection, &Purpose::Control.encode())?;
@@ -311,7 +319,7 @@ fn converse(shared: &Arc<Shared>, connection: OwnedFd, current: &mut Option<Arc<
                 if let Some(session) = current.take() {
                     leave(shared, &session);
                 }
-                begin(shared, terms, own_ip, current)
+                begin(shared, terms, (own_ip, peer), current)
             }
             (Request::Join, Some(session)) => joined(session),
             (Request::Sample, Some(session)) => Reply::Counters(session.counters()),
@@ -339,7 +347,12 @@ fn joined(session: &Session) -> Reply {
     }
 }
 
-fn begin(shared: &Shared, terms: Terms, own_ip: IpAddr, current: &mut Option<Arc<Session>>) -> Reply {
+fn begin(
+    shared: &Shared,
+    terms: Terms,
+    (own_ip, peer): (IpAddr, IpAddr),
+    current: &mut Option<Arc<Session>>,
+) -> Reply {
     let checked = check_flows(terms.flows).and_then(|()| check_size(terms.test, terms.msg_size.into()));
     if let Err(fault) = checked {
         return refused(format!("begin: {fault}"), true);
@@ -348,6 +361,10 @@ fn begin(shared: &Shared, terms: Terms, own_ip: IpAddr, current: &mut Option<Arc
         let reason = "share CPUs with the client, which is on another host; measure without `cpus: shared`";
         return refused(reason.to_owned(), true);
     }
+    let admitted = match shared.flows.admit(peer, terms.flows.into()) {
+        Ok(admitted) => admitted,
+        Err(reason) => return refused(reason, false),
+    };
     let mut sessions = held(&shared.sessions);
     if sessions.len() >= SESSIONS_MAX {
         return refused(format!("begin: the server has {SESSIONS_MAX} tests under way"), false);
@@ -366,6 +383,7 @@ fn begin(shared: &Shared, terms: Terms, own_ip: IpAddr, current: &mut Option<Arc
         once: Tallies::default(),
         observed: Mutex::default(),
         errors: Mutex::default(),
+        _admitted: admitted,
     });
     sessions.insert(token, Arc::clone(&session));
     *current = Some(session);

@@ -84,12 +84,14 @@ pub fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Accepts a connection.
+/// Accepts a connection, and says whose it is.
 ///
 /// # Errors
 /// When the listener was shut down.
-pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
-    Ok(retry_on_intr(|| net::accept_with(&listener, SocketFlags::CLOEXEC))?)
+pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
+    let (connection, peer) = retry_on_intr(|| net::acceptfrom_with(&listener, SocketFlags::CLOEXEC))?;
+    let peer = peer.ok_or(io::ErrorKind::NotConnected)?;
+    Ok((connection, SocketAddr::try_from(peer)?))
 }
 
 /// A socket for datagrams at an address that several sockets may share.

@@ -1,0 +1,156 @@
+//! Connections that have not said yet what they are for. One thread waits for all of them, each until its deadline.
+//!
+//! There are so many at most, of one address and in all. The oldest goes where one more comes: whoever wants to measure says
+//! so at once.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plumb_host::time::monotonic_ns;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::retry_on_intr;
+
+use super::{Shared, accept, held};
+use crate::wire::hello::HELLO_BYTES;
+use crate::wire::socket;
+
+/// How long a connection may take to say what it is for.
+const HELLO_NS: u64 = 2_000_000_000;
+/// How many may be silent at a time: of one address, and of all.
+const OF_ONE_MAX: usize = 64;
+const OF_ALL_MAX: usize = 256;
+
+/// A connection that has not said yet what it is for.
+#[derive(Debug)]
+pub struct Silent {
+    connection: OwnedFd,
+    peer: IpAddr,
+    until_ns: u64,
+    bytes: [u8; HELLO_BYTES],
+    filled: usize,
+}
+
+/// What has come of a hello.
+pub enum Heard {
+    /// All of it.
+    All([u8; HELLO_BYTES]),
+    /// Not all yet.
+    More,
+    /// Nothing more will.
+    End,
+}
+
+impl Silent {
+    /// A connection that was accepted just now.
+    #[must_use]
+    pub fn new(connection: OwnedFd, peer: IpAddr) -> Self {
+        let until_ns = monotonic_ns() + HELLO_NS;
+        Self { connection, peer: peer.to_canonical(), until_ns, bytes: [0; HELLO_BYTES], filled: 0 }
+    }
+
+    /// Takes what is there, without waiting.
+    pub fn listen(&mut self) -> Heard {
+        match socket::receive_now(&self.connection, &mut self.bytes[self.filled..]) {
+            Ok(0) => return Heard::End,
+            Ok(count) => self.filled += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return Heard::End,
+        }
+        if self.filled == HELLO_BYTES { Heard::All(self.bytes) } else { Heard::More }
+    }
+
+    /// Waits until there is something, but not longer than that.
+    pub fn wait(&self, timeout: Duration) {
+        // One that fails is found out when it is listened to.
+        let _ = socket::is_ready(&self.connection, PollFlags::IN, timeout);
+    }
+
+    /// The connection, and whose it is.
+    pub fn into_connection(self) -> (OwnedFd, IpAddr) {
+        (self.connection, self.peer)
+    }
+}
+
+/// The way to the thread that waits.
+#[derive(Debug)]
+pub struct Greeter {
+    new: Mutex<Vec<Silent>>,
+    wake: OwnedFd,
+}
+
+impl Greeter {
+    /// # Errors
+    /// When there is no descriptor left.
+    pub fn new() -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { new: Mutex::default(), wake })
+    }
+
+    /// Hands a connection over.
+    pub fn take(&self, silent: Silent) {
+        held(&self.new).push(silent);
+        self.wake();
+    }
+
+    /// Has the thread look at once.
+    pub fn wake(&self) {
+        // One that is full has woken it already.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn wait(&self, silent: &[Silent]) -> Vec<bool> {
+        let now_ns = monotonic_ns();
+        let until_ns = silent.iter().map(|one| one.until_ns).min();
+        let timeout = until_ns.map(|until_ns| Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let connections = silent.iter().map(|one| PollFd::new(&one.connection, PollFlags::IN));
+        let mut polled: Vec<PollFd<'_>> =
+            std::iter::once(PollFd::new(&self.wake, PollFlags::IN)).chain(connections).collect();
+        // Where the kernel refuses, all are looked at.
+        let failed = retry_on_intr(|| poll(&mut polled, timeout.as_ref())).is_err();
+        let ready = polled[1..].iter().map(|one| failed || !one.revents().is_empty()).collect();
+        let _ = rustix::io::read(self.wake.as_fd(), &mut [0; 8]);
+        ready
+    }
+}
+
+/// Listens to silent connections until the server ends.
+pub fn run(shared: &Arc<Shared>) {
+    let mut silent: Vec<Silent> = Vec::new();
+    while !shared.has_ended.load(Ordering::Acquire) {
+        let ready = shared.greeter.wait(&silent);
+        let now_ns = monotonic_ns();
+        let mut left = Vec::with_capacity(silent.len());
+        for (mut one, is_ready) in silent.into_iter().zip(ready) {
+            match if is_ready { one.listen() } else { Heard::More } {
+                Heard::All(hello) => accept::dispatch_elsewhere(shared, one, hello),
+                Heard::More if now_ns < one.until_ns => left.push(one),
+                Heard::More | Heard::End => {}
+            }
+        }
+        left.append(&mut held(&shared.greeter.new));
+        silent = bounded(left);
+    }
+}
+
+/// Without the oldest of those of whom there are too many.
+fn bounded(mut silent: Vec<Silent>) -> Vec<Silent> {
+    let mut kept: Vec<Silent> = Vec::with_capacity(silent.len().min(OF_ALL_MAX));
+    while let Some(one) = silent.pop() {
+        let of_one = kept.iter().filter(|other| other.peer == one.peer).count();
+        if of_one < OF_ONE_MAX && kept.len() < OF_ALL_MAX {
+            kept.push(one);
+        } else {
+            let reason = format!(
+                "wait for this connection: more than {OF_ONE_MAX} of one address or {OF_ALL_MAX} in all say nothing"
+            );
+            accept::refuse(&one.into_connection().0, reason);
+        }
+    }
+    kept.reverse();
+    kept
+}
