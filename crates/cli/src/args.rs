@@ -299,7 +299,7 @@ pub struct HttpArguments {
     /// PEM file with the client's certificate chain and key.
     #[arg(long, value_name = "FILE")]
     pub client_certificate: Option<String>,
-    /// PEM file with the certificate authority to trust, instead of the host's own.
+    /// PEM file with the certificates to trust instead of the host's own: authorities, or the server's own one.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<String>,
     /// Accept any certificate.

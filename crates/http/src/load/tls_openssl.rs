@@ -15,14 +15,14 @@ use openssl::ssl::{
     ErrorCode, ShutdownState, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSession,
     SslSessionCacheMode, SslStream, SslVerifyMode, SslVersion,
 };
-use openssl::x509::store::X509StoreBuilder;
 use openssl::x509::{X509, X509VerifyResult};
 
 use super::errors::{Failure, alert_name};
 use super::names;
 use super::socket::{Received, Socket};
-use super::tls::{Offer, Trust};
+use super::tls::Offer;
 use super::transport::{Negotiated, SessionUse};
+use super::verify;
 
 /// The most bytes of a record on the wire, with room to spare.
 const RECORD_BYTES: usize = 17 << 10;
@@ -48,9 +48,11 @@ impl Client {
         let refused = |error: ErrorStack| format!("set up OpenSSL: {error}");
         let sessions = Arc::new(Mutex::new(VecDeque::new()));
         let mut full = context(offer).map_err(refused)?;
+        trust(&mut full, offer)?;
         full.set_session_cache_mode(SslSessionCacheMode::OFF);
         full.set_options(SslOptions::NO_TICKET);
         let mut resuming = context(offer).map_err(refused)?;
+        trust(&mut resuming, offer)?;
         resuming.set_session_cache_mode(SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL);
         let (kept, tickets_max) = (Arc::clone(&sessions), 2 * connections + 8);
         resuming.set_new_session_callback(move |_, session| {
@@ -120,35 +122,26 @@ fn context(offer: &Offer) -> Result<SslContextBuilder, ErrorStack> {
         context.set_alpn_protos(&alpn_wire_form(&offer.alpn))?;
     }
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER);
-    trust(&mut context, &offer.trust)?;
     if let Some(pem) = &offer.identity {
         identify(&mut context, pem)?;
     }
     Ok(context)
 }
 
+fn trust(context: &mut SslContextBuilder, offer: &Offer) -> Result<(), String> {
+    match verify::store(&offer.trust, &offer.server_name)? {
+        Some(store) => {
+            context.set_verify(SslVerifyMode::PEER);
+            context.set_cert_store(store);
+        }
+        None => context.set_verify(SslVerifyMode::NONE),
+    }
+    Ok(())
+}
+
 fn alpn_wire_form(protocols: &[String]) -> Vec<u8> {
     let length = |protocol: &String| u8::try_from(protocol.len()).unwrap_or(u8::MAX);
     protocols.iter().flat_map(|protocol| [&[length(protocol)], protocol.as_bytes()].concat()).collect()
-}
-
-fn trust(context: &mut SslContextBuilder, trust: &Trust) -> Result<(), ErrorStack> {
-    match trust {
-        Trust::Anything => context.set_verify(SslVerifyMode::NONE),
-        Trust::Host => {
-            context.set_verify(SslVerifyMode::PEER);
-            context.set_default_verify_paths()?;
-        }
-        Trust::Authorities(pem) => {
-            context.set_verify(SslVerifyMode::PEER);
-            let mut store = X509StoreBuilder::new()?;
-            for certificate in X509::stack_from_pem(pem)? {
-                store.add_cert(certificate)?;
-            }
-            context.set_cert_store(store.build());
-        }
-    }
-    Ok(())
 }
 
 fn identify(context: &mut SslContextBuilder, pem: &[u8]) -> Result<(), ErrorStack> {
@@ -370,24 +363,11 @@ fn wants_more(error: &openssl::ssl::Error) -> bool {
 fn failure(stack: &ErrorStack, verified: X509VerifyResult) -> Failure {
     let Some(error) = stack.errors().first() else { return Failure::ClosedEarly };
     match error.reason_code() {
-        REASON_CERTIFICATE_VERIFY_FAILED => Failure::Tls(certificate_fault(verified).to_owned()),
+        REASON_CERTIFICATE_VERIFY_FAILED => Failure::Tls(verify::fault_words(verified)),
         REASON_WRONG_VERSION_NUMBER => Failure::Tls("the server does not speak TLS".to_owned()),
         reason => match u8::try_from(reason - ALERT_REASON_OFFSET) {
             Ok(alert) => Failure::Alert(alert_name(alert)),
             Err(_) => Failure::Tls(error.reason().unwrap_or("unknown error").to_lowercase()),
         },
-    }
-}
-
-/// By the codes of X509_V_ERR_… in OpenSSL's x509_vfy.h.
-fn certificate_fault(verified: X509VerifyResult) -> &'static str {
-    match verified.as_raw() {
-        18..=21 => "certificate not trusted",
-        10 => "certificate expired",
-        9 => "certificate not valid yet",
-        62 | 64 => "certificate for another name",
-        23 => "certificate revoked",
-        7 => "certificate with a wrong signature",
-        _ => "certificate not valid",
     }
 }

@@ -3,21 +3,22 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use rustls::client::{ClientSessionStore, Resumption, WebPkiServerVerifier};
+use openssl::pkey::PKey;
+use openssl::x509::X509;
+use rustls::client::{ClientSessionStore, Resumption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, version,
-};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{CertificateError, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, version};
 
 use super::errors::{Failure, alert_name};
 use super::names;
 use super::sessions::Sessions;
 use super::socket::{Received, Socket};
-use super::tls::{Offer, Trust};
+use super::tls::Offer;
 use super::transport::{Negotiated, SessionUse};
-use super::verify::Verifier;
+use super::verify;
 
 /// How a thread's connections are secured.
 #[derive(Debug)]
@@ -66,23 +67,22 @@ fn config(offer: &Offer) -> Result<ClientConfig, String> {
         .filter_map(|(is_offered, version)| is_offered.then_some(version))
         .collect();
     let algorithms = provider.signature_verification_algorithms;
-    let trust = match roots(&offer.trust)? {
-        Some(roots) => {
-            let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-            Some(builder.build().map_err(|error| format!("use the trusted certificates: {error}"))?)
-        }
-        None => None,
-    };
+    let trust = verify::store(&offer.trust, &offer.server_name)?;
+    let load_key = provider.key_provider;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(|error| format!("offer these TLS versions: {error}"))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Verifier::new(trust, algorithms)));
+        .with_custom_certificate_verifier(Arc::new(verify::Verifier::new(trust, algorithms)));
     let mut config = match &offer.identity {
         Some(pem) => {
             let (chain, key) = identity(pem)?;
-            let config = builder.with_client_auth_cert(chain, key);
-            config.map_err(|error| format!("use the client certificate: {error}"))?
+            let key = load_key
+                .load_private_key(key)
+                .map_err(|error| format!("use the key of the client certificate: {error}"))?;
+            // Not `with_client_auth_cert`, which reads the certificate by webpki and so takes version 3 only.
+            let certified = CertifiedKey::new(chain, key);
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
         }
         None => builder.with_no_client_auth(),
     };
@@ -106,36 +106,23 @@ fn provider(offer: &Offer) -> CryptoProvider {
     provider
 }
 
-fn roots(trust: &Trust) -> Result<Option<RootCertStore>, String> {
-    let mut roots = RootCertStore::empty();
-    match trust {
-        Trust::Anything => return Ok(None),
-        Trust::Authorities(pem) => {
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate =
-                    certificate.map_err(|error| format!("read the trusted certificate: {error}"))?;
-                roots.add(certificate).map_err(|error| format!("trust the certificate: {error}"))?;
-            }
-        }
-        Trust::Host => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    if roots.is_empty() {
-        return Err(
-            "find a trusted certificate; install `ca-certificates`, name one in `ca`, or set `insecure`"
-                .to_owned(),
-        );
-    }
-    Ok(Some(roots))
-}
-
 fn identity(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let chain = chain.map_err(|error| format!("read the client certificate: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(pem)
         .map_err(|error| format!("read the key of the client certificate: {error}"))?;
-    Ok((chain, key))
+    let is_of_leaf = || {
+        let leaf = X509::from_der(chain.first()?).ok()?;
+        let key = PKey::private_key_from_pem(pem).ok()?;
+        Some(leaf.public_key().ok()?.public_eq(&key))
+    };
+    match is_of_leaf() {
+        Some(true) => Ok((chain, key)),
+        Some(false) => {
+            Err("use the client certificate: its first certificate is not that of its key".to_owned())
+        }
+        None => Err("use the client certificate: the file has no certificate that OpenSSL reads".to_owned()),
+    }
 }
 
 /// The session of one connection.
@@ -272,24 +259,13 @@ fn failure(error: &rustls::Error) -> Failure {
     use rustls::Error;
     match error {
         Error::AlertReceived(alert) => Failure::Alert(alert_name(u8::from(*alert))),
-        Error::InvalidCertificate(error) => Failure::Tls(certificate_fault(error).to_owned()),
+        Error::InvalidCertificate(CertificateError::Other(error)) => Failure::Tls(error.to_string()),
+        Error::InvalidCertificate(CertificateError::BadSignature) => {
+            Failure::Tls("the server does not hold the key of its certificate".to_owned())
+        }
         Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
             Failure::Tls("the server does not speak TLS".to_owned())
         }
         other => Failure::Tls(other.to_string()),
-    }
-}
-
-fn certificate_fault(error: &CertificateError) -> &'static str {
-    use CertificateError as Fault;
-    match error {
-        Fault::UnknownIssuer => "certificate not trusted",
-        Fault::Expired | Fault::ExpiredContext { .. } => "certificate expired",
-        Fault::NotValidYet | Fault::NotValidYetContext { .. } => "certificate not valid yet",
-        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => "certificate for another name",
-        Fault::Revoked => "certificate revoked",
-        Fault::BadSignature => "certificate with a wrong signature",
-        Fault::BadEncoding => "certificate that cannot be read",
-        _ => "certificate not valid",
     }
 }

@@ -1,5 +1,6 @@
 //! Loads driven for real against servers that the tests script, and against nginx.
 
+mod certificates;
 mod closed;
 mod failures;
 mod open;

@@ -141,9 +141,9 @@ fn openssl_verifies_certificates_too() {
         measurement.errors.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(errors(&verifying, &own), [""; 0]);
-    assert_eq!(errors(&verifying, &other), ["tls: certificate not trusted"]);
+    assert!(errors(&verifying, &other)[0].starts_with("tls: certificate not trusted: "));
     let elsewhere = LoadSpec { sni: Some("example.org".to_owned()), ..verifying };
-    assert_eq!(errors(&elsewhere, &own), ["tls: certificate for another name"]);
+    assert!(errors(&elsewhere, &own)[0].starts_with("tls: certificate for another name"));
 }
 
 #[test]
