@@ -15,6 +15,9 @@ use openssl::x509::{X509, X509Name};
 use super::*;
 use crate::spec::TlsVersion;
 
+const PAST: &str = "20200101000000Z";
+const FUTURE: &str = "20990101000000Z";
+
 /// A certificate with its key.
 struct Made(X509, PKey<Private>);
 
@@ -35,7 +38,7 @@ fn rsa() -> PKey<Private> {
 
 /// A certificate for `name`, signed by `by` or by itself. One of version 1 has no extensions, as `openssl x509 -req` made it
 /// for years; one of version 3 is an authority for 127.0.0.1, as `openssl req -x509 -addext` makes it.
-fn certificate(name: &str, key: PKey<Private>, version: i32, days: [i64; 2], by: Option<&Made>) -> Made {
+fn certificate(name: &str, key: PKey<Private>, version: i32, valid: [&str; 2], by: Option<&Made>) -> Made {
     let mut subject = X509Name::builder().unwrap();
     subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
     let subject = subject.build();
@@ -45,8 +48,7 @@ fn certificate(name: &str, key: PKey<Private>, version: i32, days: [i64; 2], by:
     builder.set_subject_name(&subject).unwrap();
     builder.set_issuer_name(by.map_or(&*subject, |by| by.0.subject_name())).unwrap();
     builder.set_pubkey(&key).unwrap();
-    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
-    let [from, to] = days.map(|days| Asn1Time::from_unix(now + days * 86_400).unwrap());
+    let [from, to] = valid.map(|time| Asn1Time::from_str(time).unwrap());
     builder.set_not_before(&from).unwrap();
     builder.set_not_after(&to).unwrap();
     if version == 3 {
@@ -60,7 +62,7 @@ fn certificate(name: &str, key: PKey<Private>, version: i32, days: [i64; 2], by:
 }
 
 fn self_signed() -> Made {
-    certificate("self", elliptic(), 3, [-1, 30], None)
+    certificate("self", elliptic(), 3, [PAST, FUTURE], None)
 }
 
 /// A server with a certificate, which asks clients for one of `clients`.
@@ -125,7 +127,7 @@ fn a_certificate_of_version_1_is_accepted_from_a_server() {
     let authority = self_signed();
     for key in [elliptic(), rsa()] {
         // Its name is in the common name only.
-        let server = server(&certificate("v1.example", key, 1, [-1, 30], Some(&authority)), None);
+        let server = server(&certificate("v1.example", key, 1, [PAST, FUTURE], Some(&authority)), None);
         for tls in [TlsVersion::V12, TlsVersion::V13] {
             let spec = LoadSpec { sni: Some("v1.example".to_owned()), ..few(tls) };
             check_good(&spec, &server, &authority);
@@ -136,7 +138,7 @@ fn a_certificate_of_version_1_is_accepted_from_a_server() {
 #[test]
 fn a_certificate_of_version_1_is_shown_to_a_server() {
     let authority = self_signed();
-    let own = certificate("client", rsa(), 1, [-1, 30], Some(&authority));
+    let own = certificate("client", rsa(), 1, [PAST, FUTURE], Some(&authority));
     let server = server(&authority, Some(&authority));
     let file = tempfile::NamedTempFile::new().unwrap();
     let key = own.1.private_key_to_pem_pkcs8().unwrap();
@@ -157,9 +159,9 @@ fn a_certificate_of_version_1_is_shown_to_a_server() {
 #[test]
 fn what_is_wrong_with_a_certificate_is_told_with_the_flag_that_helps() {
     let authority = self_signed();
-    let with = |days| server(&certificate("x", elliptic(), 3, days, Some(&authority)), None);
-    let expired = why(&few(TlsVersion::V13), &with([-9, -1]), &authority);
+    let with = |valid| server(&certificate("x", elliptic(), 3, valid, Some(&authority)), None);
+    let expired = why(&few(TlsVersion::V13), &with([PAST, "20200102000000Z"]), &authority);
     assert_eq!(expired, "tls: certificate expired (accept it with --insecure)");
-    let early = why(&few(TlsVersion::V13), &with([1, 9]), &authority);
+    let early = why(&few(TlsVersion::V13), &with([FUTURE, "21000101000000Z"]), &authority);
     assert!(early.starts_with("tls: certificate not valid yet") && early.contains("clock"), "{early}");
 }
