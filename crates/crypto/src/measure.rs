@@ -16,6 +16,7 @@ mod tally;
 
 use std::sync::Arc;
 
+use plumb_host::cpu::CpuSupply;
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Bytes, Measurement};
 use plumb_path::{Mark, Window};
@@ -129,6 +130,7 @@ impl Bench {
         {
             self.worker.step(&mut warmup);
         }
+        let supply = CpuSupply::now();
         mark(Mark::Opened);
         let before = self.worker.counters().map(|counters| counters.totals());
         let mut tally = Tally::new(monotonic_ns());
@@ -138,7 +140,7 @@ impl Bench {
                 mark(Mark::Progress { work, elapsed_ns });
             }
         }
-        let mut measurement = tally.close(monotonic_ns());
+        let mut measurement = tally.close(monotonic_ns(), &supply);
         let after = self.worker.counters().map(|counters| counters.totals());
         mark(Mark::Closed);
         self.observe(&mut measurement, before.zip(after));

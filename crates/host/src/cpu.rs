@@ -1,12 +1,14 @@
 //! CPUs: which there are, who may use them, and how much time was spent on them.
 
 mod affinity;
+mod demand;
 mod set;
 mod slice;
 mod time;
 
 pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, split_sides};
+pub use demand::{CpuSupply, Demand, Shortage, ThreadAccount};
 pub use set::CpuSet;
 pub use slice::{run_first, run_last, run_soon};
 pub(crate) use time::ns_per_tick;

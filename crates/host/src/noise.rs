@@ -102,9 +102,14 @@ impl Snapshot {
     /// Where the time of these CPUs went, such as those of one side. CPUs that are not there add nothing.
     #[must_use]
     pub fn ledger_on(&self, cpus: &CpuSet) -> CpuLedger {
-        let those = self.stat.cpus.iter().filter(|&(&cpu, _)| cpus.contains(cpu));
-        those.fold(CpuLedger::default(), |sum, (_, ledger)| sum.with(*ledger, u64::saturating_add))
+        self.stat.ledger_on(cpus)
     }
+}
+
+/// Where the time of these CPUs went until now; `None` when /proc is not mounted.
+pub(crate) fn cpu_ledger_on(cpus: &CpuSet) -> Option<CpuLedger> {
+    let stat = text::require("/proc/stat", |text| parse_stat(text, ns_per_tick())).ok()?;
+    Some(stat.ledger_on(cpus))
 }
 
 /// Softirq time of all CPUs since the boot, in ticks of 10 ms on most kernels.
@@ -214,6 +219,13 @@ struct SystemStat {
     cpus: BTreeMap<u32, CpuLedger>,
     context_switches: u64,
     runnable_count: u64,
+}
+
+impl SystemStat {
+    fn ledger_on(&self, cpus: &CpuSet) -> CpuLedger {
+        let those = self.cpus.iter().filter(|&(&cpu, _)| cpus.contains(cpu));
+        those.fold(CpuLedger::default(), |sum, (_, ledger)| sum.with(*ledger, u64::saturating_add))
+    }
 }
 
 fn parse_stat(text: &str, ns_per_tick: u64) -> Option<SystemStat> {

@@ -5,11 +5,13 @@
 //! is refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, Kind, Operand, Relation, Term, VariantState, VariantSummary, Verdict, metric,
+    Claim, ClaimVerdict, Kind, LoadLimit, Operand, Relation, Shortage, Term, VariantState, VariantSummary,
+    Verdict, metric,
 };
 use plumb_stats::{self as stats, Sample};
 
 use crate::table::Table;
+use crate::variants::is_load_bound as is_load_bound_slot;
 
 /// Up to this share of load-bound slots a claim of more throughput is still judged (with a warning).
 pub(crate) const LOAD_BOUND_SHARE_MAX: f64 = 0.10;
@@ -120,12 +122,16 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
             ),
         ));
     }
+    if let Some(reason) = starved(table, name, summary).filter(|_| rests_on_the_clock(table, claim)) {
+        return Some(Finding::new(Verdict::Void, reason));
+    }
     if rests_on_the_clock(table, claim) && is_crowded(summary) {
         return Some(Finding::new(
             Verdict::Void,
             format!(
-                "in {} of {} slots of {name}, processes of neither side used more than {:.0}% of the CPU time, so this \
-                 is what a shared machine does; run it where nothing else runs, or set `noise.others_max`",
+                "in {} of {} slots of {name}, processes of neither side used more than {:.0}% of the CPU time, or held up \
+                 the load for as long, so this is what a shared machine does; run it where nothing else runs, or raise \
+                 `noise.others_max`",
                 summary.crowded,
                 summary.slots,
                 plan.others_max * 100.0
@@ -192,6 +198,27 @@ fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
 /// with one CPU for the system turned a ratio of 0.93 into 1.15 while another program ran there all the time.
 fn is_crowded(summary: &VariantSummary) -> bool {
     summary.crowded > 0 && 2 * summary.crowded >= summary.slots
+}
+
+/// Why a variant's rates and times are the load's own, where the load waited for a CPU in too many slots: time that it waits
+/// is in every time that it takes.
+fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<String> {
+    let slots = summary.slots;
+    let causes: Vec<Shortage> = table
+        .results(summary.cell, name)
+        .filter(|result| is_load_bound_slot(table.plan, result))
+        .filter_map(|result| match result.measurement.health.limit() {
+            Some(LoadLimit::Starved(shortage)) => Some(shortage),
+            _ => None,
+        })
+        .collect();
+    let is_too_often = causes.len() as f64 > LOAD_BOUND_SHARE_MAX * f64::from(slots);
+    let cause = causes.first().filter(|_| is_too_often)?;
+    Some(format!(
+        "in {} of {slots} slots of {name} a load thread wanted a CPU but {}, so its rates and times are not the system's",
+        causes.len(),
+        cause.words()
+    ))
 }
 
 fn is_load_bound(summary: &VariantSummary) -> bool {

@@ -3,7 +3,7 @@
 use super::*;
 use plumb_model::{
     Attempts, Better, Blocks, Cell, Evidence, Kind, LoadHealth, Measurement, MetricInfo, PlannedVariant,
-    Reading, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict, claim::Scope,
+    Reading, Shortage, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: Kind) -> MetricInfo {
@@ -151,8 +151,31 @@ fn a_neighbour_that_stays_voids_claims_of_rates_and_times_and_one_that_passes_do
     check("b.cpu_system <= 1.2 * a.cpu_system", &crowded_below(8), Verdict::Holds, "ratio 1.00");
     check("b.checks >= 99%", &crowded_below(8), Verdict::Holds, "");
     let mut patient = plan(&["b.reqs >= 1.2 * a.reqs"]);
-    patient.others_max = 0.5;
-    assert_eq!(judge(&patient, &crowded_below(8)).claims[0].verdict, Verdict::Holds);
+    patient.others_max = 1.0;
+    let judged = judge(&patient, &crowded_below(8));
+    assert_eq!(judged.claims[0].verdict, Verdict::Holds);
+    let raised = "other processes used more than 10% of the CPU time; claims are judged all the same, since `noise.others_max` was \
+                  raised to 100%";
+    assert!(judged.warnings.iter().any(|warning| warning.ends_with(raised)), "{:?}", judged.warnings);
+}
+
+#[test]
+fn neighbours_that_held_up_the_load_void_like_those_that_used_the_cpu() {
+    let held_up = slots(8, 1.5, |slot| {
+        let health = &mut measured(slot).measurement.health;
+        (health.busiest_thread, health.wanted, health.waited) = (0.16, 0.95, 0.79);
+        health.shortage = Some(Shortage::Neighbour);
+    });
+    check("b.reqs >= 1.2 * a.reqs", &held_up, Verdict::Void, "in 16 of 16 slots of b");
+    let mut patient = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    patient.others_max = 1.0;
+    let judged = judge(&patient, &held_up);
+    assert_eq!(judged.claims[0].verdict, Verdict::Holds);
+    assert!(
+        judged.warnings.iter().any(|warning| warning.starts_with("load-bound: ")),
+        "{:?}",
+        judged.warnings
+    );
 }
 
 #[test]
@@ -172,6 +195,39 @@ fn a_load_bound_slot_voids_claims_of_throughput_only() {
     check("b.reqs >= 1.2 * a.reqs", &once, Verdict::Holds, "");
     assert!(
         judge(&plan(&[]), &once).warnings.iter().any(|warning| warning.starts_with("load-bound: in 1 of 16"))
+    );
+}
+
+#[test]
+fn a_starved_load_voids_claims_of_rates_and_times_and_the_warning_names_the_cause() {
+    let starved = slots(8, 1.55, |slot| {
+        let is_b = slot.variant == "b";
+        let measurement = &mut measured(slot).measurement;
+        measurement.readings.insert("cpu_system".to_owned(), Reading::Gauge(5.0));
+        if is_b {
+            let health = &mut measurement.health;
+            (health.busiest_thread, health.wanted, health.waited) = (0.099, 0.98, 0.88);
+            health.shortage = Some(Shortage::Quota);
+        }
+    });
+    check("b.reqs >= 1.2 * a.reqs", &starved, Verdict::Void, "the load was the bound in 16 of 16 slots of b");
+    check("b.reqs <= 2 * a.reqs", &starved, Verdict::Void, "the load was the bound");
+    check("b.cpu_system <= 1.2 * a.cpu_system", &starved, Verdict::Holds, "ratio 1.00");
+    assert_eq!(
+        judge(&plan(&[]), &starved).warnings[0],
+        "load-bound: in 16 of 16 slots of b the load, and not the system, was the limit: the busiest thread ran 10% of the \
+         time, and one wanted 98% but a CPU quota stopped it; raise the quota of its control group"
+    );
+    let late = slots(8, 1.5, |slot| {
+        let health = &mut measured(slot).measurement.health;
+        (health.busiest_thread, health.late_share, health.lag_ns_max) = (0.035, 0.02, 3_200_000);
+    });
+    let warnings = judge(&plan(&[]), &late).warnings;
+    assert!(
+        warnings[0].ends_with(
+            "2.0% of sends were late by up to 3.2 ms; lower the rate, or give it more threads or CPUs"
+        ),
+        "{warnings:?}"
     );
 }
 

@@ -1,7 +1,8 @@
 //! Whether each variant's numbers may be used: no evidence, no verdict.
 
 use plumb_model::{
-    Attempts, Evidence, Plan, PlannedVariant, Slot, SlotOutcome, VariantState, VariantSummary,
+    Attempts, Evidence, LoadLimit, Plan, PlannedVariant, Shortage, Slot, SlotOutcome, SlotResult,
+    VariantState, VariantSummary,
 };
 
 use crate::savings;
@@ -50,10 +51,26 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
         failed: count(failures.len()),
         idle: count(results().filter(|result| result.measurement.work == 0).count()),
         attempts: results().fold(Attempts::default(), |sum, result| sum.and(result.measurement.attempts)),
-        load_bound: count(results().filter(|result| result.measurement.health.is_load_bound()).count()),
-        crowded: count(results().filter(|result| result.noise.others > table.plan.others_max).count()),
+        load_bound: count(results().filter(|result| is_load_bound(table.plan, result)).count()),
+        crowded: count(results().filter(|result| is_crowded(table.plan, result)).count()),
         evidence,
     }
+}
+
+/// Whether the load was the limit in a slot. Where the experiment raised its limit for neighbours, one that held up the load is
+/// what the experiment allows, and is only told.
+pub(crate) fn is_load_bound(plan: &Plan, result: &SlotResult) -> bool {
+    let is_allowed =
+        plan.others_max > Plan::others_max() && result.measurement.health.waited <= plan.others_max;
+    match result.measurement.health.limit() {
+        Some(LoadLimit::Starved(Shortage::Neighbour | Shortage::Steal)) => !is_allowed,
+        limit => limit.is_some(),
+    }
+}
+
+/// Whether neighbours took more of a slot than the experiment allows: of all CPU time, or of the load's.
+pub(crate) fn is_crowded(plan: &Plan, result: &SlotResult) -> bool {
+    result.noise.others.max(result.measurement.health.waited) > plan.others_max
 }
 
 fn state_of(plan: &Plan, slots: &[&Slot], failures: &[&str], evidence: &[Evidence]) -> VariantState {

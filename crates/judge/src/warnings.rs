@@ -1,6 +1,10 @@
 //! What cannot be trusted, in sentences.
 
-use plumb_model::{Kind, Operand, Plan, Slot, Term, VariantState, VariantSummary};
+use std::time::Duration;
+
+use plumb_model::{
+    Kind, LoadHealth, LoadLimit, Operand, Plan, Shortage, Slot, Term, VariantState, VariantSummary,
+};
 use plumb_stats as stats;
 
 use crate::claims::{percent, sample};
@@ -28,7 +32,9 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
     warnings.extend(variants.iter().flat_map(|summary| about_variant(table, summary)));
     warnings.extend(about_load(table, variants));
     warnings.extend(about_correlation(table));
-    warnings.extend(about_noise(table.slots, table.plan.others_max));
+    if table.plan.path != "null" {
+        warnings.extend(about_noise(table.plan, table.slots));
+    }
     warnings.extend(about_retries(table.slots));
     if table.plan.blocks.before_verdict() < 6 && !table.slots.is_empty() {
         warnings.push(format!(
@@ -117,17 +123,52 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
     }
 }
 
+/// One that was starved by neighbours is told also where the experiment allows neighbours.
 fn about_load(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
-    let bound = variants.iter().filter(|summary| summary.load_bound > 0);
-    bound
-        .map(|summary| {
+    let about = |summary: &VariantSummary| {
+        let name = &table.plan.variants[summary.variant].name;
+        let slots = || table.results(summary.cell, name).map(|result| &result.measurement.health);
+        let bound = slots().filter(|health| health.is_load_bound()).count();
+        let worst = slots().max_by(|a, b| severity(a).total_cmp(&severity(b))).filter(|_| bound > 0)?;
+        Some(format!(
+            "load-bound: in {bound} of {} slots of {name} the load, and not the system, was the limit: {}",
+            summary.slots,
+            why_load_bound(worst)
+        ))
+    };
+    variants.iter().filter_map(about).collect()
+}
+
+/// How far a load is beyond its limits: 1 is at the limit.
+fn severity(health: &LoadHealth) -> f64 {
+    (health.demand() / LoadHealth::BUSY_LIMIT).max(health.late_share / LoadHealth::LATE_LIMIT)
+}
+
+/// The figure that decided, and what would help.
+fn why_load_bound(health: &LoadHealth) -> String {
+    let percent = |share: f64| format!("{:.0}%", share.min(1.0) * 100.0);
+    let (ran, wanted) = (percent(health.busiest_thread), percent(health.demand()));
+    match health.limit() {
+        Some(LoadLimit::Starved(shortage)) => {
+            let remedy = match shortage {
+                Shortage::Quota => "raise the quota of its control group",
+                Shortage::Neighbour => "give it more CPUs, or run it where nothing else runs",
+                Shortage::Steal => "move to a host whose CPUs are not shared",
+            };
+            let cause = shortage.words();
+            format!("the busiest thread ran {ran} of the time, and one wanted {wanted} but {cause}; {remedy}")
+        }
+        Some(LoadLimit::Late) => {
+            let lag_ms = Duration::from_nanos(health.lag_ns_max).as_secs_f64() * 1e3;
+            let late = health.late_share * 100.0;
             format!(
-                "load-bound: in {} of {} slots of {} the load, and not the system, was the limit; give it more threads \
-                 or CPUs",
-                summary.load_bound, summary.slots, table.plan.variants[summary.variant].name
+                "{late:.1}% of sends were late by up to {lag_ms:.1} ms; lower the rate, or give it more threads or CPUs"
             )
-        })
-        .collect()
+        }
+        Some(LoadLimit::Busy) | None => {
+            format!("a thread was on a CPU {wanted} of the time; give it more threads or CPUs")
+        }
+    }
 }
 
 /// Every comparison that a claim is judged by, whichever variants it has.
@@ -157,14 +198,22 @@ fn about_correlation(table: &Table<'_>) -> Vec<String> {
     warnings
 }
 
-fn about_noise(slots: &[Slot], others_max: f64) -> Vec<String> {
+fn about_noise(plan: &Plan, slots: &[Slot]) -> Vec<String> {
     let count = |is_noisy: &dyn Fn(&plumb_model::Noise) -> bool| {
         slots.iter().filter_map(Slot::result).filter(|result| is_noisy(&result.noise)).count()
     };
+    // A limit that the experiment raised allows claims, and changes nothing about what is worth a warning.
+    let limit = plan.others_max.min(Plan::others_max());
     let stolen = count(&|noise| noise.steal > STEAL_LIMIT);
-    let shared = count(&|noise| noise.others > others_max);
+    let shared = count(&|noise| noise.others > limit);
     let throttled = count(&|noise| noise.throttled_ns > 0);
-    let others = format!("other processes used more than {:.0}% of the CPU time", others_max * 100.0);
+    let mut others = format!("other processes used more than {:.0}% of the CPU time", limit * 100.0);
+    if plan.others_max > limit {
+        let allowed = plan.others_max * 100.0;
+        others += &format!(
+            "; claims are judged all the same, since `noise.others_max` was raised to {allowed:.0}%"
+        );
+    }
     let sentence = |slots: usize, what: &str| {
         let plural = if slots == 1 { "" } else { "s" };
         (slots > 0).then(|| format!("noise: in {slots} slot{plural} {what}"))

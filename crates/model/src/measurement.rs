@@ -64,26 +64,98 @@ pub struct LoadHealth {
     /// hypervisor had the CPU. At least `busiest_thread`; 0 in runs from before it was measured.
     #[serde(default)]
     pub wanted: f64,
+    /// The largest share of the window for which a thread wanted a CPU and had none.
+    #[serde(default)]
+    pub waited: f64,
+    /// Why the thread that waited longest had none; `None` where the wait is not worth a cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<Shortage>,
+}
+
+/// What kept a load thread from the CPU time that it wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Shortage {
+    /// A CPU quota stopped the load's control group.
+    Quota,
+    /// Other threads held the load's CPUs.
+    Neighbour,
+    /// The hypervisor gave the CPUs to other guests.
+    Steal,
+}
+
+impl Shortage {
+    /// What happened, as a clause.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Quota => "a CPU quota stopped it",
+            Self::Neighbour => "other threads held its CPU",
+            Self::Steal => "the hypervisor took its CPU away",
+        }
+    }
+}
+
+/// Why a load counts as the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadLimit {
+    /// A thread was on a CPU nearly all the time.
+    Busy,
+    /// A thread wanted a CPU nearly all the time, and did not get it.
+    Starved(Shortage),
+    /// Too many sends were late although a connection was free.
+    Late,
 }
 
 impl LoadHealth {
     /// The busy share from which on a load thread counts as the limit.
     pub const BUSY_LIMIT: f64 = 0.90;
+    /// The share of the window from which on a wait for a CPU shows in rates and times: a closed loop waits as long with each
+    /// answer, however little CPU time it needs.
+    pub const WAIT_LIMIT: f64 = 0.10;
     /// The share of late sends from which on the load counts as the limit.
     pub const LATE_LIMIT: f64 = 0.01;
+
+    /// The worse of this and another in every respect.
+    #[must_use]
+    pub fn or_worse(mut self, other: &Self) -> Self {
+        self.threads = self.threads.max(other.threads);
+        self.busiest_thread = self.busiest_thread.max(other.busiest_thread);
+        self.wanted = self.wanted.max(other.wanted);
+        if other.waited > self.waited {
+            (self.waited, self.shortage) = (other.waited, other.shortage);
+        }
+        self.lag_ns_max = self.lag_ns_max.max(other.lag_ns_max);
+        self.late_share = self.late_share.max(other.late_share);
+        self
+    }
 
     /// Whether the load, and not the system, was the bound.
     #[must_use]
     pub fn is_load_bound(&self) -> bool {
-        self.demand() >= Self::BUSY_LIMIT || self.late_share >= Self::LATE_LIMIT
+        self.limit().is_some()
     }
 
-    /// The share of a time in which a thread was on a CPU. The two clocks are read one after the other, so that a thread that
-    /// never waits can come out a little above 1, which nothing can be.
+    /// Why the load counts as the bound; `None` where it does not.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "times of one window are far below 2^53 ns")]
-    pub fn busy_share(cpu_ns: u64, elapsed_ns: u64) -> f64 {
-        if elapsed_ns == 0 { 0.0 } else { (cpu_ns as f64 / elapsed_ns as f64).min(1.0) }
+    pub fn limit(&self) -> Option<LoadLimit> {
+        if self.busiest_thread >= Self::BUSY_LIMIT {
+            Some(LoadLimit::Busy)
+        } else if self.demand() >= Self::BUSY_LIMIT {
+            Some(self.shortage.map_or(LoadLimit::Busy, LoadLimit::Starved))
+        } else if self.is_held_up() && self.shortage == Some(Shortage::Quota) {
+            Some(LoadLimit::Starved(Shortage::Quota))
+        } else if self.late_share >= Self::LATE_LIMIT {
+            Some(LoadLimit::Late)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a thread waited so long for a CPU that rates are too low and times too long for it.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.waited >= Self::WAIT_LIMIT
     }
 
     /// The share of the window in which the neediest load thread ran or wanted to run.

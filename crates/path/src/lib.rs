@@ -8,8 +8,10 @@
 pub mod agent;
 pub mod existing;
 pub mod family;
+pub mod health;
 pub mod null;
 pub mod protocol;
 
 pub use existing::Existing;
 pub use family::{Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window};
+pub use health::load_health;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{CpuCost, SlotResult};
+use plumb_model::{CpuCost, LoadHealth, SlotResult};
 
 use crate::view::View;
 
@@ -29,8 +29,8 @@ pub struct Costs {
     pub load: SideCost,
     /// The mean share of all CPU time that the host spent in softirq.
     pub softirq: f64,
-    /// How busy the busiest thread of the load was at most.
-    pub busiest_thread: f64,
+    /// What the load's threads had and wanted of the CPUs, in the worst slot.
+    pub health: LoadHealth,
 }
 
 impl Costs {
@@ -42,12 +42,14 @@ impl Costs {
             return None;
         }
         let softirq: f64 = results.iter().map(|result| result.noise.softirq).sum();
-        let busy = results.iter().map(|result| result.measurement.health.busiest_thread);
         Some(Self {
             system: side(results.iter().map(|result| &result.system_cpu), work),
             load: side(results.iter().map(|result| &result.load_cpu), work),
             softirq: softirq / results.len() as f64,
-            busiest_thread: busy.fold(0.0, f64::max),
+            health: results
+                .iter()
+                .map(|result| &result.measurement.health)
+                .fold(LoadHealth::default(), LoadHealth::or_worse),
         })
     }
 }

@@ -17,6 +17,7 @@ mod json;
 mod junit;
 mod layout;
 mod limits;
+mod load;
 mod markdown;
 mod measurement;
 mod observed;

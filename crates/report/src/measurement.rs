@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Evidence, Histogram, LoadHealth, Measurement, MetricInfo, Reading, Statistic, Table, Unit,
+    Better, Evidence, Histogram, Measurement, MetricInfo, Reading, Shortage, Statistic, Table, Unit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::figures;
 use crate::json::{UNITS, pretty};
 use crate::layout::{Paint, Tone, clean, left, right, widest, wrap};
+use crate::load;
 use crate::observed;
 use crate::text::TextStyle;
 
@@ -112,6 +113,13 @@ pub struct LoadDocument {
     pub threads: u32,
     /// The share of the window in which the busiest load thread was on a CPU.
     pub busiest_thread: f64,
+    /// The share of the window in which the neediest load thread wanted a CPU: it ran, waited for one, was throttled, or the
+    /// hypervisor had it.
+    pub wanted: f64,
+    /// The largest share of the window for which a load thread wanted a CPU and had none.
+    pub waited: f64,
+    /// Why the thread that waited longest had none; `null` where the wait is not worth a cause.
+    pub shortage: Option<Shortage>,
     /// At a fixed rate: how far the sends lagged their schedule at most although a connection was free, in ns.
     pub lag_ns_max: u64,
     /// At a fixed rate: the share of requests that were sent late for the load's own reasons.
@@ -198,6 +206,9 @@ fn load_document(measurement: &Measurement) -> LoadDocument {
     LoadDocument {
         threads: health.threads,
         busiest_thread: health.busiest_thread,
+        wanted: health.demand(),
+        waited: health.waited,
+        shortage: health.shortage,
         lag_ns_max: health.lag_ns_max,
         late_share: health.late_share,
         load_bound: health.is_load_bound(),
@@ -360,12 +371,9 @@ impl Summary<'_> {
     fn load(&self) -> Vec<String> {
         let measurement = self.measurement;
         let health = &measurement.health;
-        let (sign, tone) = passed(!health.is_load_bound());
-        let busy = figures::share_coarse(health.busiest_thread);
-        let threads = figures::plural(health.threads as usize, "thread");
-        let busy = format!("{threads}, the busiest {busy} of the time on a CPU{}", bound_words(health));
+        let (sign, tone) = passed(!health.is_load_bound() && !health.is_held_up());
         let per_work = |time_ns: u64| figures::time_ns(time_ns as f64 / measurement.work as f64);
-        let mut lines = vec![self.line(sign, tone, "load", &busy)];
+        let mut lines = vec![self.line(sign, tone, "load", &load::of_measurement(health))];
         if measurement.work > 0 {
             let (user, system) = (measurement.cpu_user_ns, measurement.cpu_system_ns);
             let cost = format!(
@@ -408,14 +416,6 @@ impl Summary<'_> {
             first.into_iter().chain(lines.map(|line| format!("    {line}"))).collect::<Vec<String>>()
         };
         self.measurement.warnings.iter().flat_map(lines).collect()
-    }
-}
-
-fn bound_words(health: &LoadHealth) -> &'static str {
-    match () {
-        () if !health.is_load_bound() => "",
-        () if health.demand() >= LoadHealth::BUSY_LIMIT => ": the load was the limit, not the system",
-        () => ", and too many sends were late: the load was the limit, not the system",
     }
 }
 
@@ -475,6 +475,7 @@ pub(crate) fn dotted(name: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{self, Dice};
+    use plumb_model::LoadHealth;
     use serde_json::Value;
 
     fn sample() -> Measurement {
@@ -534,8 +535,6 @@ mod tests {
             health: LoadHealth { busiest_thread: 0.97, threads: 2, ..LoadHealth::default() },
             ..Measurement::default()
         };
-        let late = LoadHealth { late_share: 0.5, busiest_thread: 0.035, ..LoadHealth::default() };
-        assert!(bound_words(&late).starts_with(", and too many sends were late"));
         measurement.window_ns = 5_000_000_000;
         measurement.stall_ns_max = Some(207_000_000);
         measurement.health.late_share = 0.02;

@@ -9,6 +9,7 @@ use crate::costs::{Costs, SideCost};
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
 use crate::limits;
+use crate::load;
 use crate::rows::Row;
 use crate::scale::Scale;
 use crate::summary::{Headline, Trust, blocks_words, failing, mark, quick_words, slots_words, verdict_words};
@@ -288,7 +289,7 @@ impl Page<'_> {
             let parts: Vec<String> = parts
                 .map(|(name, cost)| format!("{} {}", clean(name), figures::time_ns(cost * 1e3)))
                 .collect();
-            let busy = format!("busiest thread {}", figures::share_coarse(costs.busiest_thread));
+            let busy = load::of_variant(&costs.health);
             self.cost_line(&name, "system", &costs.system, &parts.join(", "));
             self.cost_line(&left("", NAME_MAX + 2), "load", &costs.load, &busy);
         }

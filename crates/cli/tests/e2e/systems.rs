@@ -160,6 +160,56 @@ fn plumb_http_makes_the_requests_that_were_asked_for() {
     assert!(stdout(&output).contains("status == 201"), "{}", stdout(&output));
 }
 
+/// A control group that may use 3% of a CPU, until the test ends.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// `None` where the kernel or a missing privilege does not let this test make one.
+    fn make() -> Option<Self> {
+        let name = format!("plumb-test-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/cpu");
+        let (directory, files) = if v1.exists() {
+            (v1.join(name), vec![("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "3000")])
+        } else {
+            (Path::new("/sys/fs/cgroup").join(name), vec![("cpu.max", "3000 100000")])
+        };
+        std::fs::create_dir(&directory).ok()?;
+        let quota = Self(directory);
+        let is_set = files.into_iter().all(|(file, text)| std::fs::write(quota.0.join(file), text).is_ok());
+        is_set.then_some(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_load_under_a_cpu_quota_is_the_limit_and_says_so() {
+    let Some(quota) = Quota::make() else {
+        return skip(
+            "a_load_under_a_cpu_quota_is_the_limit_and_says_so: root and a CPU controller of control groups are needed",
+        );
+    };
+    let url = format!("http://127.0.0.1:{}/", small_server());
+    let mut load = plumb();
+    load.args(["http", &url, "-c", "4", "-d", "2s", "--warmup", "1s", "--json"]);
+    let load = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::fs::write(quota.0.join("cgroup.procs"), load.id().to_string()).unwrap();
+    let output = wait(load);
+    let json: Value =
+        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let load = &json["load"];
+    assert!(load["busiest_thread"].as_f64().unwrap() < 0.5, "{load}");
+    assert_eq!(
+        (&load["load_bound"], &load["shortage"]),
+        (&Value::Bool(true), &Value::from("quota")),
+        "{load}"
+    );
+}
+
 #[test]
 fn plumb_http_says_why_it_cannot_measure() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

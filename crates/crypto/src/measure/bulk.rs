@@ -205,6 +205,7 @@ fn openssl_failed(error: ErrorStack) -> CryptoError {
 
 #[cfg(test)]
 mod tests {
+    use plumb_host::cpu::CpuSupply;
     use plumb_model::Bytes;
 
     use super::*;
@@ -242,7 +243,7 @@ mod tests {
                 let mut bulk = bulk(device, algorithm, 100);
                 bulk.step(&mut tally);
                 bulk.step(&mut tally);
-                assert_eq!(tally.close(monotonic_ns()).work, 2 * bulk.burst);
+                assert_eq!(tally.close(monotonic_ns(), &CpuSupply::now()).work, 2 * bulk.burst);
             }
         }
     }

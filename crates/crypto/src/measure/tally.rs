@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::current_thread_cpu_ns;
-use plumb_model::{Histogram, LoadHealth, Measurement, Reading};
+use plumb_host::cpu::{CpuSupply, Demand, ThreadAccount};
+use plumb_model::{Histogram, Measurement, Reading};
+use plumb_path::load_health;
 
 use crate::metrics;
 
@@ -13,7 +14,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Tally {
     opened_ns: u64,
-    cpu_opened_ns: u64,
+    opened: ThreadAccount,
     work: u64,
     latency: Histogram,
     device_ns: u64,
@@ -28,7 +29,7 @@ impl Tally {
     pub(super) fn new(opened_ns: u64) -> Self {
         Self {
             opened_ns,
-            cpu_opened_ns: current_thread_cpu_ns(),
+            opened: ThreadAccount::now(),
             work: 0,
             latency: Histogram::new(),
             device_ns: 0,
@@ -81,10 +82,16 @@ impl Tally {
         Some((self.work, elapsed_ns))
     }
 
+    /// Ends the window at `now_ns`; `supply` is from before it opened.
     #[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
-    pub(super) fn close(self, now_ns: u64) -> Measurement {
-        let cpu_ns = current_thread_cpu_ns().saturating_sub(self.cpu_opened_ns);
+    pub(super) fn close(self, now_ns: u64, supply: &CpuSupply) -> Measurement {
+        let closed = ThreadAccount::now();
+        let cpu_ns = closed.cpu.saturating_sub(self.opened.cpu).total_ns();
         let window_ns = self.elapsed_ns(now_ns);
+        let demand = Demand::between((&self.opened, &closed), (supply, &CpuSupply::now()), window_ns);
+        // The device works in this very thread, so that the thread is always busy. What must not be the limit is what it
+        // does beside, and waiting for a CPU.
+        let own = 1.0 - (self.device_ns as f64 / window_ns as f64).min(1.0);
         let per_second = self.work as f64 / (window_ns as f64 / 1e9);
         let cpu_us = cpu_ns as f64 / 1e3 / self.work as f64;
         let whole_seconds = (window_ns / SECOND_NS) as usize;
@@ -102,13 +109,7 @@ impl Tally {
             readings,
             windows: [(metrics::OPS.name.to_owned(), windows.collect())].into(),
             errors: self.errors,
-            health: LoadHealth {
-                // The device works in this very thread, so that the thread is always busy. What must not be the limit is
-                // what it does beside.
-                busiest_thread: 1.0 - (self.device_ns as f64 / window_ns as f64).min(1.0),
-                threads: 1,
-                ..LoadHealth::default()
-            },
+            health: load_health([demand.beside_measured(own, 0.0)]),
             // The thread's clock does not say how much of it was in the kernel; operations make no system calls but
             // for random numbers.
             cpu_user_ns: cpu_ns,
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(tally.second_passed(), None);
         tally.failed(&"why");
         tally.device_worked(1_000, 1_600_001_000);
-        let measurement = tally.close(2_000_001_000);
+        let measurement = tally.close(2_000_001_000, &CpuSupply::now());
         assert_eq!((measurement.work, measurement.window_ns), (4, 2_000_000_000));
         assert_eq!(measurement.readings["ops"].number(None, Unit::PerSecond), Some(2.0));
         let median =
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_window_without_work_claims_nothing() {
-        let measurement = Tally::new(0).close(1_000_000_000);
+        let measurement = Tally::new(0).close(1_000_000_000, &CpuSupply::now());
         assert!(measurement.readings.is_empty());
         assert_eq!(measurement.windows["ops"], [0.0]);
     }

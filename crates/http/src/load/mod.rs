@@ -7,7 +7,6 @@ pub mod checks;
 
 mod connection;
 mod core;
-mod cpu;
 mod epoll;
 mod errors;
 mod names;
@@ -33,6 +32,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use plumb_host::cpu::CpuSupply;
 use plumb_host::time::monotonic_ns;
 use plumb_model::Measurement;
 use plumb_pace::{Budget, Frame, Proportion, Schedule};
@@ -191,12 +191,12 @@ impl Load for HttpLoad {
                 .map_err(|cause| PathError::new(format!("start a load thread: {cause}")))?;
         }
         drop(sender);
-        let yields = watch(&receiver, &progress, frame, mark)?;
+        let watched = watch(&receiver, &progress, frame, mark)?;
         let asked = report::Asked {
             rate_per_s: self.spec.rate.map(|rate| rate.0),
             connections: self.spec.connections,
         };
-        Ok(report::measurement(&yields, frame, asked, &self.plan.checks))
+        Ok(report::measurement(&watched, frame, asked, &self.plan.checks))
     }
 }
 
@@ -248,16 +248,24 @@ impl Making {
     }
 }
 
+/// What was seen of the threads from outside, and what they brought home.
+struct Watched {
+    yields: Vec<Yield>,
+    /// What kept CPUs from them, when the window opened and when it closed.
+    supply: (CpuSupply, CpuSupply),
+}
+
 /// Marks the moments of the measurement as they pass, until all threads are done.
 fn watch(
     threads: &Receiver<Result<Yield, PathError>>,
     progress: &[Arc<AtomicU64>],
     frame: Frame,
     mark: &mut dyn FnMut(Mark),
-) -> Result<Vec<Yield>, PathError> {
+) -> Result<Watched, PathError> {
     let mut yields = Vec::new();
     wait_until(threads, frame.open_ns, progress.len(), &mut yields)?;
     mark(Mark::Opened);
+    let opened = CpuSupply::now();
     let mut next_ns = frame.open_ns.saturating_add(PROGRESS_NS);
     while next_ns < frame.close_ns && !wait_until(threads, next_ns, progress.len(), &mut yields)? {
         let work = progress.iter().map(|count| count.load(Ordering::Relaxed)).sum();
@@ -266,8 +274,9 @@ fn watch(
     }
     wait_until(threads, frame.close_ns, progress.len(), &mut yields)?;
     mark(Mark::Closed);
+    let closed = CpuSupply::now();
     wait_until(threads, u64::MAX, progress.len(), &mut yields)?;
-    Ok(yields)
+    Ok(Watched { yields, supply: (opened, closed) })
 }
 
 /// Collects what threads bring home until `at_ns`. Returns whether all of them are done.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use plumb_host::cpu::{CpuTime, Demand};
 use plumb_model::{HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading, Statistic};
 use plumb_pace::{Frame, Gaps};
+use plumb_path::load_health;
 
+use super::Watched;
 use super::checks::Checks;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
@@ -77,7 +80,8 @@ fn slowest_pending(tally: &Tally) -> (u64, u64) {
 
 /// Puts the yields of all threads together. `work` are the answers completed within the window.
 #[must_use]
-pub fn measurement(yields: &[Yield], frame: Frame, asked: Asked, checks: &Checks) -> Measurement {
+pub fn measurement(watched: &Watched, frame: Frame, asked: Asked, checks: &Checks) -> Measurement {
+    let yields = watched.yields.as_slice();
     let is_open_loop = asked.rate_per_s.is_some();
     let mut tally = Tally::new(frame, is_open_loop, checks.all().len());
     for one in yields {
@@ -88,7 +92,7 @@ pub fn measurement(yields: &[Yield], frame: Frame, asked: Asked, checks: &Checks
     let slowest_pending = slowest_pending(&tally);
     tally.times.settle();
     let stall_ns_max = stall_ns_max(yields, end_ns);
-    let cpu: Vec<(u64, u64)> = yields.iter().map(cpu_ns).collect();
+    let cpu: CpuTime = yields.iter().map(cpu_time).sum();
     let mut measurement = Measurement {
         window_ns,
         work: tally.completed,
@@ -98,9 +102,9 @@ pub fn measurement(yields: &[Yield], frame: Frame, asked: Asked, checks: &Checks
         errors: tally.errors.clone(),
         attempts: tally.attempts,
         stall_ns_max,
-        health: health(yields, &tally),
-        cpu_user_ns: cpu.iter().map(|(user_ns, _)| user_ns).sum(),
-        cpu_system_ns: cpu.iter().map(|(_, system_ns)| system_ns).sum(),
+        health: health(watched, &tally, window_ns),
+        cpu_user_ns: cpu.user_ns,
+        cpu_system_ns: cpu.system_ns,
         warnings: warnings(yields, &tally, slowest_pending),
         ..Measurement::default()
     };
@@ -129,10 +133,10 @@ fn per_second(count: u64, window_ns: u64) -> f64 {
     if window_ns == 0 { 0.0 } else { count as f64 * 1e9 / window_ns as f64 }
 }
 
-fn cpu_ns(one: &Yield) -> (u64, u64) {
+fn cpu_time(one: &Yield) -> CpuTime {
     match (one.readings.first(), one.readings.last()) {
-        (Some(first), Some(last)) => last.cpu.since(first.cpu),
-        _ => (0, 0),
+        (Some(first), Some(last)) => last.account.cpu.saturating_sub(first.account.cpu),
+        _ => CpuTime::default(),
     }
 }
 
@@ -202,7 +206,7 @@ fn windows(yields: &[Yield], tally: &Tally, seconds: usize) -> BTreeMap<String, 
             // A reading is taken when the thread next runs, so that two are not exactly a second apart.
             pairs
                 .map(|(before, after)| {
-                    per_second(counter(after) - counter(before), after.at_ns - before.at_ns)
+                    per_second(counter(after) - counter(before), after.account.at_ns - before.account.at_ns)
                 })
                 .sum()
         };
@@ -244,17 +248,18 @@ fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
     observed
 }
 
-fn health(yields: &[Yield], tally: &Tally) -> LoadHealth {
-    let busy = |one: &Yield| {
-        let elapsed_ns = grown(one, |reading| reading.at_ns);
-        LoadHealth::busy_share(grown(one, |reading| reading.cpu.total_ns), elapsed_ns)
+fn health(watched: &Watched, tally: &Tally, window_ns: u64) -> LoadHealth {
+    let (opened, closed) = &watched.supply;
+    let demand = |one: &Yield| match (one.readings.first(), one.readings.last()) {
+        (Some(first), Some(last)) => {
+            Demand::between((&first.account, &last.account), (opened, closed), window_ns)
+        }
+        _ => Demand::default(),
     };
     LoadHealth {
-        busiest_thread: yields.iter().map(busy).fold(0.0, f64::max),
-        threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
         lag_ns_max: tally.lateness.lag_ns_max(),
         late_share: tally.lateness.late_share(),
-        ..LoadHealth::default()
+        ..load_health(watched.yields.iter().map(demand))
     }
 }
 

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plumb_host::cpu::ThreadAccount;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_pace::{Budget, Frame, Share};
 
 use super::connection::{Slot, Step};
 use super::core::Core;
-use super::cpu::ThreadCpu;
 use super::epoll::ALARM;
 use super::errors::Failure;
 use super::tally::Tally;
@@ -41,10 +41,8 @@ pub enum Pacing {
 /// A moment at which counters are read: CPU time and bytes on the wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
-    /// When.
-    pub at_ns: u64,
-    /// The thread's CPU time.
-    pub cpu: ThreadCpu,
+    /// When, and the CPU time that the thread had and wanted by then.
+    pub account: ThreadAccount,
     /// Bytes sent on all connections so far.
     pub sent_bytes: u64,
     /// Bytes received on all connections so far.
@@ -316,8 +314,7 @@ impl Worker {
     /// otherwise have CPU time between them and no time at all.
     fn read(&mut self) {
         self.readings.push(Reading {
-            at_ns: monotonic_ns(),
-            cpu: ThreadCpu::now(),
+            account: ThreadAccount::now(),
             sent_bytes: self.core.traffic.sent.get(),
             received_bytes: self.core.traffic.received.get(),
         });

@@ -9,9 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, CpuTime, current_thread_cpu_time};
+use plumb_host::cpu::{CpuSet, ThreadAccount};
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_model::LoadHealth;
 use plumb_pace::{Frame, Share};
 
 use super::tally::{Live, Tally};
@@ -67,8 +66,8 @@ pub struct Making {
 pub struct Yield {
     /// Counts and times.
     pub tally: Tally,
-    /// The share of the window for which its thread was on a CPU, and in user mode.
-    pub busy: (f64, f64),
+    /// The CPU time that its thread had and wanted, when the window opened and when it closed.
+    pub accounts: (ThreadAccount, ThreadAccount),
     /// Where its thread was kept; nowhere if absent.
     pub cpus: Option<CpuSet>,
 }
@@ -79,8 +78,8 @@ pub struct Flow {
     pub make: Making,
     /// Counts and times.
     pub tally: Tally,
-    opened: Option<(u64, CpuTime)>,
-    closed: Option<(u64, CpuTime)>,
+    opened: Option<ThreadAccount>,
+    closed: Option<ThreadAccount>,
 }
 
 impl Flow {
@@ -116,20 +115,19 @@ impl Flow {
         let end_ns = monotonic_ns();
         self.tally.gaps.close(end_ns);
         self.observe(end_ns);
-        let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
-        let spent = closed.1.saturating_sub(opened.1);
-        let share = |cpu_ns| LoadHealth::busy_share(cpu_ns, closed.0.saturating_sub(opened.0));
-        Yield { tally: self.tally, busy: (share(spent.total_ns()), share(spent.user_ns)), cpus }
+        let closed = self.closed.unwrap_or_else(ThreadAccount::now);
+        // A flow that ended before the window opened had no part in it.
+        Yield { tally: self.tally, accounts: (self.opened.unwrap_or(closed), closed), cpus }
     }
 
     /// Notes the thread's CPU time where the window opens and where it closes.
     #[inline]
     pub fn observe(&mut self, now_ns: u64) {
         if self.opened.is_none() && now_ns >= self.make.frame.open_ns {
-            self.opened = Some((now_ns, current_thread_cpu_time()));
+            self.opened = Some(ThreadAccount::now());
         }
         if self.closed.is_none() && now_ns >= self.make.frame.close_ns {
-            self.closed = Some((now_ns, current_thread_cpu_time()));
+            self.closed = Some(ThreadAccount::now());
         }
     }
 

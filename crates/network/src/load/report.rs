@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use plumb_host::cpu::Demand;
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
 use plumb_model::{Bytes, LoadHealth, Measurement, Metric, Reading};
+use plumb_path::load_health;
 
 use super::run::{Outcome, Sample, Watch};
 use super::tally::{Ends, Tally};
@@ -32,7 +34,7 @@ pub fn measurement(spec: &LoadSpec, outcomes: &[Outcome], watch: &Watch<'_>) -> 
         let seen = Seen { spec, outcome, tally: &tally };
         seen.read(&mut measurement);
         seen.observe(&mut measurement);
-        health(&mut measurement.health, outcome, &tally);
+        measurement.health = measurement.health.or_worse(&health(outcome, &tally));
         seen.attempts(&mut measurement);
         seen.warn(&mut measurement.warnings);
         for (what, count) in tally.errors.iter().chain(&outcome.totals.errors) {
@@ -271,17 +273,37 @@ fn own_share_max(busy_ns: f64) -> f64 {
     OWN_SHARE_MAX + 2.0 * (OWN_SHARE_MAX * (1.0 - OWN_SHARE_MAX) / looks).sqrt()
 }
 
-/// The busiest thread, by what of its time is the load's own.
-fn health(health: &mut LoadHealth, outcome: &Outcome, tally: &Tally) {
+/// The demand of a flow's thread. `related` is the share of the window for which its CPU worked for other flows of this test, or
+/// for the other end: waiting for that is part of the message.
+fn own_demand(demand: Demand, related: f64, window_ns: u64) -> Demand {
+    let is_own = demand.ran_user > demand.ran * own_share_max(demand.ran * window_ns as f64);
+    if is_own { demand } else { demand.beside_measured(demand.ran_user, related) }
+}
+
+/// The health of one test.
+fn health(outcome: &Outcome, tally: &Tally) -> LoadHealth {
     let window_ns = outcome.frame.close_ns - outcome.frame.open_ns;
-    for one in &outcome.yields {
-        let (busy, own) = one.busy;
-        let limit = if own > busy * own_share_max(busy * window_ns as f64) { busy } else { own };
-        health.busiest_thread = health.busiest_thread.max(limit);
+    let (opened, closed) = (&outcome.supply.0, &outcome.supply.1);
+    let demands: Vec<Demand> = outcome
+        .yields
+        .iter()
+        .map(|one| Demand::between((&one.accounts.0, &one.accounts.1), (opened, closed), window_ns))
+        .collect();
+    let (cpus, are_shared) = outcome.cpus;
+    let cpus = cpus.min(demands.len());
+    let (first, last) = ends(outcome);
+    let server_ns = |sample: &Sample| sample.server.cpu_user_ns + sample.server.cpu_system_ns;
+    let other_end = match are_shared {
+        true => server_ns(&last).saturating_sub(server_ns(&first)) as f64 / window_ns.max(1) as f64,
+        false => 0.0,
+    };
+    let all: f64 = demands.iter().map(|demand| demand.ran).sum();
+    let related = |demand: &Demand| (all - demand.ran + other_end) / cpus.max(1) as f64;
+    LoadHealth {
+        lag_ns_max: tally.lateness.lag_ns_max(),
+        late_share: tally.lateness.late_share(),
+        ..load_health(demands.iter().map(|demand| own_demand(*demand, related(demand), window_ns)))
     }
-    health.threads = health.threads.max(u32::try_from(outcome.yields.len()).unwrap_or(u32::MAX));
-    health.lag_ns_max = health.lag_ns_max.max(tally.lateness.lag_ns_max());
-    health.late_share = health.late_share.max(tally.lateness.late_share());
 }
 
 /// What the kernel knows of the connections.

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_host::cpu::{CpuSupply, CpuTime, available_cpus, process_cpu_time};
 use plumb_host::noise::softirq_ns;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Frame;
@@ -66,6 +66,10 @@ pub struct Outcome {
     pub observed: BTreeMap<String, BTreeMap<String, u64>>,
     /// The other end's account.
     pub totals: Totals,
+    /// What kept CPUs from the flows, when the window opened and when it closed.
+    pub supply: (CpuSupply, CpuSupply),
+    /// How many CPUs the flows' threads had, and whether the other end runs on the same ones.
+    pub cpus: (usize, bool),
 }
 
 /// What goes on through all tests of a window.
@@ -275,6 +279,7 @@ pub fn run(
     }
     let mut samples = vec![sample(&mut prepared, &flows)?];
     let before = watch.open(&samples[0]);
+    let opened = CpuSupply::now();
     let mut next_ns = frame.open_ns.saturating_add(SECOND_NS);
     while wait_until(&prepared, &flows, &mut probes, interrupted, next_ns.min(frame.close_ns))?
         && next_ns < frame.close_ns
@@ -287,12 +292,15 @@ pub fn run(
     let last = sample(&mut prepared, &flows)?;
     samples.push(last);
     watch.close(&last, last.messages.saturating_sub(before), is_last);
+    let supply = (opened, CpuSupply::now());
     let infos = prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
     let yields = flows.end(&mut probes, interrupted)?;
     if !prepared.terms.test.is_udp() {
         prepared.sockets.iter().flatten().for_each(socket::finish);
     }
     let totals = prepared.control.finish()?;
+    let shared = prepared.terms.shared_cpus.as_ref().map(|shared| shared.cpus.len());
+    let cpus = (shared.unwrap_or_else(|| available_cpus().map_or(1, |cpus| cpus.len())), shared.is_some());
     Ok(Some(Outcome {
         test: prepared.terms.test,
         frame,
@@ -301,6 +309,8 @@ pub fn run(
         infos,
         observed: prepared.observed,
         totals,
+        supply,
+        cpus,
     }))
 }
 

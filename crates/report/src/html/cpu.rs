@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::chart::{name, percent};
 use crate::costs::{Costs, SideCost};
 use crate::figures;
+use crate::load;
 use crate::view::View;
 
 /// The costs of one cell on one scale, or nothing where no work was done.
@@ -36,14 +37,14 @@ fn variant_costs(view: &View<'_>, variant: usize, costs: &Costs, most: f64) -> M
     let parts = costs.system.components_us.iter();
     let parts: Vec<String> =
         parts.map(|(name, cost)| format!("{name} {}", figures::time_ns(cost * 1e3))).collect();
-    let (busy, softirq) = (figures::share_coarse(costs.busiest_thread), figures::share_coarse(costs.softirq));
+    let (busy, softirq) = (load::of_variant(&costs.health), figures::share_coarse(costs.softirq));
     html! {
         div.cost {
             (name(view, variant))
             (side("system", &costs.system, ["su", "ss"], most))
             span.parts { (parts.join(" · ")) }
             (side("load", &costs.load, ["lu", "ls"], most))
-            span.parts.last { "busiest thread " (busy) " · host's softirq " (softirq) }
+            span.parts.last { (busy) " · host's softirq " (softirq) }
         }
     }
 }

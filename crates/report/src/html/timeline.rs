@@ -5,6 +5,7 @@ use plumb_model::{Noise, Slot, SlotOutcome};
 
 use super::chart::{Look, centred, end_labels, legend, level, percent, pixels, upright};
 use crate::figures;
+use crate::load;
 use crate::rows::Row;
 use crate::scale::Scale;
 use crate::view::View;
@@ -184,8 +185,7 @@ fn title(row: Row<'_>, slot: &Slot, value: Option<f64>) -> String {
             };
             let shares = KINDS.iter().filter_map(share);
             lines.push(shares.collect::<Vec<String>>().join(", "));
-            let busy = figures::share_coarse(result.measurement.health.busiest_thread);
-            lines.push(format!("busiest load thread {busy}"));
+            lines.push(format!("load: {}", load::of_variant(&result.measurement.health)));
         }
     }
     lines.extend(slot.retried.iter().map(|reason| format!("retried after: {reason}")));

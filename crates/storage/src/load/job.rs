@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use plumb_host::cpu::current_thread_cpu_ns;
+use plumb_host::cpu::ThreadAccount;
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_model::LoadHealth;
 use plumb_pace::{Budget, Frame, Proportion, Share};
 
 use super::buffers::Buffers;
@@ -65,8 +64,8 @@ pub struct Yield {
     pub tally: Tally,
     /// When it ended, at the latest the end of the window.
     pub end_ns: u64,
-    /// The share of the window for which its thread was on a CPU.
-    pub busy: f64,
+    /// The CPU time that its thread had and wanted, when the window opened and when it closed.
+    pub accounts: (ThreadAccount, ThreadAccount),
 }
 
 /// A job under way.
@@ -88,8 +87,8 @@ pub struct Job {
     unique: u64,
     failures: u32,
     has_ended: bool,
-    opened: Option<(u64, u64)>,
-    closed: Option<(u64, u64)>,
+    opened: Option<ThreadAccount>,
+    closed: Option<ThreadAccount>,
 }
 
 impl Job {
@@ -133,13 +132,13 @@ impl Job {
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
         sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
         let end_ns = self.measure()?;
-        let (opened, closed) = (self.opened.unwrap_or_default(), self.closed.unwrap_or_default());
-        let busy =
-            LoadHealth::busy_share(closed.1.saturating_sub(opened.1), closed.0.saturating_sub(opened.0));
+        let closed = self.closed.unwrap_or_default();
+        // A job that ended before the window opened had no part in it.
+        let accounts = (self.opened.unwrap_or(closed), closed);
         if self.failures < FAILURES_MAX {
             self.read_back()?;
         }
-        Ok(Yield { tally: self.tally, end_ns: end_ns.min(self.make.frame.close_ns), busy })
+        Ok(Yield { tally: self.tally, end_ns: end_ns.min(self.make.frame.close_ns), accounts })
     }
 
     /// The loop. Returns when the last completion came.
@@ -166,7 +165,7 @@ impl Job {
             self.finish(now_ns);
         }
         if self.closed.is_none() {
-            self.closed = Some((now_ns, current_thread_cpu_ns()));
+            self.closed = Some(ThreadAccount::now());
         }
         self.tally.gaps.close(now_ns);
         Ok(now_ns)
@@ -179,10 +178,10 @@ impl Job {
     /// Notes the thread's CPU time where the window opens and where it closes.
     fn observe(&mut self, now_ns: u64) {
         if self.opened.is_none() && now_ns >= self.make.frame.open_ns {
-            self.opened = Some((now_ns, current_thread_cpu_ns()));
+            self.opened = Some(ThreadAccount::now());
         }
         if self.closed.is_none() && now_ns >= self.make.frame.close_ns {
-            self.closed = Some((now_ns, current_thread_cpu_ns()));
+            self.closed = Some(ThreadAccount::now());
         }
     }
 

@@ -27,7 +27,7 @@ use std::thread;
 use std::time::Duration;
 
 use plumb_host::cgroup::block::Membership;
-use plumb_host::cpu::{CpuTime, process_cpu_time};
+use plumb_host::cpu::{CpuSupply, CpuTime, process_cpu_time};
 use plumb_host::time::monotonic_ns;
 use plumb_model::Measurement;
 use plumb_pace::{Budget, Frame, Proportion, Schedule};
@@ -242,6 +242,7 @@ impl Load for StorageLoad {
             bytes: self.device.bytes,
             limit: self.limit,
             cpu: watched.cpu,
+            supply: watched.supply,
             messages: &self.messages,
         };
         Ok(report::measurement(&watched.yields, &circumstances))
@@ -317,6 +318,8 @@ struct Watched {
     yields: Vec<Yield>,
     /// CPU time of this process, in the window.
     cpu: CpuTime,
+    /// What kept CPUs from the jobs, when the window opened and when it closed.
+    supply: (CpuSupply, CpuSupply),
 }
 
 /// Marks the moments of the measurement as they pass, until all jobs are done.
@@ -331,6 +334,7 @@ fn watch(
     wait_until(jobs, frame.open_ns, all, &mut yields)?;
     let before = process_cpu_time(std::process::id())?;
     mark(Mark::Opened);
+    let opened = CpuSupply::now();
     let mut next_ns = frame.open_ns.saturating_add(PROGRESS_NS);
     while next_ns < frame.close_ns && !wait_until(jobs, next_ns, all, &mut yields)? {
         let work = progress.iter().map(|count| count.load(Ordering::Relaxed)).sum();
@@ -340,6 +344,7 @@ fn watch(
     wait_until(jobs, frame.close_ns, all, &mut yields)?;
     let cpu = process_cpu_time(std::process::id())?.saturating_sub(before);
     mark(Mark::Closed);
+    let closed = CpuSupply::now();
     let last_ns = frame.close_ns.saturating_add(PATIENCE_NS);
     if !wait_until(jobs, last_ns, all, &mut yields)? {
         return Err(PathError::new(format!(
@@ -349,7 +354,7 @@ fn watch(
             PATIENCE_NS / 1_000_000_000
         )));
     }
-    Ok(Watched { yields, cpu })
+    Ok(Watched { yields, cpu, supply: (opened, closed) })
 }
 
 /// Collects what jobs bring home until `at_ns`. Returns whether all of them are done.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::CpuTime;
+use plumb_host::cpu::{CpuSupply, CpuTime, Demand};
 use plumb_model::{Attempts, Bytes, Histogram, LoadHealth, Measurement, Metric, Reading};
 use plumb_pace::Frame;
+use plumb_path::load_health;
 
 use super::burst::Burst;
 use super::job::Yield;
@@ -31,6 +32,8 @@ pub struct Circumstances<'a> {
     pub limit: Option<Limit>,
     /// CPU time of this process in the window.
     pub cpu: CpuTime,
+    /// What kept CPUs from the jobs, when the window opened and when it closed.
+    pub supply: (CpuSupply, CpuSupply),
     /// Sentences that were known before.
     pub messages: &'a [String],
 }
@@ -64,11 +67,9 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
         attempts: Attempts { tried: tried.max(failed), failed },
         stall_ns_max: Some(tally.gaps.longest_ns()),
         health: LoadHealth {
-            busiest_thread: yields.iter().map(|one| one.busy).fold(0.0, f64::max),
-            threads: u32::try_from(yields.len()).unwrap_or(u32::MAX),
             lag_ns_max: tally.lateness.lag_ns_max(),
             late_share: tally.lateness.late_share(),
-            ..LoadHealth::default()
+            ..load_health(yields.iter().map(|one| demand(one, of, window_ns)))
         },
         cpu_user_ns: of.cpu.user_ns,
         cpu_system_ns: of.cpu.system_ns,
@@ -83,6 +84,10 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
     warn(&mut measurement, &tally, of, first);
     look_for_a_limiter(&mut measurement, &tally, of, &sums[first..]);
     measurement
+}
+
+fn demand(one: &Yield, of: &Circumstances<'_>, window_ns: u64) -> Demand {
+    Demand::between((&one.accounts.0, &one.accounts.1), (&of.supply.0, &of.supply.1), window_ns)
 }
 
 /// Completions of reads and writes together in each second.

@@ -109,8 +109,7 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
     sum.work += measured.work;
     sum.cpu_user_ns += measured.cpu_user_ns;
     sum.cpu_system_ns += measured.cpu_system_ns;
-    sum.health.busiest_thread = sum.health.busiest_thread.max(measured.health.busiest_thread);
-    sum.health.threads = sum.health.threads.max(measured.health.threads);
+    sum.health = std::mem::take(&mut sum.health).or_worse(&measured.health);
     for (from, to) in job.takes {
         if let Some(reading) = measured.readings.get(from.name) {
             sum.readings.insert(to.name.to_owned(), reading.clone());

@@ -1,0 +1,49 @@
+//! What the threads of a load wanted of the CPUs, as the health of the load.
+
+use plumb_host::cpu::{self, Demand};
+use plumb_model::{LoadHealth, Shortage};
+
+/// The health of a load with these threads; how its sends lagged is left at nothing.
+#[must_use]
+pub fn load_health(demands: impl IntoIterator<Item = Demand>) -> LoadHealth {
+    let mut health = LoadHealth::default();
+    for demand in demands {
+        health.threads = health.threads.saturating_add(1);
+        health.busiest_thread = health.busiest_thread.max(demand.ran);
+        health.wanted = health.wanted.max(demand.wanted);
+        let waited = demand.wanted - demand.ran;
+        if waited > health.waited {
+            health.waited = waited;
+            health.shortage = demand.shortage.map(cause);
+        }
+    }
+    health
+}
+
+fn cause(shortage: cpu::Shortage) -> Shortage {
+    match shortage {
+        cpu::Shortage::Quota => Shortage::Quota,
+        cpu::Shortage::Neighbour => Shortage::Neighbour,
+        cpu::Shortage::Steal => Shortage::Steal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::LoadLimit;
+
+    use super::*;
+
+    #[test]
+    fn the_thread_that_wanted_most_decides_whatever_the_others_had() {
+        let demands = [
+            Demand { ran: 0.3, ran_user: 0.1, wanted: 0.35, shortage: None },
+            Demand { ran: 0.1, ran_user: 0.1, wanted: 0.98, shortage: Some(cpu::Shortage::Quota) },
+        ];
+        let health = load_health(demands);
+        assert_eq!((health.threads, health.busiest_thread, health.wanted), (2, 0.3, 0.98));
+        assert_eq!(health.limit(), Some(LoadLimit::Starved(Shortage::Quota)));
+        assert!(!load_health([demands[0]]).is_load_bound());
+        assert_eq!(load_health([]), LoadHealth::default());
+    }
+}
