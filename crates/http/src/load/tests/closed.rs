@@ -16,7 +16,9 @@ fn answers_are_counted_as_the_server_counts_them() {
     assert_eq!(measurement.observed_count("status", "200"), work);
     assert_eq!(share_of(&measurement, "http_req_failed"), (0, work));
     assert_eq!(measurement.errors, [].into());
-    assert_eq!(measurement.warnings, [""; 0]);
+    // A busy machine may stall for longer than a percentile shows, which is told.
+    let others = measurement.warnings.iter().filter(|it| !it.starts_with("nothing completed for"));
+    assert_eq!(others.count(), 0, "{:?}", measurement.warnings);
     for trend in ["blocked", "connecting", "tls_handshaking", "sending", "waiting", "receiving"] {
         assert_eq!(count_of(&measurement, &format!("http_req_{trend}")), work, "{trend}");
     }
