@@ -251,3 +251,34 @@ fn a_size_that_no_file_has_is_refused_with_the_reason() {
     assert!(said.contains("huge") && said.contains("has no files so large"), "{said}");
     assert!(volumes(directory.path(), &["list"]).is_empty());
 }
+
+#[test]
+fn a_stall_that_lasts_until_the_windows_end_is_in_the_latencies_and_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path();
+    // Far above what can be reached: a limiter keeps account, which says when the load has begun.
+    volumes(state, &["policy", "create", "counted", "--max-iops", "10000000 IOPS"]);
+    volumes(state, &["create", "vol1", "--size", "1MiB", "--policy", "counted"]);
+    let serving = Serving::start(state);
+    let mut load = plumb();
+    load.args(["storage", &serving.uri("vol1"), "-d", "3s", "--json"]);
+    let load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the load", || {
+        let listed: serde_json::Value = serde_json::from_str(&volumes(state, &["list", "--json"])).unwrap();
+        listed[0]["account"]["operations"].as_u64() > Some(0)
+    });
+    let server = rustix::process::Pid::from_child(&serving.child);
+    rustix::process::kill_process(server, rustix::process::Signal::STOP).unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    rustix::process::kill_process(server, rustix::process::Signal::CONT).unwrap();
+    let output = load.wait_with_output().unwrap();
+    let measured: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let longest_ns = measured["metrics"]["read_latency"]["bins_ns"].as_array().unwrap().last().unwrap();
+    let stall_ns = measured["stall_ns_max"].as_u64().unwrap();
+    assert!(longest_ns[0].as_u64() >= Some(stall_ns) && stall_ns > 100_000_000, "{longest_ns}, {stall_ns}");
+    let warnings = measured["warnings"].to_string();
+    assert!(
+        warnings.contains("nothing completed for ") && warnings.contains("read_latency p99"),
+        "{warnings}"
+    );
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuSupply, CpuTime, Demand};
-use plumb_model::{Attempts, Bytes, Histogram, LoadHealth, Measurement, Metric, Reading};
+use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading};
 use plumb_pace::Frame;
 use plumb_path::load_health;
 
@@ -43,6 +43,8 @@ pub struct Circumstances<'a> {
 pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
     let is_open_loop = of.spec.rate.is_some();
     let mut tally = Tally::new(of.frame, is_open_loop);
+    // What adds up begins with nothing; what all jobs share begins with the whole window.
+    tally.gaps.close(of.frame.close_ns);
     for one in yields {
         tally.merge(&one.tally);
     }
@@ -83,11 +85,24 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
     measurement.warnings.extend(burst.map(|burst| burst_text(&burst, seconds)));
     warn(&mut measurement, &tally, of, first);
     look_for_a_limiter(&mut measurement, &tally, of, &sums[first..]);
+    if !is_open_loop {
+        let stall_ns_max = measurement.stall_ns_max;
+        measurement.warnings.extend(hidden_stalls(&tally, of.spec, stall_ns_max));
+    }
     measurement
 }
 
 fn demand(one: &Yield, of: &Circumstances<'_>, window_ns: u64) -> Demand {
     Demand::between((&one.accounts.0, &one.accounts.1), (&of.supply.0, &of.supply.1), window_ns)
+}
+
+/// What the percentiles of a closed loop do not show of the longest stall.
+fn hidden_stalls(tally: &Tally, spec: &LoadSpec, stall_ns_max: Option<u64>) -> Vec<String> {
+    let sides = SIDES.iter().zip(&tally.directions).enumerate().filter(|(at, _)| takes_part(spec, *at));
+    let find = |(metrics, direction): (&Side, &Direction)| {
+        HiddenStall::find(metrics.latency.name, &direction.latency, stall_ns_max)
+    };
+    sides.filter_map(|(_, side)| find(side)).map(|stall| stall.to_string()).collect()
 }
 
 /// Completions of reads and writes together in each second.
