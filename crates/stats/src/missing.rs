@@ -30,7 +30,7 @@ impl Value {
     /// The least and the largest logarithm that it may have.
     fn logs(self) -> (f64, f64) {
         match self {
-            Self::Known(value) if value == 0.0 => Self::Lowest.logs(),
+            Self::Known(0.0) => Self::Lowest.logs(),
             Self::Known(value) => log_of(value).map_or_else(|_| Self::Unknown.logs(), |log| (log, log)),
             Self::Lowest => (f64::NEG_INFINITY, f64::NEG_INFINITY),
             Self::Highest => (f64::INFINITY, f64::INFINITY),

@@ -48,13 +48,16 @@ fn excludes_no_change(ds: &[f64]) -> bool {
 
 fn dropping(blocks: &[([f64; 2], [Slot; 2])]) -> bool {
     let usable = blocks.iter().filter(|(_, b)| !b.iter().any(|slot| slot.failed));
-    let ds: Vec<f64> = usable.map(|(a, b)| log_ratio(*a, b.map(|slot| slot.first)).unwrap()).collect();
+    let ds: Vec<f64> = usable
+        .map(|(a, b)| log_ratio(*a, b.map(|slot| slot.first)).expect("exponentials are positive"))
+        .collect();
     excludes_no_change(&ds)
 }
 
 fn retrying(blocks: &[([f64; 2], [Slot; 2])]) -> bool {
     let kept = |slot: Slot| if slot.failed { slot.second } else { slot.first };
-    let ds: Vec<f64> = blocks.iter().map(|(a, b)| log_ratio(*a, b.map(kept)).unwrap()).collect();
+    let ds: Vec<f64> =
+        blocks.iter().map(|(a, b)| log_ratio(*a, b.map(kept)).expect("exponentials are positive")).collect();
     excludes_no_change(&ds)
 }
 
