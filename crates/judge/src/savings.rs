@@ -113,6 +113,7 @@ impl Sides<'_> {
         let interval = match (effect.high.is_finite(), missing) {
             (true, _) => format!(" [{:.3}, {:.3}]", effect.low, effect.high),
             (false, 0) => " (too few blocks for an interval)".to_owned(),
+            (false, 1) => " (no interval, as 1 more has no value)".to_owned(),
             (false, _) => format!(" (no interval, as {missing} more have no value)"),
         };
         let blocks = effect.blocks;
