@@ -136,6 +136,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether what was to be read does not exist, such as a setting of an interface that was removed. Any other
+    /// failure to read says nothing of the value.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        let Self::Read { cause, .. } = self else { return false };
+        cause.kind() == io::ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ENODEV)
+    }
+}
+
 fn pinned(cpus: Option<&CpuSet>) -> String {
     cpus.map_or_else(String::new, |cpus| format!(" pinned to CPUs {cpus}"))
 }

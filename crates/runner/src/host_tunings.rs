@@ -79,7 +79,7 @@ pub(crate) fn try_out(plan: &mut Plan, tuner: &mut Tuner) -> Result<(), RunError
                 Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
                 Err(error) => return Err(error.into()),
             };
-            tuner.put_back()?;
+            put_back_whole(tuner)?;
             tried.insert(variant.tunings.clone(), refused);
         }
         variant.skipped = tried.get(&variant.tunings).cloned().flatten();
@@ -127,10 +127,19 @@ pub(crate) fn in_effect() -> Option<String> {
 
 /// The end of a run: an error where a setting could not be put back.
 pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
-    let Some(mut tuner) = tuner else { return Ok(()) };
+    tuner.map_or(Ok(()), |mut tuner| put_back_whole(&mut tuner))
+}
+
+/// Puts back what is in effect; an error where that does not succeed, since all that is measured on top of a setting
+/// that is still changed would be measured on another machine than the report says.
+fn put_back_whole(tuner: &mut Tuner) -> Result<(), RunError> {
     tuner.put_back()?;
     match tuner.trouble() {
         [] => Ok(()),
-        trouble => Err(RunError::Harness(format!("put the host back as it was: {}", trouble.join("; ")))),
+        trouble => Err(RunError::Harness(format!(
+            "put the host back as it was: {}; the journal in {} stays: mend that, then run `plumb tune revert`",
+            trouble.join("; "),
+            tuner.state().path().display()
+        ))),
     }
 }

@@ -22,7 +22,7 @@ pub struct Made {
 pub struct InEffect {
     /// The change.
     pub entry: Entry,
-    /// What the setting is now; `None` where it is gone.
+    /// What the setting is now; `None` where it cannot be read.
     pub now: Option<String>,
 }
 
@@ -38,7 +38,10 @@ pub fn apply_to_stay(
     let resolved: Vec<Resolved> =
         asked.iter().map(|asked| asked.resolve(machine)).collect::<Result<_, _>>()?;
     let _lock = state.lock()?;
-    recover_locked(machine, state)?;
+    let left = recover_locked(machine, state)?;
+    if !left.failed.is_empty() {
+        return Err(TuningError::StillChanged(left.failed));
+    }
     let path = staying_journal(state);
     if journal::read(&path)?.is_some_and(|record| !record.writer.is_of_this_network_namespace()) {
         let reason = "tunings of another network namespace are in effect; put them back there first";
@@ -51,8 +54,7 @@ pub fn apply_to_stay(
             Ok(changes) => made.push(Made { tuning, changes }),
             Err(error) => {
                 // What the journal has behind the last mark is put back, and the journal shortened.
-                recover_locked(machine, state)?;
-                return Err(error);
+                return Err(error.but(recover_locked(machine, state)?.failed));
             }
         }
     }

@@ -41,7 +41,7 @@ pub enum TuningError {
         reason: String,
     },
     /// The kernel did not take a value; what was changed before is put back.
-    #[error("apply {tuning}: {reason}; all of it is put back{}", but_for(trouble))]
+    #[error("apply {tuning}: {reason}; {}", put_back_but(trouble))]
     Refused {
         /// The tuning as it was asked for.
         tuning: String,
@@ -50,6 +50,12 @@ pub enum TuningError {
         /// What could not be put back, in sentences; none as a rule.
         trouble: Vec<String>,
     },
+    /// An earlier change could not be put back, so that nothing is changed on top of it.
+    #[error(
+        "apply tunings: an earlier change is still in effect: {}; mend that, then run `plumb tune revert`",
+        .0.join("; ")
+    )]
+    StillChanged(Vec<String>),
     /// Another process changes the machine, or the state directory is out of reach.
     #[error(transparent)]
     Lock(#[from] plumb_host::settings::state::LockError),
@@ -58,6 +64,19 @@ pub enum TuningError {
     Host(#[from] plumb_host::Error),
 }
 
-fn but_for(trouble: &[String]) -> String {
-    if trouble.is_empty() { String::new() } else { format!(", but for this: {}", trouble.join("; ")) }
+impl TuningError {
+    /// With what could not be put back after it.
+    fn but(self, failed: Vec<String>) -> Self {
+        match self {
+            Self::Refused { tuning, reason, .. } => Self::Refused { tuning, reason, trouble: failed },
+            other => other,
+        }
+    }
+}
+
+fn put_back_but(trouble: &[String]) -> String {
+    match trouble {
+        [] => "all of it is put back".to_owned(),
+        trouble => format!("not all of it could be put back: {}", trouble.join("; ")),
+    }
 }

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use plumb_host::settings::Machine;
 use plumb_host::settings::journal::{self, Entry, Record, Writer};
 use plumb_host::settings::state::{LockError, StateDirectory};
+use plumb_host::settings::{Machine, Setting};
 
 use crate::TuningError;
 
@@ -24,7 +24,7 @@ pub(crate) fn staying_journal(state: &StateDirectory) -> PathBuf {
 pub struct PutBack {
     /// Settings that have their old value again, and had another one before.
     pub restored: Vec<Entry>,
-    /// Settings that somebody else has changed since, in sentences; they are left as they are.
+    /// Settings that somebody else has changed since, or that are gone, in sentences; they are left as they are.
     pub left_alone: Vec<String>,
     /// What could not be put back, in sentences.
     pub failed: Vec<String>,
@@ -51,37 +51,65 @@ impl PutBack {
 pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
     let mut outcome = PutBack::default();
     for entry in entries.iter().rev() {
-        let Entry { setting, old, new, .. } = entry;
-        // An interface that is gone, or a daemon that has ended, has nothing left to put back.
-        let Ok(now) = machine.read(setting) else { continue };
-        if now == *old || now == "gone" {
+        // An earlier change of a setting can be judged only after the later one is undone.
+        if outcome.still_due.iter().any(|due| due.setting == entry.setting) {
+            outcome.still_due.push(entry.clone());
             continue;
+        }
+        outcome.put_back_one(machine, entry);
+    }
+    outcome.still_due.reverse();
+    outcome
+}
+
+impl PutBack {
+    fn put_back_one(&mut self, machine: &Machine, entry: &Entry) {
+        let Entry { setting, old, new, .. } = entry;
+        let now = match machine.read(setting) {
+            Ok(now) => now,
+            Err(error) if error.is_absence() => {
+                let sentence = format!("{setting} is gone, and with it the change from {old:?} to {new:?}");
+                return self.leave_alone(setting, "is gone", sentence);
+            }
+            Err(error) => {
+                let sentence =
+                    format!("failed to {error}, so {setting} may still be {new:?} and not {old:?}");
+                return self.fail(sentence, entry.clone());
+            }
+        };
+        if now == *old || now == "gone" {
+            return;
         }
         if now != *new {
             let sentence = format!(
                 "{setting} is {now:?} now, which somebody else set: it is left alone (it was {old:?} before {new:?})"
             );
-            // Of several changes to one setting the last is enough.
-            if !outcome.left_alone.iter().any(|line| line.starts_with(&format!("{setting} is"))) {
-                outcome.left_alone.push(sentence);
-            }
-            continue;
+            return self.leave_alone(setting, "is", sentence);
         }
-        let written = machine.write(setting, old).and_then(|()| machine.read(setting));
-        match written {
-            Ok(back) if back == *old => outcome.restored.push(entry.clone()),
-            Ok(back) => {
-                outcome.failed.push(format!("{setting} was put back to {old:?} and reads {back:?}"));
-                outcome.still_due.push(entry.clone());
-            }
+        match machine.write(setting, old).and_then(|()| machine.read(setting)) {
+            Ok(back) if back == *old => self.restored.push(entry.clone()),
+            // What the kernel made of it is the change that is left, and not somebody else's.
+            Ok(back) => self.fail(
+                format!("{setting} was put back to {old:?} and reads {back:?}"),
+                Entry { new: back, ..entry.clone() },
+            ),
             Err(error) => {
-                outcome.failed.push(format!("{setting} could not be put back to {old:?}: {error}"));
-                outcome.still_due.push(entry.clone());
+                self.fail(format!("{setting} could not be put back to {old:?}: {error}"), entry.clone());
             }
         }
     }
-    outcome.still_due.reverse();
-    outcome
+
+    /// Of several changes to one setting the last is enough.
+    fn leave_alone(&mut self, setting: &Setting, how: &str, sentence: String) {
+        if !self.left_alone.iter().any(|line| line.starts_with(&format!("{setting} {how}"))) {
+            self.left_alone.push(sentence);
+        }
+    }
+
+    fn fail(&mut self, sentence: String, entry: Entry) {
+        self.failed.push(sentence);
+        self.still_due.push(entry);
+    }
 }
 
 /// Puts back what a process left that was killed, if one did; a process that lives is left alone.

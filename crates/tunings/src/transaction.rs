@@ -1,13 +1,13 @@
-//! Changing settings so that they can be put back: note, write, read back; and the way back.
+//! Changing settings so that they can be put back: note, write, read back.
 
 use plumb_host::settings::Machine;
 use plumb_host::settings::journal::{Entry, Journal};
 
 use crate::TuningError;
 use crate::found::{Resolved, Wanted};
-use crate::recovery::{PutBack, put_back};
 
-/// Applies a tuning: all of it or nothing. What it returns is what was changed, in order.
+/// Applies a tuning, and returns what was changed, in order. After an error a part of it may be in effect, which the
+/// journal names: the caller puts back what the journal has.
 pub(crate) fn apply(
     machine: &Machine,
     journal: &mut Journal,
@@ -18,16 +18,13 @@ pub(crate) fn apply(
         return Ok(entries);
     }
     journal.note(&entries)?;
-    for (at, entry) in entries.iter().enumerate() {
+    for entry in &entries {
         if let Err(reason) = change(machine, entry) {
-            let mut done = entries[..=at].to_vec();
-            // A value that the kernel chose instead is ours as well, and nobody else's.
-            if let Ok(chosen) = machine.read(&entry.setting).map(|new| Entry { new, ..entry.clone() }) {
-                journal.note(std::slice::from_ref(&chosen))?;
-                done.push(chosen);
+            // A value that the kernel chose instead is this tuning's doing as well, and nobody else's.
+            if let Ok(new) = machine.read(&entry.setting) {
+                journal.note(&[Entry { new, ..entry.clone() }])?;
             }
-            let PutBack { failed, .. } = put_back(machine, &done);
-            return Err(TuningError::Refused { tuning: tuning.name.clone(), reason, trouble: failed });
+            return Err(TuningError::Refused { tuning: tuning.name.clone(), reason, trouble: Vec::new() });
         }
     }
     Ok(entries)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plumb_host::settings::journal::{Entry, Journal};
+use plumb_host::settings::journal::Journal;
 use plumb_host::settings::state::{Lock, StateDirectory};
 use plumb_host::settings::{Machine, Setting};
 
@@ -31,8 +31,9 @@ pub struct Tuner {
     /// Every tuning of every variant, by its text.
     tunings: Vec<Resolved>,
     pub(crate) watched: Vec<Watched>,
-    in_effect: Option<(Journal, Vec<Entry>)>,
-    /// What could not be put back, in sentences.
+    /// The journal of what is in effect, or may be. It is there until all that it names was read back as it was.
+    journal: Option<Journal>,
+    /// What could not be put back the last time, in sentences.
     trouble: Vec<String>,
     _lock: Lock,
 }
@@ -41,20 +42,24 @@ impl Tuner {
     /// A tuner for these tunings. What a killed process left is put back first, and comes with it.
     ///
     /// # Errors
-    /// When another process changes this host at this moment, or a tuning is not possible here.
+    /// When another process changes this host at this moment, an earlier change could not be put back, or a tuning is
+    /// not possible here.
     pub fn open(
         machine: Machine,
         state: StateDirectory,
         names: &BTreeSet<String>,
     ) -> Result<Self, TuningError> {
         let lock = state.lock()?;
-        recover_locked(&machine, &state)?;
+        let left = recover_locked(&machine, &state)?;
+        if !left.failed.is_empty() {
+            return Err(TuningError::StillChanged(left.failed));
+        }
         let mut tuner = Self {
             machine,
             state,
             tunings: Vec::new(),
             watched: Vec::new(),
-            in_effect: None,
+            journal: None,
             trouble: Vec::new(),
             _lock: lock,
         };
@@ -84,39 +89,38 @@ impl Tuner {
     /// # Errors
     /// When the kernel does not take a value, or the journal cannot be written.
     pub fn apply(&mut self, names: &[String]) -> Result<(), TuningError> {
-        self.put_back()?;
+        let before = self.put_back()?;
+        if !before.failed.is_empty() {
+            return Err(TuningError::StillChanged(before.failed));
+        }
         let tunings: Vec<Resolved> = self.named(names).cloned().collect();
         if tunings.iter().all(|tuning| tuning.wanted.is_empty()) {
             return Ok(());
         }
-        self.in_effect = Some((Journal::create(&run_journal(&self.state))?, Vec::new()));
+        let journal = self.journal.insert(Journal::create(&run_journal(&self.state))?);
         for tuning in &tunings {
-            let Some((journal, entries)) = &mut self.in_effect else { break };
-            match transaction::apply(&self.machine, journal, tuning) {
-                Ok(changed) => entries.extend(changed),
-                Err(error) => {
-                    self.put_back()?;
-                    return Err(error);
-                }
+            if let Err(error) = transaction::apply(&self.machine, journal, tuning) {
+                return Err(error.but(self.put_back()?.failed));
             }
         }
         Ok(())
     }
 
-    /// Puts back what is applied, and says what somebody else has changed meanwhile, or could not be put back.
+    /// Puts back all that the journal names, and says what somebody else has changed meanwhile, or could not be put
+    /// back. What could not be put back stays in the journal, and the next call tries again.
     ///
     /// # Errors
     /// When the journal cannot be removed or rewritten.
     pub fn put_back(&mut self) -> Result<PutBack, TuningError> {
-        let Some((journal, entries)) = self.in_effect.take() else { return Ok(PutBack::default()) };
-        let outcome = put_back(&self.machine, &entries);
+        let Some(journal) = &mut self.journal else { return Ok(PutBack::default()) };
+        let outcome = put_back(&self.machine, journal.entries());
+        self.trouble.clone_from(&outcome.failed);
         if outcome.still_due.is_empty() {
             journal.remove()?;
+            self.journal = None;
         } else {
-            drop(journal);
-            recover_locked(&self.machine, &self.state)?;
+            journal.retain(&outcome.still_due)?;
         }
-        self.trouble.extend(outcome.failed.iter().cloned());
         Ok(outcome)
     }
 
@@ -126,10 +130,16 @@ impl Tuner {
         Sight(self.watched.iter().map(|watched| self.machine.read(&watched.setting).ok()).collect())
     }
 
-    /// What could not be put back so far, in sentences.
+    /// What could not be put back and is still changed, in sentences.
     #[must_use]
     pub fn trouble(&self) -> &[String] {
         &self.trouble
+    }
+
+    /// Where the journal is.
+    #[must_use]
+    pub fn state(&self) -> &StateDirectory {
+        &self.state
     }
 
     /// What this machine does not have of some tunings, in sentences.

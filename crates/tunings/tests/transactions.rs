@@ -17,21 +17,50 @@ use plumb_tunings::{Sight, Tuner, apply_to_stay, find, in_effect, recover, rever
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// A card with rings, of which the transmit ring takes no more than `accepts`.
+/// A card with rings, of which the transmit ring takes no more than `accepts`, and which can break.
 #[derive(Clone)]
 struct Card {
     sizes: Arc<Mutex<RingSizes>>,
     accepts: u32,
+    fault: Arc<Mutex<Fault>>,
+}
+
+/// What a card fails to do.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// It refuses every change of the receive ring back to its old length, and every one of the transmit ring.
+    Stuck,
+    /// It does as `Stuck`, but takes a length of its own instead of the old one.
+    Rounds,
+    /// It cannot be asked.
+    Unreadable,
 }
 
 impl Calls for Card {
     fn rings(&self, interface: &str) -> io::Result<RingSizes> {
         assert_eq!(interface, "eth0");
+        if *self.fault.lock().unwrap() == Fault::Unreadable {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         Ok(*self.sizes.lock().unwrap())
     }
 
     fn set_ring(&self, _: &str, ring: Ring, length: u32) -> io::Result<()> {
         let mut sizes = self.sizes.lock().unwrap();
+        match (*self.fault.lock().unwrap(), ring) {
+            (Fault::Stuck | Fault::Rounds, Ring::Transmit) => {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            (Fault::Stuck, Ring::Receive) if length == 255 => {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            (Fault::Rounds, Ring::Receive) if length == 255 => {
+                sizes.receive = 256;
+                return Ok(());
+            }
+            _ => {}
+        }
         match ring {
             Ring::Receive => sizes.receive = length,
             Ring::Transmit => sizes.transmit = length.min(self.accepts),
@@ -58,7 +87,11 @@ impl Bench {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let sizes = RingSizes { receive: 255, receive_max: 4096, transmit: 255, transmit_max: 4096 };
-        let card = Card { sizes: Arc::new(Mutex::new(sizes)), accepts: 4096 };
+        let card = Card {
+            sizes: Arc::new(Mutex::new(sizes)),
+            accepts: 4096,
+            fault: Arc::new(Mutex::new(Fault::None)),
+        };
         let state = StateDirectory::at(&directory.path().join("state"));
         let bench = Self { directory, card, state };
         for (path, text) in [
@@ -110,6 +143,15 @@ impl Bench {
 
     fn get(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    fn break_card(&self, fault: Fault) {
+        *self.card.fault.lock().unwrap() = fault;
+    }
+
+    /// Whether the journal of a run is there.
+    fn has_journal(&self) -> bool {
+        self.state.path().join("tunings-of-a-run.jsonl").exists()
     }
 
     fn machine(&self) -> Machine {
@@ -369,4 +411,84 @@ fn all_of_several_or_none() {
     assert!(apply_to_stay(&bench.machine(), &bench.state, &names).is_err());
     assert_eq!(bench.all(), before);
     assert_eq!(in_effect(&bench.machine(), &bench.state).unwrap(), []);
+}
+
+/// A tuning that fails halfway and cannot be put back: nothing may forget it until it reads as it was.
+#[test]
+fn the_journal_stays_while_a_tuning_that_failed_halfway_is_still_in_effect() {
+    for fault in [Fault::Stuck, Fault::Rounds] {
+        let bench = Bench::new();
+        let before = bench.all();
+        let mut tuner = bench.tuner(&["rings"]);
+        bench.break_card(fault);
+        let error = tuner.apply(&owned(&["rings"])).unwrap_err().to_string();
+        assert!(error.contains("receive ring of eth0"), "what could not be put back is named: {error}");
+        assert!(bench.has_journal());
+        // Every way on finds it: the next slot, the end of the run, and the next start.
+        assert_eq!(tuner.put_back().unwrap().failed.len(), 1);
+        let refused = tuner.apply(&owned(&["rings"])).unwrap_err().to_string();
+        assert!(refused.contains("receive ring of eth0"), "{refused}");
+        assert_eq!(tuner.trouble().len(), 1);
+        drop(tuner);
+        assert!(bench.has_journal());
+        assert_eq!(recover(&bench.machine(), &bench.state).unwrap().failed.len(), 1);
+        assert!(bench.has_journal());
+        bench.break_card(Fault::None);
+        assert_eq!(recover(&bench.machine(), &bench.state).unwrap().restored.len(), 1);
+        assert_eq!((bench.all() == before, bench.has_journal()), (true, false));
+    }
+}
+
+#[test]
+fn a_setting_that_cannot_be_read_does_not_count_as_put_back() {
+    let bench = Bench::new();
+    let before = bench.all();
+    let mut tuner = bench.tuner(&["rings"]);
+    tuner.apply(&owned(&["rings"])).unwrap();
+    bench.break_card(Fault::Unreadable);
+    assert_eq!(tuner.put_back().unwrap().failed.len(), 2);
+    assert_eq!((tuner.trouble().len(), bench.has_journal()), (2, true));
+    bench.break_card(Fault::None);
+    assert_eq!(tuner.put_back().unwrap().restored.len(), 2);
+    assert_eq!((tuner.trouble().len(), bench.has_journal()), (0, false));
+    assert_eq!(bench.all(), before);
+}
+
+#[test]
+fn an_earlier_change_of_a_setting_waits_for_the_later_one() {
+    let bench = Bench::new();
+    let before = bench.all();
+    let (machine, state) = (bench.machine(), &bench.state);
+    apply_to_stay(&machine, state, &[find("rings").unwrap()]).unwrap();
+    // A second change of the same rings, as by a newer card: 4096 becomes 2048.
+    let record =
+        plumb_host::settings::journal::read(&state.path().join("tunings-that-stay.jsonl")).unwrap().unwrap();
+    let mut journal = Journal::append(&state.path().join("tunings-that-stay.jsonl")).unwrap();
+    let again: Vec<Entry> = record
+        .staying
+        .iter()
+        .map(|entry| Entry { old: entry.new.clone(), new: "2048".to_owned(), ..entry.clone() })
+        .collect();
+    journal.note(&again).unwrap();
+    journal.stay().unwrap();
+    for ring in [Ring::Receive, Ring::Transmit] {
+        bench.card.set_ring("eth0", ring, 2048).unwrap();
+    }
+    bench.break_card(Fault::Unreadable);
+    assert_eq!(revert(&machine, state).unwrap().failed.len(), 2);
+    bench.break_card(Fault::None);
+    let done = revert(&machine, state).unwrap();
+    assert_eq!((done.restored.len(), done.sentences()), (4, Vec::new()));
+    assert_eq!(bench.all(), before);
+}
+
+#[test]
+fn a_setting_that_is_gone_is_reported_and_forgotten() {
+    let bench = Bench::new();
+    let mut tuner = bench.tuner(&["busy-read"]);
+    tuner.apply(&owned(&["busy-read"])).unwrap();
+    fs::remove_file(bench.path("proc/sys/net/core/busy_read")).unwrap();
+    let done = tuner.put_back().unwrap();
+    insta::assert_snapshot!(done.sentences().join("\n"), @r#"net.core.busy_read is gone, and with it the change from "0" to "50""#);
+    assert_eq!((done.failed.len(), bench.has_journal()), (0, false));
 }

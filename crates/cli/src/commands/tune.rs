@@ -100,7 +100,7 @@ fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
         let now = match now {
             Some(now) if *now == entry.new => String::new(),
             Some(now) => format!("; somebody else has set it to {now}"),
-            None => "; it is gone".to_owned(),
+            None => "; it cannot be read now".to_owned(),
         };
         let _ = writeln!(text, "{}: {}: {} → {}{now}", entry.tuning, entry.setting, entry.old, entry.new);
     }

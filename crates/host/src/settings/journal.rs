@@ -61,10 +61,12 @@ impl Writer {
         }
     }
 
-    /// Whether what it wrote may still be so: settings do not outlive a boot.
+    /// Whether what it wrote may still be so: settings do not outlive a boot. A boot whose name could not be read may be
+    /// this one.
     #[must_use]
     pub fn is_of_this_boot(&self) -> bool {
-        self.boot == Self::this().boot
+        let this = Self::this().boot;
+        self.boot == this || self.boot.is_empty() || this.is_empty()
     }
 
     /// Whether it was in the network namespace of this process.
@@ -99,6 +101,8 @@ pub struct Record {
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// What was noted since it was opened.
+    entries: Vec<Entry>,
 }
 
 impl Journal {
@@ -113,7 +117,7 @@ impl Journal {
     fn begin(path: &Path, writer: Writer) -> Result<Self, Error> {
         let open = || OpenOptions::new().append(true).create_new(true).mode(0o600).open(path);
         let file = open().map_err(|cause| failure(path, cause))?;
-        let mut journal = Self { path: path.to_owned(), file };
+        let mut journal = Self { path: path.to_owned(), file, entries: Vec::new() };
         journal.write(&[Line::Writer(writer)])?;
         sync_directory_of(path).map_err(|cause| failure(path, cause))?;
         Ok(journal)
@@ -125,7 +129,7 @@ impl Journal {
     /// When it cannot be written.
     pub fn append(path: &Path) -> Result<Self, Error> {
         let file = OpenOptions::new().append(true).open(path).map_err(|cause| failure(path, cause))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, entries: Vec::new() })
     }
 
     /// Has entries on disk; only then may what they say be done.
@@ -133,8 +137,27 @@ impl Journal {
     /// # Errors
     /// When the disk refuses.
     pub fn note(&mut self, entries: &[Entry]) -> Result<(), Error> {
+        // Also what may have reached the disk in part may have to be put back.
+        self.entries.extend_from_slice(entries);
         let lines: Vec<Line> = entries.iter().cloned().map(Line::Entry).collect();
         self.write(&lines)
+    }
+
+    /// What was noted since the journal was opened, in order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Has it say only this: what else it said is put back.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn retain(&mut self, entries: &[Entry]) -> Result<(), Error> {
+        let unfinished = entries.to_vec();
+        replace(&self.path, &Record { writer: Writer::this(), staying: Vec::new(), unfinished })?;
+        *self = Self { entries: entries.to_vec(), ..Self::append(&self.path)? };
+        Ok(())
     }
 
     /// Marks all that was done as meant to stay.
@@ -149,7 +172,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn remove(self) -> Result<(), Error> {
+    pub fn remove(&self) -> Result<(), Error> {
         remove(&self.path)
     }
 
