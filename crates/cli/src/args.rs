@@ -457,7 +457,7 @@ pub struct MigrateArguments {
     /// Move to a destination that `plumb migrate serve` has started there.
     #[arg(long, value_name = "HOST:PORT")]
     pub to: Option<std::net::SocketAddr>,
-    /// PEM file with the certificate that `plumb migrate --tls on serve` has printed there.
+    /// PEM file with the certificate that `plumb migrate --tls on serve` has printed there, for `--tls on`.
     #[arg(long, value_name = "FILE", requires = "to")]
     pub ca: Option<PathBuf>,
     /// What moves the memory.
@@ -491,7 +491,7 @@ pub struct MigrateArguments {
     /// How long the guest may stand still for the switch-over.
     #[arg(long, value_name = "TIME")]
     pub downtime_limit: Option<Span>,
-    /// Whether the channels are encrypted.
+    /// Whether all connections are encrypted. A destination with `on` takes no others.
     #[arg(long, value_parser = ["on", "off"], value_name = "on|off")]
     pub tls: Option<String>,
     /// How much memory the guest writes to per second, such as `100 MB/s`.
@@ -532,8 +532,10 @@ pub struct MigrateArguments {
 /// What else `plumb migrate` does.
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
-    /// Listen for migrations from other hosts, until Ctrl-C. Whoever reaches the address can send memory to it; what both
-    /// sides have to have, such as `--tls on`, is said before `serve`.
+    /// Listen for migrations from other hosts, until Ctrl-C.
+    ///
+    /// Everybody who reaches the address can send memory to it. `--tls on` before `serve` requires encryption of every
+    /// source.
     Serve {
         /// Where.
         #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]

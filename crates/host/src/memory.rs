@@ -1,4 +1,4 @@
-//! How much memory this process takes.
+//! How much memory this process takes, and how much it could.
 
 use std::fs;
 use std::path::Path;
@@ -33,6 +33,15 @@ fn parse(status: &str) -> Option<OwnMemory> {
     })
 }
 
+/// The memory that programs can have without swapping, in bytes (`MemAvailable`).
+///
+/// # Errors
+///
+/// When /proc is not mounted.
+pub fn available_bytes() -> Result<u64, Error> {
+    text::require("/proc/meminfo", |text| text::kib_field(text, "MemAvailable"))
+}
+
 /// This process's page table as the kernel shows it, for the ioctls that it takes.
 ///
 /// # Errors
@@ -65,6 +74,11 @@ mod tests {
         let expected = OwnMemory { resident_bytes: 1_048_576, resident_bytes_max: 2_097_152 };
         assert_eq!(parse(status), Some(expected));
         assert_eq!(parse("Name:\tkthreadd\n"), None);
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(available_bytes().unwrap() > 1 << 20);
     }
 
     #[test]

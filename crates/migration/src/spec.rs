@@ -41,14 +41,14 @@ pub enum ZeroPages {
     Send,
 }
 
-/// Whether the channels are encrypted.
+/// Whether the connections of a migration are encrypted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tls {
     /// Plain TCP.
     #[default]
     Off,
-    /// TLS 1.3 on every channel.
+    /// TLS 1.3 on every connection. A destination with it takes no others.
     On,
 }
 
@@ -152,7 +152,7 @@ pub struct SystemSpec {
     pub cap: Cap,
     /// How long the guest may stand still for the switch-over.
     pub downtime_limit: Span,
-    /// Whether the channels are encrypted.
+    /// Whether the connections are encrypted.
     pub tls: Tls,
     /// The guest's writes while it is moved.
     pub dirty: DirtySpec,

@@ -8,8 +8,8 @@ use plumb_host::cpu::{available_cpus, split_sides};
 use plumb_host::scratch::Scratch;
 use plumb_host::signals::Interrupts;
 use plumb_migration::Migration;
-use plumb_migration::engine::{Listening, both};
-use plumb_migration::spec::MigrationSettings;
+use plumb_migration::engine::{Listening, both, protection};
+use plumb_migration::spec::{MigrationSettings, Tls};
 use plumb_model::{PlannedVariant, Reading, SlotResult, Span};
 use plumb_path::{Family, Mark, Place, Settings, Window};
 use plumb_runner::families::AnyFamily;
@@ -101,6 +101,15 @@ fn to_another_host(
     address: SocketAddr,
     arguments: &MigrateArguments,
 ) -> Result<Option<SlotResult>, Failure> {
+    let is_encrypted = settings.system.tls == Tls::On;
+    if is_encrypted != arguments.ca.is_some() {
+        return Err(Failure::usage(if is_encrypted {
+            "--tls on: the source has to know the destination's certificate: give the file with what `plumb migrate --tls on \
+             serve` has printed as `--ca FILE`"
+        } else {
+            "--ca: a certificate is for encrypted connections: add `--tls on`"
+        }));
+    }
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
     let place = Place { scratch: std::env::temp_dir(), cpus: 1 };
     let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
@@ -108,7 +117,8 @@ fn to_another_host(
     let measured = load.measure(window(settings), &mut |mark| show(&line, mark));
     line.clear();
     let measurement = measured.map_err(Failure::harness)?;
-    Ok(Some(SlotResult { measurement, ..SlotResult::default() }))
+    let evidence = vec![protection(settings, &measurement)];
+    Ok(Some(SlotResult { measurement, evidence, ..SlotResult::default() }))
 }
 
 fn certificate(arguments: &MigrateArguments) -> Result<Option<String>, Failure> {
@@ -124,8 +134,14 @@ fn serve(settings: &MigrationSettings, listen: SocketAddr) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let destination = Listening::start(settings, listen).map_err(Failure::harness)?;
     output::message(&format!("listening on {}", destination.address()));
-    if let Some(certificate) = destination.certificate_pem() {
-        output::result(&certificate)?;
+    match destination.certificate_pem() {
+        Some(certificate) => output::result(&certificate)?,
+        None if !destination.address().ip().is_loopback() => output::message(&format!(
+            "warning: memory that is sent to {} can be read and changed on its way: `plumb migrate --tls on serve` takes \
+             encrypted connections alone",
+            destination.address()
+        )),
+        None => {}
     }
     while !interrupts.is_interrupted() {
         for line in destination.news() {
@@ -148,9 +164,10 @@ fn window(settings: &MigrationSettings) -> Window {
 
 fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failure> {
     let mut measurement = result.measurement.clone();
-    if measurement.health.threads > 0 && result.evidence.is_empty() {
+    if arguments.to.is_some() {
         measurement.warnings.push(
-            "the destination's own counters are on another host: what was asked for is not proven here"
+            "the destination's own counters are on another host: encryption and the memory that arrived are proven here; \
+             the codec, the cap and the bytes on the wire are not"
                 .to_owned(),
         );
     }

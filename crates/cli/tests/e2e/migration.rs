@@ -120,8 +120,11 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
-        let mut child =
-            plumb().args(["migrate", "serve"]).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        Self::with(&["migrate", "serve"], Stdio::null())
+    }
+
+    fn with(arguments: &[&str], out: Stdio) -> Self {
+        let mut child = plumb().args(arguments).stderr(Stdio::piped()).stdout(out).spawn().unwrap();
         let messages = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -197,5 +200,36 @@ fn whichever_side_is_killed_the_other_one_ends_the_migration_with_an_error() {
             ]);
             assert_eq!(code(&next), 0, "{next:?}");
         }
+    }
+}
+
+/// A destination that requires TLS refuses a source without it, and a result says what the connections were.
+#[test]
+fn tls_that_a_destination_requires_is_required_and_the_result_says_what_was_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let certificate = directory.path().join("ca.pem");
+    let out = std::fs::File::create(&certificate).unwrap();
+    let served = Served::with(&["migrate", "--tls", "on", "serve"], out.into());
+    let address = served.address.to_string();
+    let ca = certificate.to_str().unwrap();
+    wait_until("the certificate", || {
+        std::fs::read_to_string(&certificate).unwrap().contains("END CERTIFICATE")
+    });
+    let to = |more: &[&str]| {
+        run(&[&["migrate", "--to", &address, "-m", "4 MiB", "-d", "1ms", "-q", "--json"], more].concat())
+    };
+    let plain = to(&[]);
+    assert_eq!(code(&plain), 5);
+    assert!(stderr(&plain).contains("the destination takes encrypted connections alone"), "{plain:?}");
+    let encrypted = to(&["--tls", "on", "--ca", ca]);
+    assert_eq!(code(&encrypted), 0, "{encrypted:?}");
+    let evidence = &json(&encrypted)["evidence"][0];
+    assert_eq!((&evidence["what"], &evidence["holds"]), (&"encryption".into(), &true.into()));
+    let observed = evidence["observed"].as_str().unwrap();
+    assert!(observed.starts_with("connections of the source: 3 by TLS 1.3 with TLS13_"), "{observed}");
+    for (more, words) in [(["--tls", "on"], "--ca FILE"), (["--ca", ca], "add `--tls on`")] {
+        let refused = to(&more);
+        assert_eq!(code(&refused), 2, "{refused:?}");
+        assert!(stderr(&refused).contains(words), "{refused:?}");
     }
 }

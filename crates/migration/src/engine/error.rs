@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use plumb_path::PathError;
 
@@ -42,6 +43,9 @@ pub enum MigrationError {
     /// Encryption could not be set up.
     #[error("set up TLS: {0}")]
     Tls(String),
+    /// The destination does not take this guest.
+    #[error("take in the guest: {0}")]
+    Refused(String),
     /// The codec could not be built.
     #[error("build the codec {name}: {cause}")]
     Build {
@@ -129,6 +133,14 @@ pub enum MigrationError {
         what: String,
         /// How long it was waited for.
         seconds: u64,
+    },
+    /// The other side is there, and says nothing.
+    #[error("go on: nothing came from the {peer} for {} s", silence.as_secs_f64())]
+    Silent {
+        /// `source` or `destination`.
+        peer: &'static str,
+        /// For how long.
+        silence: Duration,
     },
     /// The destination's memory is not the source's.
     #[error(

@@ -1,9 +1,11 @@
 //! Proof that a slot did what was asked: the codec, the channels, the cap, the guest's writes, and the memory.
 
+use std::collections::BTreeMap;
+
 use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit};
 use plumb_path::Snapshot;
 
-use crate::spec::MigrationSettings;
+use crate::spec::{MigrationSettings, Tls};
 
 /// How far a second may be over the cap.
 const CAP_TOLERANCE: f64 = 0.01;
@@ -25,6 +27,7 @@ pub fn evidence(
         memory(before, after, measurement),
         codec(settings, before, after, measurement),
         wire(before, after, measurement),
+        protection(settings, measurement),
     ];
     evidence.extend(hardware(settings, measurement));
     evidence.extend(channels(settings, measurement));
@@ -114,6 +117,29 @@ fn wire(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evide
         observed: format!("{received} received on the channels"),
         holds: received <= first + ends
             && (given_up > 0 || first - received.min(first) <= complete * CONTROL_BYTES_MAX),
+    }
+}
+
+/// That every connection was encrypted where that was asked for, and none where not: by what source and destination each
+/// have seen of it.
+pub fn protection(settings: &MigrationSettings, measurement: &Measurement) -> Evidence {
+    let is_asked = settings.system.tls == Tls::On;
+    let of = |property: &str| measurement.observed.get(property).cloned().unwrap_or_default();
+    let (source, destination) = (of("connections"), of("channels at the destination"));
+    let is_right = |(words, _): (&String, &u64)| words.starts_with("TLS ") == is_asked;
+    let list = |seen: &BTreeMap<String, u64>| {
+        let parts: Vec<String> = seen.iter().map(|(words, count)| format!("{count} by {words}")).collect();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+    };
+    Evidence {
+        what: "encryption".to_owned(),
+        expected: if is_asked { "TLS 1.3 on every connection" } else { "plain TCP" }.to_owned(),
+        observed: format!(
+            "connections of the source: {}; channels at the destination: {}",
+            list(&source),
+            list(&destination)
+        ),
+        holds: !source.is_empty() && source.iter().chain(&destination).all(is_right),
     }
 }
 

@@ -1,15 +1,19 @@
 //! What source and destination say to each other on the control connection: one JSON object a line.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecCounters, CodecSpec};
 
-/// The longest line: digests of a large memory.
-const LINE_BYTES_MAX: u64 = 64 << 20;
+/// How many regions a memory is hashed in at most.
+pub const REGIONS_MAX: u64 = 4096;
+/// The longest line of a source.
+pub const SOURCE_LINE_BYTES_MAX: usize = 4096;
+/// The longest line of a destination: the digests of all regions, of 32 digits each.
+pub const DESTINATION_LINE_BYTES_MAX: usize = 64 * REGIONS_MAX as usize;
 
 /// What the channels carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +39,6 @@ pub enum FromSource {
         channels: u8,
         /// What compresses the pages.
         codec: CodecSpec,
-        /// Whether channels are encrypted.
-        tls: bool,
         /// What the channels carry.
         carry: Carry,
         /// Whether the memory is to be there before it is ready.
@@ -102,13 +104,15 @@ pub struct Received {
     pub raw_packets: u64,
     /// What restored the compressed ones.
     pub codec: CodecCounters,
+    /// How many channels were protected how, in words.
+    pub channels: BTreeMap<String, u64>,
 }
 
 /// Writes one message.
 ///
 /// # Errors
 /// When the connection is closed or broken.
-pub fn write<T: Serialize>(stream: &mut TcpStream, message: &T) -> io::Result<()> {
+pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> io::Result<()> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
     stream.write_all(&line)
@@ -116,26 +120,35 @@ pub fn write<T: Serialize>(stream: &mut TcpStream, message: &T) -> io::Result<()
 
 /// Reads messages.
 #[derive(Debug)]
-pub struct Messages {
-    reader: BufReader<TcpStream>,
+pub struct Messages<R> {
+    reader: BufReader<R>,
+    /// The part of a line that has come.
+    line: Vec<u8>,
+    line_bytes_max: usize,
 }
 
-impl Messages {
-    /// Those of a connection.
-    #[must_use]
-    pub fn new(stream: TcpStream) -> Self {
-        Self { reader: BufReader::new(stream) }
+impl<R: Read> Messages<R> {
+    /// Those of a connection, whose lines are no longer than this.
+    pub fn new(stream: R, line_bytes_max: usize) -> Self {
+        Self { reader: BufReader::new(stream), line: Vec::new(), line_bytes_max }
     }
 
-    /// The next one; `None` at the end of the connection.
+    /// The next one; `None` at the end of the connection. After a timeout of the connection this goes on where it was.
     ///
     /// # Errors
     /// When the connection breaks, or what comes is no message.
     pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let mut line = Vec::new();
-        self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        let room = self.line_bytes_max.saturating_sub(self.line.len());
+        self.reader.by_ref().take(room as u64).read_until(b'\n', &mut self.line)?;
+        let line = std::mem::take(&mut self.line);
         if line.last() != Some(&b'\n') {
-            return if line.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            return match line.len() {
+                0 => Ok(None),
+                bytes if bytes >= self.line_bytes_max => {
+                    Err(io::Error::other(format!("a line is longer than {bytes} bytes")))
+                }
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
         }
         serde_json::from_slice(&line).map(Some).map_err(io::Error::other)
     }

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub use self::agent::Listening;
 use self::agent::{DestinationSystem, SourceLoad};
-pub use self::evidence::both;
+pub use self::evidence::{both, protection};
 use crate::spec::MigrationSettings;
 
 /// Starts a destination.

@@ -224,6 +224,12 @@ fn observed(
         add("frames restored by", "a device".to_owned(), restored.hardware_frames);
         add("frames restored by", "software".to_owned(), restored.software_frames);
         add("bytes sent again", "by TCP".to_owned(), outcome.repeated_bytes);
+        for protection in &outcome.protections {
+            add("connections", protection.to_string(), 1);
+        }
+        for (protection, count) in outcome.received.iter().flat_map(|received| &received.channels) {
+            add("channels at the destination", protection.clone(), *count);
+        }
         add("channels used", outcome.channels_used().to_string(), 1);
         add("regions compared", "equal".to_owned(), outcome.regions as u64);
         add("dirty pages told by", watch.to_owned(), 1);

@@ -1,13 +1,15 @@
 //! Whole migrations over loopback, between two threads of the test.
 
 mod corruption;
+mod requests;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use plumb_model::{ByteRate, Bytes, Percent, Span};
 
-use super::destination::Destination;
+use super::destination::{Destination, Target};
 use super::source::{Ending, Outcome, Source};
+use super::wire::tls::Protection;
 use crate::codec::PAGE_BYTES;
 use crate::spec::{Cap, MigrationSettings, Pattern, Tls, ZeroPages};
 
@@ -78,6 +80,11 @@ fn channels_can_be_encrypted_and_zeros_sent_as_content() {
     let outcome = migrate(&settings);
     check(&settings, &outcome);
     assert_eq!(outcome.all_sent().zero_pages, 0);
+    // The control connection and two channels, and the channels once more as the other side saw them.
+    assert_eq!(outcome.protections.len(), 3);
+    assert!(outcome.protections.iter().all(|it| matches!(it, Protection::Tls13(_))), "{outcome:?}");
+    let seen = outcome.received.unwrap().channels;
+    assert!(seen.len() == 1 && seen.iter().all(|(words, count)| words.starts_with("TLS 1.3") && *count == 2));
 }
 
 #[test]
@@ -158,6 +165,33 @@ fn a_source_that_asks_for_tls_is_told_that_there_is_none() {
     let error =
         Source::new(&encrypted, plain.target()).unwrap().migrate(&mut |_| {}).unwrap_err().to_string();
     assert_eq!(error, "set up TLS: the destination has no certificate");
+}
+
+#[test]
+fn a_destination_that_requires_tls_takes_no_source_without_it() {
+    let encrypted = destination(&settings(|settings| settings.system.tls = Tls::On));
+    let plain = settings(|_| {});
+    let error =
+        Source::new(&plain, encrypted.target()).unwrap().migrate(&mut |_| {}).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "go on: the destination failed to set up TLS: the destination takes encrypted connections alone: migrate with \
+         `--tls on --ca FILE`"
+    );
+    assert_eq!((encrypted.totals().migrations, encrypted.totals().failures), (0, 1));
+}
+
+#[test]
+fn a_source_with_tls_finds_none_at_a_destination_without_it_and_trusts_no_other() {
+    let encrypted = settings(|settings| settings.system.tls = Tls::On);
+    let (plain, other) = (destination(&settings(|_| {})), destination(&encrypted));
+    let (address, wrong) = (plain.target().address, destination(&encrypted));
+    let (of_plain, of_wrong) =
+        (Target { address, ..other.target() }, Target { address: wrong.target().address, ..other.target() });
+    for target in [of_plain, of_wrong] {
+        let error = Source::new(&encrypted, target).unwrap().migrate(&mut |_| {}).unwrap_err().to_string();
+        assert!(error.starts_with("set up TLS: ") && error.contains("`--tls on`"), "{error}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
 use super::super::packet::{CHECK_PIECE_BYTES, Check, Encoding, HEADER_BYTES, Header, Kind, Run};
 use super::super::wire::Incoming;
+use super::super::wire::tls::Protection;
 use super::arrivals::{Arrivals, Known};
 use crate::codec::{Codec, CodecCounters, UNIT_BYTES};
 
@@ -24,6 +25,7 @@ pub(super) struct Counts {
     pub compressed_packets: u64,
     pub raw_packets: u64,
     pub codec: CodecCounters,
+    pub protection: Protection,
 }
 
 /// The receiving end of one channel.
@@ -61,6 +63,7 @@ impl Channel {
             work.packet += 1;
         }
         let mut counts = work.counts;
+        counts.protection = self.incoming.protection();
         counts.codec = self.codec.as_ref().map(|codec| codec.counters()).unwrap_or_default();
         Ok(counts)
     }

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod channel;
+mod room;
 mod session;
 
 use std::collections::BTreeMap;
@@ -20,17 +21,21 @@ use super::error::MigrationError;
 use super::message::Received;
 use super::wire::tls::Identity;
 use super::wire::{self, Hello};
+use room::Room;
 pub(super) use session::{part, threads};
 
 /// How long a connection may take to say what it is for.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a source may say nothing while the other side waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where a source finds a destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// Address and port.
     pub address: SocketAddr,
-    /// The certificate of its channels, if it was asked for TLS.
+    /// Its certificate, where it takes encrypted connections alone.
     pub certificate_pem: Option<String>,
 }
 
@@ -64,6 +69,8 @@ struct Hub {
     totals: Mutex<Totals>,
     last_error: Mutex<Option<String>>,
     is_over: AtomicBool,
+    room: Room,
+    patience: Duration,
 }
 
 impl Hub {
@@ -100,6 +107,15 @@ impl Destination {
     /// # Errors
     /// When the port is not to be had, or the certificate cannot be made.
     pub fn start(address: SocketAddr, is_encrypted: bool) -> Result<Self, MigrationError> {
+        Self::with_patience(address, is_encrypted, PATIENCE)
+    }
+
+    /// As [`Destination::start`]; a source that says nothing for so long is given up.
+    pub(super) fn with_patience(
+        address: SocketAddr,
+        is_encrypted: bool,
+        patience: Duration,
+    ) -> Result<Self, MigrationError> {
         let failed = |cause| MigrationError::Listen { address, cause };
         let identity = if is_encrypted { Some(Identity::make()?) } else { None };
         let listener = TcpListener::bind(address).map_err(failed)?;
@@ -110,6 +126,8 @@ impl Destination {
             totals: Mutex::default(),
             last_error: Mutex::default(),
             is_over: AtomicBool::new(false),
+            room: Room::default(),
+            patience,
         });
         let shared = Arc::clone(&hub);
         let listener = std::thread::Builder::new()
@@ -165,6 +183,7 @@ fn listen(listener: &TcpListener, hub: &Arc<Hub>) {
 
 /// Hears what a connection is for, and serves it.
 fn receive(mut stream: TcpStream, hub: &Arc<Hub>) {
+    let Ok(stranger) = hub.room.let_in(&stream) else { return };
     let hello = || -> io::Result<Hello> {
         wire::prepare(&stream)?;
         stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
@@ -174,7 +193,7 @@ fn receive(mut stream: TcpStream, hub: &Arc<Hub>) {
     };
     let mut hello = hello;
     match hello() {
-        Ok(Hello::Control) => session::serve(stream, hub),
+        Ok(Hello::Control { is_encrypted }) => session::serve(stream, is_encrypted, stranger, hub),
         Ok(Hello::Channel { token, channel }) => {
             let waiting = hub.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = waiting.get(&token) {

@@ -1,5 +1,8 @@
 //! One migration on the destination's side, from the setup until the source lets go of the memory.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
@@ -8,19 +11,27 @@ use std::time::Duration;
 
 use plumb_host::cpu::{CpuTime, process_cpu_time};
 use plumb_host::time::monotonic_ns;
+use plumb_model::Bytes;
 
 use super::super::alarm::Alarm;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use super::super::message::{self, Carry, FromDestination, FromSource, Messages, Received};
-use super::super::wire::{self, Incoming};
+use super::super::message::{
+    self, Carry, FromDestination, FromSource, Messages, REGIONS_MAX, Received, SOURCE_LINE_BYTES_MAX,
+};
+use super::super::wire::tls::Identity;
+use super::super::wire::{self, Control, Incoming};
 use super::arrivals::Arrivals;
 use super::channel::{Channel, Counts};
-use super::{Arrival, Hub};
+use super::room::Stranger;
+use super::{Arrival, HELLO_TIMEOUT, Hub};
 use crate::codec::{CodecSpec, PAGE_BYTES};
 
 /// How long the channels of a migration may take to come.
 const CHANNELS_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How long a source may take to hash its own memory after it has this side's hashes.
+const COMPARISON_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a source asked for.
 #[derive(Debug, Clone, Copy)]
@@ -28,49 +39,74 @@ struct Wanted<'m> {
     token: u64,
     channels: u8,
     codec: &'m CodecSpec,
-    tls: bool,
     carry: Carry,
     prefault_ns: u64,
 }
 
 /// Serves one migration; an error is told to the source and kept.
-pub(super) fn serve(stream: TcpStream, hub: &Hub) {
-    let Ok(mut control) = stream.try_clone() else { return };
-    let mut messages = Messages::new(stream);
+pub(super) fn serve(stream: TcpStream, is_encrypted: bool, stranger: Stranger<'_>, hub: &Hub) {
+    let mut control = match protect(stream, is_encrypted, hub) {
+        Ok(control) => control,
+        Err(error) => return hub.fail(&error),
+    };
+    let Ok(reader) = control.try_clone() else { return };
+    let mut messages = Messages::new(reader, SOURCE_LINE_BYTES_MAX);
+    let _ = control.socket().set_read_timeout(Some(HELLO_TIMEOUT));
     // A connection that ends before it has said anything is no migration.
     let Ok(Some(setup)) = messages.next::<FromSource>() else { return };
+    drop(stranger);
     if let Err(error) = migrate(&setup, &mut control, &mut messages, hub) {
         hub.fail(&error);
         // The source may be the one that is gone.
         let _ = message::write(&mut control, &FromDestination::Failed { reason: error.to_string() });
     }
-    let _ = control.shutdown(Shutdown::Both);
+    let _ = control.socket().shutdown(Shutdown::Both);
+}
+
+/// The control connection under TLS where this destination requires it, and without where it has no certificate. A
+/// source that asks for the other is refused, so that nothing travels in the clear that was not meant to.
+fn protect(mut stream: TcpStream, is_encrypted: bool, hub: &Hub) -> Result<Control, MigrationError> {
+    let reason = match (&hub.identity, is_encrypted) {
+        (None, false) => return Ok(Control::plain(stream)),
+        (Some(identity), true) => {
+            stream.set_read_timeout(Some(HELLO_TIMEOUT)).map_err(lost)?;
+            return Control::accept(stream, identity);
+        }
+        (Some(_), false) => {
+            "the destination takes encrypted connections alone: migrate with `--tls on --ca FILE`"
+        }
+        (None, true) => "the destination was started without `--tls on`",
+    };
+    let error = MigrationError::Tls(reason.to_owned());
+    // A source that waits for TLS finds no handshake here, and says so itself.
+    let _ = message::write(&mut stream, &FromDestination::Failed { reason: error.to_string() });
+    Err(error)
 }
 
 fn migrate(
     setup: &FromSource,
-    control: &mut TcpStream,
-    messages: &mut Messages,
+    control: &mut Control,
+    messages: &mut Messages<Control>,
     hub: &Hub,
 ) -> Result<(), MigrationError> {
-    let FromSource::Setup { token, memory_bytes, channels, ref codec, tls, carry, prefault } = *setup else {
+    let FromSource::Setup { token, memory_bytes, channels, ref codec, carry, prefault } = *setup else {
         return Err(unexpected(setup));
     };
-
-    if memory_bytes == 0 || !memory_bytes.is_multiple_of(PAGE_BYTES as u64) || channels == 0 {
-        let reason = format!("{memory_bytes} bytes of memory over {channels} channels were asked for");
-        return Err(MigrationError::Control { peer: "source", reason });
+    if channels == 0 {
+        return Err(MigrationError::Refused("it wants to come over 0 channels".to_owned()));
     }
+    let mut place = hub.room.take(memory_bytes)?;
     let mut memory = GuestMemory::map(memory_bytes)?;
     let began_ns = monotonic_ns();
     if prefault {
         memory.populate()?;
+        place.is_made();
     }
     let (memory, prefault_ns) = (Arc::new(memory), monotonic_ns() - began_ns);
     let cpu_before = process_cpu_time(std::process::id())?;
-    let wanted = Wanted { token, channels, codec, tls, carry, prefault_ns };
+    let wanted = Wanted { token, channels, codec, carry, prefault_ns };
     let alarm = Arc::new(Alarm::default());
-    alarm.watch(control.try_clone().map_err(lost)?, Shutdown::Read);
+    alarm.watch(control.socket().try_clone().map_err(lost)?, Shutdown::Read);
     let (workers, sockets) = match open_channels(&wanted, control, &memory, &alarm, hub) {
         Ok(opened) => opened,
         Err(error) => {
@@ -79,11 +115,14 @@ fn migrate(
             return alarm.take().map_or(Ok(()), Err);
         }
     };
-    let asked = messages.next::<FromSource>();
+    let asked = next_while_bytes_come(messages, control, &sockets, hub.patience);
     if !matches!(asked, Ok(Some(FromSource::Complete))) {
         // A source that gives up says so; any other end is a failure, and the alarm's own reason comes first.
         let is_release = matches!(asked, Ok(Some(FromSource::Release)));
-        alarm.raise(MigrationError::Gone { peer: "source" });
+        alarm.raise(match asked {
+            Err(silent @ MigrationError::Silent { .. }) => silent,
+            _ => MigrationError::Gone { peer: "source" },
+        });
         workers.into_iter().for_each(|worker| drop(worker.join()));
         return if is_release { Ok(()) } else { alarm.take().map_or(Ok(()), Err) };
     }
@@ -98,31 +137,78 @@ fn migrate(
     }
     message::write(control, &FromDestination::Running { report }).map_err(lost)?;
     drop(sockets);
-    after(control, messages, &memory, hub)
+    after(control, messages, memory, hub)
+}
+
+/// The source's next message. While none comes the channels have to carry something: a source that says nothing at all
+/// would keep its memory here for ever.
+fn next_while_bytes_come(
+    messages: &mut Messages<Control>,
+    control: &Control,
+    sockets: &[TcpStream],
+    patience: Duration,
+) -> Result<Option<FromSource>, MigrationError> {
+    control.socket().set_read_timeout(Some(patience)).map_err(lost)?;
+    let received = || sockets.iter().map(|socket| wire::socket_bytes(socket).received).sum::<u64>();
+    let mut before = received();
+    loop {
+        match messages.next::<FromSource>() {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                let now = received();
+                if now == before {
+                    return Err(MigrationError::Silent { peer: "source", silence: patience });
+                }
+                before = now;
+            }
+            asked => return asked.map_err(lost),
+        }
+    }
 }
 
 /// Serves what comes after the migration, until the source lets go.
 fn after(
-    control: &mut TcpStream,
-    messages: &mut Messages,
-    memory: &GuestMemory,
+    control: &mut Control,
+    messages: &mut Messages<Control>,
+    memory: Arc<GuestMemory>,
     hub: &Hub,
 ) -> Result<(), MigrationError> {
-    while let Some(asked) = messages.next::<FromSource>().map_err(lost)? {
+    // Where there is nothing to compare any more, nothing of the guest is kept while the source makes up its mind.
+    let mut memory = Some(memory);
+    while let Some(asked) =
+        messages.next::<FromSource>().map_err(|cause| lost_or_silent(cause, hub.patience))?
+    {
         match asked {
             FromSource::Compare { key, region_bytes } => {
-                let region_bytes = usize::try_from(region_bytes).unwrap_or(usize::MAX);
+                let Some(memory) = memory.take() else { return Err(unexpected(&asked)) };
+                let region_bytes = region_size(&memory, region_bytes)?;
                 // SAFETY: the channels' threads have ended, and nobody else knows of this memory.
                 let digests = unsafe { memory.digests(key, region_bytes, threads()) };
                 hub.add_regions(digests.len());
                 let digests = digests.iter().map(|digest| format!("{digest:032x}")).collect();
                 message::write(control, &FromDestination::Digests { digests }).map_err(lost)?;
+                control.socket().set_read_timeout(Some(COMPARISON_TIMEOUT)).map_err(lost)?;
             }
             FromSource::Release => break,
             other => return Err(unexpected(&other)),
         }
     }
     Ok(())
+}
+
+/// The size of a region in which the memory is hashed: whole pages, and no more regions than a line has room for.
+fn region_size(memory: &GuestMemory, region_bytes: u64) -> Result<usize, MigrationError> {
+    let refuse = || {
+        let reason = format!(
+            "it wants to compare {} of memory in regions of {region_bytes} bytes: they must be whole pages, and at most \
+             {REGIONS_MAX}",
+            Bytes(memory.bytes() as u64)
+        );
+        MigrationError::Control { peer: "source", reason }
+    };
+    let size = usize::try_from(region_bytes).map_err(|_| refuse())?;
+    let is_possible =
+        size > 0 && size.is_multiple_of(PAGE_BYTES) && memory.bytes().div_ceil(size) as u64 <= REGIONS_MAX;
+    if is_possible { Ok(size) } else { Err(refuse()) }
 }
 
 /// As many as there are CPUs for this process.
@@ -135,14 +221,20 @@ type Workers = (Vec<JoinHandle<Option<Counts>>>, Vec<TcpStream>);
 /// Lets the source know that its channels may come, waits for them, and starts a thread for each.
 fn open_channels(
     wanted: &Wanted<'_>,
-    control: &mut TcpStream,
+    control: &mut Control,
     memory: &Arc<GuestMemory>,
     alarm: &Arc<Alarm>,
     hub: &Hub,
 ) -> Result<Workers, MigrationError> {
     let (sender, arrivals) = channel();
     let waiting = || hub.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting().insert(wanted.token, sender);
+    match waiting().entry(wanted.token) {
+        Entry::Vacant(place) => drop(place.insert(sender)),
+        // The channels of the other one would come here.
+        Entry::Occupied(_) => {
+            return Err(MigrationError::Refused("another migration has the same token".to_owned()));
+        }
+    }
     let come = message::write(control, &FromDestination::Ready { prefault_ns: wanted.prefault_ns })
         .map_err(lost)
         .and_then(|()| await_channels(&arrivals, wanted.channels));
@@ -155,11 +247,7 @@ fn open_channels(
         sockets.push(stream.try_clone().map_err(lost)?);
         let built = if wanted.codec.is_none() { Ok(None) } else { wanted.codec.build().map(Some) };
         let codec = built.map_err(|cause| MigrationError::Build { name: wanted.codec.name(), cause })?;
-        let tls = match &hub.identity {
-            Some(identity) if wanted.tls => Some(identity.accept()?),
-            None if wanted.tls => return Err(MigrationError::Tls("it was not started with TLS".to_owned())),
-            _ => None,
-        };
+        let tls = hub.identity.as_ref().map(Identity::accept).transpose()?;
         let channel = Channel {
             index,
             incoming: Incoming::new(stream, tls),
@@ -218,6 +306,10 @@ pub(in super::super) fn part(channel: u8, channels: u8, pages: u64) -> std::ops:
 
 fn summarise(counts: &[Counts], cpu: CpuTime, sockets: &[TcpStream]) -> Received {
     let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum();
+    let mut channels = BTreeMap::new();
+    for counts in counts {
+        *channels.entry(counts.protection.to_string()).or_default() += 1;
+    }
     Received {
         cpu_user_ns: cpu.user_ns,
         cpu_system_ns: cpu.system_ns,
@@ -231,6 +323,14 @@ fn summarise(counts: &[Counts], cpu: CpuTime, sockets: &[TcpStream]) -> Received
             hardware_frames: sum(|counts| counts.codec.hardware_frames),
             software_frames: sum(|counts| counts.codec.software_frames),
         },
+        channels,
+    }
+}
+
+fn lost_or_silent(cause: std::io::Error, silence: Duration) -> MigrationError {
+    match cause.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => MigrationError::Silent { peer: "source", silence },
+        _ => lost(cause),
     }
 }
 

@@ -9,6 +9,7 @@ use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
 use super::super::packet::{Check, Encoding, Header, Kind, Run, encode_table};
 use super::super::wire::Outgoing;
+use super::super::wire::tls::Protection;
 use super::super::zero::ZeroTest;
 use super::round::Round;
 use crate::codec::{Codec, CodecCounters, PAGE_BYTES, UNIT_BYTES};
@@ -97,6 +98,11 @@ impl Channel {
             gathered: vec![0; UNIT_BYTES],
             compressed: Vec::new(),
         }
+    }
+
+    /// What protects the connection, once something was sent.
+    pub(super) fn protection(&self) -> Protection {
+        self.outgoing.protection()
     }
 
     pub(super) fn index(&self) -> u8 {

@@ -7,15 +7,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
+use rustls::ClientConnection;
 
 use super::super::alarm::Alarm;
 use super::super::destination::Target;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use super::super::message::{self, Carry, FromDestination, FromSource, Messages};
+use super::super::message::{self, Carry, DESTINATION_LINE_BYTES_MAX, FromDestination, FromSource, Messages};
 use super::super::pace::Pacer;
-use super::super::wire::tls::Trust;
-use super::super::wire::{self, Hello, Outgoing};
+use super::super::wire::tls::{Protection, Trust};
+use super::super::wire::{self, Control, Hello, Outgoing};
 use super::super::zero::ZeroTest;
 use super::channel::{Channel, Sent};
 use super::outcome::Sample;
@@ -38,17 +39,25 @@ enum Job {
 
 /// The connections of one migration.
 pub(super) struct Link {
-    control: TcpStream,
+    control: Control,
     answers: Receiver<Option<FromDestination>>,
     alarm: Arc<Alarm>,
     pacer: Arc<Pacer>,
     jobs: Vec<Sender<Job>>,
-    done: Receiver<(u8, Sent)>,
+    done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
     sockets: Vec<TcpStream>,
     prefault_ns: u64,
     samples: Vec<Sample>,
     sent: Vec<Sent>,
+    protections: Vec<Protection>,
+}
+
+/// What a channel has done so far, and what protects it.
+struct Done {
+    channel: u8,
+    sent: Sent,
+    protection: Protection,
 }
 
 /// How long a destination may take until the channels may come: as long as for any answer, and 4 s more for each GiB of
@@ -71,7 +80,19 @@ impl Link {
         carry: Carry,
     ) -> Result<Self, MigrationError> {
         let failed = |cause| MigrationError::Connect { address: target.address, cause };
-        let control = wire::connect(target.address).map_err(failed)?;
+        let trust = trust(target, spec)?;
+        let mut stream = wire::connect(target.address).map_err(failed)?;
+        let hello = Hello::Control { is_encrypted: trust.is_some() };
+        std::io::Write::write_all(&mut stream, &hello.encode()).map_err(failed)?;
+        let control = match &trust {
+            Some(trust) => {
+                stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
+                let control = Control::connect(stream, trust)?;
+                control.socket().set_read_timeout(None).map_err(failed)?;
+                control
+            }
+            None => Control::plain(stream),
+        };
         let (alarm, token) = (Arc::new(Alarm::default()), rand::random());
         let channels = u8::try_from(spec.channels).unwrap_or(u8::MAX);
         let cap = spec.cap.0.filter(|_| carry == Carry::Packets).map(|cap| cap.0);
@@ -88,14 +109,13 @@ impl Link {
             prefault_ns: 0,
             samples: Vec::new(),
             sent: vec![Sent::default(); usize::from(channels)],
+            protections: vec![Protection::None; usize::from(channels)],
         };
-        std::io::Write::write_all(&mut link.control, &Hello::Control.encode()).map_err(failed)?;
         link.say(&FromSource::Setup {
             token,
             memory_bytes: memory.bytes() as u64,
             channels,
             codec: spec.codec,
-            tls: spec.tls == Tls::On,
             carry,
             prefault: spec.prefault,
         })?;
@@ -104,18 +124,19 @@ impl Link {
             other => return Err(unexpected(&other)),
         }
         for index in 0..channels {
-            link.add_channel(target, spec, memory, (token, index), &done_sender)?;
+            let tls = trust.as_ref().map(Trust::connect).transpose()?;
+            link.add_channel((target, spec), memory, (token, index), tls, &done_sender)?;
         }
         Ok(link)
     }
 
     fn add_channel(
         &mut self,
-        target: &Target,
-        spec: &SystemSpec,
+        (target, spec): (&Target, &SystemSpec),
         memory: &Arc<GuestMemory>,
         (token, index): (u64, u8),
-        done: &Sender<(u8, Sent)>,
+        tls: Option<ClientConnection>,
+        done: &Sender<Done>,
     ) -> Result<(), MigrationError> {
         let failed = |cause| MigrationError::Connect { address: target.address, cause };
         let mut stream = wire::connect(target.address).map_err(failed)?;
@@ -124,13 +145,6 @@ impl Link {
         }
         std::io::Write::write_all(&mut stream, &Hello::Channel { token, channel: index }.encode())
             .map_err(failed)?;
-        let tls = match (spec.tls, &target.certificate_pem) {
-            (Tls::Off, _) => None,
-            (Tls::On, Some(certificate)) => Some(Trust::of(certificate)?.connect()?),
-            (Tls::On, None) => {
-                return Err(MigrationError::Tls("the destination has no certificate".to_owned()));
-            }
-        };
         self.alarm.watch(stream.try_clone().map_err(failed)?, Shutdown::Both);
         self.sockets.push(stream.try_clone().map_err(failed)?);
         let built = if spec.codec.is_none() { Ok(None) } else { spec.codec.build().map(Some) };
@@ -189,9 +203,10 @@ impl Link {
                 return Err(self.failure());
             }
             match self.done.recv_timeout(Duration::from_nanos(SAMPLE_NS / 5)) {
-                Ok((index, sent)) => {
-                    if let Some(known) = self.sent.get_mut(usize::from(index)) {
-                        *known = sent;
+                Ok(Done { channel, sent, protection }) => {
+                    let known = self.sent.iter_mut().zip(&mut self.protections).nth(usize::from(channel));
+                    if let Some((known_sent, known_protection)) = known {
+                        (*known_sent, *known_protection) = (sent, protection);
                     }
                     due -= 1;
                 }
@@ -212,7 +227,7 @@ impl Link {
             return last.bytes;
         }
         let channels = self.sockets.iter().map(|socket| wire::socket_bytes(socket).sent).sum::<u64>();
-        let bytes = channels + wire::socket_bytes(&self.control).sent;
+        let bytes = channels + wire::socket_bytes(self.control.socket()).sent;
         self.samples.push(Sample { at_ns: now_ns, bytes });
         bytes
     }
@@ -258,6 +273,11 @@ impl Link {
         (self.sent.clone(), self.samples.clone(), self.pacer.waited_ns())
     }
 
+    /// What protects each connection: the control connection first, then the channels.
+    pub(super) fn protections(&self) -> Vec<Protection> {
+        std::iter::once(self.control.protection()).chain(self.protections.iter().copied()).collect()
+    }
+
     /// What all channels have sent up to the end of the last round.
     pub(super) fn content_sent(&self) -> Sent {
         self.sent.iter().fold(Sent::default(), |sum, sent| sum.and(*sent))
@@ -274,18 +294,27 @@ impl Drop for Link {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        let _ = self.control.shutdown(Shutdown::Both);
+        let _ = self.control.socket().shutdown(Shutdown::Both);
+    }
+}
+
+/// What a source with TLS trusts; without TLS there is nothing to trust.
+fn trust(target: &Target, spec: &SystemSpec) -> Result<Option<Trust>, MigrationError> {
+    match (spec.tls, &target.certificate_pem) {
+        (Tls::Off, _) => Ok(None),
+        (Tls::On, Some(certificate)) => Trust::of(certificate).map(Some),
+        (Tls::On, None) => Err(MigrationError::Tls("the destination has no certificate".to_owned())),
     }
 }
 
 /// Hears the destination on a thread of its own; `None` is the end of the connection.
-fn hear(stream: TcpStream, alarm: &Arc<Alarm>) -> Result<Receiver<Option<FromDestination>>, MigrationError> {
+fn hear(stream: Control, alarm: &Arc<Alarm>) -> Result<Receiver<Option<FromDestination>>, MigrationError> {
     let (sender, answers) = channel();
     let alarm = Arc::clone(alarm);
     std::thread::Builder::new()
         .name("hear".to_owned())
         .spawn(move || {
-            let mut messages = Messages::new(stream);
+            let mut messages = Messages::new(stream, DESTINATION_LINE_BYTES_MAX);
             loop {
                 let heard = messages.next::<FromDestination>().ok().flatten();
                 let is_last = matches!(heard, None | Some(FromDestination::Failed { .. }));
@@ -300,7 +329,7 @@ fn hear(stream: TcpStream, alarm: &Arc<Alarm>) -> Result<Receiver<Option<FromDes
     Ok(answers)
 }
 
-fn work(mut channel: Channel, orders: &Receiver<Job>, done: &Sender<(u8, Sent)>, alarm: &Alarm) {
+fn work(mut channel: Channel, orders: &Receiver<Job>, done: &Sender<Done>, alarm: &Alarm) {
     while let Ok(job) = orders.recv() {
         let result = match job {
             Job::Round(round) => channel.send_round(&round),
@@ -309,7 +338,9 @@ fn work(mut channel: Channel, orders: &Receiver<Job>, done: &Sender<(u8, Sent)>,
         };
         match result {
             // Nobody waits any more where the migration is over.
-            Ok(sent) => drop(done.send((channel.index(), sent))),
+            Ok(sent) => {
+                drop(done.send(Done { channel: channel.index(), sent, protection: channel.protection() }));
+            }
             Err(error) => return alarm.raise(error),
         }
     }

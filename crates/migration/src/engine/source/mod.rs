@@ -20,7 +20,7 @@ use super::destination::{Target, part, threads};
 use super::dirty::Guest;
 use super::error::MigrationError;
 use super::memory::GuestMemory;
-use super::message::{Carry, FromDestination, FromSource, Received};
+use super::message::{Carry, FromDestination, FromSource, REGIONS_MAX, Received};
 use crate::codec::PAGE_BYTES;
 use crate::content::CONTENT_SEED;
 use crate::spec::{LoadSpec, MigrationSettings, SystemSpec};
@@ -29,8 +29,6 @@ use crate::spec::{LoadSpec, MigrationSettings, SystemSpec};
 const RATE_BYTES_MIN: u64 = 8 << 20;
 /// The smallest region that is hashed on its own.
 const REGION_BYTES_MIN: u64 = 4 << 20;
-/// How many regions there are at most.
-const REGIONS_MAX: u64 = 4096;
 /// How long a destination may take to hash its memory: a hundred times what it takes.
 const COMPARE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a destination may take to come to the end of what was sent.
@@ -117,6 +115,7 @@ impl Source {
             cpu,
             waited_ns,
             guest: guest_after.since(guest_before),
+            protections: link.protections(),
             regions,
         })
     }

@@ -4,6 +4,7 @@ use plumb_host::cpu::CpuTime;
 
 use super::super::dirty::WriterCounts;
 use super::super::message::Received;
+use super::super::wire::tls::Protection;
 use super::channel::Sent;
 
 /// How a migration ended.
@@ -72,6 +73,8 @@ pub struct Outcome {
     pub waited_ns: u64,
     /// What the guest's writer did meanwhile.
     pub guest: WriterCounts,
+    /// What protected the control connection, and each channel.
+    pub protections: Vec<Protection>,
     /// Regions of memory that were compared and found equal.
     pub regions: usize,
 }

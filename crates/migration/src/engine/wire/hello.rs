@@ -5,13 +5,16 @@ use std::io::{self, Read};
 /// The size of a hello.
 pub const HELLO_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"plumbmig";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hello {
     /// The control connection of a new migration.
-    Control,
+    Control {
+        /// Whether TLS begins with the next byte. The channels follow suit.
+        is_encrypted: bool,
+    },
     /// A channel of a migration that was set up.
     Channel {
         /// The migration's token.
@@ -28,10 +31,13 @@ impl Hello {
         let mut bytes = [0; HELLO_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8] = VERSION;
-        if let Self::Channel { token, channel } = self {
-            bytes[9] = 1;
-            bytes[10] = channel;
-            bytes[16..].copy_from_slice(&token.to_le_bytes());
+        match self {
+            Self::Control { is_encrypted } => bytes[10] = u8::from(is_encrypted),
+            Self::Channel { token, channel } => {
+                bytes[9] = 1;
+                bytes[10] = channel;
+                bytes[16..].copy_from_slice(&token.to_le_bytes());
+            }
         }
         bytes
     }
@@ -49,7 +55,7 @@ impl Hello {
         let mut token = [0; 8];
         token.copy_from_slice(&bytes[16..]);
         match bytes[9] {
-            0 => Ok(Self::Control),
+            0 => Ok(Self::Control { is_encrypted: bytes[10] != 0 }),
             1 => Ok(Self::Channel { token: u64::from_le_bytes(token), channel: bytes[10] }),
             _ => Err(io::Error::other("it is for something that this engine does not know")),
         }

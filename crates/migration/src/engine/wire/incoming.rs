@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 
 use rustls::{ServerConnection, StreamOwned};
 
+use super::tls::Protection;
+
 /// The receiving end of a channel.
 #[derive(Debug)]
 pub enum Incoming {
@@ -21,6 +23,15 @@ impl Incoming {
         match tls {
             Some(connection) => Self::Tls(Box::new(StreamOwned::new(connection, stream))),
             None => Self::Plain(stream),
+        }
+    }
+
+    /// What protects it.
+    #[must_use]
+    pub fn protection(&self) -> Protection {
+        match self {
+            Self::Plain(_) => Protection::None,
+            Self::Tls(stream) => Protection::of(&stream.conn),
         }
     }
 

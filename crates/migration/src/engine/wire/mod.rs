@@ -1,5 +1,6 @@
 //! Connections between source and destination: how they are set up, what they say first, and what the kernel counted.
 
+mod control;
 mod hello;
 mod incoming;
 mod outgoing;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
+pub use self::control::Control;
 pub use self::hello::Hello;
 pub use self::incoming::Incoming;
 pub use self::outgoing::Outgoing;

@@ -17,6 +17,7 @@ use rustls::{ClientConnection, StreamOwned};
 use super::super::alarm::Alarm;
 use super::super::memory::GuestMemory;
 use super::super::pace::Pacer;
+use super::tls::Protection;
 use crate::codec::PAGE_BYTES;
 
 /// How much the pipe before a socket may hold.
@@ -65,6 +66,15 @@ impl Outgoing {
         match tls {
             Some(connection) => Self::Tls(Box::new(StreamOwned::new(connection, socket))),
             None => Self::Plain(Plain { socket, pipe: Pipe::open().ok() }),
+        }
+    }
+
+    /// What protects it, once something was sent.
+    #[must_use]
+    pub fn protection(&self) -> Protection {
+        match self {
+            Self::Plain(_) => Protection::None,
+            Self::Tls(stream) => Protection::of(&stream.conn),
         }
     }
 

@@ -75,10 +75,14 @@ fn memory_arrives_under_a_cap_and_encrypted() {
 
 #[test]
 fn a_hello_is_read_back_and_strangers_are_turned_away() {
-    for hello in [Hello::Control, Hello::Channel { token: u64::MAX - 3, channel: 7 }] {
+    for hello in [
+        Hello::Control { is_encrypted: true },
+        Hello::Control { is_encrypted: false },
+        Hello::Channel { token: u64::MAX - 3, channel: 7 },
+    ] {
         assert_eq!(Hello::read(&mut hello.encode().as_slice()).unwrap(), hello);
     }
-    let mut bytes = Hello::Control.encode();
+    let mut bytes = Hello::Control { is_encrypted: false }.encode();
     bytes[9] = 2;
     assert!(Hello::read(&mut bytes.as_slice()).is_err());
     assert!(Hello::read(&mut b"GET / HTTP/1.1\r\nHost: example".as_slice()).is_err());

@@ -1,17 +1,53 @@
-//! TLS on the channels: the destination makes a certificate when it starts, and the source trusts that one alone.
+//! TLS on all connections of a migration: the destination makes a certificate when it starts, and the source trusts that one alone.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, CommonState, ProtocolVersion, RootCertStore, ServerConfig,
+    ServerConnection,
+};
 
 use super::super::error::MigrationError;
 
 /// The name in the certificate: the source connects to an address and a certificate that it was told, not to a name.
 const NAME: &str = "plumbline.invalid";
 
-fn failed(error: impl ToString) -> MigrationError {
+pub(super) fn failed(error: impl ToString) -> MigrationError {
     MigrationError::Tls(error.to_string())
+}
+
+/// What protects a connection, as both ends have agreed on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing.
+    #[default]
+    None,
+    /// TLS 1.3 with a cipher suite, by its name.
+    Tls13(&'static str),
+}
+
+impl Protection {
+    /// That of a connection; `None` until its handshake is over.
+    #[must_use]
+    pub fn of(connection: &CommonState) -> Self {
+        match (connection.protocol_version(), connection.negotiated_cipher_suite()) {
+            (Some(ProtocolVersion::TLSv1_3), Some(suite)) => {
+                Self::Tls13(suite.suite().as_str().unwrap_or("a cipher suite without a name"))
+            }
+            _ => Self::None,
+        }
+    }
+}
+
+impl fmt::Display for Protection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => formatter.write_str("plain TCP"),
+            Self::Tls13(suite) => write!(formatter, "TLS 1.3 with {suite}"),
+        }
+    }
 }
 
 /// A destination's certificate.

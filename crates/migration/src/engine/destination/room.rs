@@ -1,0 +1,155 @@
+//! What a destination has room for: connections that have not said what they want, migrations, and memory.
+//!
+//! Whoever reaches the port may ask for anything, so every number of a request has a bound that this host sets.
+
+use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plumb_model::Bytes;
+
+use super::super::error::MigrationError;
+use crate::codec::PAGE_BYTES;
+
+/// How many migrations may be under way.
+const MIGRATIONS_MAX: usize = 16;
+/// How many connections may be there that have not said what they want. A source's channels come at once, up to 255.
+const STRANGERS_MAX: usize = 512;
+/// The part of the available memory that is left alone.
+const LEFT_ALONE: u64 = 16;
+
+/// What is taken so far.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    taken: Mutex<Taken>,
+    strangers: Mutex<(u64, VecDeque<(u64, TcpStream)>)>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    migrations: usize,
+    /// Memory that was promised and whose pages need not exist yet: the kernel counts it as available.
+    promised_bytes: u64,
+}
+
+/// The room of one migration, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place<'r> {
+    room: &'r Room,
+    promised_bytes: u64,
+}
+
+/// A connection that has not said what it wants; dropped when it has.
+#[derive(Debug)]
+pub(super) struct Stranger<'r> {
+    room: &'r Room,
+    number: u64,
+}
+
+impl Room {
+    /// Makes room for a migration.
+    ///
+    /// # Errors
+    /// When the memory is no whole number of pages or more than this host can give, or too many migrations are under way.
+    pub(super) fn take(&self, memory_bytes: u64) -> Result<Place<'_>, MigrationError> {
+        if memory_bytes == 0 || !memory_bytes.is_multiple_of(PAGE_BYTES as u64) {
+            return Err(refused(format!(
+                "{memory_bytes} bytes of memory are not a whole number of 4 KiB pages"
+            )));
+        }
+        let mut taken = lock(&self.taken);
+        if taken.migrations >= MIGRATIONS_MAX {
+            return Err(refused(format!(
+                "{MIGRATIONS_MAX} migrations to this destination are under way already"
+            )));
+        }
+        let available_bytes = plumb_host::memory::available_bytes()?;
+        let free_bytes =
+            (available_bytes - available_bytes / LEFT_ALONE).saturating_sub(taken.promised_bytes);
+        if memory_bytes > free_bytes {
+            return Err(refused(format!(
+                "it has {} of memory, and this host can give {}",
+                Bytes(memory_bytes),
+                Bytes(free_bytes >> 20 << 20)
+            )));
+        }
+        taken.migrations += 1;
+        taken.promised_bytes += memory_bytes;
+        Ok(Place { room: self, promised_bytes: memory_bytes })
+    }
+
+    /// Lets a connection in that has not said what it wants. Where there are too many of these the oldest goes: one that
+    /// means well says at once what it wants.
+    pub(super) fn let_in(&self, stream: &TcpStream) -> std::io::Result<Stranger<'_>> {
+        let stream = stream.try_clone()?;
+        let mut strangers = lock(&self.strangers);
+        let (number, waiting) = &mut *strangers;
+        if waiting.len() >= STRANGERS_MAX
+            && let Some((_, oldest)) = waiting.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        *number += 1;
+        waiting.push_back((*number, stream));
+        Ok(Stranger { room: self, number: *number })
+    }
+}
+
+impl Place<'_> {
+    /// All pages exist from here on, so that the kernel counts them.
+    pub(super) fn is_made(&mut self) {
+        lock(&self.room.taken).promised_bytes -= std::mem::take(&mut self.promised_bytes);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.room.taken);
+        taken.migrations -= 1;
+        taken.promised_bytes -= self.promised_bytes;
+    }
+}
+
+impl Drop for Stranger<'_> {
+    fn drop(&mut self) {
+        lock(&self.room.strangers).1.retain(|(number, _)| *number != self.number);
+    }
+}
+
+fn refused(reason: String) -> MigrationError {
+    MigrationError::Refused(reason)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_promised_and_is_not_there_yet_is_not_promised_again() {
+        let room = Room::default();
+        let available = plumb_host::memory::available_bytes().unwrap();
+        let half = available / 2 / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let first = room.take(half).unwrap();
+        let error = room.take(half).unwrap_err().to_string();
+        assert!(error.contains("and this host can give "), "{error}");
+        drop(first);
+        let mut again = room.take(half).unwrap();
+        again.is_made();
+        drop((again, room.take(half).unwrap()));
+        let taken = lock(&room.taken);
+        assert_eq!((taken.migrations, taken.promised_bytes), (0, 0));
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_migrations() {
+        let room = Room::default();
+        let places: Vec<Place<'_>> = (0..MIGRATIONS_MAX).map(|_| room.take(4096).unwrap()).collect();
+        assert!(room.take(4096).unwrap_err().to_string().contains("under way already"));
+        drop(places);
+        assert!(room.take(4096).is_ok());
+    }
+}
