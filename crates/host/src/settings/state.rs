@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -53,6 +53,9 @@ impl StateDirectory {
         let path = self.0.join("tunings.lock");
         let failed = |cause| LockError::Host(Error::Write { path: path.clone(), cause });
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
+        if geteuid().is_root() && is_initial_user_namespace() {
+            self.trust()?;
+        }
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -76,6 +79,41 @@ impl StateDirectory {
     }
 }
 
+impl StateDirectory {
+    /// Root writes to the kernel what a journal says that settings were, so nobody else may write one, or put another
+    /// directory in its place.
+    fn trust(&self) -> Result<(), LockError> {
+        let read = |cause| LockError::Host(Error::Read { path: self.0.clone(), cause });
+        let written = std::path::absolute(&self.0).map_err(read)?;
+        let meant = fs::canonicalize(&self.0).map_err(read)?;
+        for part in written.ancestors().chain(meant.ancestors()) {
+            let is_last = part == written || part == meant;
+            let metadata = fs::symlink_metadata(part)
+                .map_err(|cause| LockError::Host(Error::Read { path: part.to_owned(), cause }))?;
+            let others_write = metadata.mode() & 0o022 != 0;
+            // In a sticky directory, such as /tmp, nobody can replace what is root's.
+            let is_sticky = metadata.mode() & 0o1000 != 0;
+            let fault = match metadata.is_symlink() {
+                _ if metadata.uid() != 0 => "does not belong to root",
+                true if is_last => "is a symbolic link",
+                // A link of root's above it; what it leads to is looked at as well.
+                true => continue,
+                false if others_write && (is_last || !is_sticky) => "can be written by others",
+                false => continue,
+            };
+            return Err(LockError::Untrusted { path: self.0.clone(), part: part.to_owned(), fault });
+        }
+        Ok(())
+    }
+}
+
+/// Whether root here is root of the machine. In a user namespace it is an ordinary user, and others' files look like
+/// nobody's.
+fn is_initial_user_namespace() -> bool {
+    fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
 fn note_owner(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
@@ -96,6 +134,21 @@ pub enum LockError {
     Held {
         /// Its pid.
         pid: Option<u32>,
+    },
+    /// Others could change what root would write to the kernel.
+    #[error(
+        "trust the state directory {}: {} {fault}; use a directory of root's that nobody else can write, or name one with \
+         {DIRECTORY_VARIABLE}",
+        path.display(),
+        part.display()
+    )]
+    Untrusted {
+        /// The state directory.
+        path: PathBuf,
+        /// The part of its path that is at fault.
+        part: PathBuf,
+        /// What is wrong with it.
+        fault: &'static str,
     },
     /// The directory or the file cannot be had.
     #[error(transparent)]
@@ -137,6 +190,38 @@ mod tests {
         );
         drop(lock);
         assert!(state.lock().is_ok());
+    }
+
+    #[test]
+    fn root_trusts_no_directory_that_others_can_write() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+        if !geteuid().is_root() || !is_initial_user_namespace() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let made = |name: &str, mode: u32| {
+            let path = directory.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let fault = |path: &Path| match StateDirectory::at(path).lock() {
+            Err(LockError::Untrusted { fault, .. }) => fault,
+            other => panic!("{other:?}"),
+        };
+        let good = made("good", 0o755);
+        assert!(StateDirectory::at(&good).lock().is_ok());
+        assert_eq!(fault(&made("group", 0o770)), "can be written by others");
+        // Sticky or not: anybody could put a journal there.
+        assert_eq!(fault(&made("all", 0o1777)), "can be written by others");
+        let link = directory.path().join("link");
+        symlink(&good, &link).unwrap();
+        assert_eq!(fault(&link), "is a symbolic link");
+        let foreign = made("foreign", 0o755);
+        chown(&foreign, Some(65534), None).unwrap();
+        assert_eq!(fault(&foreign), "does not belong to root");
+        assert_eq!(fault(&foreign.join("below")), "does not belong to root");
     }
 
     #[test]
