@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit};
 use plumb_path::Snapshot;
 
+use super::dirty::BACKLOG_NS;
 use crate::spec::{MigrationSettings, Tls};
 
 /// How far a second may be over the cap.
 const CAP_TOLERANCE: f64 = 0.01;
-/// How much of the rate of writes that was asked for must have been reached.
-const DIRTY_SHARE_MIN: f64 = 0.9;
+/// How far the rate of writes may be from the one that was asked for, in either direction.
+const DIRTY_TOLERANCE: f64 = 0.1;
 /// Bytes that the control connection of a migration may have carried, which the destination does not count.
 const CONTROL_BYTES_MAX: u64 = 4096;
 /// From so many packets for each channel on, every channel gets some.
@@ -199,17 +200,48 @@ fn dirty(settings: &MigrationSettings, measurement: &Measurement) -> Option<Evid
     }
     let reached = number(measurement, "dirty_rate")?;
     let told = measurement.observed.get("dirty pages told by")?.keys().next()?;
+    let tolerance = DIRTY_TOLERANCE + made_up_for(measurement);
+    let (least, most) = (asked.0 * (1.0 - tolerance), asked.0 * (1.0 + tolerance));
     Some(Evidence {
         what: "pages that the guest wrote to".to_owned(),
-        expected: both(asked),
+        expected: format!("{}, within {:.0}%", both(asked), tolerance * 100.0),
         observed: format!("{}, told by {told}", both(ByteRate(reached))),
-        holds: reached >= asked.0 * DIRTY_SHARE_MIN,
+        holds: (least..=most).contains(&reached),
     })
+}
+
+/// What the writer may make up for, or have made up for, at the borders of a migration, as a share of its time: in short
+/// ones that is more than the tolerance.
+fn made_up_for(measurement: &Measurement) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+    let backlog_ms = BACKLOG_NS as f64 / 1e6;
+    number(measurement, "total_time").map_or(0.0, |total_ms| (backlog_ms / total_ms.max(backlog_ms)).min(0.5))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn dirtied(rate: f64, total_ms: f64) -> Evidence {
+        let mut settings = MigrationSettings::default();
+        settings.system.dirty.rate = ByteRate(100e6);
+        let readings = [("dirty_rate", rate), ("total_time", total_ms)];
+        let measurement = Measurement {
+            readings: readings.map(|(name, value)| (name.to_owned(), Reading::Gauge(value))).into(),
+            observed: [("dirty pages told by".to_owned(), [("the test".to_owned(), 1)].into())].into(),
+            ..Measurement::default()
+        };
+        dirty(&settings, &measurement).unwrap()
+    }
+
+    #[test]
+    fn a_rate_of_writes_has_bounds_on_both_sides() {
+        let holds = [80e6, 91e6, 109e6, 120e6, 177e6, 722e6].map(|rate| dirtied(rate, 2e3).holds);
+        assert_eq!(holds, [false, true, true, false, false, false]);
+        let short = dirtied(120e6, 100.0);
+        assert!(short.holds && !dirtied(177e6, 100.0).holds);
+        assert_eq!(short.expected, "100 MB/s (800 Mbit/s), within 30%");
+    }
 
     #[test]
     fn a_rate_is_said_in_bytes_and_in_bits() {

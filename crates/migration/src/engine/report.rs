@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Column, Histogram, LoadHealth, Measurement, Reading, Table, Unit};
+use plumb_model::{Attempts, Column, Histogram, LoadHealth, Measurement, Reading, Table, Unit};
 
 use super::source::{Ending, Outcome, RoundReport, Sample};
 use super::zero::ZeroTest;
@@ -50,6 +50,11 @@ pub fn measurement(settings: &MigrationSettings, slot: &Slot, watch: &str) -> Me
             threads: settings.system.channels,
             late_share: as_f64(missed) / as_f64(missed + sum(&|outcome| outcome.guest.pages)).max(1.0),
             ..LoadHealth::default()
+        },
+        // A migration that does not converge did not do what it was for.
+        attempts: Attempts {
+            tried: slot.outcomes.len() as u64,
+            failed: sum(&|outcome| u64::from(!outcome.is_complete())),
         },
         cpu_user_ns: sum(&|outcome| outcome.cpu.user_ns),
         cpu_system_ns: sum(&|outcome| outcome.cpu.system_ns),
@@ -106,8 +111,7 @@ const COUNTS: [(&str, Number); 3] = [
     ("wire_bytes", |outcome| as_f64(outcome.wire_bytes)),
     ("rounds", |outcome| as_f64(outcome.rounds.len() as u64)),
     ("dirty_rate", |outcome| {
-        let ran_ns = outcome.total_ns.saturating_sub(outcome.downtime_ns).max(1);
-        as_f64(outcome.guest.pages * PAGE_BYTES as u64) / seconds(ran_ns)
+        as_f64(outcome.guest.pages * PAGE_BYTES as u64) / seconds(outcome.guest_ran_ns.max(1))
     }),
 ];
 

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use plumb_model::{ByteRate, Bytes, Percent, Span};
 
 use super::destination::{Destination, Target};
+use super::dirty::BACKLOG_NS;
 use super::source::{Ending, Outcome, Source};
 use super::wire::tls::Protection;
 use crate::codec::PAGE_BYTES;
@@ -99,7 +100,11 @@ fn a_guest_that_writes_moves_in_rounds_and_arrives_whole() {
         let outcome = migrate(&settings);
         check(&settings, &outcome);
         assert!(outcome.rounds.len() > 2, "{:?}", outcome.rounds);
-        assert!(outcome.guest.pages > 0);
+        // What was written is counted for as long as the guest ran, and no longer: never above the rate, but for a backlog.
+        let due = |ns: u64| ns as f64 / 1e9 * 20e6 / PAGE_BYTES as f64;
+        let most = due(outcome.guest_ran_ns + BACKLOG_NS) + 64.0;
+        assert!(outcome.guest.pages > 0 && outcome.guest.pages as f64 <= most, "{outcome:?}");
+        assert!(outcome.guest_ran_ns + outcome.downtime_ns <= outcome.total_ns, "{outcome:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Histogram, LoadHealth, Measurement, Reading};
+use plumb_model::{Attempts, Histogram, LoadHealth, Measurement, Reading};
 use serde_json::Value;
 
 use super::abilities::Abilities;
@@ -48,6 +48,11 @@ pub(super) fn measurement(
         observed: observed(abilities, parameters, outcomes),
         // Both sides are what is compared here: neither of them is a load that could be the limit.
         health: LoadHealth { threads: settings.system.channels, ..LoadHealth::default() },
+        // A migration that does not converge did not do what it was for.
+        attempts: Attempts {
+            tried: outcomes.len() as u64,
+            failed: outcomes.iter().filter(|outcome| !outcome.has_converged).count() as u64,
+        },
         cpu_user_ns: send_ns(|outcome| outcome.send_cpu.user_ns),
         cpu_system_ns: send_ns(|outcome| outcome.send_cpu.system_ns),
         warnings: warnings(settings, abilities, outcomes),

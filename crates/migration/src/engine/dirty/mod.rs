@@ -10,7 +10,7 @@ mod writer;
 use std::sync::Arc;
 
 use self::userfault::Userfault;
-pub use self::writer::{Writer, WriterCounts};
+pub use self::writer::{BACKLOG_NS, Writer, WriterCounts};
 use super::bitmap::PageSet;
 use super::error::MigrationError;
 use super::memory::GuestMemory;

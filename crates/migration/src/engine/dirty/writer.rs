@@ -1,8 +1,8 @@
 //! The guest's writer: a thread that dirties pages at a rate, eight bytes in each.
 //!
 //! It keeps to its schedule in small steps, so that the rate holds over every few milliseconds and a stop is heeded at
-//! once. Where it falls behind by more than a tenth of a second, what was missed is counted and not made up for: a guest
-//! that was kept from running does not run twice as fast afterwards.
+//! once. Where it falls behind by more than [`BACKLOG_NS`], what was missed is counted and not made up for: a guest that was
+//! kept from running does not run twice as fast afterwards.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -21,8 +21,9 @@ use crate::spec::{DirtySpec, HOT_PAGES, HOT_WRITES, Pattern};
 const STEP_PAGES: u64 = 64;
 /// The longest rest between two steps.
 const REST: Duration = Duration::from_micros(500);
-/// From here on a backlog is given up.
-const BACKLOG_NS: u64 = 100_000_000;
+/// From here on a backlog is given up. So much of the time before a migration may show in it as writes that were made up
+/// for.
+pub const BACKLOG_NS: u64 = 20_000_000;
 const WORDS_PER_PAGE: u64 = PAGE_BYTES as u64 / 8;
 
 /// What a writer has done.

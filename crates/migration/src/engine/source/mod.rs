@@ -83,10 +83,11 @@ impl Source {
 
     fn move_once(&self, watch: &mut dyn FnMut(Sample)) -> Result<Outcome, MigrationError> {
         let before = Spent::now()?;
-        let guest_before = self.guest.counts();
         let began_ns = monotonic_ns();
         let mut link = Link::open(&self.target, &self.spec, self.guest.memory(), Carry::Packets)?;
         let began_ns = began_ns + link.prefault_ns();
+        // From here on: while the destination made its memory, which is no part of the migration, the guest wrote as well.
+        let guest_before = (self.guest.counts(), monotonic_ns());
         let mut course =
             Course { began_ns, setup_ns: monotonic_ns() - began_ns, rounds: Vec::new(), stopped_ns: None };
         link.sample(true);
@@ -97,7 +98,8 @@ impl Source {
         let wire_bytes = link.sample(true);
         let repeated_bytes = link.repeated_bytes();
         let (sent, samples, waited_ns) = link.passed();
-        let guest_after = self.guest.counts();
+        let guest = self.guest.counts().since(guest_before.0);
+        let guest_ran_ns = course.stopped_ns.unwrap_or(ended_ns) - guest_before.1;
         let regions = if received.is_some() { self.compare(&mut link)? } else { 0 };
         link.say(&FromSource::Release)?;
         Ok(Outcome {
@@ -114,7 +116,8 @@ impl Source {
             received,
             cpu,
             waited_ns,
-            guest: guest_after.since(guest_before),
+            guest,
+            guest_ran_ns,
             protections: link.protections(),
             regions,
         })

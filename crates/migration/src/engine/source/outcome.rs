@@ -71,8 +71,10 @@ pub struct Outcome {
     pub cpu: CpuTime,
     /// For how long all channels together have waited for the cap.
     pub waited_ns: u64,
-    /// What the guest's writer did meanwhile.
+    /// What the guest's writer did while the guest ran.
     pub guest: WriterCounts,
+    /// For how long that was: from the moment at which the channels were there until the guest stood still.
+    pub guest_ran_ns: u64,
     /// What protected the control connection, and each channel.
     pub protections: Vec<Protection>,
     /// Regions of memory that were compared and found equal.
