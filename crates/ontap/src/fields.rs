@@ -160,16 +160,17 @@ fn typed(field: &Field, value: Value) -> Result<Value, Fault> {
     }
 }
 
-/// Bytes from `4096`, `100GB`, `1TB`: with units of powers of 2^10, as ONTAP counts.
+/// Bytes from `4096`, `100GB`, `1TB`: with units of powers of 2^10, as ONTAP counts. `GiB`, which ONTAP does not have, is the
+/// same, so that there is a way to write a size which means the same here and in `plumb volumes`, where a GB is 10^9.
 pub fn size_bytes(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let shift = match unit.to_ascii_uppercase().as_str() {
         "" | "B" => 0,
-        "K" | "KB" => 10,
-        "M" | "MB" => 20,
-        "G" | "GB" => 30,
-        "T" | "TB" => 40,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
@@ -294,6 +295,7 @@ mod tests {
     #[test]
     fn sizes_are_powers_of_two() {
         assert_eq!((size_bytes("100GB"), size_bytes("1tb")), (Some(100 << 30), Some(1 << 40)));
+        assert_eq!((size_bytes("100GiB"), size_bytes("3kib")), (Some(100 << 30), Some(3 << 10)));
         assert_eq!((size_bytes("7"), size_bytes(""), size_bytes("20000000TB")), (Some(7), None, None));
     }
 }

@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use aws_lc_rs::hmac;
-use plumb_volumes::state::State;
 
 const REMEMBERED_MAX: usize = 64;
 
@@ -36,6 +35,11 @@ fn is_right(password: &str, hash: &str) -> bool {
     Argon2::default().verify_password(password.as_bytes(), hash).is_ok()
 }
 
+/// User and password as one text; no header field holds a 0.
+fn both(user: &str, password: &str) -> Vec<u8> {
+    [user.as_bytes(), &[0], password.as_bytes()].concat()
+}
+
 impl Passwords {
     /// Nothing remembered yet.
     ///
@@ -50,32 +54,27 @@ impl Passwords {
         })
     }
 
-    /// Whether that is the password of that user.
+    /// Whether that was the password of that user a moment ago, whose hash is still `kept`. It takes microseconds.
     #[must_use]
-    pub fn accept(&self, state: &State, user: &str, password: &str) -> bool {
-        let Ok(kept) = state.password_hash(user) else { return false };
-        let Some(kept) = kept else {
-            let _ = is_right(password, &self.nobody);
-            return false;
-        };
-        let mut both = user.as_bytes().to_vec();
-        both.push(0);
-        both.extend(password.as_bytes());
-        let is_known = self
-            .lock()
+    pub fn recall(&self, kept: &str, user: &str, password: &str) -> bool {
+        let both = both(user, password);
+        let remembered = self.lock();
+        remembered
             .iter()
-            .any(|(tag, hash)| *hash == kept && hmac::verify(&self.key, &both, tag.as_ref()).is_ok());
-        if is_known {
-            return true;
-        }
-        if !is_right(password, &kept) {
-            return false;
-        }
+            .any(|(tag, hash)| hash == kept && hmac::verify(&self.key, &both, tag.as_ref()).is_ok())
+    }
+
+    /// Whether that is the password of the user whose hash is `kept`, which is remembered. A user who does not exist has
+    /// none, and takes as long.
+    #[must_use]
+    pub fn check(&self, kept: Option<String>, user: &str, password: &str) -> bool {
+        let is_right = is_right(password, kept.as_ref().unwrap_or(&self.nobody));
+        let Some(kept) = kept.filter(|_| is_right) else { return false };
         let mut remembered = self.lock();
         if remembered.len() == REMEMBERED_MAX {
             remembered.remove(0);
         }
-        remembered.push((hmac::sign(&self.key, &both), kept));
+        remembered.push((hmac::sign(&self.key, &both(user, password)), kept));
         true
     }
 
@@ -86,7 +85,17 @@ impl Passwords {
 
 #[cfg(test)]
 mod tests {
+    use plumb_volumes::state::State;
+
     use super::*;
+
+    impl Passwords {
+        fn accept(&self, state: &State, user: &str, password: &str) -> bool {
+            let kept = state.password_hash(user).unwrap();
+            kept.as_ref().is_some_and(|kept| self.recall(kept, user, password))
+                || self.check(kept, user, password)
+        }
+    }
 
     #[test]
     fn only_the_right_password_is_accepted_and_a_new_one_ends_the_old() {

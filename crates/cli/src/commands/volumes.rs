@@ -31,8 +31,12 @@ pub fn volumes(arguments: &VolumesArguments) -> Outcome {
     let done = match &arguments.command {
         VolumesCommand::Serve(_) => Ok(()),
         VolumesCommand::List { json } => return list_volumes(&state, *json),
-        VolumesCommand::Create { name, size, policy } => state.create_volume(name, size.0, policy.as_deref()),
-        VolumesCommand::Resize { name, size } => state.resize_volume(name, size.0),
+        VolumesCommand::Create { name, size, policy } => {
+            state.create_volume(name, size.0, policy.as_deref()).inspect(|()| say_unit(*size))
+        }
+        VolumesCommand::Resize { name, size } => {
+            state.resize_volume(name, size.0).inspect(|()| say_unit(*size))
+        }
         VolumesCommand::Assign { name, policy } => {
             if !State::is_served(directory) {
                 output::message("no server runs on this state: the policy is in effect once one does");
@@ -71,6 +75,17 @@ fn await_server(directory: &Path, changed_ns: u64) {
             ));
         }
         sleep(LOOK_EVERY);
+    }
+}
+
+/// A size that was given in powers of ten is another one to ONTAP's clients, which say GB for 2^30 bytes.
+fn say_unit(size: Bytes) {
+    if size.0.is_multiple_of(1_000_000) && !size.0.is_multiple_of(1 << 20) {
+        output::message(&format!(
+            "note: {size} are {} bytes; in ONTAP's REST interface and commands a GB is 2^30 bytes, so write GiB for a size that \
+             is the same in both",
+            size.0
+        ));
     }
 }
 

@@ -792,3 +792,74 @@ fn without_a_user_or_a_key_nothing_is_served() {
         (2, "error: -vserver is required (ONTAP's error 262212)")
     );
 }
+
+/// Queries as people type them, and the two meanings of GB.
+#[test]
+fn a_query_may_have_its_signs_as_they_are_and_every_refusal_says_why() {
+    const TEST: &str = "a_query_may_have_its_signs_as_they_are_and_every_refusal_says_why";
+    if !has_curl(TEST) {
+        return;
+    }
+    let directory = state_with_user();
+    let state = directory.path();
+    let said = run(&["volumes", "--state", state.to_str().unwrap(), "create", "ten", "--size", "100GB"]);
+    assert!(stderr(&said).contains("100 GB are 100000000000 bytes; in ONTAP's REST interface"), "{said:?}");
+    let said = run(&["volumes", "--state", state.to_str().unwrap(), "create", "two", "--size", "100GiB"]);
+    assert_eq!(stderr(&said), "");
+    let serving = Serving::start(state);
+    let found = |size: &str| -> Vec<String> {
+        let body = get(&serving, &format!("{VOLUMES}?size={size}"));
+        let records = body["records"].as_array().unwrap().iter();
+        records.map(|record| record["name"].as_str().unwrap().to_owned()).collect()
+    };
+    for size in [">=100GB", "%3E=100GB", ">=100GiB", "107374182400"] {
+        assert_eq!(found(size), ["two"], "{size}");
+    }
+    assert_eq!(found(">=100000000000"), ["ten", "two"]);
+    assert_eq!(found("<107374182400"), ["ten"]);
+    // A connection is kept: the second request's line is encoded as well, and a body is not.
+    let twice = format!("https://{}{VOLUMES}?size=<1", serving.address);
+    let (status, body) = curl(
+        &serving,
+        Some(USER),
+        &["--globoff", "--output", "/dev/null", &twice],
+        &format!("{VOLUMES}?size=>1"),
+    );
+    assert_eq!((status, body["num_records"].as_u64()), (200, Some(2)), "{body}");
+    let long = "x".repeat(100_000);
+    let (status, body) = curl(&serving, Some(USER), &[], &format!("{VOLUMES}?name={long}"));
+    assert!((400..500).contains(&status), "{status}");
+    assert!(!body["error"]["message"].as_str().unwrap().is_empty(), "{body}");
+}
+
+/// 200 connections that say nothing, and guesses at a password, keep nobody out who knows it.
+#[test]
+fn neither_silence_nor_guesses_keep_a_valid_login_out() {
+    const TEST: &str = "neither_silence_nor_guesses_keep_a_valid_login_out";
+    if !has_curl(TEST) {
+        return;
+    }
+    let directory = state_with_user();
+    let serving = Serving::start(directory.path());
+    get(&serving, VOLUMES);
+    let silent: Vec<std::net::TcpStream> =
+        (0..200).map(|_| std::net::TcpStream::connect(&serving.address).unwrap()).collect();
+    get(&serving, VOLUMES);
+    std::thread::scope(|scope| {
+        let guesses: Vec<_> =
+            (0..6).map(|_| scope.spawn(|| curl(&serving, Some("admin:guess"), &[], VOLUMES).0)).collect();
+        for _ in 0..5 {
+            get(&serving, VOLUMES);
+        }
+        for guess in guesses {
+            assert_eq!(guess.join().unwrap(), 401);
+        }
+    });
+    // The oldest of those that said nothing made room.
+    let mut oldest = &silent[0];
+    oldest.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let read = std::io::Read::read(&mut oldest, &mut [0; 1]);
+    assert!(
+        matches!(read, Ok(0)) || read.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+    );
+}

@@ -3,7 +3,10 @@
 //! It runs on a thread of its own with an async runtime of its own, so that nothing that measures or serves volumes ever waits for it.
 //! What a client may take of it is bounded: connections, headers, the size of a body, and the time for each.
 
+mod doors;
 mod identity;
+mod lenient;
+mod logins;
 mod requests;
 
 use std::net::SocketAddr;
@@ -18,23 +21,25 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use plumb_volumes::state::{State, StateError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 pub use identity::Identity;
 
 use crate::interface::{Interface, ServedReport};
+use doors::{Doors, Place};
+use lenient::Lenient;
 use requests::Shared;
 
-const CONNECTIONS_MAX: usize = 128;
 /// What one request's head may hold.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// For a request's head, and for the next one on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(15);
-/// Hashing passwords and writing to disk are done beside the event loop, by so many threads.
-const WORKERS: usize = 2;
+/// Reading and writing the database, and hashing passwords, of which `logins` does one at a time, are done beside the
+/// event loop by so many threads.
+const WORKERS: usize = 3;
 
 /// Why the interface cannot be served; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -142,27 +147,25 @@ fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let doors = Arc::new(Doors::default());
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             // Out of descriptors, or a client that has gone again: neither lasts.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (tls, shared) = (tls.clone(), Arc::clone(&shared));
-        tokio::spawn(async move {
-            serve(stream, tls, shared).await;
-            drop(place);
-        });
+        let Some(place) = doors.let_in(peer.ip()) else { continue };
+        let end = tokio::spawn(serve(stream, tls.clone(), Arc::clone(&shared), Arc::clone(&place)));
+        place.ends_by(end.abort_handle());
     }
 }
 
 /// Serves one connection. How it ends is its client's affair.
-async fn serve(stream: TcpStream, tls: TlsAcceptor, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, tls: TlsAcceptor, shared: Arc<Shared>, place: Arc<Place>) {
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await else { return };
-    let service = service_fn(move |request| requests::respond(Arc::clone(&shared), request));
+    let service =
+        service_fn(move |request| requests::respond(Arc::clone(&shared), Arc::clone(&place), request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+    let _ = http.serve_connection(TokioIo::new(Lenient::new(stream)), service).await;
 }

@@ -20,6 +20,9 @@ use crate::fault::{self, Fault};
 use crate::interface::{Interface, Method, Request};
 use crate::passwords::Passwords;
 
+use super::doors::Place;
+use super::logins::{Login, Logins};
+
 /// Larger bodies are refused.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// What of a body that is refused is still read, because most clients see an answer only after they have sent all.
@@ -38,17 +41,25 @@ pub struct Shared {
     /// A connection of its own, so that nobody waits while a password is hashed.
     users: Mutex<State>,
     passwords: Passwords,
+    logins: Arc<Logins>,
 }
 
 impl Shared {
     /// For an interface, with the state that knows its users.
     pub fn new(interface: Interface, users: State) -> Result<Self, String> {
-        Ok(Self { interface: Mutex::new(interface), users: Mutex::new(users), passwords: Passwords::new()? })
+        Ok(Self {
+            interface: Mutex::new(interface),
+            users: Mutex::new(users),
+            passwords: Passwords::new()?,
+            logins: Arc::default(),
+        })
     }
 
-    fn is_allowed(&self, user: &str, password: &str) -> bool {
-        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        self.passwords.accept(&users, user, password)
+    /// The hash of a user's password, and whether it was this password a moment ago; `None` where that cannot be known.
+    fn recall(&self, user: &str, password: &str) -> Option<(Option<String>, bool)> {
+        let kept = self.users.lock().unwrap_or_else(PoisonError::into_inner).password_hash(user).ok()?;
+        let is_known = kept.as_ref().is_some_and(|kept| self.passwords.recall(kept, user, password));
+        Some((kept, is_known))
     }
 
     fn answer(&self, request: &Request<'_>) -> Answer {
@@ -59,30 +70,40 @@ impl Shared {
 /// Answers a request, whatever it is.
 pub async fn respond(
     shared: Arc<Shared>,
+    place: Arc<Place>,
     request: hyper::Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let with_links = wants_links(request.headers());
-    let answer = timeout(REQUEST_TIME, answer(shared, request, with_links)).await;
+    let answer = timeout(REQUEST_TIME, answer(shared, &place, request, with_links)).await;
     let late = || Fault::new(408, fault::TOO_MUCH, "The request took too long").into();
     Ok(response(&answer.unwrap_or_else(|_| late()), with_links))
 }
 
-async fn answer(shared: Arc<Shared>, request: hyper::Request<Incoming>, with_links: bool) -> Answer {
+async fn answer(
+    shared: Arc<Shared>,
+    place: &Place,
+    request: hyper::Request<Incoming>,
+    with_links: bool,
+) -> Answer {
     let began_ns = monotonic_ns();
     let (head, mut body) = request.into_parts();
-    let is_allowed = match credentials(&head.headers) {
-        None => false,
-        Some((user, password)) => {
-            let shared = Arc::clone(&shared);
-            spawn_blocking(move || shared.is_allowed(&user, &password)).await.unwrap_or(false)
-        }
+    let login = match credentials(&head.headers) {
+        None => Login::Wrong,
+        Some((user, password)) => log_in(&shared, place, user, password).await,
     };
     let expects = head.headers.contains_key(EXPECT);
     let waits = || expects && monotonic_ns() < began_ns + EXPECT_NS;
-    if !is_allowed {
+    if login != Login::Right {
         discard(&mut body, waits()).await;
-        return Fault::new(401, fault::UNAUTHORIZED, "User is not authorized.").into();
+        return match login {
+            Login::TooMany => {
+                let message = "Too many logins from this address wait for their turn, after failed ones";
+                Fault::new(429, fault::TOO_MUCH, message).into()
+            }
+            _ => Fault::new(401, fault::UNAUTHORIZED, "User is not authorized.").into(),
+        };
     }
+    place.is_known();
     // One of unknown length is asked for to see how long it is, and its client sends all of it then.
     let is_unread = is_too_large(&body);
     let bytes = match whole(&mut body).await {
@@ -102,6 +123,23 @@ async fn answer(shared: Arc<Shared>, request: hyper::Request<Incoming>, with_lin
         })
     });
     done.await.unwrap_or_else(|_| Fault::new(500, fault::INTERNAL, "internal error").into())
+}
+
+/// Whether that is the password of that user. One that was right a moment ago waits for nobody's hash.
+async fn log_in(shared: &Arc<Shared>, place: &Place, user: String, password: String) -> Login {
+    let recalling = {
+        let (shared, user, password) = (Arc::clone(shared), user.clone(), password.clone());
+        spawn_blocking(move || shared.recall(&user, &password))
+    };
+    match recalling.await.ok().flatten() {
+        None => Login::Wrong,
+        Some((_, true)) => Login::Right,
+        Some((kept, false)) => {
+            let passwords = Arc::clone(shared);
+            let check = move || passwords.passwords.check(kept, &user, &password);
+            shared.logins.attempt(place.address(), check).await
+        }
+    }
 }
 
 fn method(method: &hyper::Method) -> Option<Method> {
