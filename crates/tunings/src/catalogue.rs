@@ -1,7 +1,7 @@
 //! Every tuning that there is: one row each, with what a person has to know before using it.
 //!
-//! The rows are the methods of Kube-OVN's tuning guide ("Performance tuning", kubeovn.github.io) and what such guides
-//! name beside them. Those of its methods that belong to the system under test and not to the host stand here as well,
+//! The rows are the methods of Kube-OVN's documentation ("Performance Tuning",
+//! <https://kubeovn.github.io/docs/stable/en/advance/performance-tuning/>) and what others like it name beside them. Those of its methods that belong to the system under test and not to the host stand here as well,
 //! with where they are set, so that nobody looks for them in vain.
 
 use std::io::ErrorKind;
@@ -54,7 +54,7 @@ pub enum Purpose {
     System(&'static str),
 }
 
-/// Every tuning, in the order of the guide.
+/// Every tuning, in the order of that document.
 #[must_use]
 pub fn catalogue() -> &'static [Tuning] {
     CATALOGUE
@@ -132,7 +132,7 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "load-balancer",
         argument: Argument::None,
-        changes: "nothing on the host: connection tracking and service rules on the path (the guide's OVN LB off)",
+        changes: "nothing on the host: connection tracking and service rules on the path (Kube-OVN: OVN LB off)",
         needs: "the data path `network`",
         risks: "without its rules a service's address leads nowhere",
         purpose: Purpose::System("`system.service_rules` and `system.conntrack` of the data path `network`"),
@@ -140,7 +140,7 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "fast-path",
         argument: Argument::None,
-        changes: "nothing on the host: packets of pods bypass netfilter (the guide's kernel module)",
+        changes: "nothing on the host: packets of pods bypass netfilter (Kube-OVN: a kernel module)",
         needs: "the data path `network`",
         risks: "rules that pods need are bypassed as well",
         purpose: Purpose::System("`system.fastpath` of the data path `network`"),
@@ -156,8 +156,8 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "tunnel-type",
         argument: Argument::None,
-        changes: "nothing on the host: what the overlay wraps packets in (the guide's STT needs a module that no kernel has; \
-                  VXLAN and Geneve are built)",
+        changes: "nothing on the host: what the overlay wraps packets in (VXLAN or Geneve; Kube-OVN's STT needs a \
+                  module that no kernel has)",
         needs: "the data path `network`",
         risks: "none",
         purpose: Purpose::System("`system.kind` and `system.tunnel` of the data path `network`"),

@@ -124,7 +124,8 @@ impl Page<'_> {
         }
         if table.rows.iter().any(|row| row.rates_per_s.len() == 1) {
             notes.push(
-                "openssl-speed measures once, with -elapsed; its key exchange is the derivation without a fresh key."
+                "openssl-speed measures once, with -elapsed, so its ratios have no interval, and its results are not checked; its key \
+                 exchange is the derivation without a fresh key."
                     .to_owned(),
             );
         }

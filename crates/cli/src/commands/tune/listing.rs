@@ -8,13 +8,18 @@ use serde_json::{Value, json};
 use crate::exit::{HOLDS, Outcome};
 use crate::output;
 
+/// Text fits a terminal of this width.
+const WIDTH: usize = 100;
+/// Where texts begin, behind `changes`, `needs` and so on.
+const TEXT_COLUMN: usize = 11;
+
 pub fn list(machine: &Machine, as_json: bool) -> Outcome {
     let rows: Vec<Row> = catalogue().iter().map(|tuning| Row::of(tuning, machine)).collect();
     if as_json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         output::json(&json!({ "format": "plumbline.tuning-list/1", "tunings": rows }))?;
     } else {
-        let texts: Vec<String> = rows.iter().map(Row::text).collect();
+        let texts: Vec<String> = rows.iter().map(|row| wrapped(&row.text())).collect();
         output::result(&texts.join("\n"))?;
     }
     Ok(HOLDS)
@@ -77,7 +82,7 @@ impl Row {
                 let state = if *in_effect { "all of it is so already" } else { "possible" };
                 let source = source.map_or_else(String::new, |source| format!(", by {source}"));
                 let _ = writeln!(text, "  here     {state}{source}");
-                for (label, now, value) in settings {
+                for (label, now, value) in settings.iter().filter(|(_, now, value)| now != value) {
                     let _ = writeln!(text, "           {label}: {now} → {value}");
                 }
                 left_out.iter().try_for_each(|line| writeln!(text, "           left out: {line}"))
@@ -110,6 +115,36 @@ impl Row {
     }
 }
 
+/// Lines of at most [`WIDTH`] characters; what does not fit goes on below its text.
+fn wrapped(text: &str) -> String {
+    let mut wrapped = String::new();
+    for line in text.lines() {
+        let indent = text_column(line);
+        let mut column = 0;
+        for (at, word) in line.split(' ').enumerate() {
+            let length = word.chars().count();
+            if at > 0 && column > indent && column + 1 + length > WIDTH {
+                wrapped.push('\n');
+                wrapped.push_str(&" ".repeat(indent));
+                column = indent;
+            } else if at > 0 {
+                wrapped.push(' ');
+                column += 1;
+            }
+            wrapped.push_str(word);
+            column += length;
+        }
+        wrapped.push('\n');
+    }
+    wrapped
+}
+
+/// Where the text of a line begins: behind its key, or behind its blanks where it has none.
+fn text_column(line: &str) -> usize {
+    let blanks = line.chars().take_while(|character| *character == ' ').count();
+    if blanks == 0 || blanks >= TEXT_COLUMN { blanks.max(2) } else { TEXT_COLUMN }
+}
+
 /// Settings of one label that have the same values are one line.
 fn possible(resolved: &Resolved, machine: &Machine) -> Here {
     let mut settings: Vec<(String, String, String)> = Vec::new();
@@ -125,5 +160,42 @@ fn possible(resolved: &Resolved, machine: &Machine) -> Here {
         left_out: resolved.left_out.clone(),
         source: resolved.source,
         in_effect: resolved.is_in_effect(machine),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_and_go_on_below_their_text() {
+        let here = Here::Possible {
+            settings: vec![
+                (
+                    "vm.dirty_background_ratio or dirty_background_bytes".to_owned(),
+                    "0".to_owned(),
+                    "0".to_owned(),
+                ),
+                (
+                    "vm.dirty_background_ratio or dirty_background_bytes".to_owned(),
+                    "dirty_background_ratio=10".to_owned(),
+                    "dirty_background_ratio=3".to_owned(),
+                ),
+            ],
+            left_out: Vec::new(),
+            source: None,
+            in_effect: false,
+        };
+        let row = Row { tuning: &catalogue()[0], here };
+        insta::assert_snapshot!(wrapped(&row.text()), @"");
+    }
+
+    #[test]
+    fn every_row_fits_100_columns() {
+        let machine = Machine::of_files(std::path::Path::new("/nowhere"));
+        for tuning in catalogue() {
+            let text = wrapped(&Row::of(tuning, &machine).text());
+            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        }
     }
 }
