@@ -46,6 +46,9 @@ pub enum Command {
     /// Validate an experiment and show its plan, without running it.
     #[command(after_help = examples::CHECK)]
     Check(CheckArguments),
+    /// Write an experiment to start from, which runs as it is.
+    #[command(after_help = examples::INIT)]
+    Init(InitArguments),
     /// List the built-in experiments.
     #[command(after_help = examples::LIST)]
     List(ListArguments),
@@ -102,6 +105,7 @@ impl Command {
         !matches!(
             self,
             Self::Check(_)
+                | Self::Init(_)
                 | Self::List(_)
                 | Self::Report(_)
                 | Self::Volumes(_)
@@ -169,6 +173,27 @@ pub struct CheckArguments {
     /// Print the plan as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `plumb init`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["external", "storage", "network", "migration"]))]
+pub struct InitArguments {
+    /// Compare two HTTP servers that exist.
+    #[arg(long, num_args = 2, value_names = ["URL_A", "URL_B"])]
+    pub external: Option<Vec<String>>,
+    /// Compare two files, block devices or NBD exports that exist.
+    #[arg(long, num_args = 2, value_names = ["TARGET_A", "TARGET_B"])]
+    pub storage: Option<Vec<String>>,
+    /// Compare the paths to two servers that `plumb network serve` has started.
+    #[arg(long, num_args = 2, value_names = ["HOST_A", "HOST_B"])]
+    pub network: Option<Vec<String>>,
+    /// Compare two ways to move a guest's memory on this host.
+    #[arg(long)]
+    pub migration: bool,
+    /// The file to write; it must not exist.
+    #[arg(long, default_value = "experiment.yaml", value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 /// `plumb list`.

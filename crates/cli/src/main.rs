@@ -56,6 +56,7 @@ fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Run(run) => commands::run::run(&run),
         Command::Check(check) => commands::check::check(&check),
+        Command::Init(init) => commands::init::init(&init),
         Command::List(list) => commands::list::list(&list),
         Command::Report(report) => commands::report::report(&report),
         Command::Http(http) => commands::http::http(&http),

@@ -7,6 +7,13 @@ Examples:
   plumb run --resume runs/monday           # after Ctrl-C, a kill, a power cut
   plumb run mine.yaml --only long --blocks 8 --json";
 
+pub const INIT: &str = "\
+Examples:
+  plumb init --external https://a.example/ https://b.example/
+  plumb init --storage /dev/sda nbd://127.0.0.1:10809/vol1 --file disks.yaml
+  plumb init --network 192.0.2.1 192.0.2.2
+  plumb init --migration";
+
 pub const CHECK: &str = "\
 Examples:
   plumb check mine.yaml             # what is wrong or skipped, and why

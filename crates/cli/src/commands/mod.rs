@@ -7,6 +7,7 @@ pub mod completions;
 pub mod crypto;
 pub mod host;
 pub mod http;
+pub mod init;
 pub mod list;
 pub mod migrate;
 pub mod network;

@@ -271,3 +271,34 @@ fn the_list_starts_no_program() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(!mark.exists(), "a program was started");
 }
+
+#[test]
+fn what_init_writes_passes_check_and_is_not_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let (first, second) =
+        (write(directory.path(), "a", vec![1; 1 << 20]), write(directory.path(), "b", vec![2; 1 << 20]));
+    let (first, second) = (first.to_str().unwrap(), second.to_str().unwrap());
+    let forms: [&[&str]; 4] = [
+        &["--external", "http://127.0.0.1:1/", "https://127.0.0.1:2/x"],
+        &["--storage", first, second],
+        &["--network", "127.0.0.1", "127.0.0.1:2"],
+        &["--migration"],
+    ];
+    for (at, form) in forms.iter().enumerate() {
+        let file = directory.path().join(format!("{at}.yaml"));
+        let file = file.to_str().unwrap();
+        let init = || run(&[&["init"][..], form, &["--file", file]].concat());
+        let written = init();
+        assert_eq!(code(&written), 0, "{}", stderr(&written));
+        let checked = run(&["check", file]);
+        assert_eq!(code(&checked), 0, "{form:?}: {}", stderr(&checked));
+        assert!(!stdout(&checked).contains("skipped"), "{form:?}: {}", stdout(&checked));
+        let again = init();
+        assert_eq!(code(&again), 2, "{}", stderr(&again));
+        assert!(stderr(&again).contains("exists and is not overwritten; name another file with --file"));
+    }
+    let nowhere = directory.path().join("wrong.yaml");
+    let wrong = run(&["init", "--external", "a.example", "b.example", "--file", nowhere.to_str().unwrap()]);
+    assert_eq!(code(&wrong), 2, "{}", stderr(&wrong));
+    assert!(!nowhere.exists(), "nothing is written that could not run");
+}

@@ -1,0 +1,197 @@
+//! `plumb init`: writes an experiment to start from, with a comment on every line that one would change.
+//!
+//! What it writes passes `plumb check` and runs as it is; a test reads each form back.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+
+use crate::args::{InitArguments, PlanArguments};
+use crate::commands::planning;
+use crate::exit::{Failure, HOLDS, Outcome};
+use crate::experiments::Source;
+use crate::output;
+
+/// Writes the file.
+pub fn init(arguments: &InitArguments) -> Outcome {
+    let name = arguments.file.display().to_string();
+    let text = text(arguments);
+    let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
+    // An address that no experiment can have is better known now than at the first run.
+    planning::read(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any)?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(&arguments.file).map_err(|error| match error
+            .kind()
+        {
+            ErrorKind::AlreadyExists => {
+                Failure::usage(format!("{name} exists and is not overwritten; name another file with --file"))
+            }
+            _ => Failure::usage(format!("failed to write {name}: {error}")),
+        })?;
+    file.write_all(text.as_bytes()).map_err(|error| Failure::harness(format!("write {name}: {error}")))?;
+    output::message(&format!("wrote {name}; look at its plan with: plumb check {name}"));
+    output::message(&format!("and run it with: plumb run {name}"));
+    Ok(HOLDS)
+}
+
+fn text(arguments: &InitArguments) -> String {
+    let of = |pair: &Option<Vec<String>>| -> Option<[String; 2]> {
+        let quoted: Vec<String> = pair.as_ref()?.iter().map(|target| quoted(target)).collect();
+        quoted.try_into().ok()
+    };
+    let targets = [&arguments.external, &arguments.storage, &arguments.network].map(of);
+    let (name, title, spec) = match targets {
+        [Some(targets), ..] => ("two-servers", "Is the second server faster than the first?", http(&targets)),
+        [_, Some(targets), _] => {
+            ("two-volumes", "Is the second volume faster than the first?", storage(&targets))
+        }
+        [.., Some(targets)] => {
+            ("two-networks", "Is the second path faster than the first?", network(&targets))
+        }
+        _ => ("two-codecs", "Does compression move a guest sooner?", MIGRATION.to_owned()),
+    };
+    format!(
+        "# Written by `plumb init`. `plumb check FILE` shows the plan, `plumb run FILE` runs it.\n\
+         apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: {name}\n  title: {title}\nspec:\n{spec}{BLOCKS}"
+    )
+}
+
+/// A text as YAML takes it whatever is in it: JSON's strings are among YAML's.
+fn quoted(target: &str) -> String {
+    serde_json::Value::from(target).to_string()
+}
+
+const BLOCKS: &str = "  # Every block measures each variant twice, in a random order. No verdict before `min` blocks; the run ends
+  # as soon as every claim is decided, and after `max` blocks in any case.
+  blocks: { min: 6, max: 20 }
+";
+
+fn http([a, b]: &[String; 2]) -> String {
+    format!(
+        "  path: http
+  # Both servers run already; nothing is built here. A variant is the baseline with what it says changed.
+  system: {{ ingress: {{ kind: external, url: {a} }} }}
+  load:
+    connections: 10          # requests under way at a time
+    reuse: keep-alive        # none: a new connection, with its handshake, for every request
+    duration: 5 s            # of one measurement; a run has two of each variant in every block
+    # rate: 1000 /s          # a fixed rate, timed from the intended start; without it, as fast as answers come
+    checks: [\"status == 200\"] # what a good answer is
+  # The variant that all others are compared with.
+  baseline: a
+  variants:
+    a: {{}}
+    b: {{ system: {{ ingress: {{ url: {b} }} }} }}
+  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
+  claims:
+    - b.http_reqs > a.http_reqs
+    - b.http_req_duration.p95 < a.http_req_duration.p95
+"
+    )
+}
+
+fn storage([a, b]: &[String; 2]) -> String {
+    format!(
+        "  path: storage
+  # Files, block devices or nbd://HOST:PORT/NAME that exist. They are read only; to write, choose another `access`.
+  system: {{ kind: external, path: {a} }}
+  load:
+    access: randread         # or read, write, randwrite, rw, randrw
+    block_size: 4 KiB
+    depth: 32                # reads under way at a time
+    duration: 5 s            # of one measurement; a run has two of each variant in every block
+    # direct: off            # through the page cache
+  # The variant that all others are compared with.
+  baseline: a
+  variants:
+    a: {{}}
+    b: {{ system: {{ path: {b} }} }}
+  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
+  claims:
+    - b.read_iops > a.read_iops
+    - b.read_latency.p99 < a.read_latency.p99
+"
+    )
+}
+
+fn network([a, b]: &[String; 2]) -> String {
+    format!(
+        "  path: network
+  # Start `plumb network serve --listen ADDRESS:PORT` at the far end of each path first.
+  system: {{ kind: external, address: {a} }}
+  load:
+    tests: [tcp_lat, tcp_bw] # there are udp_lat, udp_bw and tcp_crr, too
+    duration: 5 s            # of one measurement, all tests together
+  # The variant that all others are compared with.
+  baseline: a
+  variants:
+    a: {{}}
+    b: {{ system: {{ address: {b} }} }}
+  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
+  claims:
+    - b.tcp_lat.p99 < a.tcp_lat.p99
+    - b.tcp_bw > a.tcp_bw
+"
+    )
+}
+
+const MIGRATION: &str = "  path: migration
+  # A guest's memory moves between two processes of this host; `kind: qemu` moves it between two QEMU processes.
+  system:
+    kind: plumb
+    memory: 256 MiB
+    channels: 2              # connections, each with a thread on both sides
+    cap: 1 GB/s              # of all channels together, on the wire; or none
+  load: { duration: 2 s }    # migrations follow one another for this long
+  # The variant that all others are compared with.
+  baseline: plain
+  variants:
+    plain: {}
+    zstd: { system: { codec: zstd } } # or zlib, lz4, libdeflate, isal, …
+  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
+  claims:
+    - zstd.total_time < plain.total_time
+";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    fn arguments(words: &str) -> InitArguments {
+        let parsed = Arguments::try_parse_from(words.split(' ')).unwrap();
+        let Command::Init(arguments) = parsed.command else { panic!("{words}") };
+        arguments
+    }
+
+    #[test]
+    fn every_form_is_an_experiment_with_its_targets() {
+        let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
+        for (words, path, target) in [
+            (
+                "plumb init --external http://a.example/ https://b.example/x?y=#1",
+                "http",
+                "https://b.example/x?y=#1",
+            ),
+            ("plumb init --storage /dev/sda nbd://127.0.0.1:10809/b", "storage", "nbd://127.0.0.1:10809/b"),
+            ("plumb init --network 192.0.2.1 192.0.2.2:19766", "network", "192.0.2.2:19766"),
+            ("plumb init --migration", "migration", "zstd"),
+        ] {
+            let text = text(&arguments(words));
+            let source = Source { name: "x.yaml".to_owned(), bytes: text.clone().into_bytes() };
+            let plan =
+                planning::read(&source, &any).unwrap_or_else(|error| panic!("{words}: {error:?} {text}"));
+            assert_eq!((plan.path.as_str(), plan.variants.len()), (path, 2), "{words}");
+            assert!(plan.variants[1].treatment.contains(target), "{words}: {}", plan.variants[1].treatment);
+        }
+    }
+
+    #[test]
+    fn one_form_is_asked_for() {
+        for words in ["plumb init", "plumb init --external http://a/", "plumb init --migration --storage a b"]
+        {
+            assert!(Arguments::try_parse_from(words.split(' ')).is_err(), "{words}");
+        }
+    }
+}
