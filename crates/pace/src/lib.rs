@@ -6,6 +6,7 @@
 
 pub mod backoff;
 pub mod budget;
+pub mod closing;
 pub mod frame;
 pub mod gaps;
 pub mod lateness;
@@ -15,6 +16,7 @@ pub mod seconds;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
+pub use closing::{Closing, End};
 pub use frame::Frame;
 pub use gaps::Gaps;
 pub use lateness::Lateness;

@@ -1,5 +1,6 @@
 //! `plumb http URL`: one measurement, no comparison: the everyday replacement for ab, wrk and k6.
 
+use plumb_host::signals::Interrupts;
 use plumb_http::spec::{LoadSpec, Reuse, Target, TlsVersion};
 use plumb_model::{Measurement, Reading, Span};
 use plumb_path::{Family, Mark, Window};
@@ -29,7 +30,8 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
             arguments.connections
         ));
     }
-    let mut load = plumb_http::load::http_load(&spec, &target)
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let mut load = plumb_http::load::interruptible(&spec, &target, interrupts.flag())
         .map_err(|error| Failure::usage(format!("failed to {error}")))?;
     let window = Window {
         warmup_ns: spec.warmup.0,
@@ -42,8 +44,14 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let measured = load.measure(window, &mut |mark| show(&live, mark, spec.duration));
     live.clear();
     let measurement = measured.map_err(Failure::harness)?;
+    if interrupts.is_interrupted() && measurement.window_ns == 0 {
+        return Ok(single::interrupted(&measurement));
+    }
     let failures_max = arguments.failures.failures_max;
     single::print(&measurement, plumb_http::Http::METRICS, &[], failures_max, arguments.json)?;
+    if interrupts.is_interrupted() {
+        return Ok(single::interrupted(&measurement));
+    }
     Ok(single::code(&measurement, failures_max, code(&measurement)))
 }
 

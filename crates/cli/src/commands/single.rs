@@ -1,8 +1,8 @@
 //! What the commands that measure once share: how a measurement is printed, and when its failures are too many.
 
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Percent};
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Percent, Span};
 
-use crate::exit::{Failure, HOLDS, REFUTED};
+use crate::exit::{Failure, HOLDS, INTERRUPTED, REFUTED};
 use crate::output;
 
 /// Prints one measurement as text or as JSON; more failures than allowed come first in both.
@@ -25,6 +25,15 @@ pub fn print(
     }
     let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
     output::painted(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style))
+}
+
+/// Says how long a measurement lasted that was interrupted.
+pub fn interrupted(measurement: &Measurement) -> u8 {
+    match measurement.window_ns {
+        0 => output::message("interrupted before anything was measured"),
+        window_ns => output::message(&format!("interrupted after {:.1} s", Span(window_ns).seconds())),
+    }
+    INTERRUPTED
 }
 
 /// The exit code of a measurement that would otherwise end with `code`: too many failures refute what would have held, and

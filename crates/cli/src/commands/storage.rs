@@ -1,5 +1,6 @@
 //! `plumb storage TARGET`: one measurement, no comparison: the everyday replacement for fio and dbench.
 
+use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Measurement, Reading, Span};
 use plumb_path::{Load, Mark, Window};
 use plumb_storage::load::{Error, Prepared};
@@ -26,27 +27,40 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
         output::message(&headline(arguments, &spec));
     }
     let prepared = plumb_storage::load::prepare(&spec, &target(arguments, &spec)).map_err(failure)?;
-    let measurement = if arguments.suite.is_some() {
-        dbench::measure(&spec, &prepared, arguments)?
+    let (measurement, is_interrupted) = if arguments.suite.is_some() {
+        (dbench::measure(&spec, &prepared, arguments)?, false)
     } else {
         one(&spec, &prepared, arguments)?
     };
+    if is_interrupted && measurement.window_ns == 0 {
+        return Ok(single::interrupted(&measurement));
+    }
     let failures_max = arguments.failures.failures_max;
     if arguments.json || arguments.suite.is_none() {
         let metrics = plumb_storage::metrics::METRICS;
         single::print(&measurement, metrics, &[], failures_max, arguments.json)?;
     }
+    if is_interrupted {
+        return Ok(single::interrupted(&measurement));
+    }
     Ok(single::code(&measurement, failures_max, code(&measurement)?))
 }
 
-fn one(spec: &LoadSpec, prepared: &Prepared, arguments: &StorageArguments) -> Result<Measurement, Failure> {
-    let mut load = plumb_storage::load::storage_load(spec, prepared.target()).map_err(failure)?;
+/// One measurement, and whether Ctrl-C closed its window.
+fn one(
+    spec: &LoadSpec,
+    prepared: &Prepared,
+    arguments: &StorageArguments,
+) -> Result<(Measurement, bool), Failure> {
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let load = plumb_storage::load::storage_load(spec, prepared.target()).map_err(failure)?;
+    let mut load = load.interruptible(interrupts.flag());
     let live = LiveLine::new(arguments.quiet || arguments.json);
     let measured = load.measure(window(spec), &mut |mark| show(&live, "", mark, spec.duration));
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
     measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
-    Ok(measurement)
+    Ok((measurement, interrupts.is_interrupted()))
 }
 
 /// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.

@@ -2,10 +2,11 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::common::{code, run, stderr, stdout};
+use crate::common::{code, plumb, run, signal, stderr, stdout, wait, wait_until};
 
 /// An HTTP server that answers every request with one status. Its threads end with the test's process.
 fn answering(status: &'static str) -> String {
@@ -66,5 +67,35 @@ fn a_refused_connection_has_one_exit_code_everywhere() {
         let said = format!("{}{}", stdout(&output), stderr(&output)).to_lowercase();
         assert_eq!(code(&output), 5, "{command:?}: {said}");
         assert!(said.contains("refused") || said.contains("nothing listens"), "{command:?}: {said}");
+    }
+}
+
+/// Interrupts a measurement once it runs; returns its end.
+fn interrupted(arguments: &[&str]) -> std::process::Output {
+    let child = plumb().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The handler is there before the first load thread is.
+    let threads = format!("/proc/{}/task", child.id());
+    wait_until("the load to run", || std::fs::read_dir(&threads).is_ok_and(|tasks| tasks.count() > 1));
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    signal(child.id(), "INT");
+    wait(child)
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured_so_far() {
+    let url = answering("200 OK");
+    for arguments in [
+        &["http", &url, "-c", "4", "-t", "2", "-d", "600", "--json"][..],
+        &["http", &url, "-c", "4", "-R", "50", "-d", "600", "--json"],
+        &["storage", "null:", "-t", "2", "-s", "1MiB", "-d", "600", "--json"],
+    ] {
+        let output = interrupted(arguments);
+        assert_eq!(code(&output), 130, "{arguments:?}: {}", stderr(&output));
+        let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let window_s = json["window_s"].as_f64().unwrap();
+        assert!(window_s > 0.0 && window_s < 590.0, "{arguments:?}: {window_s}");
+        assert!(json["work"].as_u64().unwrap() > 0, "{arguments:?}");
+        let said = format!("interrupted after {window_s:.1} s");
+        assert!(stderr(&output).contains(&said), "{arguments:?}: {}", stderr(&output));
     }
 }

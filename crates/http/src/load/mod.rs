@@ -27,7 +27,7 @@ mod worker;
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -35,7 +35,7 @@ use std::time::Duration;
 use plumb_host::cpu::CpuSupply;
 use plumb_host::time::monotonic_ns;
 use plumb_model::Measurement;
-use plumb_pace::{Budget, Frame, Proportion, Schedule};
+use plumb_pace::{Budget, Closing, End, Frame, Proportion, Schedule};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 pub use self::checks::Check;
@@ -56,6 +56,8 @@ use crate::spec::{LoadSpec, Target, TlsVersion};
 const LEAD_NS: u64 = 2_000_000;
 /// Progress is told about this often.
 const PROGRESS_NS: u64 = 1_000_000_000;
+/// This often somebody looks whether the measurement is to end early.
+const LOOK_NS: u64 = 50_000_000;
 /// The first of several addresses that accepts a connection within this time is used.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -104,6 +106,18 @@ fn parse_checks(spec: &LoadSpec) -> Result<Vec<Check>, Fault> {
 /// # Errors
 /// When the URL, a name or a file cannot be used.
 pub fn http_load(spec: &LoadSpec, target: &Target) -> Result<Box<dyn Load>, PathError> {
+    interruptible(spec, target, Arc::default())
+}
+
+/// As [`http_load`]; once `interrupted` is set, the window closes, and what was measured until then is the measurement.
+///
+/// # Errors
+/// As [`http_load`].
+pub fn interruptible(
+    spec: &LoadSpec,
+    target: &Target,
+    interrupted: Arc<AtomicBool>,
+) -> Result<Box<dyn Load>, PathError> {
     let from_fault =
         |fault: Fault| PathError::new(format!("build the load: {}: {}", fault.key, fault.message));
     validate(spec).map_err(from_fault)?;
@@ -117,7 +131,7 @@ pub fn http_load(spec: &LoadSpec, target: &Target) -> Result<Box<dyn Load>, Path
         timeout_ns: spec.timeout.0,
     };
     plumb_host::limits::raise_open_files_limit();
-    Ok(Box::new(HttpLoad { spec: spec.clone(), offer, plan: Arc::new(plan) }))
+    Ok(Box::new(HttpLoad { spec: spec.clone(), offer, plan: Arc::new(plan), interrupted }))
 }
 
 fn offer(spec: &LoadSpec, target: &Target, url: &Url) -> Result<Option<Offer>, PathError> {
@@ -152,6 +166,7 @@ struct HttpLoad {
     spec: LoadSpec,
     offer: Option<Offer>,
     plan: Arc<Plan>,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Load for HttpLoad {
@@ -167,6 +182,7 @@ impl Load for HttpLoad {
         // In an open loop the schedule says when the last request is due.
         let budget =
             self.spec.requests.filter(|_| schedule.is_none()).map(|units| Arc::new(Budget::new(units)));
+        let closing = Closing::new(frame, Arc::clone(&self.interrupted));
         let (sender, receiver) = channel();
         let progress: Vec<Arc<AtomicU64>> = securities.iter().map(|_| Arc::default()).collect();
         for (thread, (security, progress)) in (0_u32..).zip(securities.into_iter().zip(&progress)) {
@@ -179,6 +195,7 @@ impl Load for HttpLoad {
                 due: schedule.map(|schedule| schedule.share(thread.into(), threads.into())),
                 frame,
                 budget: budget.clone(),
+                end: closing.end(),
                 progress: Arc::clone(progress),
             };
             let sender = sender.clone();
@@ -191,7 +208,7 @@ impl Load for HttpLoad {
                 .map_err(|cause| PathError::new(format!("start a load thread: {cause}")))?;
         }
         drop(sender);
-        let watched = watch(&receiver, &progress, frame, mark)?;
+        let watched = watch(&receiver, &progress, closing, mark)?;
         let asked = report::Asked {
             rate_per_s: self.spec.rate.map(|rate| rate.0),
             connections: self.spec.connections,
@@ -232,6 +249,7 @@ struct Making {
     due: Option<plumb_pace::Share>,
     frame: Frame,
     budget: Option<Arc<Budget>>,
+    end: End,
     progress: Arc<AtomicU64>,
 }
 
@@ -244,7 +262,7 @@ impl Making {
             None => Pacing::Closed,
             Some(due) => Pacing::Open { due, free: VecDeque::new() },
         };
-        Ok(Worker::new(core, self.connections, pacing, self.frame, self.budget, self.progress))
+        Ok(Worker::new(core, self.connections, pacing, (self.frame, self.end), self.budget, self.progress))
     }
 }
 
@@ -259,37 +277,44 @@ struct Watched {
 fn watch(
     threads: &Receiver<Result<Yield, PathError>>,
     progress: &[Arc<AtomicU64>],
-    frame: Frame,
+    mut closing: Closing,
     mark: &mut dyn FnMut(Mark),
 ) -> Result<Watched, PathError> {
-    let mut yields = Vec::new();
-    wait_until(threads, frame.open_ns, progress.len(), &mut yields)?;
+    let (mut yields, frame) = (Vec::new(), closing.frame());
+    let mut wait_until =
+        |at_ns: u64, closing: &mut Closing| wait_until(threads, at_ns, closing, progress.len(), &mut yields);
+    wait_until(frame.open_ns, &mut closing)?;
     mark(Mark::Opened);
     let opened = CpuSupply::now();
     let mut next_ns = frame.open_ns.saturating_add(PROGRESS_NS);
-    while next_ns < frame.close_ns && !wait_until(threads, next_ns, progress.len(), &mut yields)? {
+    while next_ns < closing.frame().close_ns && !wait_until(next_ns, &mut closing)? {
         let work = progress.iter().map(|count| count.load(Ordering::Relaxed)).sum();
         mark(Mark::Progress { work, elapsed_ns: next_ns - frame.open_ns });
         next_ns = next_ns.saturating_add(PROGRESS_NS);
     }
-    wait_until(threads, frame.close_ns, progress.len(), &mut yields)?;
+    wait_until(frame.close_ns, &mut closing)?;
     mark(Mark::Closed);
     let closed = CpuSupply::now();
-    wait_until(threads, u64::MAX, progress.len(), &mut yields)?;
+    wait_until(u64::MAX, &mut closing)?;
     Ok(Watched { yields, supply: (opened, closed) })
 }
 
-/// Collects what threads bring home until `at_ns`. Returns whether all of them are done.
+/// Collects what threads bring home until `at_ns`, or until the window's end where that is brought forward. Returns whether
+/// all of them are done.
 fn wait_until(
     threads: &Receiver<Result<Yield, PathError>>,
     at_ns: u64,
+    closing: &mut Closing,
     all: usize,
     yields: &mut Vec<Yield>,
 ) -> Result<bool, PathError> {
     while yields.len() < all {
-        let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
-        match threads.recv_timeout(left) {
+        let now_ns = monotonic_ns();
+        closing.look(now_ns);
+        let left_ns = closing.limit(at_ns).saturating_sub(now_ns);
+        match threads.recv_timeout(Duration::from_nanos(left_ns.min(LOOK_NS))) {
             Ok(one) => yields.push(one?),
+            Err(RecvTimeoutError::Timeout) if left_ns > LOOK_NS => {}
             Err(RecvTimeoutError::Timeout) => return Ok(false),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PathError::new("finish the measurement: a load thread ended early"));

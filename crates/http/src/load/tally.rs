@@ -121,6 +121,11 @@ pub struct Times {
 }
 
 impl Tally {
+    /// The window ends earlier than it was planned.
+    pub fn end_at(&mut self, close_ns: u64) {
+        self.frame.close_ns = close_ns;
+    }
+
     /// Counts for `frame`, of a load with `checks` checks.
     #[must_use]
     pub fn new(frame: Frame, is_open_loop: bool, checks: usize) -> Self {

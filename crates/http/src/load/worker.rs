@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plumb_host::cpu::ThreadAccount;
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_pace::{Budget, Frame, Share};
+use plumb_pace::{Budget, End, Frame, Share};
 
 use super::connection::{Slot, Step};
 use super::core::Core;
@@ -68,6 +68,7 @@ pub struct Worker {
     slots: Vec<Slot>,
     pacing: Pacing,
     frame: Frame,
+    end: End,
     budget: Option<Arc<Budget>>,
     progress: Arc<AtomicU64>,
     readings: Vec<Reading>,
@@ -91,7 +92,7 @@ impl Worker {
         core: Core,
         connections: usize,
         pacing: Pacing,
-        frame: Frame,
+        (frame, end): (Frame, End),
         budget: Option<Arc<Budget>>,
         progress: Arc<AtomicU64>,
     ) -> Self {
@@ -100,6 +101,7 @@ impl Worker {
             slots: (0..connections).map(Slot::new).collect(),
             pacing,
             frame,
+            end,
             budget,
             progress,
             readings: Vec::new(),
@@ -129,6 +131,11 @@ impl Worker {
                 self.on_event(event);
             }
             now_ns = self.go_on(monotonic_ns());
+            if let Some(close_ns) = self.end.before(self.frame) {
+                self.frame.close_ns = close_ns;
+                self.core.tally.end_at(close_ns);
+                self.due_ns = now_ns;
+            }
             if now_ns >= self.due_ns {
                 self.on_time(now_ns);
             }

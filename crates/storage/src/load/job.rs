@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::ThreadAccount;
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_pace::{Budget, Frame, Proportion, Share};
+use plumb_pace::{Budget, End, Frame, Proportion, Share};
 
 use super::buffers::Buffers;
 use super::engine::{Completion, Engine, Request};
@@ -49,6 +49,8 @@ pub struct Making {
     pub due: Option<Share>,
     /// The measurement.
     pub frame: Frame,
+    /// When it ends, if that is brought forward.
+    pub end: End,
     /// How many may still begin, all jobs together.
     pub budget: Option<Arc<Budget>>,
     /// Completions so far in the window.
@@ -145,6 +147,10 @@ impl Job {
     fn measure(&mut self) -> Result<u64, Error> {
         let mut now_ns = monotonic_ns();
         loop {
+            if let Some(close_ns) = self.make.end.before(self.make.frame) {
+                self.make.frame.close_ns = close_ns;
+                self.tally.end_at(close_ns);
+            }
             self.observe(now_ns);
             if now_ns < self.make.frame.close_ns && !self.has_ended {
                 self.start(now_ns)?;

@@ -21,7 +21,7 @@ mod tally;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use plumb_host::cgroup::block::Membership;
 use plumb_host::cpu::{CpuSupply, CpuTime, process_cpu_time};
 use plumb_host::time::monotonic_ns;
 use plumb_model::Measurement;
-use plumb_pace::{Budget, Frame, Proportion, Schedule};
+use plumb_pace::{Budget, Closing, End, Frame, Proportion, Schedule};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::buffers::Buffers;
@@ -47,6 +47,8 @@ use crate::spec::{EngineKind, Limit, LoadSpec, Target};
 const LEAD_NS: u64 = 2_000_000;
 /// Progress is told about this often.
 const PROGRESS_NS: u64 = 1_000_000_000;
+/// This often somebody looks whether the measurement is to end early.
+const LOOK_NS: u64 = 50_000_000;
 /// How long what is under way at the end of the window may take.
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// The kernel's own limit on one read or write lies a little below 2 GiB.
@@ -129,6 +131,7 @@ pub fn storage_load(spec: &LoadSpec, target: &Target) -> Result<StorageLoad, Err
         messages,
         group: target.group.clone(),
         limit: target.limit,
+        interrupted: Arc::default(),
     })
 }
 
@@ -190,6 +193,7 @@ pub struct StorageLoad {
     messages: Vec<String>,
     group: Option<PathBuf>,
     limit: Option<Limit>,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Load for StorageLoad {
@@ -206,6 +210,7 @@ impl Load for StorageLoad {
         }
         let budget =
             self.spec.operations.filter(|_| schedule.is_none()).map(|units| Arc::new(Budget::new(units)));
+        let closing = Closing::new(frame, Arc::clone(&self.interrupted));
         let (sender, receiver) = channel();
         let progress: Vec<Arc<AtomicU64>> = (0..jobs).map(|_| Arc::default()).collect();
         for ((job, buffers), progress) in (0_u32..).zip(buffers).zip(&progress) {
@@ -214,6 +219,7 @@ impl Load for StorageLoad {
                 seed: window.seed.wrapping_add(u64::from(job).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                 due: schedule.map(|schedule| schedule.share(job.into(), jobs.into())),
                 budget: budget.clone(),
+                end: closing.end(),
                 progress: Arc::clone(progress),
             };
             let (spec, handle, engine) = (self.spec.clone(), self.device.handle.clone(), self.engine);
@@ -229,7 +235,7 @@ impl Load for StorageLoad {
                 .map_err(|cause| PathError::new(format!("start a load thread: {cause}")))?;
         }
         drop(sender);
-        let watched = watch(&receiver, &progress, frame, mark)?;
+        let watched = watch(&receiver, &progress, closing, mark)?;
         let circumstances = report::Circumstances {
             spec: &self.spec,
             frame,
@@ -250,6 +256,12 @@ impl Load for StorageLoad {
 }
 
 impl StorageLoad {
+    /// Once `interrupted` is set, the window closes, and what was measured until then is the measurement.
+    #[must_use]
+    pub fn interruptible(self, interrupted: Arc<AtomicBool>) -> Self {
+        Self { interrupted, ..self }
+    }
+
     fn buffers(&self) -> Result<Buffers, Error> {
         let spec = &self.spec;
         let blocks = spec.depth as usize * if spec.access.reads() && spec.access.writes() { 2 } else { 1 };
@@ -265,6 +277,7 @@ struct Own {
     seed: u64,
     due: Option<plumb_pace::Share>,
     budget: Option<Arc<Budget>>,
+    end: End,
     progress: Arc<AtomicU64>,
 }
 
@@ -301,6 +314,7 @@ fn making(
         due: own.due,
         frame,
         budget: own.budget,
+        end: own.end,
         progress: own.progress,
         seed: own.seed,
     })
@@ -326,27 +340,27 @@ struct Watched {
 fn watch(
     jobs: &Receiver<Result<Yield, Error>>,
     progress: &[Arc<AtomicU64>],
-    frame: Frame,
+    mut closing: Closing,
     mark: &mut dyn FnMut(Mark),
 ) -> Result<Watched, PathError> {
-    let mut yields = Vec::new();
+    let (mut yields, frame) = (Vec::new(), closing.frame());
     let all = progress.len();
-    wait_until(jobs, frame.open_ns, all, &mut yields)?;
+    wait_until(jobs, frame.open_ns, &mut closing, all, &mut yields)?;
     let before = process_cpu_time(std::process::id())?;
     mark(Mark::Opened);
     let opened = CpuSupply::now();
     let mut next_ns = frame.open_ns.saturating_add(PROGRESS_NS);
-    while next_ns < frame.close_ns && !wait_until(jobs, next_ns, all, &mut yields)? {
+    while next_ns < closing.frame().close_ns && !wait_until(jobs, next_ns, &mut closing, all, &mut yields)? {
         let work = progress.iter().map(|count| count.load(Ordering::Relaxed)).sum();
         mark(Mark::Progress { work, elapsed_ns: next_ns - frame.open_ns });
         next_ns = next_ns.saturating_add(PROGRESS_NS);
     }
-    wait_until(jobs, frame.close_ns, all, &mut yields)?;
+    wait_until(jobs, frame.close_ns, &mut closing, all, &mut yields)?;
     let cpu = process_cpu_time(std::process::id())?.saturating_sub(before);
     mark(Mark::Closed);
     let closed = CpuSupply::now();
-    let last_ns = frame.close_ns.saturating_add(PATIENCE_NS);
-    if !wait_until(jobs, last_ns, all, &mut yields)? {
+    let last_ns = monotonic_ns().max(closing.frame().close_ns).saturating_add(PATIENCE_NS);
+    if !is_done_by(jobs, last_ns, all, &mut yields)? {
         return Err(PathError::new(format!(
             "get an answer from the storage: reads or writes of {} of {all} jobs are still under way {} s after the \
              window",
@@ -357,8 +371,29 @@ fn watch(
     Ok(Watched { yields, cpu, supply: (opened, closed) })
 }
 
-/// Collects what jobs bring home until `at_ns`. Returns whether all of them are done.
+/// As [`is_done_by`], but no longer than to the window's end where that is brought forward.
 fn wait_until(
+    jobs: &Receiver<Result<Yield, Error>>,
+    at_ns: u64,
+    closing: &mut Closing,
+    all: usize,
+    yields: &mut Vec<Yield>,
+) -> Result<bool, PathError> {
+    loop {
+        let now_ns = monotonic_ns();
+        closing.look(now_ns);
+        let end_ns = closing.limit(at_ns);
+        if is_done_by(jobs, end_ns.min(now_ns.saturating_add(LOOK_NS)), all, yields)? {
+            return Ok(true);
+        }
+        if monotonic_ns() >= end_ns {
+            return Ok(false);
+        }
+    }
+}
+
+/// Collects what jobs bring home until `at_ns`. Returns whether all of them are done.
+fn is_done_by(
     jobs: &Receiver<Result<Yield, Error>>,
     at_ns: u64,
     all: usize,

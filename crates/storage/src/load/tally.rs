@@ -71,6 +71,11 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// The window ends earlier than it was planned.
+    pub fn end_at(&mut self, close_ns: u64) {
+        self.frame.close_ns = close_ns;
+    }
+
     /// Nothing so far.
     #[must_use]
     pub fn new(frame: Frame, is_open_loop: bool) -> Self {
