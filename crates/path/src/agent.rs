@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use plumb_host::time::monotonic_ns;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -147,7 +148,7 @@ impl<W: Write> Agent<'_, W> {
                 let load = load.as_mut().ok_or_else(|| PathError::new("there is no load to measure with"))?;
                 let measurement = load.measure(window, &mut |mark| {
                     // A runner that is gone is noticed by the control thread.
-                    let _ = write_line(output, &Reply::Mark { mark });
+                    let _ = write_line(output, &Reply::Mark { mark, at_ns: monotonic_ns() });
                 })?;
                 Ok(Reply::Measured { measurement: Box::new(measurement) })
             }

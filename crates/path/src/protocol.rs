@@ -62,6 +62,8 @@ pub enum Reply {
     Mark {
         /// Which.
         mark: Mark,
+        /// When it was, in ns of the monotonic clock, which both sides of a host share.
+        at_ns: u64,
     },
     /// The measurement is done.
     Measured {

@@ -174,13 +174,13 @@ impl<'a> AgentExecutor<'a> {
         let (mut opened, mut closed) = (None, None);
         let mut measurement = loop {
             match load.reply(timeout, interrupted)? {
-                Reply::Mark { mark: Mark::Opened } => {
-                    opened = Some(Sight::take(system, self.tuner.as_deref(), interrupted)?);
+                Reply::Mark { mark: Mark::Opened, at_ns } => {
+                    opened = Some(Sight::take(system, self.tuner.as_deref(), at_ns, interrupted)?);
                 }
-                Reply::Mark { mark: Mark::Closed } => {
-                    closed = Some(Sight::take(system, self.tuner.as_deref(), interrupted)?);
+                Reply::Mark { mark: Mark::Closed, at_ns } => {
+                    closed = Some(Sight::take(system, self.tuner.as_deref(), at_ns, interrupted)?);
                 }
-                Reply::Mark { mark: mark @ Mark::Progress { .. } } => {
+                Reply::Mark { mark: mark @ Mark::Progress { .. }, .. } => {
                     if let Some(watch) = self.watch {
                         watch(mark);
                     }
@@ -195,7 +195,8 @@ impl<'a> AgentExecutor<'a> {
         let evidence = (self.family.evidence)(settings, &opened.system, &closed.system, &measurement)
             .map_err(|reason| SlotError::Failed(format!("ask for evidence: {reason}")))?;
         let is_late = is_late(closed.read_ns.saturating_sub(opened.read_ns), measurement.window_ns);
-        let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
+        let lag_ns = opened.lag_ns().max(closed.lag_ns());
+        let doubt = (is_late || is_off(lag_ns, measurement.window_ns)).then(|| in_doubt(&evidence)).flatten();
         if is_late {
             measurement.warnings.push(LATE.to_owned());
         }
@@ -274,6 +275,8 @@ pub(crate) type Seen = Option<(SettingsSight, SettingsSight)>;
 
 /// The host and the system at one moment.
 struct Sight {
+    /// When the load said that it was.
+    marked_ns: u64,
     at_ns: u64,
     /// When the system had answered.
     read_ns: u64,
@@ -287,9 +290,15 @@ struct Sight {
 }
 
 impl Sight {
+    /// How long after the load's mark the system had answered.
+    fn lag_ns(&self) -> u64 {
+        self.read_ns.saturating_sub(self.marked_ns)
+    }
+
     fn take(
         system: &mut Agent,
         tuner: Option<&Tuner>,
+        marked_ns: u64,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, SlotError> {
         let (at_ns, at) = (monotonic_ns(), wall_clock_rfc3339());
@@ -302,7 +311,7 @@ impl Sight {
         let own = tree_cpu_time(std::process::id()).map_err(failed)?;
         let host = HostSnapshot::take().map_err(failed)?;
         let settings = tuner.map(Tuner::look);
-        Ok(Self { at_ns, read_ns, at, host, own, system: snapshot, settings })
+        Ok(Self { marked_ns, at_ns, read_ns, at, host, own, system: snapshot, settings })
     }
 }
 
@@ -336,6 +345,17 @@ fn is_late(span_ns: u64, window_ns: u64) -> bool {
     let window_s = Duration::from_nanos(window_ns).as_secs_f64();
     let off_s = (Duration::from_nanos(span_ns).as_secs_f64() - window_s).abs();
     off_s > SPAN_TOLERANCE * window_s
+}
+
+/// Below this, readings after the load's mark are what asking takes.
+const LAG_NS: u64 = 20_000_000;
+
+/// Whether a reading was so long after the load's mark that the counters are those of another time than the window's. Both
+/// may be late by the same, which the span between them does not show.
+fn is_off(lag_ns: u64, window_ns: u64) -> bool {
+    lag_ns > LAG_NS
+        && Duration::from_nanos(lag_ns).as_secs_f64()
+            > SPAN_TOLERANCE * Duration::from_nanos(window_ns).as_secs_f64()
 }
 
 /// The warning where they were.
@@ -388,7 +408,7 @@ fn noise_between(before: &HostSnapshot, after: &HostSnapshot, own: CpuTime) -> N
 mod tests {
     use plumb_model::Evidence;
 
-    use super::{in_doubt, is_late};
+    use super::{in_doubt, is_late, is_off};
 
     #[test]
     fn counters_are_late_beyond_a_twentieth_of_the_window() {
@@ -396,6 +416,13 @@ mod tests {
         assert!(!is_late(960_000_000, 1_000_000_000));
         assert!(is_late(1_060_000_000, 1_000_000_000));
         assert!(is_late(260_000_000, 300_000_000));
+    }
+
+    #[test]
+    fn counters_that_are_both_late_are_of_another_time() {
+        assert!(!is_off(4_000_000, 20_000_000), "asking takes that long");
+        assert!(!is_off(40_000_000, 1_000_000_000));
+        assert!(is_off(60_000_000, 1_000_000_000));
     }
 
     #[test]
