@@ -294,7 +294,7 @@ fn an_export_of_qemu_nbd_is_written_and_checked_over_several_connections() {
     let wrong = storage(&server.1.replace("blocks", "nothing"), "-n 100 -q");
     assert_eq!(
         (code(&wrong), stderr(&wrong).contains("refuses the export `nothing`")),
-        (2, true),
+        (5, true),
         "{}",
         stderr(&wrong)
     );
