@@ -54,6 +54,10 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == experiment) {
         return Ok(Source { name: format!("built-in {name}"), bytes: text.as_bytes().to_vec() });
     }
+    // Whoever names a path means a file.
+    if experiment.contains(['/', '.']) {
+        return Err(Failure::usage(format!("there is no file `{experiment}`")));
+    }
     let hint = plumb_model::name::suggestion(experiment, BUILT_IN.iter().map(|(name, _)| *name));
     Err(Failure::usage(format!("there is no file and no built-in experiment `{experiment}`; {hint}")))
 }

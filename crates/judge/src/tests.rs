@@ -225,7 +225,8 @@ fn a_starved_load_voids_claims_of_rates_and_times_and_the_warning_names_the_caus
     let warnings = judge(&plan(&[]), &late).warnings;
     assert!(
         warnings[0].ends_with(
-            "2.0% of sends were late by up to 3.2 ms; lower the rate, or give it more threads or CPUs"
+            "2.0% of sends were late by up to 3.2 ms; lower `load.rate`, or give the load more threads (`load.threads`, \
+             `load.jobs` or `load.flows`) or CPUs"
         ),
         "{warnings:?}"
     );

@@ -144,6 +144,9 @@ fn severity(health: &LoadHealth) -> f64 {
     (health.demand() / LoadHealth::BUSY_LIMIT).max(health.late_share / LoadHealth::LATE_LIMIT)
 }
 
+/// What relieves a load, by the keys of the data paths.
+const MORE: &str = "more threads (`load.threads`, `load.jobs` or `load.flows`) or CPUs";
+
 /// The figure that decided, and what would help.
 fn why_load_bound(health: &LoadHealth) -> String {
     let percent = |share: f64| format!("{:.0}%", share.min(1.0) * 100.0);
@@ -152,7 +155,7 @@ fn why_load_bound(health: &LoadHealth) -> String {
         Some(LoadLimit::Starved(shortage)) => {
             let remedy = match shortage {
                 Shortage::Quota => "raise the quota of its control group",
-                Shortage::Neighbour => "give it more CPUs, or run it where nothing else runs",
+                Shortage::Neighbour => "give the load more CPUs, or stop what else runs on this host",
                 Shortage::Steal => "move to a host whose CPUs are not shared",
             };
             let cause = shortage.words();
@@ -162,11 +165,11 @@ fn why_load_bound(health: &LoadHealth) -> String {
             let lag_ms = Duration::from_nanos(health.lag_ns_max).as_secs_f64() * 1e3;
             let late = health.late_share * 100.0;
             format!(
-                "{late:.1}% of sends were late by up to {lag_ms:.1} ms; lower the rate, or give it more threads or CPUs"
+                "{late:.1}% of sends were late by up to {lag_ms:.1} ms; lower `load.rate`, or give the load {MORE}"
             )
         }
         Some(LoadLimit::Busy) | None => {
-            format!("a thread was on a CPU {wanted} of the time; give it more threads or CPUs")
+            format!("a thread was on a CPU {wanted} of the time; give the load {MORE}")
         }
     }
 }

@@ -47,7 +47,7 @@ fn without_comma(text: &str) -> String {
     let groups: Vec<&str> = whole.trim_start_matches(['-', '+']).split(',').collect();
     let is_group = |group: &&str| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit());
     let starts = (1..=3).contains(&groups[0].len()) && !groups[0].starts_with('0');
-    let is_grouped = starts && groups[1..].iter().all(|group| is_group(&group)) && !fraction.contains(',');
+    let is_grouped = starts && groups[1..].iter().all(is_group) && !fraction.contains(',');
     let point = text.replace(',', ".");
     let plain = text.replace(',', "");
     match (is_grouped, groups.len(), fraction) {

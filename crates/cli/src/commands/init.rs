@@ -17,7 +17,8 @@ pub fn init(arguments: &InitArguments) -> Outcome {
     let text = text(arguments);
     let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
     // An address that no experiment can have is better known now than at the first run.
-    planning::read(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any)?;
+    planning::read(&Source { name: name.clone(), bytes: text.clone().into_bytes() }, &any)
+        .inspect_err(|_| output::message(&format!("{name} is not written, because it could not run:")))?;
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(&arguments.file).map_err(|error| match error
             .kind()

@@ -9,7 +9,7 @@ use plumb_path::{Fault, PathError};
 pub enum Error {
     /// The target's name leads nowhere.
     #[error(
-        "find {path}: there is no such file; say how large to make it with a size, or name one that exists"
+        "find {path}: there is no such file; name one that exists, or say how large to make it with --size (`load.size`)"
     )]
     Missing {
         /// The target.
