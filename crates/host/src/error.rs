@@ -54,6 +54,12 @@ pub enum Error {
         /// The process.
         pid: u32,
     },
+    /// No control group has that name, or none with anything in it.
+    #[error("find a control group {path}: there is none with a process in it", path = path.display())]
+    NoGroup {
+        /// What was asked for.
+        path: PathBuf,
+    },
     /// A program that was asked a question did not end in time.
     #[error("get an answer from {program} within {timeout:?}")]
     NoAnswer {

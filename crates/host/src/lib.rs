@@ -19,6 +19,7 @@ pub mod noise;
 pub mod process;
 pub mod qat;
 pub mod scratch;
+pub mod service;
 pub mod settings;
 pub mod signals;
 pub mod time;

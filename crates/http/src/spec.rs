@@ -5,8 +5,10 @@
 //! `settings.rs`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use plumb_model::{Bytes, Percent, Rate, Span};
+use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +135,13 @@ pub struct IngressSpec {
     pub tickets: bool,
     /// Where an external system is.
     pub url: Option<String>,
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
+    /// listens at `url`.
+    pub pid: Option<u32>,
+    /// `external`: the systemd unit that runs it on this host.
+    pub unit: Option<String>,
+    /// `external`: the control group in which it runs on this host.
+    pub cgroup: Option<PathBuf>,
 }
 
 impl Default for IngressSpec {
@@ -148,7 +157,18 @@ impl Default for IngressSpec {
             workers: None,
             tickets: true,
             url: None,
+            pid: None,
+            unit: None,
+            cgroup: None,
         }
+    }
+}
+
+impl IngressSpec {
+    /// Who runs it, where it exists already.
+    #[must_use]
+    pub fn run_by(&self) -> RunBy<'_> {
+        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
     }
 }
 

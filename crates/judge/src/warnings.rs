@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plumb_model::{
-    Kind, LoadHealth, LoadLimit, Operand, Plan, Shortage, Slot, Term, VariantState, VariantSummary,
+    Kind, LoadHealth, LoadLimit, Noise, Operand, Plan, Shortage, Slot, Term, VariantState, VariantSummary,
 };
 use plumb_stats as stats;
 
@@ -11,9 +11,6 @@ use crate::claims::{percent, sample};
 use crate::merge::merged;
 use crate::metrics_of_claims;
 use crate::table::Table;
-
-/// From this share of CPU time on, steal is worth a warning.
-const STEAL_LIMIT: f64 = 0.02;
 
 pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
     // Failures come first, as they change what every other figure means.
@@ -202,12 +199,12 @@ fn about_correlation(table: &Table<'_>) -> Vec<String> {
 }
 
 fn about_noise(plan: &Plan, slots: &[Slot]) -> Vec<String> {
-    let count = |is_noisy: &dyn Fn(&plumb_model::Noise) -> bool| {
+    let count = |is_noisy: &dyn Fn(&Noise) -> bool| {
         slots.iter().filter_map(Slot::result).filter(|result| is_noisy(&result.noise)).count()
     };
     // A limit that the experiment raised allows claims, and changes nothing about what is worth a warning.
     let limit = plan.others_max.min(Plan::others_max());
-    let stolen = count(&|noise| noise.steal > STEAL_LIMIT);
+    let stolen = count(&|noise| noise.steal > Noise::STEAL_LIMIT);
     let shared = count(&|noise| noise.others > limit);
     let throttled = count(&|noise| noise.throttled_ns > 0);
     let mut others = format!("other processes used more than {:.0}% of the CPU time", limit * 100.0);

@@ -53,6 +53,11 @@ pub struct Noise {
     pub throttled_ns: u64,
 }
 
+impl Noise {
+    /// The share of CPU time that the hypervisor took from which on it is worth a warning.
+    pub const STEAL_LIMIT: f64 = 0.02;
+}
+
 /// What a successful slot holds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlotResult {

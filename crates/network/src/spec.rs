@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use plumb_model::{Bytes, Rate, Span};
+use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,13 @@ pub struct SystemSpec {
     pub kind: Kind,
     /// `external`: where the server is, as `HOST` or `HOST:PORT`.
     pub address: Option<String>,
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
+    /// listens at `address`.
+    pub pid: Option<u32>,
+    /// `external`: the systemd unit that runs it on this host.
+    pub unit: Option<String>,
+    /// `external`: the control group in which it runs on this host.
+    pub cgroup: Option<PathBuf>,
     /// `ovs`: how packets are wrapped between the nodes.
     pub tunnel: TunnelType,
     /// The largest packet of the hosts' link; that of pods behind a tunnel is 50 B less.
@@ -78,6 +86,9 @@ impl Default for SystemSpec {
         Self {
             kind: Kind::default(),
             address: None,
+            pid: None,
+            unit: None,
+            cgroup: None,
             tunnel: TunnelType::default(),
             mtu: 1500,
             queue_length: None,
@@ -92,6 +103,14 @@ impl Default for SystemSpec {
             conntrack: Switch::default(),
             fastpath: Fastpath::default(),
         }
+    }
+}
+
+impl SystemSpec {
+    /// Who runs it, where it exists already.
+    #[must_use]
+    pub fn run_by(&self) -> RunBy<'_> {
+        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
     }
 }
 

@@ -181,8 +181,11 @@ pub enum Mark {
 /// The state of a system at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// CPU time since the system started; all zero where it cannot be known (an external system).
+    /// CPU time since the system started; all zero where it cannot be known (a system on another host).
     pub cpu: CpuCost,
+    /// Whether that is of processes that this program did not start.
+    #[serde(default)]
+    pub is_foreign: bool,
     /// Counters that only grow.
     pub counters: BTreeMap<String, u64>,
     /// States read back.

@@ -12,6 +12,6 @@ pub mod health;
 pub mod null;
 pub mod protocol;
 
-pub use existing::Existing;
+pub use existing::{Existing, RunBy};
 pub use family::{Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window};
 pub use health::load_health;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use plumb_model::{CpuCost, LoadHealth, SlotResult};
 
+use crate::figures;
+use crate::layout::clean;
 use crate::view::View;
 
 /// CPU time of one side per unit of work, in µs.
@@ -20,12 +22,23 @@ impl SideCost {
     pub fn total_us(&self) -> f64 {
         self.user_us + self.system_us
     }
+
+    /// `ingress 610 µs` for each component.
+    pub fn component_words(&self) -> Vec<String> {
+        let words =
+            |(name, cost): &(String, f64)| format!("{} {}", clean(name), figures::time_ns(cost * 1e3));
+        self.components_us.iter().map(words).collect()
+    }
 }
+
+/// What stands for the cost of a system whose CPU time could not be read.
+pub const UNKNOWN: &str = "not known";
 
 /// What one variant costs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
-    pub system: SideCost,
+    /// `None` where it could not be known, as of a system on another host: work without CPU time does not exist.
+    pub system: Option<SideCost>,
     pub load: SideCost,
     /// The mean share of all CPU time that the host spent in softirq.
     pub softirq: f64,
@@ -43,7 +56,8 @@ impl Costs {
         }
         let softirq: f64 = results.iter().map(|result| result.noise.softirq).sum();
         Some(Self {
-            system: side(results.iter().map(|result| &result.system_cpu), work),
+            system: Some(side(results.iter().map(|result| &result.system_cpu), work))
+                .filter(|side| side.total_us() > 0.0),
             load: side(results.iter().map(|result| &result.load_cpu), work),
             softirq: softirq / results.len() as f64,
             health: results
@@ -86,10 +100,29 @@ mod tests {
         let (run, judgement) = Scenario::tls_offload().run();
         let view = View::new(&run, &judgement);
         let costs = Costs::of(&view, 0, 0).unwrap();
-        assert!((costs.system.total_us() - 624.0).abs() < 0.1, "{costs:?}");
-        assert_eq!(costs.system.components_us.len(), 2);
-        assert!((costs.system.components_us[1].1 - 14.0).abs() < 0.1, "{costs:?}");
+        assert!((costs.system.as_ref().unwrap().total_us() - 624.0).abs() < 0.1, "{costs:?}");
+        assert_eq!(costs.system.as_ref().unwrap().components_us.len(), 2);
+        assert!((costs.system.as_ref().unwrap().components_us[1].1 - 14.0).abs() < 0.1, "{costs:?}");
         assert!((costs.load.total_us() - 88.0).abs() < 3.0, "{costs:?}");
+    }
+
+    #[test]
+    fn a_system_whose_cpu_time_is_unknown_costs_no_zero() {
+        let (mut run, judgement) = Scenario::tls_offload().run();
+        for slot in &mut run.slots {
+            if let plumb_model::SlotOutcome::Measured(result) = &mut slot.outcome {
+                result.system_cpu = CpuCost::default();
+            }
+        }
+        assert_eq!(Costs::of(&View::new(&run, &judgement), 0, 0).unwrap().system, None);
+        let style = crate::TextStyle { colour: false, width: 120 };
+        let text = crate::text(&run, &judgement, &style);
+        let line = text.lines().find(|line| line.contains("  system  ")).unwrap();
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>()[1..],
+            ["system", "–", "–", "–", "not", "known"]
+        );
+        assert!(crate::html(&run, &judgement).contains("not known"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use plumb_model::{ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantSta
 
 use crate::answers;
 use crate::break_even::BreakEven;
-use crate::costs::{Costs, SideCost};
+use crate::costs::{self, Costs, SideCost};
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
 use crate::limits;
@@ -285,19 +285,22 @@ impl Page<'_> {
         self.lines.push(heading);
         for (variant, costs) in all {
             let name = left(&self.name(variant), NAME_MAX + 2);
-            let parts = costs.system.components_us.iter();
-            let parts: Vec<String> = parts
-                .map(|(name, cost)| format!("{} {}", clean(name), figures::time_ns(cost * 1e3)))
-                .collect();
+            let system = costs.system.as_ref();
+            let parts = system.map_or(costs::UNKNOWN.to_owned(), |cost| cost.component_words().join(", "));
             let busy = load::of_variant(&costs.health);
-            self.cost_line(&name, "system", &costs.system, &parts.join(", "));
-            self.cost_line(&left("", NAME_MAX + 2), "load", &costs.load, &busy);
+            self.cost_line(&name, "system", system, &parts);
+            self.cost_line(&left("", NAME_MAX + 2), "load", Some(&costs.load), &busy);
         }
     }
 
-    fn cost_line(&mut self, name: &str, side: &str, cost: &SideCost, remark: &str) {
-        let time = |microseconds: f64| right(&figures::time_ns(microseconds * 1e3), 10);
-        let numbers = format!("{}{}{}", time(cost.total_us()), time(cost.user_us), time(cost.system_us));
+    fn cost_line(&mut self, name: &str, side: &str, cost: Option<&SideCost>, remark: &str) {
+        let numbers: String =
+            [SideCost::total_us, |cost: &SideCost| cost.user_us, |cost: &SideCost| cost.system_us]
+                .map(|part: fn(&SideCost) -> f64| {
+                    let time = cost.map_or("–".to_owned(), |cost| figures::time_ns(part(cost) * 1e3));
+                    right(&time, 10)
+                })
+                .concat();
         let lead = format!("{name}{}{numbers}  ", left(side, 8));
         let width = lead.chars().count();
         let mut remarks = wrap(remark, self.width.saturating_sub(width)).into_iter();

@@ -333,7 +333,11 @@ fn assemble(
             measurement.readings.insert(name.to_owned(), Reading::Gauge(per_unit_us(cost.total_ns(), work)));
         }
     }
-    let noise = noise_between(&opened.host, &closed.host, closed.own.saturating_sub(opened.own));
+    let mut own = closed.own.saturating_sub(opened.own);
+    if closed.system.is_foreign {
+        own += CpuTime { user_ns: system_cpu.user_ns, system_ns: system_cpu.system_ns };
+    }
+    let noise = noise_between(&opened.host, &closed.host, own);
     SlotResult { measurement, system_cpu, load_cpu, evidence, noise }
 }
 

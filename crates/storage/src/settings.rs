@@ -48,6 +48,7 @@ impl Family for Storage {
 impl Settings for StorageSettings {
     fn check(&self) -> Result<(), Fault> {
         let system = &self.system;
+        system.run_by().check("system", system.kind == Kind::External)?;
         if system.kind == Kind::External && system.path.is_none() {
             return Err(Fault::new("system.path", "an external system needs the path of a file or a device"));
         }

@@ -5,6 +5,7 @@ mod volume;
 use std::path::PathBuf;
 
 use plumb_model::{Bytes, Percent, Rate, Span};
+use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,13 @@ pub struct SystemSpec {
     /// `file`, `volumes`: a directory to make the file in, by default the run's scratch directory. `external` and
     /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
     pub path: Option<String>,
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
+    /// listens at the address in `path`.
+    pub pid: Option<u32>,
+    /// `external`: the systemd unit that runs it on this host.
+    pub unit: Option<String>,
+    /// `external`: the control group in which it runs on this host.
+    pub cgroup: Option<PathBuf>,
     /// `file`: how large it is.
     pub size: Bytes,
     /// `volumes`: the volume.
@@ -60,10 +68,21 @@ impl Default for SystemSpec {
         Self {
             kind: Kind::default(),
             path: None,
+            pid: None,
+            unit: None,
+            cgroup: None,
             size: Bytes(256 << 20),
             volume: VolumeSpec::default(),
             ontap: None,
         }
+    }
+}
+
+impl SystemSpec {
+    /// Who runs it, where it exists already.
+    #[must_use]
+    pub fn run_by(&self) -> RunBy<'_> {
+        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
     }
 }
 

@@ -6,6 +6,7 @@ use plumb_model::{Measurement, Reading, Span};
 use plumb_path::{Family, Mark, Window};
 
 use super::single;
+use super::surroundings::Surroundings;
 use crate::args::HttpArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
 use crate::live::LiveLine;
@@ -41,12 +42,17 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         attempt: 0,
     };
     let live = LiveLine::new(arguments.quiet || arguments.json);
-    let measured = load.measure(window, &mut |mark| show(&live, mark, spec.duration));
+    let mut surroundings = Surroundings::of(plumb_http::system::service_at(&arguments.url));
+    let measured = load.measure(window, &mut |mark| {
+        surroundings.note(mark);
+        show(&live, mark, spec.duration);
+    });
     live.clear();
-    let measurement = measured.map_err(Failure::harness)?;
+    let mut measurement = measured.map_err(Failure::harness)?;
     if interrupts.is_interrupted() && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
     }
+    measurement.warnings.extend(surroundings.warnings());
     let failures_max = arguments.failures.failures_max;
     single::print(&measurement, plumb_http::Http::METRICS, &[], failures_max, arguments.json)?;
     if interrupts.is_interrupted() {

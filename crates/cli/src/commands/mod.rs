@@ -17,6 +17,7 @@ pub mod run;
 pub mod schema;
 pub mod single;
 pub mod storage;
+mod surroundings;
 pub mod tune;
 pub mod version;
 pub mod volumes;

@@ -8,9 +8,10 @@ use plumb_model::{Bytes, Measurement, Span};
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
 use plumb_network::spec::{LoadSpec, NetworkSettings, Target, Test};
-use plumb_path::{Mark, Window};
+use plumb_path::{Mark, RunBy, Window};
 
 use super::single;
+use super::surroundings::Surroundings;
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
 use crate::live::LiveLine;
@@ -73,13 +74,19 @@ fn one(
         index: 0,
         attempt: 0,
     };
-    let mut mark = |mark| show(&live, mark, spec.duration);
+    let server = RunBy::default().find(Some((&target.address, target.port))).ok().flatten();
+    let mut surroundings = Surroundings::of(server);
+    let mut mark = |mark| {
+        surroundings.note(mark);
+        show(&live, mark, spec.duration);
+    };
     let measured = load.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
     live.clear();
-    let Some(measurement) = measured.map_err(failure)? else {
+    let Some(mut measurement) = measured.map_err(failure)? else {
         output::message("interrupted before anything was measured");
         return Ok(INTERRUPTED);
     };
+    measurement.warnings.extend(surroundings.warnings());
     // An interrupted one may have had fewer tests than were asked for.
     let was_run = |test: &Test| measurement.observed_count("flows", test.name()) > 0;
     let spec = LoadSpec { tests: spec.tests.iter().copied().filter(was_run).collect(), ..spec.clone() };

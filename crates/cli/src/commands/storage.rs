@@ -7,6 +7,7 @@ use plumb_storage::load::{Error, Prepared};
 use plumb_storage::spec::{LoadSpec, Target};
 
 use super::single;
+use super::surroundings::Surroundings;
 use crate::args::StorageArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
 use crate::live::LiveLine;
@@ -56,9 +57,14 @@ fn one(
     let load = plumb_storage::load::storage_load(spec, prepared.target()).map_err(failure)?;
     let mut load = load.interruptible(interrupts.flag());
     let live = LiveLine::new(arguments.quiet || arguments.json);
-    let measured = load.measure(window(spec), &mut |mark| show(&live, "", mark, spec.duration));
+    let mut surroundings = Surroundings::of(plumb_storage::system::service_at(&arguments.target));
+    let measured = load.measure(window(spec), &mut |mark| {
+        surroundings.note(mark);
+        show(&live, "", mark, spec.duration);
+    });
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
+    measurement.warnings.extend(surroundings.warnings());
     measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
     Ok((measurement, interrupts.is_interrupted()))
 }

@@ -210,6 +210,66 @@ fn a_load_under_a_cpu_quota_is_the_limit_and_says_so() {
     );
 }
 
+/// An experiment on a server that runs already, with `more` in its settings.
+fn on_existing(port: u16, more: &str) -> String {
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: test }}\nspec:\n  path: http\n\
+         \x20 system: {{ ingress: {{ kind: external, url: \"http://127.0.0.1:{port}/\"{more} }} }}\n\
+         \x20 load: {{ connections: 4, duration: 300 ms, warmup: 100 ms }}\n\
+         \x20 baseline: a\n  variants:\n    a: {{}}\n    b: {{ load: {{ connections: 2 }} }}\n  blocks: {{ min: 2, max: 2 }}\n\
+         \x20 claims: [a.http_reqs > 1 /s]\n"
+    )
+}
+
+#[test]
+fn a_local_server_that_runs_already_is_the_system_and_its_cpu_time_is_known() {
+    if !installed("nginx") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let root = directory.path().to_str().unwrap();
+    let configuration = write(
+        directory.path(),
+        "nginx.conf",
+        format!(
+            "daemon off; master_process on; worker_processes 1; pid {root}/pid; error_log {root}/error.log;\n\
+             events {{}}\nhttp {{ access_log off; server {{ listen 127.0.0.1:{port}; return 200 ok; }} }}\n"
+        ),
+    );
+    let mut server = Command::new("nginx");
+    server.env("PATH", "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin");
+    server.args(["-p", root, "-c", configuration.to_str().unwrap()]).stderr(Stdio::null());
+    let mut server = server.spawn().unwrap();
+    wait_until("nginx to listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let median = |more: &str| {
+        let (_, json) = run_experiment(&on_existing(port, more));
+        let variant = json["variants"].as_array().unwrap()[0].clone();
+        variant["metrics"]["cpu_system"]["median"].as_f64().unwrap_or_else(|| panic!("{variant:#}"))
+    };
+    assert!(median("") > 0.0, "found by its socket");
+    // The master alone would have no CPU time: its workers answer.
+    assert!(median(&format!(", pid: {}", server.id())) > 0.0);
+    signal(server.id(), "TERM");
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_process_is_named_for_a_system_that_exists_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = on_existing(1, ", pid: 1, unit: x");
+    let both = write(directory.path(), "both.yaml", &text);
+    let message = stderr(&run(&["check", both.to_str().unwrap()]));
+    assert!(message.contains("a system is named by one of `pid`, `unit` and `cgroup`"), "{message}");
+    let built = write(
+        directory.path(),
+        "built.yaml",
+        experiment("    b: { load: { connections: 2 } }\n", "").replace("tls: \"1.2\"", "pid: 1"),
+    );
+    let message = stderr(&run(&["check", built.to_str().unwrap()]));
+    assert!(message.contains("`pid` names the processes of a system that runs already"), "{message}");
+}
+
 #[test]
 fn plumb_http_says_why_it_cannot_measure() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -46,7 +46,7 @@ impl CpuTime {
     }
 
     /// Divides an exact total as `user` to `system`; all is user time where both are 0.
-    fn divided(total_ns: u64, user: u64, system: u64) -> Self {
+    pub(crate) fn divided(total_ns: u64, user: u64, system: u64) -> Self {
         let all = u128::from(user) + u128::from(system);
         let user_ns =
             (u128::from(total_ns) * u128::from(user)).checked_div(all).map_or(total_ns, |ns| ns as u64);

@@ -1,9 +1,10 @@
-//! A system that exists already: nothing is built, and nothing is known of its CPU time.
+//! A system that exists already: nothing is built, and its CPU time is known where its processes are found on this host.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use plumb_path::{Existing, PathError};
+use plumb_host::service::Service;
+use plumb_path::{Existing, PathError, RunBy};
 
 use crate::spec::Target;
 
@@ -11,18 +12,28 @@ use crate::spec::Target;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes sure that something takes connections at a URL.
-pub(super) fn find(url: &str) -> Result<Existing, PathError> {
+pub(super) fn find(url: &str, run_by: RunBy<'_>) -> Result<Existing, PathError> {
     let failed = |reason: String| PathError::new(format!("reach {url}: {reason}"));
     let (host, port) = host_and_port(url).map_err(failed)?;
     let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
     let mut result = Err(failed("it has no address".to_owned()));
     for address in addresses {
         match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(_) => return Ok(Existing::at(&Target { url: url.to_owned(), ca_pem: None })),
+            Ok(_) => {
+                let service = run_by.find(Some((&host, port)))?;
+                return Ok(Existing::at(&Target { url: url.to_owned(), ca_pem: None }).run_by(service));
+            }
             Err(error) => result = Err(failed(format!("connect to {address}: {error}"))),
         }
     }
     result
+}
+
+/// The processes of this host that answer at a URL; `None` where they cannot be found, as on another host.
+#[must_use]
+pub fn service_at(url: &str) -> Option<Service> {
+    let (host, port) = host_and_port(url).ok()?;
+    RunBy::default().find(Some((&host, port))).ok()?
 }
 
 /// Where a URL leads to.
@@ -77,7 +88,10 @@ mod tests {
     fn a_port_where_nobody_listens_is_an_error_that_names_the_url() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        assert_eq!(find(&url).unwrap().target()["url"], url.as_str());
+        let find = |url: &str| find(url, RunBy::default());
+        let mut found = find(&url).unwrap();
+        assert_eq!(found.target()["url"], url.as_str());
+        assert!(found.snapshot().unwrap().cpu.total_ns() > 0, "whoever listens here is this process");
         drop(listener);
         assert!(find(&url).unwrap_err().to_string().starts_with(&format!("reach {url}: connect to ")));
     }

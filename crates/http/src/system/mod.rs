@@ -22,6 +22,7 @@ use plumb_path::{PathError, Place, System};
 use crate::spec::{IngressKind, SystemSpec};
 use running::Running;
 
+pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
 pub use validate::{feasible, validate};
 
@@ -37,7 +38,7 @@ pub fn http_system(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, 
     if spec.ingress.kind == IngressKind::External {
         let url =
             spec.ingress.url.as_deref().ok_or_else(|| PathError::new("find the system: it has no url"))?;
-        return Ok(Box::new(external::find(url)?));
+        return Ok(Box::new(external::find(url, spec.ingress.run_by())?));
     }
     Ok(Box::new(Running::start(spec, place)?))
 }

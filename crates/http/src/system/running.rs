@@ -128,6 +128,7 @@ impl System for Running {
             cpu: CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, components },
             counters,
             states,
+            ..Snapshot::default()
         })
     }
 

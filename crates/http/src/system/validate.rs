@@ -23,6 +23,7 @@ const BATCH_WAIT_NS_MAX: u64 = 1_000_000_000;
 /// The first fault, at the key it is about.
 pub fn validate(spec: &SystemSpec) -> Result<(), Fault> {
     check_url(&spec.ingress)?;
+    spec.ingress.run_by().check("system.ingress", spec.ingress.kind == IngressKind::External)?;
     check_threads(&spec.ingress)?;
     check_offload(&spec.ingress)?;
     check_batches(&spec.ingress)?;

@@ -110,6 +110,7 @@ impl System for Destination {
             },
             counters: BTreeMap::from([("migrations".to_owned(), totals.migrations)]),
             states,
+            ..Snapshot::default()
         })
     }
 

@@ -21,6 +21,7 @@ const QUEUES_MAX: u32 = 64;
 /// The first fault, with the key that it is about.
 pub fn check(spec: &SystemSpec) -> Result<(), Fault> {
     let fault = |key: &str, message: String| Err(Fault::new(format!("system.{key}"), message));
+    spec.run_by().check("system", spec.kind == Kind::External)?;
     if is_given(spec) {
         return of_what_exists(spec);
     }
@@ -91,7 +92,8 @@ fn is_given(spec: &SystemSpec) -> bool {
 }
 
 fn of_what_exists(spec: &SystemSpec) -> Result<(), Fault> {
-    let plain = SystemSpec { kind: spec.kind, address: spec.address.clone(), ..SystemSpec::default() };
+    let SystemSpec { kind, address, pid, unit, cgroup, .. } = spec.clone();
+    let plain = SystemSpec { kind, address, pid, unit, cgroup, ..SystemSpec::default() };
     if *spec == plain {
         return Ok(());
     }

@@ -25,7 +25,11 @@ pub use proof::proofs;
 pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
     match spec.kind {
         Kind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
-        Kind::External => Ok(Box::new(Existing::at(&external(spec)?))),
+        Kind::External => {
+            let target = external(spec)?;
+            let service = spec.run_by().find(Some((&target.address, target.port)))?;
+            Ok(Box::new(Existing::at(&target).run_by(service)))
+        }
         Kind::Veth | Kind::Bridge | Kind::Vxlan | Kind::Ovs => Ok(Box::new(pods::start(spec, place)?)),
     }
 }

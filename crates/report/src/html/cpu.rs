@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{name, percent};
-use crate::costs::{Costs, SideCost};
+use crate::costs::{Costs, SideCost, UNKNOWN};
 use crate::figures;
 use crate::load;
 use crate::view::View;
@@ -13,8 +13,11 @@ pub fn cpu(view: &View<'_>, cell: usize) -> Markup {
     let found: Vec<(usize, Costs)> = (0..view.variants().len())
         .filter_map(|variant| Some((variant, Costs::of(view, cell, variant)?)))
         .collect();
-    let most =
-        found.iter().map(|(_, costs)| costs.system.total_us().max(costs.load.total_us())).fold(0.0, f64::max);
+    let most = found
+        .iter()
+        .flat_map(|(_, costs)| costs.system.iter().chain([&costs.load]))
+        .map(SideCost::total_us)
+        .fold(0.0, f64::max);
     if most <= 0.0 {
         return html! {};
     }
@@ -34,15 +37,22 @@ pub fn cpu(view: &View<'_>, cell: usize) -> Markup {
 }
 
 fn variant_costs(view: &View<'_>, variant: usize, costs: &Costs, most: f64) -> Markup {
-    let parts = costs.system.components_us.iter();
-    let parts: Vec<String> =
-        parts.map(|(name, cost)| format!("{name} {}", figures::time_ns(cost * 1e3))).collect();
     let (busy, softirq) = (load::of_variant(&costs.health), figures::share_coarse(costs.softirq));
     html! {
         div.cost {
             (name(view, variant))
-            (side("system", &costs.system, ["su", "ss"], most))
-            span.parts { (parts.join(" · ")) }
+            @match &costs.system {
+                Some(system) => {
+                    (side("system", system, ["su", "ss"], most))
+                    span.parts { (system.component_words().join(" · ")) }
+                }
+                None => {
+                    span.quiet { "system" }
+                    span {}
+                    span.total { "–" }
+                    span.parts { (UNKNOWN) }
+                }
+            }
             (side("load", &costs.load, ["lu", "ls"], most))
             span.parts.last { (busy) " · host's softirq " (softirq) }
         }

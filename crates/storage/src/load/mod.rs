@@ -36,6 +36,7 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 use self::buffers::Buffers;
 use self::device::{Device, Handle};
 pub use self::device::{NULL, write_data};
+pub(crate) use self::engine::nbd::Address as NbdAddress;
 pub use self::error::Error;
 use self::job::{Job, Making, Yield};
 use self::ledger::Ledger;

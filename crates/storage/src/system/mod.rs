@@ -7,9 +7,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use plumb_host::scratch::Scratch;
-use plumb_path::{Existing, PathError, Place, Snapshot, System};
+use plumb_host::service::Service;
+use plumb_path::{Existing, PathError, Place, RunBy, Snapshot, System};
 
-use crate::load::{NULL, write_data};
+use crate::load::{NULL, NbdAddress, write_data};
 use crate::spec::{Kind, SystemSpec, Target};
 
 /// Builds the system.
@@ -78,12 +79,20 @@ impl System for OwnFile {
     }
 }
 
+/// The processes of this host that serve an NBD export; `None` where they cannot be found, and for files and devices.
+#[must_use]
+pub fn service_at(path: &str) -> Option<Service> {
+    RunBy::default().find(Some(NbdAddress::parse(path)?.server())).ok()?
+}
+
 /// Something that exists.
 fn existing(spec: &SystemSpec) -> Result<Existing, PathError> {
     let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
     let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
     if is_here {
-        Ok(Existing::at(&Target::existing(path)))
+        let server = NbdAddress::parse(&path);
+        let service = spec.run_by().find(server.as_ref().map(NbdAddress::server))?;
+        Ok(Existing::at(&Target::existing(path)).run_by(service))
     } else {
         Err(PathError::new(format!("find {path}: there is no such file or device")))
     }

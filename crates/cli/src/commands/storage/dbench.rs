@@ -7,7 +7,7 @@ use plumb_storage::load::Prepared;
 use plumb_storage::load::suite;
 use plumb_storage::spec::LoadSpec;
 
-use super::{show, window};
+use super::{Surroundings, show, window};
 use crate::args::StorageArguments;
 use crate::exit::Failure;
 use crate::live::LiveLine;
@@ -25,11 +25,14 @@ pub fn measure(
     arguments: &StorageArguments,
 ) -> Result<Measurement, Failure> {
     let live = LiveLine::new(arguments.quiet || arguments.json);
+    let mut surroundings = Surroundings::of(plumb_storage::system::service_at(&arguments.target));
     let measured = suite::measure(spec, prepared, window(spec), &mut |job, mark| {
+        surroundings.note(mark);
         show(&live, &format!("{job}: "), mark, spec.duration);
     });
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
+    measurement.warnings.extend(surroundings.warnings());
     measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
     if !arguments.json {
         let failures_max = arguments.failures.failures_max.0;

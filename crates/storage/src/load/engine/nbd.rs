@@ -79,6 +79,12 @@ impl Address {
         is_named.then(|| Self { text: text.to_owned(), host: host.to_owned(), port, name: name.to_owned() })
     }
 
+    /// The host and the port.
+    #[must_use]
+    pub fn server(&self) -> (&str, u16) {
+        (&self.host, self.port)
+    }
+
     fn error(&self, message: impl Into<String>) -> Error {
         Error::Nbd { address: self.text.clone(), message: message.into() }
     }

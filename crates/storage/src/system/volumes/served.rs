@@ -138,5 +138,6 @@ fn snapshot(volume: &VolumeReport, at_ns: u64, cpu: CpuTime) -> Snapshot {
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())))
             .collect(),
+        ..Snapshot::default()
     }
 }

@@ -1,0 +1,98 @@
+//! What else this host did while one measurement went on, by the same limits as in a run.
+
+use plumb_host::cpu::{CpuTime, tree_cpu_time};
+use plumb_host::noise::{Noise, Snapshot};
+use plumb_host::service::Service;
+use plumb_model::Plan;
+use plumb_path::Mark;
+
+/// The host at the beginning and at the end of a measurement.
+pub struct Surroundings {
+    /// The system, where its processes run on this host: their work is no noise.
+    service: Option<Service>,
+    opened: Option<Sight>,
+    closed: Option<Sight>,
+}
+
+struct Sight {
+    host: Snapshot,
+    /// CPU time of this program and its children.
+    own: CpuTime,
+    service: Option<CpuTime>,
+}
+
+impl Surroundings {
+    /// Nothing has been looked at yet.
+    pub fn of(service: Option<Service>) -> Self {
+        Self { service, opened: None, closed: None }
+    }
+
+    /// Looks at the host when a window opens and when it closes. Of several windows the first and the last count.
+    pub fn note(&mut self, mark: Mark) {
+        match mark {
+            Mark::Opened if self.opened.is_none() => self.opened = self.look(),
+            Mark::Closed => self.closed = self.look(),
+            Mark::Opened | Mark::Progress { .. } => {}
+        }
+    }
+
+    fn look(&self) -> Option<Sight> {
+        let own = tree_cpu_time(std::process::id()).ok()?;
+        let service = self.service.as_ref().and_then(Service::cpu_time);
+        Some(Sight { host: Snapshot::take().ok()?, own, service })
+    }
+
+    /// What cannot be trusted for it.
+    pub fn warnings(&self) -> Vec<String> {
+        let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Vec::new() };
+        let mut own = closed.own.saturating_sub(opened.own);
+        if let (Some(before), Some(after)) = (opened.service, closed.service) {
+            own += after.saturating_sub(before);
+        }
+        sentences(&Noise::between(&opened.host, &closed.host, own))
+    }
+}
+
+fn sentences(noise: &Noise) -> Vec<String> {
+    let percent = |share: f64| format!("{:.0}%", share * 100.0);
+    let mut sentences = Vec::new();
+    if noise.steal_share > plumb_model::Noise::STEAL_LIMIT {
+        let share = percent(noise.steal_share);
+        sentences.push(format!("noise: the hypervisor took {share} of this host's CPU time"));
+    }
+    if noise.other_cpu_share > Plan::others_max() {
+        sentences.push(format!(
+            "noise: other processes used {} of this host's CPU time; rates and times are those of a shared machine",
+            percent(noise.other_cpu_share)
+        ));
+    }
+    if noise.throttling.is_some_and(|throttling| throttling.stopped_ns > 0) {
+        sentences.push("noise: a CPU quota stopped the control group of this program".to_owned());
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_would_warn_of_is_warned_of() {
+        let now = || Snapshot::take().unwrap();
+        let quiet = Noise {
+            steal_share: 0.0,
+            other_cpu_share: 0.05,
+            throttling: None,
+            ..Noise::between(&now(), &now(), CpuTime::default())
+        };
+        assert_eq!(sentences(&quiet), [""; 0]);
+        let shared = Noise { steal_share: 0.05, other_cpu_share: 0.45, ..quiet };
+        assert_eq!(
+            sentences(&shared),
+            [
+                "noise: the hypervisor took 5% of this host's CPU time",
+                "noise: other processes used 45% of this host's CPU time; rates and times are those of a shared machine"
+            ]
+        );
+    }
+}
