@@ -2,6 +2,7 @@
 //! of ab, wrk and k6 expect.
 
 mod examples;
+mod init;
 mod network;
 mod storage;
 
@@ -19,6 +20,7 @@ use plumb_model::quantity::QuantityError;
 use plumb_model::{ByteRate, Bytes, Percent, Rate, Span};
 use serde_json::Value;
 
+pub use self::init::InitArguments;
 pub use self::network::{NetworkArguments, NetworkCommand, NetworkFormat};
 pub use self::storage::StorageArguments;
 
@@ -173,27 +175,6 @@ pub struct CheckArguments {
     /// Print the plan as JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-/// `plumb init`.
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["external", "storage", "network", "migration"]))]
-pub struct InitArguments {
-    /// Compare two HTTP servers that exist.
-    #[arg(long, num_args = 2, value_names = ["URL_A", "URL_B"])]
-    pub external: Option<Vec<String>>,
-    /// Compare two files, block devices or NBD exports that exist.
-    #[arg(long, num_args = 2, value_names = ["TARGET_A", "TARGET_B"])]
-    pub storage: Option<Vec<String>>,
-    /// Compare the paths to two servers that `plumb network serve` has started.
-    #[arg(long, num_args = 2, value_names = ["HOST_A", "HOST_B"])]
-    pub network: Option<Vec<String>>,
-    /// Compare two ways to move a guest's memory on this host.
-    #[arg(long)]
-    pub migration: bool,
-    /// The file to write; it must not exist.
-    #[arg(long, default_value = "experiment.yaml", value_name = "FILE")]
-    pub file: PathBuf,
 }
 
 /// `plumb list`.

@@ -1,0 +1,26 @@
+//! The arguments of `plumb init`: one form for each data path that compares what exists.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `plumb init`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["external", "storage", "network", "migration"]))]
+pub struct InitArguments {
+    /// Compare two HTTP servers that exist.
+    #[arg(long, num_args = 2, value_names = ["URL_A", "URL_B"])]
+    pub external: Option<Vec<String>>,
+    /// Compare two files, block devices or NBD exports that exist.
+    #[arg(long, num_args = 2, value_names = ["TARGET_A", "TARGET_B"])]
+    pub storage: Option<Vec<String>>,
+    /// Compare the paths to two servers that `plumb network serve` has started.
+    #[arg(long, num_args = 2, value_names = ["HOST_A", "HOST_B"])]
+    pub network: Option<Vec<String>>,
+    /// Compare two ways to move a guest's memory on this host.
+    #[arg(long)]
+    pub migration: bool,
+    /// The file to write; it must not exist.
+    #[arg(long, default_value = "experiment.yaml", value_name = "FILE")]
+    pub file: PathBuf,
+}
