@@ -47,6 +47,14 @@ pub enum Unavailable {
     },
 }
 
+impl Unavailable {
+    /// Whether the machine lacks it, so that nothing that can be installed would help.
+    #[must_use]
+    pub fn is_hardware(&self) -> bool {
+        matches!(self, Self::NoIfma | Self::NotApplicable { .. })
+    }
+}
+
 /// What a device as a whole can fail at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CryptoError {

@@ -20,7 +20,7 @@ use crate::key::Form;
 use crate::multibuffer::{self, Corruption};
 use crate::{
     BreakEven, Device, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme,
-    SigningKey, Unavailable,
+    SigningKey,
 };
 
 /// The device, or a line that says which test goes without.
@@ -28,11 +28,8 @@ fn device(kind: DeviceKind, test: &str) -> Option<Device> {
     match kind.probe() {
         Ok(_) => Some(Device::open(kind).unwrap()),
         Err(cause) => {
-            let cause = match cause {
-                Unavailable::NoIfma | Unavailable::NotApplicable { .. } => format!("hardware: {cause}"),
-                _ => cause.to_string(),
-            };
-            writeln!(std::io::stderr(), "test skipped: {test}: {cause}").unwrap();
+            let hardware = if cause.is_hardware() { "hardware: " } else { "" };
+            writeln!(std::io::stderr(), "test skipped: {test}: {hardware}{cause}").unwrap();
             None
         }
     }

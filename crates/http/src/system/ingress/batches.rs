@@ -151,7 +151,9 @@ mod tests {
         let opened = Batches::open(Gathering::in_batches(1000, pays_from));
         if let Err(reason) = &opened {
             let test = format!("system::ingress::batches::{test}");
-            writeln!(std::io::stderr(), "test skipped: {test}: {reason}").unwrap();
+            let missing = DeviceKind::Multibuffer.probe().err();
+            let hardware = if missing.is_some_and(|cause| cause.is_hardware()) { "hardware: " } else { "" };
+            writeln!(std::io::stderr(), "test skipped: {test}: {hardware}{reason}").unwrap();
         }
         opened.ok()
     }

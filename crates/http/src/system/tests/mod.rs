@@ -9,12 +9,13 @@ mod origins;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
+use plumb_crypto::DeviceKind;
 use plumb_path::{Place, Snapshot, System};
 use tempfile::TempDir;
 
 use super::feasible;
 use super::running::Running;
-use crate::spec::{IngressKind, KeyKind, SystemSpec, Target, TlsVersion};
+use crate::spec::{IngressKind, KeyKind, Offload, SystemSpec, Target, TlsVersion};
 use client::{Client, Trust};
 
 const PROGRAMS: [IngressKind; 3] = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx];
@@ -30,9 +31,16 @@ fn spec(kind: IngressKind, tls: TlsVersion) -> SystemSpec {
 fn is_feasible(test: &str, spec: &SystemSpec) -> bool {
     let missing = feasible(spec).err();
     if let Some(reason) = &missing {
-        writeln!(std::io::stderr(), "test skipped: system::tests::{test}: {reason}").unwrap();
+        let hardware = if lacks_hardware(spec) { "hardware: " } else { "" };
+        writeln!(std::io::stderr(), "test skipped: system::tests::{test}: {hardware}{reason}").unwrap();
     }
     missing.is_none()
+}
+
+/// Whether the CPU lacks what the ingress's device needs, which nothing that can be installed would change.
+fn lacks_hardware(spec: &SystemSpec) -> bool {
+    let is_multibuffer = spec.ingress.offload == Offload::Multibuffer;
+    is_multibuffer && DeviceKind::Multibuffer.probe().is_err_and(|cause| cause.is_hardware())
 }
 
 /// A system in a scratch directory of its own.
