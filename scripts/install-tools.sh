@@ -4,8 +4,10 @@
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
-#   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and libcrypto_mb where the
-#            CPU can run it; a variant that needs one of them is skipped without it
+#   accelerator
+#            libcrypto_mb, where the CPU can run it
+#   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and the accelerator; a variant
+#            that needs one of them is skipped without it
 #   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, ip, losetup, zstd, lz4,
 #            gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
 #   lint     git, rustfmt, clippy, cargo-deny
@@ -77,8 +79,9 @@ note_missing() {
             want nftables have nft
             want openvswitch-switch have ovs-vswitchd
             want "$(qemu_package)" have "qemu-system-$(uname -m)"
-            if cpu_has_ifma; then want python3-pip python3 -m pip --version; fi
+            note_missing accelerator
             ;;
+        accelerator) ! cpu_has_ifma || want python3-pip python3 -m pip --version ;;
         tests)
             want apache2-utils have ab
             want wrk have wrk
@@ -101,7 +104,7 @@ note_missing() {
             want libdeflate-tools have libdeflate-gzip
             ;;
         lint) want git have git ;;
-        *) fail "there is no group \`$1\`; the groups are build, systems, tests and lint" ;;
+        *) fail "there is no group \`$1\`; the groups are build, accelerator, systems, tests and lint" ;;
     esac
 }
 
@@ -198,7 +201,7 @@ main() {
     for group in "$@"; do
         case $group in
             build) install_rust ;;
-            systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
+            accelerator | systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
             lint) install_lint ;;
         esac
     done

@@ -12,6 +12,7 @@ mod commands;
 mod common;
 mod crypto;
 mod directories;
+mod documents;
 mod endings;
 mod engines;
 mod integrity;

@@ -1,0 +1,151 @@
+//! The commands of the documents, run as a reader runs them: all `sh` blocks of a page, from top to bottom, in one shell.
+//!
+//! A block that needs another host or a real device is `sh elsewhere`, and only what the program understands of it is tested.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::common::{code, plumb, run, skip, stderr, write};
+
+/// A fenced block of a page: what stands behind the fence, and the text.
+struct Block {
+    info: String,
+    line: usize,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut open = false;
+    for (number, line) in page.lines().enumerate() {
+        match line.trim_start().strip_prefix("```") {
+            Some(info) if !open => {
+                blocks.push(Block { info: info.to_owned(), line: number + 1, text: String::new() });
+                open = true;
+            }
+            Some(_) => open = false,
+            None if open => {
+                let block = blocks.last_mut().expect("a block is open");
+                writeln!(block.text, "{line}").unwrap();
+            }
+            None => {}
+        }
+    }
+    blocks
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The pages that users read.
+fn pages() -> Vec<(PathBuf, String)> {
+    let docs = fs::read_dir(repository().join("docs")).into_iter().flatten();
+    let pages =
+        docs.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let pages = pages.chain([repository().join("README.md")]);
+    pages.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// A verdict other than `holds` is a result, so 1, 3 and 4 let the page go on. 2 and 5 end it: the command was wrong or failed.
+const PRELUDE: &str = r#"
+set -eu
+ip link set lo up
+plumb() { command plumb "$@" || case $? in 1 | 3 | 4) ;; *) echo "exit code $? of: plumb $*" >&2; return 1 ;; esac; }
+"#;
+
+#[test]
+fn every_block_of_commands_runs_from_top_to_bottom() {
+    let has_namespaces = Command::new("unshare").args(["--net", "--pid", "--fork", "true"]).status();
+    if !has_namespaces.is_ok_and(|status| status.success()) {
+        skip("every_block_of_commands_runs_from_top_to_bottom: it makes namespaces, which needs root");
+        return;
+    }
+    for (path, page) in pages() {
+        let mut script = PRELUDE.to_owned();
+        for block in blocks(&page).iter().filter(|block| block.info == "sh") {
+            writeln!(script, "echo '{}:{}' >&2\n{}", path.display(), block.line, block.text).unwrap();
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let script = write(directory.path(), "page.sh", script);
+        // What a block starts in the background ends with the namespace of processes.
+        let output = Command::new("timeout")
+            .args([
+                "--kill-after=5",
+                "400",
+                "unshare",
+                "--net",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "bash",
+            ])
+            .arg(&script)
+            .current_dir(directory.path())
+            .env("PATH", path_with_plumb())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 0, "{}: {}", path.display(), stderr(&output));
+    }
+}
+
+fn path_with_plumb() -> String {
+    let directory = Path::new(env!("CARGO_BIN_EXE_plumb")).parent().unwrap();
+    format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+#[test]
+fn every_experiment_in_a_document_checks() {
+    for (path, page) in pages() {
+        for block in blocks(&page).iter().filter(|block| block.text.contains("kind: Experiment")) {
+            let directory = tempfile::tempdir().unwrap();
+            let file = write(directory.path(), "page.yaml", &block.text);
+            let output = run(&["check", file.to_str().unwrap()]);
+            assert_eq!(code(&output), 0, "{}:{}: {}", path.display(), block.line, stderr(&output));
+        }
+    }
+}
+
+/// Commands stand in blocks that are run, or in blocks that say that they need something from elsewhere.
+#[test]
+fn no_block_of_commands_is_left_out() {
+    for (path, page) in pages() {
+        for block in blocks(&page) {
+            let place = format!("{}:{}", path.display(), block.line);
+            assert!(
+                !block.info.is_empty(),
+                "{place}: a block needs a language: `sh`, `sh elsewhere`, `yaml`, `text`"
+            );
+            let has_command = block.text.lines().any(|line| line.trim_start().starts_with("plumb "));
+            assert!(
+                !has_command || block.info.starts_with("sh"),
+                "{place}: commands belong into a block of `sh`"
+            );
+            if block.info == "sh elsewhere" {
+                for line in block.text.lines().filter(|line| line.starts_with("plumb ")) {
+                    understands(&place, line);
+                }
+            }
+        }
+    }
+}
+
+/// Whether the program knows the command and each of the options.
+fn understands(place: &str, line: &str) {
+    let words = line.split(" #").next().unwrap_or_default().split_whitespace().skip(1);
+    let (options, names): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with("--"));
+    let mut known = String::new();
+    for depth in 1..=names.len().min(2) {
+        let output = plumb().args(&names[..depth]).arg("--help").output().unwrap();
+        known.push_str(&String::from_utf8_lossy(&output.stdout));
+    }
+    assert!(!known.is_empty(), "{place}: no such command: {line}");
+    for option in options {
+        let option = option.split('=').next().unwrap_or_default();
+        assert!(known.contains(option), "{place}: `{option}` is unknown: {line}");
+    }
+}
