@@ -18,6 +18,8 @@ const HIERARCHIES: [&str; 5] = ["", "unified", "cpuacct", "cpu,cpuacct", "system
 const UNIT_DEPTH_MAX: u32 = 6;
 /// The state of a socket that listens, in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
+/// How often a table without the socket is read.
+const LOOKS: u32 = 3;
 /// More ancestors than any process has.
 const ANCESTORS_MAX: usize = 100;
 
@@ -39,8 +41,13 @@ impl Service {
     pub fn listening_at(address: SocketAddr) -> Option<Self> {
         // An address that a socket can be bound to is this host's.
         UdpSocket::bind((address.ip(), 0)).ok()?;
-        let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| text::read(table).unwrap_or_default());
-        let inodes = listeners_at(&tables.join("\n"), address);
+        // The kernel writes a long table piece by piece, and leaves sockets out when others close between two pieces.
+        let look = || {
+            let tables =
+                ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| text::read(table).unwrap_or_default());
+            listeners_at(&tables.join("\n"), address)
+        };
+        let inodes = (0..LOOKS).map(|_| look()).find(|inodes| !inodes.is_empty()).unwrap_or_default();
         let owners: Vec<Stat> = owners(&inodes).into_iter().filter_map(Stat::read).collect();
         // systemd holds the sockets of the services that it starts on demand.
         let (first, rest): (Vec<Stat>, Vec<Stat>) = owners.into_iter().partition(|stat| stat.pid == 1);

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -49,12 +50,15 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// A verdict other than `holds` is a result, so 1, 3 and 4 let the page go on. 2 and 5 end it: the command was wrong or failed.
-const PRELUDE: &str = r#"
-set -eu
-ip link set lo up
-plumb() { command plumb "$@" || case $? in 1 | 3 | 4) ;; *) echo "exit code $? of: plumb $*" >&2; return 1 ;; esac; }
-"#;
+/// `plumb` as the page has it. A verdict other than `holds` is a result, so 1, 3 and 4 let the page go on; 2 and 5 end it, as the
+/// command was wrong or failed. A server is the process itself, so that the page can stop it.
+fn stand_in() -> String {
+    let program = env!("CARGO_BIN_EXE_plumb");
+    format!(
+        "#!/bin/sh\ncase \" $* \" in *\" serve \"*) exec {program} \"$@\" ;; esac\n\
+         {program} \"$@\" || case $? in 1 | 3 | 4) ;; *) echo \"failed: plumb $*\" >&2; exit 1 ;; esac\n"
+    )
+}
 
 #[test]
 fn every_block_of_commands_runs_from_top_to_bottom() {
@@ -64,12 +68,15 @@ fn every_block_of_commands_runs_from_top_to_bottom() {
         return;
     }
     for (path, page) in pages() {
-        let mut script = PRELUDE.to_owned();
+        let mut script = "set -eu\nip link set lo up\n".to_owned();
         for block in blocks(&page).iter().filter(|block| block.info == "sh") {
             writeln!(script, "echo '{}:{}' >&2\n{}", path.display(), block.line, block.text).unwrap();
         }
         let directory = tempfile::tempdir().unwrap();
         let script = write(directory.path(), "page.sh", script);
+        let programs = tempfile::tempdir().unwrap();
+        let program = write(programs.path(), "plumb", stand_in());
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
         // What a block starts in the background ends with the namespace of processes.
         let output = Command::new("timeout")
             .args([
@@ -85,17 +92,15 @@ fn every_block_of_commands_runs_from_top_to_bottom() {
             ])
             .arg(&script)
             .current_dir(directory.path())
-            .env("PATH", path_with_plumb())
+            .env(
+                "PATH",
+                format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap_or_default()),
+            )
             .stdin(Stdio::null())
             .output()
             .unwrap();
         assert_eq!(code(&output), 0, "{}: {}", path.display(), stderr(&output));
     }
-}
-
-fn path_with_plumb() -> String {
-    let directory = Path::new(env!("CARGO_BIN_EXE_plumb")).parent().unwrap();
-    format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 #[test]

@@ -301,8 +301,9 @@ fn clients_that_announce_much_and_idle_ones_cost_little_memory() {
     let directory = tempfile::tempdir().unwrap();
     volume(directory.path(), "64MiB");
     let server = Server::start(directory.path(), free_port());
+    // Fewer than one address may have.
     let idle: Vec<TcpStream> =
-        (0..1000).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
+        (0..800).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
     // Each announces 32 MiB and sends 300 KB of it; then one that asks for 32 MiB often and reads nothing.
     let mut half: Vec<TcpStream> = (0..100).map(|_| connect(server.port).unwrap()).collect();
     for stream in &mut half {

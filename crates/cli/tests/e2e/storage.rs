@@ -303,7 +303,7 @@ fn an_export_of_qemu_nbd_is_written_and_checked_over_several_connections() {
     let nobody = storage(&gone, "-n 100 -q");
     assert_eq!(
         (code(&nobody), stderr(&nobody).contains("does not answer")),
-        (2, true),
+        (5, true),
         "{}",
         stderr(&nobody)
     );
