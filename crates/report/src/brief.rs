@@ -214,7 +214,12 @@ impl Page<'_> {
         let (text, verdict) = (clean(&format!("{text}{cell}")), verdict_words(found));
         let reason = clean(&format!("{verdict}: {}", found.reason));
         let (sign, tone) = (mark(found.verdict), verdict_tone(found.verdict));
-        let short = self.entry(sign, tone, &format!("{text} · {}", found.verdict.word()), 1);
+        let ratio = found.ratio.zip(found.low).map(|(ratio, low)| figures::effect(ratio, low, found.high));
+        let short = match ratio.map(|ratio| format!("{text} · {} {ratio}", found.verdict.word())) {
+            Some(short) if short.chars().count() + 4 <= self.width => short,
+            _ => format!("{text} · {}", found.verdict.word()),
+        };
+        let short = self.entry(sign, tone, &short, 1);
         let whole = if text.chars().count() + reason.chars().count() + 7 <= self.width {
             self.entry(sign, tone, &format!("{text} · {reason}"), 1)
         } else {
@@ -265,8 +270,11 @@ impl Page<'_> {
             Entry { order, short: line.clone(), whole: line }
         };
         let entries = labels.iter().zip(&found).enumerate().map(entry).collect();
-        let title =
-            format!("effects against {}, 95% anytime-valid intervals", clean(view.plan().baseline_name()));
+        let title = format!(
+            "effects against {}, {} anytime-valid intervals",
+            clean(view.plan().baseline_name()),
+            view.plan().confidence_words()
+        );
         Section::new(title, entries, WEIGHT)
     }
 

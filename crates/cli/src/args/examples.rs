@@ -5,7 +5,7 @@ Examples:
   plumb run tls-offload --quick            # a built-in one, done within 90 s
   plumb run mine.yaml --output runs/monday # a file of your own
   plumb run --resume runs/monday           # after Ctrl-C, a kill, a power cut
-  plumb run mine.yaml --only long --blocks 8 --json";
+  plumb run mine.yaml --only resumed --blocks 8 --json";
 
 pub const INIT: &str = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
 pub const LIST: &str = "\
 Examples:
   plumb list
-  plumb list --show tls-offload > mine.yaml # to start a file of your own from";
+  plumb list --show tls-cost > mine.yaml # to start a file of your own from";
 
 pub const REPORT: &str = "\
 Examples:
@@ -91,7 +91,7 @@ Examples:
 pub const TUNE: &str = "\
 Examples:
   plumb tune list            # what there is, and what this host can do
-  plumb tune apply governor busy-read=100 sysctl=net.core.somaxconn=4096
+  plumb tune apply busy-read=100 sysctl=net.core.somaxconn=4096
   plumb tune status
   plumb tune revert          # puts everything back
 A variant has tunings for its slots alone by `host: { tunings: [governor] }`.";
