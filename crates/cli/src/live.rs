@@ -1,8 +1,10 @@
 //! One line on standard error that is written over again and again, on a terminal only.
 
+use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 
-use plumb_model::printable;
+use plumb_model::{Span, printable};
+use plumb_path::Mark;
 
 use crate::output;
 
@@ -10,6 +12,21 @@ use crate::output;
 #[derive(Debug)]
 pub struct LiveLine {
     is_shown: bool,
+    /// Work and time at the mark before, which the rate is counted from.
+    before: Cell<(u64, u64)>,
+}
+
+/// What a measurement that goes on is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Course<'a> {
+    /// Before everything else: the job, or nothing.
+    pub job: &'a str,
+    /// How long the window is.
+    pub duration: Span,
+    /// What is counted, in the plural.
+    pub unit: &'a str,
+    /// In a closed loop, how many are in flight.
+    pub in_flight: Option<u32>,
 }
 
 impl LiveLine {
@@ -17,7 +34,7 @@ impl LiveLine {
     pub fn new(quiet: bool) -> Self {
         let is_terminal =
             std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Self { is_shown: is_terminal && !quiet }
+        Self { is_shown: is_terminal && !quiet, before: Cell::new((0, 0)) }
     }
 
     /// Whether anybody sees it.
@@ -31,6 +48,18 @@ impl LiveLine {
         self.write(&fitting);
     }
 
+    /// Shows how far a measurement has come, with the rate since the mark before.
+    pub fn progress(&self, mark: Mark, course: Course<'_>) {
+        match mark {
+            Mark::Opened => self.before.set((0, 0)),
+            Mark::Progress { work, elapsed_ns } => {
+                let before = self.before.replace((work, elapsed_ns));
+                self.show(&course.words(before, (work, elapsed_ns)));
+            }
+            Mark::Closed => {}
+        }
+    }
+
     /// Takes it away.
     pub fn clear(&self) {
         self.write("");
@@ -42,5 +71,42 @@ impl LiveLine {
             let _ = write!(error, "\r\x1b[K{text}");
             let _ = error.flush();
         }
+    }
+}
+
+impl Course<'_> {
+    /// The time that each takes follows from the rate by Little's law: so many in flight, divided by the rate.
+    #[expect(clippy::cast_precision_loss, reason = "counts of a measurement are far below 2^53")]
+    fn words(&self, (work_before, ns_before): (u64, u64), (work, ns): (u64, u64)) -> String {
+        let Self { job, duration, unit, in_flight } = *self;
+        let since_s = Span(ns.saturating_sub(ns_before)).seconds();
+        let rate = work.saturating_sub(work_before) as f64 / since_s;
+        let mut words =
+            format!("{job}{:.0} s of {:.0} s, {work} {unit}", Span(ns).seconds(), duration.seconds());
+        if rate > 0.0 && rate.is_finite() {
+            words.push_str(&format!(", {rate:.0}/s"));
+            if let Some(in_flight) = in_flight {
+                words.push_str(&format!(", about {:.3} ms each", 1e3 * f64::from(in_flight) / rate));
+            }
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_has_the_rate_since_the_mark_before_and_the_time_of_each() {
+        let course =
+            Course { job: "", duration: Span(10_000_000_000), unit: "requests", in_flight: Some(20) };
+        assert_eq!(
+            course.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
+            "2 s of 10 s, 5000 requests, 4000/s, about 5.000 ms each"
+        );
+        let stalled = Course { in_flight: None, ..course };
+        assert_eq!(stalled.words((5000, 2_000_000_000), (5000, 3_000_000_000)), "3 s of 10 s, 5000 requests");
+        assert_eq!(stalled.words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
     }
 }

@@ -238,15 +238,22 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let socket = std::os::fd::OwnedFd::from(listener);
-        let script =
-            "echo ready; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done & wait; echo done; read line";
+        let script = "echo ready; sleep 2; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done & wait; echo done; read line";
         let mut server =
             Command::new("sh").args(["-c", script]).stdout(Stream::Piped).stdin(Stream::File(socket.into()));
         server = server.stderr(Stream::Inherit);
         let mut server = server.spawn().unwrap();
         let mut lines = BufReader::new(server.take_stdout().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
-        let service = Service::listening_at(address).unwrap();
+        // A busy machine may not show the socket at the first look.
+        let look = || {
+            crate::time::sleep(std::time::Duration::from_millis(20));
+            Service::listening_at(address)
+        };
+        let tables = || text::read("/proc/net/tcp").unwrap_or_default();
+        let found = (0..50).find_map(|_| look());
+        let service =
+            found.unwrap_or_else(|| panic!("{address} of {} is not in\n{}", server.pid(), tables()));
         let Members::Processes(roots) = &service.0 else { panic!("{service:?}") };
         assert_eq!(roots.iter().map(|stat| stat.pid).collect::<Vec<_>>(), [server.pid()]);
         let before = service.cpu_time().unwrap();

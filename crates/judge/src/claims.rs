@@ -5,8 +5,8 @@
 //! is refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, Kind, LoadLimit, Operand, Relation, Shortage, Term, VariantState, VariantSummary,
-    Verdict, metric,
+    Claim, ClaimVerdict, Kind, LoadLimit, Operand, Relation, Shortage, SlotResult, Term, VariantState,
+    VariantSummary, Verdict, metric,
 };
 use plumb_stats::{self as stats, Sample};
 
@@ -157,12 +157,10 @@ fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
 /// `98.2%`, and more digits where it is close to 0 or to 1.
 pub(crate) fn percent(share: f64) -> String {
     let close = share.min(1.0 - share);
-    let decimals = if close == 0.0 || close >= 0.1 {
+    let decimals = if close <= 0.0 || close >= 0.1 {
         0
-    } else if close >= 0.01 {
-        1
     } else {
-        2
+        (1.0 - (100.0 * close).log10().floor()).clamp(1.0, 6.0) as usize
     };
     let text = format!("{:.decimals$}", 100.0 * share);
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
@@ -452,6 +450,31 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
     Finding::new(Verdict::Holds, format!("true in each of {slots} slots"))
 }
 
+/// Why a cap that no window broke says nothing: the load was held back, or slots have no window.
+fn below_any_cap(table: &Table<'_>, cell: usize, term: &Term) -> Option<Finding> {
+    let name = &term.variant;
+    let count =
+        |is_so: &dyn Fn(&SlotResult) -> bool| table.results(cell, name).filter(|slot| is_so(slot)).count();
+    let measured = count(&|_| true);
+    let bound = count(&|slot| is_load_bound_slot(table.plan, slot));
+    if bound as f64 > LOAD_BOUND_SHARE_MAX * measured as f64 {
+        let why = format!(
+            "the load was the bound in {bound} of {measured} slots of {name}, and a load that is held back stays below any cap"
+        );
+        return Some(Finding::new(Verdict::Void, why));
+    }
+    let has_none = |slot: &SlotResult| {
+        slot.measurement.work > 0 && slot.measurement.windows.get(&term.metric).is_none_or(Vec::is_empty)
+    };
+    let silent = count(&has_none);
+    (silent > 0 && silent < measured).then(|| {
+        let why = format!(
+            "{silent} of {measured} slots of {name} have no whole one-second window to hold against the cap"
+        );
+        Finding::new(Verdict::Void, why)
+    })
+}
+
 fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alpha: f64) -> Finding {
     let term = &claim.left;
     let unit = table.plan.metric(&term.metric).map_or("", |metric| metric.unit.symbol());
@@ -464,6 +487,11 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
     let Ok(judgement) = stats::judge_cap(&windows, cap.0, cap.1, alpha) else {
         return Finding::new(Verdict::Void, "the windows hold a value that is no number");
     };
+    if judgement.verdict == stats::Verdict::Holds
+        && let Some(finding) = below_any_cap(table, cell, term)
+    {
+        return finding;
+    }
     let lacks = lacks(table, cell, claim);
     match (judgement.verdict, judgement.highest, judgement.violating_share_max) {
         (stats::Verdict::Refuted, Some(highest), _) => Finding::new(

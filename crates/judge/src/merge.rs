@@ -2,6 +2,8 @@
 //!
 //! Every slot may warn by itself, and of twenty sentences that are the same but for a count nobody reads the second.
 
+use std::collections::HashMap;
+
 /// A sentence taken apart at its numbers.
 #[derive(Debug, PartialEq)]
 struct Sentence<'a> {
@@ -20,8 +22,10 @@ struct Number<'a> {
 /// Every warning once, in the order in which they came first; those that differ in numbers only become one.
 pub(crate) fn merged(warnings: &[String]) -> Vec<String> {
     let mut groups: Vec<Vec<Sentence<'_>>> = Vec::new();
+    let mut known: HashMap<Vec<String>, usize> = HashMap::new();
     for sentence in warnings.iter().map(|warning| Sentence::of(warning)) {
-        match groups.iter_mut().find(|group| group[0].words == sentence.words) {
+        let group = *known.entry(sentence.words.clone()).or_insert(groups.len());
+        match groups.get_mut(group) {
             Some(group) => group.push(sentence),
             None => groups.push(vec![sentence]),
         }

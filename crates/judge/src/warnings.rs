@@ -71,7 +71,8 @@ pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
             if sample.logs().len() < table.plan.blocks.before_verdict() as usize {
                 continue;
             }
-            let differs = sample.interval(alpha).is_some_and(|interval| interval.excludes(0.0));
+            // Blocks without a value must not hide a difference that the others show.
+            let differs = sample.known_interval(alpha).is_some_and(|interval| interval.excludes(0.0));
             if differs {
                 return Some(format!(
                     "the control, a copy of {}, differs from it in {metric}: this run finds effects where there are none",

@@ -11,12 +11,18 @@ impl Seconds {
     /// Counts an event of that second (see [`crate::Frame::second`]) and adds its time.
     #[inline]
     pub fn note(&mut self, second: usize, time_ns: u64) {
+        self.note_many(second, time_ns, 1);
+    }
+
+    /// Counts several events of that second that took as long each.
+    #[inline]
+    pub fn note_many(&mut self, second: usize, time_ns: u64, count: u64) {
         if self.counts.len() <= second {
             self.counts.resize(second + 1, 0);
             self.times_ns.resize(second + 1, 0);
         }
-        self.counts[second] += 1;
-        self.times_ns[second] += time_ns;
+        self.counts[second] += count;
+        self.times_ns[second] = self.times_ns[second].saturating_add(time_ns.saturating_mul(count));
     }
 
     /// Adds what another thread noted.

@@ -142,9 +142,10 @@ impl Session<'_> {
         if !differences.is_empty() {
             return Err(RunError::Differs(differences));
         }
+        // Whatever can refuse comes before the directory is changed.
+        let tuner = host_tunings::open(&run.header.plan)?;
         store.go_on()?;
         remove_leftovers(directory)?;
-        let tuner = host_tunings::open(&run.header.plan)?;
         self.carry_on(run, store, &sides, tuner)
     }
 
@@ -193,11 +194,10 @@ impl Session<'_> {
 }
 
 /// Facts about the host that a measurement depends on and that nothing changes by itself while a run is interrupted.
-const LASTING_FACTS: [&str; 11] = [
+const LASTING_FACTS: [&str; 10] = [
     "cpu",
     "cpus",
     "cpu features",
-    "memory",
     "os",
     "kernel",
     "virtualisation",

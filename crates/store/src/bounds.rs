@@ -11,7 +11,7 @@ pub(crate) const HEADER_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const EXPERIMENT_BYTES_MAX: u64 = 2 << 20;
 pub(crate) const END_BYTES_MAX: u64 = 64 << 10;
 /// All slots of a run.
-pub(crate) const SLOTS_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const SLOTS_BYTES_MAX: u64 = 16 << 30;
 pub(crate) const SLOTS_MAX: usize = 1_000_000;
 /// One slot: some distributions of at most a megabyte each.
 pub(crate) const LINE_BYTES_MAX: u64 = 16 << 20;
@@ -22,6 +22,8 @@ const VARIANTS_MAX: usize = 65;
 const BLOCKS_MAX: u32 = 1000;
 const CLAIMS_MAX: usize = 10_000;
 const METRICS_MAX: usize = 1000;
+/// Claims times cells.
+const VERDICTS_MAX: usize = 100_000;
 /// A distribution of nanoseconds up to an hour, to three digits, has fewer bins.
 const BINS_MAX: usize = 50_000;
 /// Properties, kinds of errors, columns of tables and the like in one slot.
@@ -41,6 +43,10 @@ pub(crate) fn check_plan(plan: &Plan) -> Checked {
     at_most("variants", plan.variants.len(), VARIANTS_MAX)?;
     at_most("claims", plan.claims.len(), CLAIMS_MAX)?;
     at_most("metrics", plan.metrics.len(), METRICS_MAX)?;
+    at_most("verdicts", plan.claims.len() * plan.cells.len(), VERDICTS_MAX)?;
+    for cell in &plan.cells {
+        at_most("variants in a cell", cell.variants.len(), VARIANTS_MAX)?;
+    }
     let blocks = plan.blocks;
     if blocks.max > BLOCKS_MAX || blocks.min > blocks.max || blocks.min == 0 {
         return Err(format!("{} to {} blocks cannot be run", blocks.min, blocks.max));
@@ -51,6 +57,7 @@ pub(crate) fn check_plan(plan: &Plan) -> Checked {
     check_count("window_ns", plan.window_ns)?;
     check_count("warmup_ns", plan.warmup_ns)?;
     check_number("others_max", plan.others_max)?;
+    check_number("failures_max", plan.failures_max)?;
     for planned in plan.cells.iter().flat_map(|cell| &cell.variants) {
         let than = planned.saving.as_ref().and_then(|saving| saving.than);
         if let Some(index) =

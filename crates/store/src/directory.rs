@@ -145,7 +145,10 @@ fn no_run(error: StoreError, path: &Path) -> StoreError {
 /// Whoever writes holds this lock, from before the first look at the directory.
 fn lock(folder: &Folder) -> Result<File, StoreError> {
     let lock = folder.file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
-    lock.try_lock().map_err(|_| StoreError::Locked { path: folder.path().to_owned() })?;
+    lock.try_lock().map_err(|error| match error {
+        std::fs::TryLockError::WouldBlock => StoreError::Locked { path: folder.path().to_owned() },
+        std::fs::TryLockError::Error(cause) => StoreError::io("lock", &folder.path().join(LOCK))(cause),
+    })?;
     Ok(lock)
 }
 

@@ -56,6 +56,9 @@ pub struct Volume {
     limiter: RwLock<Arc<VolumeLimiter>>,
 }
 
+/// So much of a long change is done under the lock at once.
+const CHANGE_BYTES: usize = 64 << 20;
+
 impl Volume {
     /// Opens the file of a volume, creating it where there is none, and makes it so large.
     ///
@@ -108,7 +111,6 @@ impl Volume {
     /// When the file cannot be made so large.
     pub fn resize(&self, size_bytes: u64) -> io::Result<()> {
         let mut extent = self.extent_to_change();
-        extent.size_bytes = extent.size_bytes.min(size_bytes);
         self.file.set_len(size_bytes)?;
         extent.size_bytes = size_bytes;
         Ok(())
@@ -142,6 +144,17 @@ impl Volume {
         let extent = self.extent();
         check(&extent, offset, bytes)?;
         work(&self.file)?;
+        Ok(())
+    }
+
+    /// The same for a long range, a part at a time: who waits to change the volume's size holds up everything that begins later.
+    fn change_in_parts(&self, offset: u64, bytes: u64, flags: FallocateFlags) -> Result<(), Fault> {
+        self.check(offset, bytes)?;
+        let end = offset.saturating_add(bytes);
+        for start in (offset..end).step_by(CHANGE_BYTES) {
+            let part = (end - start).min(CHANGE_BYTES as u64);
+            self.change(start, part, |file| allocate(file, flags, start, part))?;
+        }
         Ok(())
     }
 
@@ -203,13 +216,13 @@ impl Volume {
     /// Gives the space back; it reads as zeroes afterwards.
     pub(crate) fn discard(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        self.change(offset, bytes, |file| allocate(file, punch, offset, bytes))
+        self.change_in_parts(offset, bytes, punch)
     }
 
     /// Makes it read as zeroes and keeps the space.
     pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
         let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-        self.change(offset, bytes, |file| allocate(file, zero, offset, bytes))
+        self.change_in_parts(offset, bytes, zero)
     }
 }
 

@@ -3,13 +3,13 @@
 use plumb_host::signals::Interrupts;
 use plumb_http::spec::{LoadSpec, Reuse, Target, TlsVersion};
 use plumb_model::{Measurement, Reading, Span};
-use plumb_path::{Family, Mark, Window};
+use plumb_path::{Family, Window};
 
 use super::single;
 use super::surroundings::Surroundings;
 use crate::args::HttpArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
-use crate::live::LiveLine;
+use crate::live::{Course, LiveLine};
 use crate::output;
 
 /// How long to measure when nothing is said.
@@ -42,10 +42,12 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         attempt: 0,
     };
     let live = LiveLine::new(arguments.quiet || arguments.json);
+    let in_flight = spec.rate.is_none().then_some(spec.connections);
+    let course = Course { job: "", duration: spec.duration, unit: "requests", in_flight };
     let mut surroundings = Surroundings::of(plumb_http::system::service_at(&arguments.url));
     let measured = load.measure(window, &mut |mark| {
         surroundings.note(mark);
-        show(&live, mark, spec.duration);
+        live.progress(mark, course);
     });
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
@@ -69,13 +71,6 @@ fn code(measurement: &Measurement) -> u8 {
     match measurement.readings.get("checks") {
         Some(Reading::Share { no, .. }) if *no > 0 => REFUTED,
         _ => HOLDS,
-    }
-}
-
-fn show(live: &LiveLine, mark: Mark, duration: Span) {
-    if let Mark::Progress { work, elapsed_ns } = mark {
-        let elapsed_s = Span(elapsed_ns).seconds();
-        live.show(&format!("{elapsed_s:.0} s of {:.0} s, {work} requests", duration.seconds()));
     }
 }
 

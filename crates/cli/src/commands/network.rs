@@ -8,13 +8,13 @@ use plumb_model::{Bytes, Measurement, Span};
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
 use plumb_network::spec::{LoadSpec, NetworkSettings, Target, Test};
-use plumb_path::{Mark, RunBy, Window};
+use plumb_path::{RunBy, Window};
 
 use super::single;
 use super::surroundings::Surroundings;
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
-use crate::live::LiveLine;
+use crate::live::{Course, LiveLine};
 use crate::output;
 
 mod qperf;
@@ -78,7 +78,8 @@ fn one(
     let mut surroundings = Surroundings::of(server);
     let mut mark = |mark| {
         surroundings.note(mark);
-        show(&live, mark, spec.duration);
+        let unit = "messages";
+        live.progress(mark, Course { job: "", duration: spec.duration, unit, in_flight: None });
     };
     let measured = load.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
     live.clear();
@@ -151,13 +152,6 @@ fn code(spec: &LoadSpec, measurement: &Measurement) -> u8 {
 
 fn failure(error: Error) -> Failure {
     if error.is_usage() { Failure::usage(format!("failed to {error}")) } else { Failure::harness(error) }
-}
-
-fn show(live: &LiveLine, mark: Mark, duration: Span) {
-    if let Mark::Progress { work, elapsed_ns } = mark {
-        let elapsed_s = Span(elapsed_ns).seconds();
-        live.show(&format!("{elapsed_s:.0} s of {:.0} s, {work} messages", duration.seconds()));
-    }
 }
 
 fn tests(arguments: &NetworkArguments) -> Vec<Test> {

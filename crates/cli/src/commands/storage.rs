@@ -2,7 +2,7 @@
 
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Measurement, Reading, Span};
-use plumb_path::{Load, Mark, Window};
+use plumb_path::{Load, Window};
 use plumb_storage::load::{Error, Prepared};
 use plumb_storage::spec::{LoadSpec, Target};
 
@@ -10,7 +10,7 @@ use super::single;
 use super::surroundings::Surroundings;
 use crate::args::StorageArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
-use crate::live::LiveLine;
+use crate::live::{Course, LiveLine};
 use crate::output;
 
 mod dbench;
@@ -60,7 +60,7 @@ fn one(
     let mut surroundings = Surroundings::of(plumb_storage::system::service_at(&arguments.target));
     let measured = load.measure(window(spec), &mut |mark| {
         surroundings.note(mark);
-        show(&live, "", mark, spec.duration);
+        live.progress(mark, course("", spec));
     });
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
@@ -98,11 +98,10 @@ fn window(spec: &LoadSpec) -> Window {
     Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed, index: 0, attempt: 0 }
 }
 
-fn show(live: &LiveLine, job: &str, mark: Mark, duration: Span) {
-    if let Mark::Progress { work, elapsed_ns } = mark {
-        let elapsed_s = Span(elapsed_ns).seconds();
-        live.show(&format!("{job}{elapsed_s:.0} s of {:.0} s, {work} reads and writes", duration.seconds()));
-    }
+/// In a closed loop each job has its depth in flight.
+fn course<'a>(job: &'a str, spec: &LoadSpec) -> Course<'a> {
+    let in_flight = spec.rate.is_none().then(|| spec.jobs.saturating_mul(spec.depth));
+    Course { job, duration: spec.duration, unit: "reads and writes", in_flight }
 }
 
 /// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.

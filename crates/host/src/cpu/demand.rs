@@ -19,6 +19,10 @@ const SHORTAGE_MIN: f64 = 0.01;
 /// A thread that waited for a CPU for more than this share of the time was limited by that, whatever it does when it runs.
 const WAITED_SHARE_MAX: f64 = 0.10;
 
+/// What an idle CPU takes to run a thread that was woken, at most: that wait is nobody else's doing. A virtual CPU that left the guest
+/// takes about that; a thread may wait so thousands of times in a second. Where a neighbour runs, a wait takes milliseconds.
+const DISPATCH_NS: u64 = 10_000;
+
 /// What the calling thread had of CPUs until one moment, and how long it waited for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadAccount {
@@ -26,16 +30,31 @@ pub struct ThreadAccount {
     pub at_ns: u64,
     /// CPU time.
     pub cpu: CpuTime,
-    /// Time for which it could have run; `None` where the kernel does not count it.
-    waited_ns: Option<u64>,
+    /// How it waited for a CPU; `None` where the kernel does not count it.
+    waits: Option<Waits>,
+}
+
+/// The time for which a thread could have run and did not, and how often it was put on a CPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Waits {
+    ns: u64,
+    count: u64,
+}
+
+impl Waits {
+    /// The wait since `earlier` beyond what idle CPUs take to wake up.
+    fn since(self, earlier: Self) -> u64 {
+        let dispatch_ns = self.count.saturating_sub(earlier.count).saturating_mul(DISPATCH_NS);
+        self.ns.saturating_sub(earlier.ns).saturating_sub(dispatch_ns)
+    }
 }
 
 impl ThreadAccount {
     /// The calling thread's account now. It takes some microseconds: it is for the ends of a window, not for each message.
     #[must_use]
     pub fn now() -> Self {
-        let waited_ns = text::read("/proc/thread-self/schedstat").and_then(|text| parse_run_delay(&text));
-        Self { at_ns: monotonic_ns(), cpu: current_thread_cpu_time(), waited_ns }
+        let waits = text::read("/proc/thread-self/schedstat").and_then(|text| parse_waits(&text));
+        Self { at_ns: monotonic_ns(), cpu: current_thread_cpu_time(), waits }
     }
 }
 
@@ -108,8 +127,8 @@ impl Demand {
         let cpu = after.cpu.saturating_sub(before.cpu);
         let ran = share(cpu.total_ns());
         let throttled = share(to.throttled_ns.saturating_sub(from.throttled_ns));
-        let waited = match (before.waited_ns, after.waited_ns) {
-            (Some(before_ns), Some(after_ns)) => share(after_ns.saturating_sub(before_ns)),
+        let waited = match (before.waits, after.waits) {
+            (Some(before), Some(after)) => share(after.since(before)),
             _ => throttled,
         };
         let ledger = to.ledger.saturating_sub(from.ledger);
@@ -149,11 +168,11 @@ impl Demand {
 }
 
 /// The second of the three numbers of a schedstat file: CPU time, run delay, and how often it ran.
-fn parse_run_delay(text: &str) -> Option<u64> {
+fn parse_waits(text: &str) -> Option<Waits> {
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
-    let (ran_ns, waited_ns) = (numbers.next()??, numbers.next()??);
+    let (ran_ns, ns, count) = (numbers.next()??, numbers.next()??, numbers.next()??);
     // A kernel without these counters writes zeros, and nobody reads this who has not run.
-    (ran_ns > 0).then_some(waited_ns)
+    (ran_ns > 0).then_some(Waits { ns, count })
 }
 
 #[cfg(test)]
@@ -173,7 +192,7 @@ mod tests {
         ThreadAccount {
             at_ns: at_ms * 1_000_000,
             cpu: CpuTime { user_ns: ran_ms * 1_000_000, system_ns: 0 },
-            waited_ns: waited_ms.map(|ms| ms * 1_000_000),
+            waits: waited_ms.map(|ms| Waits { ns: ms * 1_000_000, count: 0 }),
         }
     }
 
@@ -279,10 +298,17 @@ mod tests {
 
     #[test]
     fn run_delay_is_the_second_number() {
-        assert_eq!(parse_run_delay("236195 17 1"), Some(17));
+        assert_eq!(parse_waits("236195 17 1"), Some(Waits { ns: 17, count: 1 }));
         for text in ["", "1", "x 2 3", "1 x 3", "0 0 0"] {
-            assert_eq!(parse_run_delay(text), None, "{text:?}");
+            assert_eq!(parse_waits(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn waking_up_an_idle_cpu_is_no_wait_for_a_neighbour() {
+        let woken = |count, ns| Waits { ns, count }.since(Waits::default());
+        assert_eq!(woken(30_000, 200_000_000), 0, "30,000 times 7 us");
+        assert_eq!(woken(100, 400_000_000), 399_000_000, "100 times 4 ms");
     }
 
     proptest! {

@@ -177,6 +177,9 @@ impl Tally {
             self.time(answer);
             self.statuses[usize::from(answer.status % 1000)] += 1;
             *(if answer.status < 400 { &mut self.succeeded } else { &mut self.failed }) += 1;
+        } else if !self.is_open_loop && answer.end_ns >= self.frame.close_ns {
+            // It was under way when the window closed, and read too late to be seen there.
+            self.left_pending(answer.intended_ns, self.frame.close_ns);
         }
         counts
     }
@@ -228,6 +231,9 @@ impl Tally {
     /// [`Times::settle`].
     pub fn failed(&mut self, failure: &Failure, intended_ns: u64, at_ns: u64) {
         if !self.counts(intended_ns, at_ns) {
+            if !self.is_open_loop && at_ns >= self.frame.close_ns {
+                self.left_pending(intended_ns, self.frame.close_ns);
+            }
             return;
         }
         self.failed += 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::Demand;
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{Bytes, LoadHealth, Measurement, Metric, Reading};
+use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading};
 use plumb_path::load_health;
 
 use super::run::{Outcome, Sample, Watch};
@@ -37,6 +37,7 @@ pub fn measurement(spec: &LoadSpec, outcomes: &[Outcome], watch: &Watch<'_>) -> 
         measurement.health = measurement.health.or_worse(&health(outcome, &tally));
         seen.attempts(&mut measurement);
         seen.warn(&mut measurement.warnings);
+        measurement.warnings.extend(seen.hidden_stall());
         for (what, count) in tally.errors.iter().chain(&outcome.totals.errors) {
             *measurement.errors.entry(format!("{}: {what}", outcome.test.name())).or_default() += count;
         }
@@ -176,6 +177,21 @@ impl Seen<'_> {
             let longest_ns = self.tally.gaps.longest_ns();
             measurement.stall_ns_max = Some(measurement.stall_ns_max.unwrap_or(0).max(longest_ns));
         }
+    }
+
+    /// A stall of a closed loop of round trips or connections that its percentiles do not show.
+    fn hidden_stall(&self) -> Option<String> {
+        let metric = match self.outcome.test {
+            Test::TcpLat => metrics::TCP_LAT,
+            Test::UdpLat => metrics::UDP_LAT,
+            Test::TcpCrr => metrics::TCP_CRR_LATENCY,
+            Test::TcpBw | Test::UdpBw => return None,
+        };
+        if self.spec.rate.is_some() {
+            return None;
+        }
+        let stall_ns = self.tally.gaps.longest_ns();
+        HiddenStall::find(metric.name, &self.tally.latency, Some(stall_ns)).map(|hidden| hidden.to_string())
     }
 
     /// What was read back and counted at both ends.

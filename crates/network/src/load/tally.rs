@@ -154,7 +154,7 @@ impl Tally {
     fn time(&mut self, due_ns: u64, time_ns: u64, count: u64) -> u64 {
         let Some(second) = self.frame.second(due_ns) else { return 0 };
         self.latency.record_many(time_ns, count);
-        self.seconds.note(second, time_ns);
+        self.seconds.note_many(second, time_ns, count);
         count
     }
 
@@ -179,9 +179,15 @@ impl Tally {
 
     /// What all flows of a test counted.
     #[must_use]
-    pub fn sum<'a>(frame: Frame, mut flows: impl Iterator<Item = &'a Self>) -> Self {
-        let mut sum = flows.next().cloned().unwrap_or_else(|| Self::new(frame));
-        flows.for_each(|one| sum.merge(one));
+    pub fn sum<'a>(frame: Frame, flows: impl Iterator<Item = &'a Self>) -> Self {
+        // A flow that broke has completed nothing since, until the window closed.
+        let mut flows = flows.map(|one| {
+            let mut one = one.clone();
+            one.gaps.close(frame.close_ns);
+            one
+        });
+        let mut sum = flows.next().unwrap_or_else(|| Self::new(frame));
+        flows.for_each(|one| sum.merge(&one));
         sum
     }
 

@@ -45,10 +45,14 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
     let mut tally = Tally::new(of.frame, is_open_loop);
     // What adds up begins with nothing; what all jobs share begins with the whole window.
     tally.gaps.close(of.frame.close_ns);
+    let end_ns = yields.iter().map(|one| one.end_ns).max().unwrap_or(of.frame.close_ns);
     for one in yields {
         tally.merge(&one.tally);
+        // A job that gave up has completed nothing since, until the window closed.
+        let mut gaps = one.tally.gaps.clone();
+        gaps.close(end_ns);
+        tally.gaps.merge(&gaps);
     }
-    let end_ns = yields.iter().map(|one| one.end_ns).max().unwrap_or(of.frame.close_ns);
     let window_ns = end_ns.saturating_sub(of.frame.open_ns);
     let work = tally.directions.iter().map(|direction| direction.completed).sum();
     let seconds = of.frame.whole_seconds(end_ns);

@@ -110,6 +110,9 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
     sum.cpu_user_ns += measured.cpu_user_ns;
     sum.cpu_system_ns += measured.cpu_system_ns;
     sum.health = std::mem::take(&mut sum.health).or_worse(&measured.health);
+    sum.attempts.tried += measured.attempts.tried;
+    sum.attempts.failed += measured.attempts.failed;
+    sum.stall_ns_max = sum.stall_ns_max.max(measured.stall_ns_max);
     for (from, to) in job.takes {
         if let Some(reading) = measured.readings.get(from.name) {
             sum.readings.insert(to.name.to_owned(), reading.clone());

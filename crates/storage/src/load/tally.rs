@@ -184,7 +184,6 @@ impl Tally {
         }
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
         self.in_flight_ns += other.in_flight_ns;
-        self.gaps.merge(&other.gaps);
         self.attempts.tried += other.attempts.tried;
         self.attempts.failed += other.attempts.failed;
         self.lateness.merge(&other.lateness);

@@ -7,7 +7,7 @@ use plumb_storage::load::Prepared;
 use plumb_storage::load::suite;
 use plumb_storage::spec::LoadSpec;
 
-use super::{Surroundings, show, window};
+use super::{Surroundings, course, window};
 use crate::args::StorageArguments;
 use crate::exit::Failure;
 use crate::live::LiveLine;
@@ -28,7 +28,7 @@ pub fn measure(
     let mut surroundings = Surroundings::of(plumb_storage::system::service_at(&arguments.target));
     let measured = suite::measure(spec, prepared, window(spec), &mut |job, mark| {
         surroundings.note(mark);
-        show(&live, &format!("{job}: "), mark, spec.duration);
+        live.progress(mark, course(&format!("{job}: "), spec));
     });
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
