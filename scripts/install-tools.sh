@@ -88,6 +88,7 @@ note_missing() {
             want nghttp2-client have h2load
             want openssl have openssl
             want curl have curl
+            want python3 have python3
             want iproute2 have ip
             want fio have fio
             want qperf have qperf
