@@ -540,7 +540,7 @@ pub struct MigrateArguments {
 pub enum MigrateCommand {
     /// Listen for migrations from other hosts, until Ctrl-C.
     ///
-    /// Everybody who reaches the address can send memory to it. `--tls on` before `serve` requires encryption of every
+    /// Anyone who can reach the address can send memory to it. `--tls on` before `serve` requires encryption of every
     /// source.
     Serve {
         /// Where.

@@ -86,8 +86,8 @@ pub struct NetworkArguments {
 /// What else `plumb network` does.
 #[derive(Debug, Subcommand)]
 pub enum NetworkCommand {
-    /// Answer and count for whoever measures to here, until Ctrl-C. There is no password: whoever reaches the address can fill the
-    /// network on the way. An address has at most 64 control connections and 2048 flows at a time, all together have 128 and 4096.
+    /// Be the other end of measurements, until Ctrl-C. There is no password: anyone who can reach the address can load the network.
+    /// Each address may have 64 control connections and 2048 flows at a time; all addresses together, 128 and 4096.
     Serve {
         /// Where, for TCP and UDP.
         #[arg(long, default_value = "127.0.0.1:19766", value_name = "ADDRESS:PORT")]

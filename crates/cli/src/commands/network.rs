@@ -192,8 +192,8 @@ fn serve(address: SocketAddr, quiet: bool) -> Outcome {
         output::message(&format!("listening on {}, TCP and UDP", server.address()));
         if !address.ip().to_canonical().is_loopback() {
             output::message(
-                "warning: there is no password; whoever reaches this address can fill the network on the way and use this host's \
-                 CPUs. Name an address of a network that you trust with --listen",
+                "warning: there is no password; anyone who can reach this address can load the network and this host's CPUs. \
+                 With --listen, choose an address on a network that you trust",
             );
         }
     }

@@ -8,7 +8,7 @@ use plumb_path::Mark;
 
 /// The host at the beginning and at the end of a measurement.
 pub struct Surroundings {
-    /// The system, where its processes run on this host: their work is no noise.
+    /// The system, where its processes run on this host. Their CPU time does not count as noise.
     service: Option<Service>,
     opened: Option<Sight>,
     closed: Option<Sight>,

@@ -351,7 +351,7 @@ fn a_server_beyond_loopback_says_who_can_use_it() {
     messages.read_line(&mut lines).unwrap();
     signal(server.id(), "INT");
     assert_eq!(server.wait().unwrap().code(), Some(130));
-    assert!(lines.contains("warning: there is no password; whoever reaches this address"), "{lines}");
+    assert!(lines.contains("warning: there is no password; anyone who can reach this address"), "{lines}");
 }
 
 #[test]
