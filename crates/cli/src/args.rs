@@ -28,9 +28,9 @@ pub use self::storage::StorageArguments;
 #[derive(Debug, Parser)]
 #[command(name = "plumb", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 every claim holds, 1 a claim is refuted, 2 usage or experiment error, 3 undecided\n\
-    or every claim skipped, 4 void or untrusted, 5 the harness, a tool it drives or the peer of a measurement\n\
-    failed, 130 interrupted.\n\
+    after_help = "Exit codes: 0 every claim that was judged holds, 1 a claim is refuted, 2 usage or experiment error,\n\
+    3 undecided, 4 void or untrusted, 5 the harness, a tool it drives or the peer of a measurement failed,\n\
+    130 interrupted. Skipped claims have no effect.\n\
     Of one measurement: 0 it counts, 1 more failed than --failures-max allows or a check did."
 )]
 pub struct Arguments {

@@ -3,13 +3,13 @@
 use plumb_model::{Judgement, Run, VariantState, VariantSummary, Verdict};
 use plumb_path::Fault;
 
-/// Every claim holds.
+/// Every claim that was judged holds; skipped claims have no effect on the code.
 pub const HOLDS: u8 = 0;
 /// A claim is refuted.
 pub const REFUTED: u8 = 1;
 /// The command line or the experiment is wrong.
 pub const USAGE: u8 = 2;
-/// A claim is undecided, or all were skipped.
+/// A claim is undecided, or the run has not ended.
 pub const UNDECIDED: u8 = 3;
 /// A variant or a claim is void, or the run cannot be trusted.
 pub const VOID: u8 = 4;
@@ -33,17 +33,11 @@ pub fn of_run(run: &Run, judgement: &Judgement) -> u8 {
         VOID
     } else if is(Verdict::Refuted) {
         REFUTED
-    } else if is(Verdict::Undecided) || all_skipped(judgement) || run.ending.is_none() {
+    } else if is(Verdict::Undecided) || run.ending.is_none() {
         UNDECIDED
     } else {
         HOLDS
     }
-}
-
-/// A skipped claim changes no exit code. But where all are, nothing was asked, and that is not success.
-fn all_skipped(judgement: &Judgement) -> bool {
-    let claims = &judgement.claims;
-    !claims.is_empty() && claims.iter().all(|claim| claim.verdict == Verdict::Skipped)
 }
 
 /// Without claims there is no verdict that could be void, and a variant whose work fails must not look like success.

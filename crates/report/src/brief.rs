@@ -10,7 +10,7 @@ use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, shorten, widest, wrap};
 use crate::rows::{Row, terms};
 use crate::scale::Scale;
-use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, verdict_words};
+use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
 use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
 use crate::view::{Change, View, quoted};
 
@@ -143,8 +143,10 @@ impl Page<'_> {
         parts.push(format!("seed {}", view.plan().seed));
         let answer = format!("{}.", headline.sentence(view));
         let trust = format!("{}: {}.", headline.trust.words(), headline.trust_reasons);
+        let unjudged = unjudged(view).map(|text| limited(wrap(&clean(&format!("{text}.")), self.width), 3));
         let mut lines: Vec<String> =
-            self.painted(Tone::Title, limited(wrap(&view.plan().title, self.width), 2)).collect();
+            unjudged.into_iter().flat_map(|lines| self.painted(Tone::Bad, lines)).collect();
+        lines.extend(self.painted(Tone::Title, limited(wrap(&view.plan().title, self.width), 2)));
         lines.extend(self.painted(Tone::Quiet, limited(wrap(&parts.join(" · "), self.width), 1)));
         lines.extend(self.painted(Tone::Title, limited(wrap(&answer, self.width), 4)));
         lines.extend(self.painted(trust_tone(headline.trust), limited(wrap(&trust, self.width), 3)));

@@ -13,7 +13,7 @@ use crate::layout::{clean, widest};
 use crate::limits;
 use crate::measurement::{dotted, reading_words};
 use crate::rows::Row;
-use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, verdict_words};
+use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
 use crate::view::{Change, View};
 
 /// The report of a run in Markdown, with a line feed at its end.
@@ -78,7 +78,9 @@ fn heading(view: &View<'_>) -> String {
     let headline = Headline::of(view);
     let sentence = plain(&headline.sentence(view));
     let trust = plain(&headline.trust_reasons);
-    format!("# {}\n\n**{sentence}.**\n{}: {trust}.", plain(&view.plan().title), headline.trust.words())
+    let unjudged = unjudged(view).map(|text| format!("**{}.**\n\n", plain(&text))).unwrap_or_default();
+    let title = plain(&view.plan().title);
+    format!("# {title}\n\n{unjudged}**{sentence}.**\n{}: {trust}.", headline.trust.words())
 }
 
 fn how_to_choose(view: &View<'_>) -> String {

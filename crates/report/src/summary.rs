@@ -242,6 +242,9 @@ fn trust(view: &View<'_>) -> (Trust, String) {
         Some(Ending::Failed) => grave.push("the harness failed".to_owned()),
         None => slight.push("the run has not ended".to_owned()),
     }
+    if unjudged(view).is_some() {
+        slight.push("no claim was judged".to_owned());
+    }
     let load_bound: u32 = view.judgement.variants.iter().map(|summary| summary.load_bound).sum();
     if load_bound > 0 {
         slight.push(format!("the load was the limit in {}", figures::plural(load_bound as usize, "slot")));
@@ -277,6 +280,21 @@ fn trust(view: &View<'_>) -> (Trust, String) {
         grave.push(format!("evidence held in all {slots}, none failed, the load was never the limit"));
     }
     (level, grave.join("; "))
+}
+
+/// That no claim was judged, and why, where every claim of the run was skipped. The exit code does not tell it.
+pub fn unjudged(view: &View<'_>) -> Option<String> {
+    let claims = &view.judgement.claims;
+    if claims.is_empty() || verdict_count(view, Verdict::Skipped) < claims.len() {
+        return None;
+    }
+    let mut reasons: Vec<&str> = Vec::new();
+    for claim in claims {
+        if !reasons.contains(&claim.reason.as_str()) {
+            reasons.push(&claim.reason);
+        }
+    }
+    Some(format!("No claim was judged: {}", reasons.join("; ")))
 }
 
 /// Variants of which more failed than the plan allows, with the largest share in any cell.

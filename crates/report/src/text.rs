@@ -12,7 +12,9 @@ use crate::limits;
 use crate::load;
 use crate::rows::Row;
 use crate::scale::Scale;
-use crate::summary::{Headline, Trust, blocks_words, failing, mark, quick_words, slots_words, verdict_words};
+use crate::summary::{
+    Headline, Trust, blocks_words, failing, mark, quick_words, slots_words, unjudged, verdict_words,
+};
 use crate::view::{Change, View};
 
 /// How a text may look.
@@ -94,6 +96,9 @@ impl Page<'_> {
 
     fn header(&mut self) {
         let (view, run) = (self.view, self.view.run);
+        if let Some(text) = unjudged(view) {
+            self.wrapped("! ", Some(Tone::Bad), &clean(&format!("{text}.")));
+        }
         for line in wrap(&view.plan().title, self.width) {
             let line = self.paint.on(Tone::Title, &line);
             self.lines.push(line);

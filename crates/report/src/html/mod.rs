@@ -21,7 +21,9 @@ use plumb_model::{Ending, Judgement, Run, Verdict};
 
 use crate::break_even::BreakEven;
 use crate::figures;
-use crate::summary::{Headline, Piece, Trust, blocks_words, mark, quick_words, slots_words, verdict_count};
+use crate::summary::{
+    Headline, Piece, Trust, blocks_words, mark, quick_words, slots_words, unjudged, verdict_count,
+};
 use crate::view::View;
 use chart::Look;
 
@@ -70,6 +72,7 @@ fn top(view: &View<'_>) -> Markup {
         header {
             p.brand { (bob()) span { "Plumbline · " (view.plan().name) } }
             h1 { (view.plan().title) }
+            @if let Some(text) = unjudged(view) { p.trust { b.bad { (text) "." } } }
             p.headline {
                 @for piece in &headline.pieces {
                     @match piece {
