@@ -68,7 +68,7 @@ impl Progress {
                 ));
             }
             Event::SlotFinished { slot } => {
-                if let SlotOutcome::Failed { reason } = &slot.outcome {
+                if let SlotOutcome::Failed { reason, .. } = &slot.outcome {
                     self.failed(&slot.variant, reason, "; the slot counts as failed");
                 }
             }

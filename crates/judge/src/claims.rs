@@ -10,7 +10,7 @@ use plumb_model::{
 };
 use plumb_stats::{self as stats, Sample};
 
-use crate::table::Table;
+use crate::table::{Lack, Table};
 use crate::variants::is_load_bound as is_load_bound_slot;
 
 /// Up to this share of load-bound slots a claim of more throughput is still judged (with a warning).
@@ -295,8 +295,22 @@ fn judge_ratio(
 fn lacks(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
     let mut names = claim.variants();
     names.dedup();
-    let words: Vec<String> = names.into_iter().flat_map(|name| table.lack_words(cell, name)).collect();
+    let lacks = names.into_iter().flat_map(|name| table.lack_words(cell, name));
+    let words: Vec<String> = lacks.map(|(_, words)| words).collect();
     words.join(", and ")
+}
+
+/// What the blocks without a value count as.
+fn counted_as(table: &Table<'_>, cell: usize, claim: &Claim, missing: usize) -> &'static str {
+    let names = claim.variants().into_iter();
+    let mut lacks = names.flat_map(|name| table.lack_words(cell, name));
+    if lacks.any(|(lack, _)| lack == Lack::Unmeasured) {
+        "may have had any"
+    } else if missing == 1 {
+        "counts as the worst"
+    } else {
+        "count as the worst"
+    }
 }
 
 /// The same, or that readings are missing, where every slot did its work.
@@ -356,9 +370,9 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
     let missing = match sample.missing() {
         0 => String::new(),
         missing => format!(
-            "; {} without a value count{} as the worst ({})",
+            "; {} without a value {} ({})",
             blocks_words(missing, ""),
-            if missing == 1 { "s" } else { "" },
+            counted_as(table, cell, claim, missing),
             lacks_or_readings(table, cell, claim)
         ),
     };

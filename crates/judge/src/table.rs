@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term};
+use plumb_model::{Better, FailureCause, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term};
 use plumb_stats::{Design, Sample, Value};
 
 /// A plan with its slots.
@@ -21,8 +21,10 @@ pub(crate) struct Table<'a> {
 /// Why a slot has no value that may be used, whatever it would have been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// It failed.
+    /// The system failed in it.
     Failed,
+    /// The harness failed in it, which leaves its value unknown.
+    Unmeasured,
     /// Nothing was completed in it.
     Idle,
     /// It was measured again after it had failed, so that the failure is no longer among the outcomes.
@@ -61,22 +63,26 @@ impl<'a> Table<'a> {
     pub(crate) fn lack(&self, slot: &Slot) -> Option<Lack> {
         let is_replaced = !self.plan.retries_only_killed && !slot.retried.is_empty();
         match &slot.outcome {
-            SlotOutcome::Failed { .. } => Some(Lack::Failed),
+            SlotOutcome::Failed { cause: FailureCause::System, .. } => Some(Lack::Failed),
+            SlotOutcome::Failed { cause: FailureCause::Harness, .. } => Some(Lack::Unmeasured),
             SlotOutcome::Measured(result) if result.measurement.work == 0 => Some(Lack::Idle),
             SlotOutcome::Measured(_) => is_replaced.then_some(Lack::Replaced),
         }
     }
 
-    /// What is known of a slot's value: where it has none, that it was the worst.
+    /// What is known of a slot's value: where it has none, that it was the worst, unless the harness failed.
     fn value(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> Value {
         let worst = match self.plan.metric(metric).map(|metric| metric.better) {
             Some(Better::Higher) => Value::Lowest,
             Some(Better::Lower) => Value::Highest,
             Some(Better::Neither) | None => Value::Unknown,
         };
-        match slot.result().filter(|_| self.lack(slot).is_none()) {
-            Some(result) => self.number(result, metric, statistic).map_or(Value::Unknown, Value::Known),
-            None => worst,
+        match (self.lack(slot), slot.result()) {
+            (None, Some(result)) => {
+                self.number(result, metric, statistic).map_or(Value::Unknown, Value::Known)
+            }
+            (Some(Lack::Unmeasured), _) => Value::Unknown,
+            _ => worst,
         }
     }
 
@@ -111,20 +117,21 @@ impl<'a> Table<'a> {
         sample
     }
 
-    /// How many slots of a variant lack a value, by reason: `no requests completed in 5 of 22 slots of b`.
-    pub(crate) fn lack_words(&self, cell: usize, variant: &str) -> Vec<String> {
+    /// How many slots of a variant lack a value, by reason: `b completed no requests in 5 of 22 slots`.
+    pub(crate) fn lack_words(&self, cell: usize, variant: &str) -> Vec<(Lack, String)> {
         let slots = self.of(cell, variant);
         let all = slots.len();
         let count = |lack: Lack| slots.iter().filter(|slot| self.lack(slot) == Some(lack)).count();
         let words = |lack: Lack, what: String| {
             Some(count(lack))
                 .filter(|count| *count > 0)
-                .map(|count| format!("{what} in {count} of {all} slots"))
+                .map(|count| (lack, format!("{what} in {count} of {all} slots")))
         };
         let units = &self.plan.units;
         [
             words(Lack::Idle, format!("{variant} completed no {units}")),
             words(Lack::Failed, format!("{variant} failed")),
+            words(Lack::Unmeasured, format!("the harness failed to measure {variant}")),
             words(Lack::Replaced, format!("{variant} was measured again after it had failed")),
         ]
         .into_iter()

@@ -2,8 +2,9 @@
 
 use super::*;
 use plumb_model::{
-    Attempts, Better, Blocks, Cell, Evidence, Kind, LoadHealth, Measurement, MetricInfo, PlannedVariant,
-    Reading, Shortage, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict, claim::Scope,
+    Attempts, Better, Blocks, Cell, Evidence, FailureCause, Kind, LoadHealth, Measurement, MetricInfo,
+    PlannedVariant, Reading, Shortage, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict,
+    claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: Kind) -> MetricInfo {
@@ -249,7 +250,17 @@ fn one_window_above_a_cap_refutes_it_at_once() {
 fn fails(variant: &str) -> impl FnMut(&mut Slot) {
     move |slot| {
         if slot.variant == variant && slot.block == 3 {
-            slot.outcome = SlotOutcome::Failed { reason: "start".to_owned() };
+            slot.outcome = SlotOutcome::Failed { reason: "start".to_owned(), cause: FailureCause::System };
+        }
+    }
+}
+
+/// A slot that the harness failed to measure, at the third block.
+fn is_unmeasured(variant: &str) -> impl FnMut(&mut Slot) {
+    move |slot| {
+        if slot.variant == variant && slot.block == 3 {
+            let reason = "read the system's counters in time".to_owned();
+            slot.outcome = SlotOutcome::Failed { reason, cause: FailureCause::Harness };
         }
     }
 }
@@ -294,6 +305,41 @@ fn a_slot_without_a_value_counts_against_the_claim_that_it_would_favour() {
         check("a.reqs >= b.reqs", &slots, Verdict::Void, "would favour its refutation");
         check("a.reqs >= 900 /s", &slots, Verdict::Holds, "over 8 blocks");
     }
+}
+
+#[test]
+fn a_slot_that_the_harness_failed_to_measure_counts_against_both_conclusions() {
+    let slots = slots(8, 1.5, is_unmeasured("b"));
+    let favoured = "the harness failed to measure b in 2 of 16 slots: 1 of 8 blocks has no value, and leaving it out \
+                    would favour the claim";
+    check("b.reqs >= 1.2 * a.reqs", &slots, Verdict::Void, favoured);
+    check("b.delay < 2 ms", &slots, Verdict::Void, favoured);
+    // What a system that failed would confirm, a harness that failed does not.
+    check("b.reqs >= 2 * a.reqs", &slots, Verdict::Void, "would favour its refutation");
+    check("b.delay <= 0.5 * a.delay", &slots, Verdict::Void, "would favour its refutation");
+    check("b.delay > 2 ms", &slots, Verdict::Void, "would favour its refutation");
+    check(
+        "b.reqs >= 1.5 * a.reqs",
+        &slots,
+        Verdict::Undecided,
+        "; 1 block without a value may have had any (the harness",
+    );
+    check(
+        "b.checks >= 99%",
+        &slots,
+        Verdict::Void,
+        "the harness failed to measure b in 2 of 16 slots, and a slot",
+    );
+    check("b.reqs <= 2000 /s", &slots, Verdict::Void, "the harness failed to measure b");
+    check("a.reqs >= 900 /s", &slots, Verdict::Holds, "over 8 blocks");
+    // One slot or window that breaks a bound on all of them refutes it, whatever the others would have shown.
+    check("b.reqs <= 1100 /s", &slots, Verdict::Refuted, "windows are above");
+    let warnings = judge(&plan(&[]), &slots).warnings;
+    let expected = "the harness failed to measure b in 2 of 16 slots; no claim on b is decided that such a slot's value could change";
+    assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
+    let found = judge(&plan(&[]), &slots).comparisons;
+    let rate = found.iter().find(|found| found.metric == "reqs" && found.variant == "b").unwrap();
+    assert_eq!((rate.low, rate.high, rate.missing), (0.0, None, 1), "{rate:?}");
 }
 
 #[test]
@@ -365,7 +411,8 @@ fn a_variant_whose_slots_all_fail_is_void() {
     assert_eq!((judgement.variants[1].failed, judgement.variants[1].slots), (2, 14));
     let all = slots(8, 1.5, |slot| {
         if slot.variant == "b" {
-            slot.outcome = SlotOutcome::Failed { reason: "start haproxy".to_owned() };
+            let reason = "start haproxy".to_owned();
+            slot.outcome = SlotOutcome::Failed { reason, cause: FailureCause::System };
         }
     });
     check("b.reqs >= 1.2 * a.reqs", &all, Verdict::Void, "every slot failed; the last one to start haproxy");

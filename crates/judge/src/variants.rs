@@ -28,7 +28,7 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     let failures: Vec<&str> = slots
         .iter()
         .filter_map(|slot| match &slot.outcome {
-            SlotOutcome::Failed { reason } => Some(reason.as_str()),
+            SlotOutcome::Failed { reason, .. } => Some(reason.as_str()),
             SlotOutcome::Measured(_) => None,
         })
         .collect();

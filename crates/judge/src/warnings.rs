@@ -10,7 +10,7 @@ use plumb_stats as stats;
 use crate::claims::{percent, sample};
 use crate::merge::merged;
 use crate::metrics_of_claims;
-use crate::table::Table;
+use crate::table::{Lack, Table};
 
 pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
     // Failures come first, as they change what every other figure means.
@@ -114,8 +114,15 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
         VariantState::Void { reason } => vec![format!("{name}{place} is void: {reason}")],
         VariantState::Unproven { reason } => vec![format!("{name}{place} is not proven: {reason}")],
         VariantState::Measured => {
-            let lacks = table.lack_words(summary.cell, name).into_iter();
-            lacks.map(|words| format!("{words}{place}; such a slot counts as the worst for {name}")).collect()
+            let sentence = |(lack, words): (Lack, String)| match lack {
+                Lack::Unmeasured => {
+                    format!(
+                        "{words}{place}; no claim on {name} is decided that such a slot's value could change"
+                    )
+                }
+                _ => format!("{words}{place}; such a slot counts as the worst for {name}"),
+            };
+            table.lack_words(summary.cell, name).into_iter().map(sentence).collect()
         }
         VariantState::Pending => Vec::new(),
     }

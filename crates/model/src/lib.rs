@@ -28,6 +28,6 @@ pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};
 pub use run::{Ending, Header, Run};
-pub use slot::{CpuCost, Evidence, Noise, Slot, SlotOutcome, SlotResult};
+pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
 pub use verdict::{ClaimVerdict, Comparison, Judgement, VariantState, VariantSummary, Verdict};

@@ -73,6 +73,18 @@ pub struct SlotResult {
     pub noise: Noise,
 }
 
+/// Whose failure a failed slot is, which decides what the slot says of its variant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureCause {
+    /// The system failed or stalled, or the cause is not known: the slot is the worst of its variant. Runs from before causes
+    /// were recorded have this one.
+    #[default]
+    System,
+    /// The harness could not measure: the slot's value is unknown, and says neither good nor bad of its variant.
+    Harness,
+}
+
 /// How a slot ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,6 +95,9 @@ pub enum SlotOutcome {
     Failed {
         /// Why, in words.
         reason: String,
+        /// Whose failure it is.
+        #[serde(default)]
+        cause: FailureCause,
     },
 }
 

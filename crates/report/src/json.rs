@@ -478,7 +478,10 @@ mod tests {
         assert_eq!(found["variants"][3]["metrics"], Value::Object(serde_json::Map::new()));
         let (mut run, _) = Scenario::tls_offload().run();
         let slot = run.slots.iter_mut().find(|slot| slot.variant == "threads").unwrap();
-        slot.outcome = plumb_model::SlotOutcome::Failed { reason: "killed".to_owned() };
+        slot.outcome = plumb_model::SlotOutcome::Failed {
+            reason: "killed".to_owned(),
+            cause: plumb_model::FailureCause::Harness,
+        };
         let found = parsed(&(run.clone(), fixture::judge(&run)));
         let slots = &found["variants"][1]["metrics"]["http_reqs"]["slots"];
         assert!(slots[0].is_null() && slots[1].is_number());

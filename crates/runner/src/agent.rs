@@ -53,7 +53,7 @@ pub(crate) struct Agent {
 impl Agent {
     /// Starts an agent pinned to `cpus`.
     pub(crate) fn start(launch: &Launch, name: &str, cpus: &CpuSet) -> Result<Self, SlotError> {
-        let failed = |reason: String| SlotError::Failed(format!("start the agent {name}: {reason}"));
+        let failed = |reason: String| SlotError::Harness(format!("start the agent {name}: {reason}"));
         let scratch = Scratch::create(&launch.directory, &format!("{name}-"))
             .map_err(|error| failed(error.to_string()))?;
         let log =
@@ -100,7 +100,7 @@ impl Agent {
     /// Sends a request.
     pub(crate) fn send(&mut self, request: &Request) -> Result<(), SlotError> {
         let mut line = serde_json::to_vec(request)
-            .map_err(|error| SlotError::Failed(format!("put a request into words: {error}")))?;
+            .map_err(|error| SlotError::Harness(format!("put a request into words: {error}")))?;
         line.push(b'\n');
         let written = match &mut self.input {
             Some(input) => input.write_all(&line).and_then(|()| input.flush()),
@@ -138,7 +138,7 @@ impl Agent {
         match serde_json::from_str(line) {
             Ok(Reply::Failed { reason }) => Err(SlotError::Failed(reason)),
             Ok(reply) => Ok(reply),
-            Err(error) => Err(SlotError::Failed(format!("understand the agent {}: {error}", self.name))),
+            Err(error) => Err(SlotError::Harness(format!("understand the agent {}: {error}", self.name))),
         }
     }
 

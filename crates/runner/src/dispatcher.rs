@@ -113,7 +113,9 @@ impl Dispatch<'_, '_> {
             let reason = match self.measure(SlotOrder { name, variant, window }, &mut Vec::new()) {
                 Ok(_) => continue,
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
-                Err(SlotError::Failed(reason) | SlotError::Killed(reason)) => reason,
+                Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
+                    reason
+                }
             };
             let has_data = self.slots.iter().any(|slot| slot.result().is_some());
             if variant.variant == self.plan.baseline && !has_data {
@@ -127,7 +129,7 @@ impl Dispatch<'_, '_> {
     /// Why nothing can be compared in a cell, if its first block says so: every slot of the baseline failed in it.
     fn unmeasurable(&self, cell: usize) -> Option<String> {
         let failed = |slot: &Slot| match &slot.outcome {
-            SlotOutcome::Failed { reason } => Some(format!("{} failed to {reason}", slot.variant)),
+            SlotOutcome::Failed { reason, .. } => Some(format!("{} failed to {reason}", slot.variant)),
             SlotOutcome::Measured(_) => None,
         };
         let first: Vec<&Slot> =
@@ -213,13 +215,11 @@ impl Dispatch<'_, '_> {
     fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Option<Slot> {
         let begun_ns = monotonic_ns();
         let mut retried: Vec<String> = Vec::new();
-        let outcome = match self.measure(order, &mut retried) {
-            Ok(Measured { doubt: Some(reason), .. }) => Err(reason),
-            Ok(measured) => Ok(measured),
-            Err(SlotError::Interrupted) => return None,
-            Err(SlotError::Failed(reason) | SlotError::Killed(reason)) => Err(reason),
+        let measured = match self.measure(order, &mut retried) {
+            Ok(Measured { doubt: Some(reason), .. }) => Err(SlotError::Harness(reason)),
+            other => other,
         };
-        Some(self.finished(place, order.name, begun_ns, retried, outcome))
+        self.finished(place, order.name, begun_ns, retried, measured)
     }
 
     /// Measures once, and a second time only where somebody outside the run killed an agent: that happens to every variant
@@ -242,21 +242,22 @@ impl Dispatch<'_, '_> {
         }
     }
 
+    /// The slot that a measurement makes; `None` if it was interrupted.
     fn finished(
         &self,
         (cell, block, position): (usize, u32, u32),
         name: &str,
         begun_ns: u64,
         retried: Vec<String>,
-        outcome: Result<Measured, String>,
-    ) -> Slot {
-        let (opened_ns, started_at, outcome) = match outcome {
+        measured: Result<Measured, SlotError>,
+    ) -> Option<Slot> {
+        let (opened_ns, started_at, outcome) = match measured {
             Ok(measured) => {
                 (measured.opened_ns, measured.opened_at, SlotOutcome::Measured(Box::new(measured.result)))
             }
-            Err(reason) => (begun_ns, plumb_host::time::wall_clock_rfc3339(), SlotOutcome::Failed { reason }),
+            Err(error) => (begun_ns, plumb_host::time::wall_clock_rfc3339(), error.into_outcome()?),
         };
-        Slot {
+        Some(Slot {
             cell,
             block,
             position,
@@ -266,7 +267,7 @@ impl Dispatch<'_, '_> {
             took_s: seconds(monotonic_ns().saturating_sub(begun_ns)),
             retried,
             outcome,
-        }
+        })
     }
 
     /// Seconds from the beginning of the run to a moment of now.

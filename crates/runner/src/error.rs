@@ -1,5 +1,7 @@
 //! What can end a run. Messages complete "failed to …".
 
+use plumb_model::{FailureCause, SlotOutcome};
+
 /// Why a run could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -29,10 +31,26 @@ pub enum RunError {
 /// Why a slot has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotError {
-    /// It failed; the text completes "failed to …". That is an outcome, and it is not measured again.
+    /// The system failed, or nobody knows the cause; the text completes "failed to …". That is an outcome, and it is not
+    /// measured again.
     Failed(String),
+    /// The harness could not measure, which says nothing of the variant; the text completes "failed to …". Whether that happens
+    /// may still depend on the variant, so it is not measured again either.
+    Harness(String),
     /// Somebody outside the run killed an agent, whatever the slot would have shown; the text completes "failed to …".
     Killed(String),
     /// Somebody wants the run to end.
     Interrupted,
+}
+
+impl SlotError {
+    /// The outcome that a slot has by it; `None` where somebody wants the run to end.
+    pub(crate) fn into_outcome(self) -> Option<SlotOutcome> {
+        let (cause, reason) = match self {
+            Self::Failed(reason) => (FailureCause::System, reason),
+            Self::Harness(reason) | Self::Killed(reason) => (FailureCause::Harness, reason),
+            Self::Interrupted => return None,
+        };
+        Some(SlotOutcome::Failed { reason, cause })
+    }
 }

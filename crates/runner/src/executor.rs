@@ -166,7 +166,7 @@ impl<'a> AgentExecutor<'a> {
     ) -> Result<(Measured, Seen), SlotError> {
         let interrupted = self.interrupted;
         let (Some(load), Some((system, _))) = (&mut self.load, self.systems.get_mut(order.name)) else {
-            return Err(SlotError::Failed("measure: a side is missing".to_owned()));
+            return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
         load.send(&Request::Measure { window: order.window })?;
         let timeout = Duration::from_nanos(order.window.warmup_ns.saturating_add(order.window.window_ns))
@@ -190,10 +190,10 @@ impl<'a> AgentExecutor<'a> {
             }
         };
         let (Some(opened), Some(closed)) = (opened, closed) else {
-            return Err(SlotError::Failed("measure: the load never opened or closed its window".to_owned()));
+            return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
         };
         let evidence = (self.family.evidence)(settings, &opened.system, &closed.system, &measurement)
-            .map_err(|reason| SlotError::Failed(format!("ask for evidence: {reason}")))?;
+            .map_err(|reason| SlotError::Harness(format!("ask for evidence: {reason}")))?;
         let is_late = is_late(closed.read_ns.saturating_sub(opened.read_ns), measurement.window_ns);
         let lag_ns = opened.lag_ns().max(closed.lag_ns());
         let doubt = (is_late || is_off(lag_ns, measurement.window_ns)).then(|| in_doubt(&evidence)).flatten();
@@ -226,7 +226,7 @@ impl<'a> AgentExecutor<'a> {
 impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         let settings: Value = serde_json::from_str(&order.variant.settings)
-            .map_err(|error| SlotError::Failed(format!("read the plan's settings: {error}")))?;
+            .map_err(|error| SlotError::Harness(format!("read the plan's settings: {error}")))?;
         let names = &order.variant.tunings;
         let before = match &mut self.tuner {
             Some(tuner) => Some(host_tunings::begin(tuner, names)?),
@@ -237,7 +237,7 @@ impl Executor for AgentExecutor<'_> {
             (Some(tuner), Some(before)) => host_tunings::end(tuner, names, before, attempted),
             _ => attempted.map(|(measured, _)| measured),
         };
-        if matches!(measured, Err(SlotError::Failed(_) | SlotError::Killed(_))) {
+        if !matches!(measured, Ok(_) | Err(SlotError::Interrupted)) {
             self.discard(order.name);
         }
         measured
@@ -267,7 +267,7 @@ impl Drop for AgentExecutor<'_> {
 
 fn unexpected(expected: &str, reply: &Reply) -> SlotError {
     let words = serde_json::to_string(reply).unwrap_or_default();
-    SlotError::Failed(format!("understand an agent: expected `{expected}`, got {words:.200}"))
+    SlotError::Harness(format!("understand an agent: expected `{expected}`, got {words:.200}"))
 }
 
 /// The settings of the host when the window opened and when it closed, where variants change some.
@@ -307,7 +307,7 @@ impl Sight {
             other => return Err(unexpected("snapshot", &other)),
         };
         let read_ns = monotonic_ns();
-        let failed = |error: plumb_host::Error| SlotError::Failed(error.to_string());
+        let failed = |error: plumb_host::Error| SlotError::Harness(error.to_string());
         let own = tree_cpu_time(std::process::id()).map_err(failed)?;
         let host = HostSnapshot::take().map_err(failed)?;
         let settings = tuner.map(Tuner::look);

@@ -89,7 +89,7 @@ pub(crate) fn try_out(plan: &mut Plan, tuner: &mut Tuner) -> Result<(), RunError
 
 /// Applies a variant's tunings; what the settings were before.
 pub(crate) fn begin(tuner: &mut Tuner, names: &[String]) -> Result<Sight, SlotError> {
-    let failed = |error: TuningError| SlotError::Failed(error.to_string());
+    let failed = |error: TuningError| SlotError::Harness(error.to_string());
     tuner.put_back().map_err(failed)?;
     let before = tuner.look();
     tuner.apply(names).map_err(failed)?;
@@ -105,9 +105,9 @@ pub(crate) fn end(
 ) -> Result<Measured, SlotError> {
     let back = tuner.put_back();
     let (mut measured, seen) = attempted?;
-    let back = back.map_err(|error| SlotError::Failed(error.to_string()))?;
+    let back = back.map_err(|error| SlotError::Harness(error.to_string()))?;
     let Some((opened, closed)) = seen else {
-        return Err(SlotError::Failed("see the host's settings while it measured".to_owned()));
+        return Err(SlotError::Harness("see the host's settings while it measured".to_owned()));
     };
     let after = tuner.look();
     measured.result.evidence.extend(tuner.evidence(names, &[before, opened, closed, after]));

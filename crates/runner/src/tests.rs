@@ -3,8 +3,8 @@
 use std::cell::{Cell as Flag, RefCell};
 
 use plumb_model::{
-    Blocks, Cell, Claim, Ending, Event, MetricInfo, Plan, PlannedVariant, RequiredSaving, Slot, SlotOutcome,
-    SlotResult, Variant, VariantState, Verdict, claim::Scope,
+    Blocks, Cell, Claim, Ending, Event, FailureCause, MetricInfo, Plan, PlannedVariant, RequiredSaving, Slot,
+    SlotOutcome, SlotResult, Variant, VariantState, Verdict, claim::Scope,
 };
 use plumb_path::null::{Null, NullSettings};
 use plumb_path::{Family, Mark, Place, Settings, Snapshot};
@@ -19,8 +19,8 @@ use super::*;
 struct InProcess {
     measured: u32,
     cells_ended: u32,
-    /// The measurement, counted from 1, of which an agent is killed.
-    kill_at: Option<u32>,
+    /// The measurements, counted from 1, of which an agent is killed.
+    kill_at: Vec<u32>,
     /// The measurement, counted from 1, that fails by itself.
     fail_at: Option<u32>,
     /// How many measurements of the baseline succeed before all others fail.
@@ -33,7 +33,7 @@ struct InProcess {
 impl Executor for InProcess {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.measured += 1;
-        if self.kill_at == Some(self.measured) {
+        if self.kill_at.contains(&self.measured) {
             return Err(SlotError::Killed("go on: the agent load was killed by SIGKILL".to_owned()));
         }
         self.baseline_measured += u32::from(order.variant.variant == 0);
@@ -195,6 +195,8 @@ fn a_slot_that_fails_is_an_outcome_and_is_not_measured_again() {
     assert_eq!((outcome.slots.len(), executor.measured), (24, 26));
     let failed: Vec<usize> = (0..24).filter(|slot| outcome.slots[*slot].result().is_none()).collect();
     assert_eq!(failed, [4]);
+    let SlotOutcome::Failed { cause, .. } = &outcome.slots[4].outcome else { panic!("slot 4 failed") };
+    assert_eq!(*cause, FailureCause::System);
     assert!(outcome.slots.iter().all(|slot| slot.retried.is_empty()));
     assert!(!outcome.events.iter().any(|event| matches!(event, Event::SlotRetried { .. })));
 }
@@ -205,7 +207,7 @@ fn a_slot_in_doubt_counts_as_failed_and_a_trial_in_doubt_does_not() {
     let mut executor = InProcess { doubt_from: Some(2 + 24), ..InProcess::default() };
     let slots = run(&plan, Vec::new(), &mut executor, None).slots;
     let reason = "read the system's counters in time".to_owned();
-    assert_eq!(slots[23].outcome, SlotOutcome::Failed { reason });
+    assert_eq!(slots[23].outcome, SlotOutcome::Failed { reason, cause: FailureCause::Harness });
     assert!(slots[..23].iter().all(|slot| slot.result().is_some()));
     let mut plan = plan;
     plan.blocks = Blocks { min: 1, max: 1 };
@@ -218,7 +220,7 @@ fn a_slot_in_doubt_counts_as_failed_and_a_trial_in_doubt_does_not() {
 #[test]
 fn a_slot_whose_agent_was_killed_from_outside_is_measured_again_and_says_so() {
     let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
-    let mut executor = InProcess { kill_at: Some(2 + 5), ..InProcess::default() };
+    let mut executor = InProcess { kill_at: vec![2 + 5], ..InProcess::default() };
     let outcome = run(&plan, Vec::new(), &mut executor, None);
     assert_eq!((outcome.slots.len(), executor.measured), (24, 27));
     assert!(outcome.slots.iter().all(|slot| slot.result().is_some()));
@@ -226,6 +228,16 @@ fn a_slot_whose_agent_was_killed_from_outside_is_measured_again_and_says_so() {
     assert!(outcome.events.iter().any(|event| matches!(event, Event::SlotRetried { .. })));
     let warnings = plumb_judge::judge(&plan, &outcome.slots).warnings;
     assert!(warnings.iter().any(|warning| warning.starts_with("1 slot was measured at the second attempt")));
+}
+
+#[test]
+fn a_slot_whose_agent_was_killed_from_outside_twice_is_a_failure_of_the_harness() {
+    let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
+    let mut executor = InProcess { kill_at: vec![2 + 5, 2 + 6], ..InProcess::default() };
+    let outcome = run(&plan, Vec::new(), &mut executor, None);
+    assert_eq!((outcome.slots.len(), executor.measured), (24, 27));
+    let reason = "go on: the agent load was killed by SIGKILL".to_owned();
+    assert_eq!(outcome.slots[4].outcome, SlotOutcome::Failed { reason, cause: FailureCause::Harness });
 }
 
 #[test]

@@ -252,7 +252,8 @@ fn write_json(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(),
 mod tests {
     use super::*;
     use plumb_model::{
-        Blocks, Cell, Histogram, Measurement, PlannedVariant, Reading, SlotOutcome, SlotResult, Variant,
+        Blocks, Cell, FailureCause, Histogram, Measurement, PlannedVariant, Reading, SlotOutcome, SlotResult,
+        Variant,
     };
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -306,7 +307,7 @@ mod tests {
             offset_s: 0.1,
             took_s: 0.2,
             retried: vec!["x\ny".to_owned()],
-            outcome: SlotOutcome::Failed { reason: "dead".to_owned() },
+            outcome: SlotOutcome::Failed { reason: "dead".to_owned(), cause: FailureCause::System },
         }
     }
 
@@ -520,6 +521,22 @@ mod tests {
             let error = read(temporary.path()).unwrap_err().to_string();
             assert!(error.contains("run.json line 1: "), "{error}");
         }
+    }
+
+    #[test]
+    fn slots_from_before_causes_were_recorded_are_read() {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut directory = RunDirectory::create(temporary.path(), &header(), "").unwrap();
+        let harness = SlotOutcome::Failed { reason: "dead".to_owned(), cause: FailureCause::Harness };
+        let unmeasured = Slot { outcome: harness, ..slot(1) };
+        directory.append(&unmeasured).unwrap();
+        assert_eq!(read(temporary.path()).unwrap().slots, [unmeasured]);
+        let file = temporary.path().join(SLOTS);
+        let text = fs::read_to_string(&file).unwrap();
+        let old = text.replace(r#","cause":"harness""#, "");
+        assert_ne!(old, text);
+        fs::write(&file, old).unwrap();
+        assert_eq!(read(temporary.path()).unwrap().slots, [slot(1)]);
     }
 
     #[test]

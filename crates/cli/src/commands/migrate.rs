@@ -91,7 +91,9 @@ fn on_this_host(
     match measured {
         Ok(measured) => Ok(Some(measured.result)),
         Err(SlotError::Interrupted) => Ok(None),
-        Err(SlotError::Failed(reason) | SlotError::Killed(reason)) => Err(Failure::harness(reason)),
+        Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
+            Err(Failure::harness(reason))
+        }
     }
 }
 

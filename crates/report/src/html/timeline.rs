@@ -178,7 +178,7 @@ fn title(row: Row<'_>, slot: &Slot, value: Option<f64>) -> String {
     )];
     lines.extend(value.map(|value| format!("{} {}", row.key(), row.show(value))));
     match &slot.outcome {
-        SlotOutcome::Failed { reason } => lines.push(format!("failed: {reason}")),
+        SlotOutcome::Failed { reason, .. } => lines.push(format!("failed: {reason}")),
         SlotOutcome::Measured(result) => {
             let share = |kind: &Kind| {
                 Some(format!("{} {}", kind.label, figures::share_coarse((kind.of)(&result.noise)?)))
