@@ -198,11 +198,19 @@ fn check_histogram(name: &str, histogram: &Histogram) -> Checked {
     Ok(())
 }
 
-fn at_most(what: &str, count: usize, count_max: usize) -> Checked {
+pub(crate) fn at_most(what: &str, count: usize, count_max: usize) -> Checked {
     if count <= count_max {
         Ok(())
     } else {
         Err(format!("there are {count} {what}; a run has at most {count_max}"))
+    }
+}
+
+pub(crate) fn check_bytes(bytes: u64, bytes_max: u64) -> Checked {
+    if bytes <= bytes_max {
+        Ok(())
+    } else {
+        Err(format!("{bytes} bytes are more than the {bytes_max} that a run writes"))
     }
 }
 

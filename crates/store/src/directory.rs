@@ -24,7 +24,10 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct RunDirectory {
     folder: Folder,
+    plan: Plan,
     slots: File,
+    /// How many slots the file has.
+    written: usize,
     /// How many bytes of the slots' file are whole lines, until the rest is cut.
     whole_bytes: Option<u64>,
     /// Held for its lock.
@@ -37,6 +40,10 @@ impl RunDirectory {
     /// # Errors
     /// When it holds a run already, another process writes to it, or it cannot be written.
     pub fn create(path: &Path, header: &Header, experiment_text: &str) -> Result<Self, StoreError> {
+        let experiment_bytes = experiment_text.len() as u64;
+        bounds::check_plan(&header.plan)
+            .and_then(|()| bounds::check_bytes(experiment_bytes, bounds::EXPERIMENT_BYTES_MAX))
+            .map_err(unreadable(path))?;
         let folder = Folder::make(path)?;
         let lock = lock(&folder)?;
         if folder.has(RUN) {
@@ -48,9 +55,10 @@ impl RunDirectory {
             experiment: Some(experiment_text.to_owned()),
             header: header.clone(),
         };
-        write_json(&folder, RUN, &record)?;
+        write_json(&folder, RUN, &record, bounds::HEADER_BYTES_MAX)?;
         let slots = slots_to_append(&folder)?;
-        Ok(Self { folder, slots, whole_bytes: None, _lock: lock })
+        let plan = header.plan.clone();
+        Ok(Self { folder, plan, slots, written: 0, whole_bytes: None, _lock: lock })
     }
 
     /// Opens the directory of a run that did not end, to continue it. Nothing is changed before [`RunDirectory::go_on`].
@@ -72,7 +80,8 @@ impl RunDirectory {
             return Err(StoreError::Edited { path: path.join(EXPERIMENT) });
         }
         let slots = slots_to_append(&folder)?;
-        Ok((Self { folder, slots, whole_bytes: Some(whole_bytes), _lock: lock }, run))
+        let (plan, written) = (run.header.plan.clone(), run.slots.len());
+        Ok((Self { folder, plan, slots, written, whole_bytes: Some(whole_bytes), _lock: lock }, run))
     }
 
     /// Prepares the directory of a resumed run for more slots: cuts a line that was not finished, and removes the ending.
@@ -90,14 +99,22 @@ impl RunDirectory {
     /// Writes one slot; it is on disk when this returns.
     ///
     /// # Errors
-    /// When the disk is full or gone; slots written before stay readable.
+    /// When the disk is full or gone, or no reader would believe the slot; slots written before stay readable.
     pub fn append(&mut self, slot: &Slot) -> Result<(), StoreError> {
         let path = self.folder.path().join(SLOTS);
         let mut line = serde_json::to_vec(&SlotRecord { slot: slot.clone() })
             .map_err(|error| StoreError::io("write", &path)(error.into()))?;
         line.push(b'\n');
+        let all_bytes = self.slots.metadata().map_err(StoreError::io("see the size of", &path))?.len();
+        bounds::check_slot(slot, &self.plan)
+            .and_then(|()| bounds::check_bytes(line.len() as u64, bounds::LINE_BYTES_MAX))
+            .and_then(|()| bounds::check_bytes(all_bytes + line.len() as u64, bounds::SLOTS_BYTES_MAX))
+            .and_then(|()| bounds::at_most("slots", self.written + 1, bounds::SLOTS_MAX))
+            .map_err(unreadable(&path))?;
         self.slots.write_all(&line).map_err(StoreError::io("write", &path))?;
-        self.slots.sync_data().map_err(StoreError::io("sync", &path))
+        self.slots.sync_data().map_err(StoreError::io("sync", &path))?;
+        self.written += 1;
+        Ok(())
     }
 
     /// Writes how the run ended.
@@ -105,7 +122,9 @@ impl RunDirectory {
     /// # Errors
     /// When the file cannot be written.
     pub fn finish(&self, ending: Ending, took_s: f64) -> Result<(), StoreError> {
-        write_json(&self.folder, END, &EndRecord { ending, took_s })
+        let path = self.folder.path().join(END);
+        bounds::check_number("took_s", took_s).map_err(unreadable(&path))?;
+        write_json(&self.folder, END, &EndRecord { ending, took_s }, bounds::END_BYTES_MAX)
     }
 
     /// Where it is.
@@ -150,6 +169,11 @@ fn lock(folder: &Folder) -> Result<File, StoreError> {
         std::fs::TryLockError::Error(cause) => StoreError::io("lock", &folder.path().join(LOCK))(cause),
     })?;
     Ok(lock)
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(String) -> StoreError {
+    let path = path.to_owned();
+    move |reason| StoreError::Unreadable { path, reason }
 }
 
 fn slots_to_append(folder: &Folder) -> Result<File, StoreError> {
@@ -242,9 +266,11 @@ fn parse<T: DeserializeOwned>(folder: &Folder, name: &str, bytes: &[u8]) -> Resu
     })
 }
 
-fn write_json(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(), StoreError> {
-    let text = serde_json::to_vec_pretty(value)
-        .map_err(|error| StoreError::io("write", &folder.path().join(name))(error.into()))?;
+fn write_json(folder: &Folder, name: &str, value: &impl Serialize, bytes_max: u64) -> Result<(), StoreError> {
+    let path = folder.path().join(name);
+    let text =
+        serde_json::to_vec_pretty(value).map_err(|error| StoreError::io("write", &path)(error.into()))?;
+    bounds::check_bytes(text.len() as u64, bytes_max).map_err(unreadable(&path))?;
     folder.write_whole(name, &text, PRIVATE)
 }
 
@@ -497,7 +523,12 @@ mod tests {
             let temporary = tempfile::tempdir().unwrap();
             let mut directory = RunDirectory::create(temporary.path(), &header(), "").unwrap();
             directory.append(&slot(0)).unwrap();
-            directory.append(&slot_).unwrap();
+            let refused = directory.append(&slot_).unwrap_err();
+            assert!(matches!(refused, StoreError::Unreadable { .. }), "{refused}");
+            assert_eq!(read(temporary.path()).unwrap().slots, [slot(0)], "a refused slot leaves no trace");
+            let mut line = serde_json::to_vec(&SlotRecord { slot: slot_ }).unwrap();
+            line.push(b'\n');
+            directory.slots.write_all(&line).unwrap();
             let error = read(temporary.path()).unwrap_err().to_string();
             assert!(error.contains("slots.jsonl line 2: "), "{error}");
         }
@@ -517,10 +548,32 @@ mod tests {
             let temporary = tempfile::tempdir().unwrap();
             let mut header = header();
             change(&mut header.plan);
-            drop(RunDirectory::create(temporary.path(), &header, "").unwrap());
+            let path = temporary.path().join("run");
+            let refused = RunDirectory::create(&path, &header, "").unwrap_err();
+            assert!(matches!(refused, StoreError::Unreadable { .. }), "{refused}");
+            assert!(!path.exists(), "a refused run leaves no trace");
+            let record = HeaderRecord { format: FORMAT.to_owned(), experiment: None, header };
+            fs::write(temporary.path().join(RUN), serde_json::to_vec(&record).unwrap()).unwrap();
             let error = read(temporary.path()).unwrap_err().to_string();
             assert!(error.contains("run.json line 1: "), "{error}");
         }
+    }
+
+    #[test]
+    fn files_beyond_their_size_are_not_written() {
+        let temporary = tempfile::tempdir().unwrap();
+        let text = "#".repeat(usize::try_from(bounds::EXPERIMENT_BYTES_MAX).unwrap() + 1);
+        let error = RunDirectory::create(temporary.path(), &header(), &text).unwrap_err().to_string();
+        assert!(error.ends_with("2097153 bytes are more than the 2097152 that a run writes, so the run could not be read again"), "{error}");
+        let mut directory = RunDirectory::create(temporary.path(), &header(), "").unwrap();
+        let long = Slot { started_at: "x".repeat(17 << 20), ..slot(0) };
+        let error = directory.append(&long).unwrap_err();
+        assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
+        assert!(matches!(
+            directory.finish(Ending::Complete, f64::INFINITY),
+            Err(StoreError::Unreadable { .. })
+        ));
+        assert_eq!(read(temporary.path()).unwrap().slots, []);
     }
 
     #[test]

@@ -65,6 +65,14 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
+    /// What is to be written is beyond what a reader of run directories believes.
+    #[error("write {}: {reason}, so the run could not be read again", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Which bound it exceeds.
+        reason: String,
+    },
     /// The directory was written by a program that this one does not understand.
     #[error("read {}: its format is `{found}`; this program reads `{expected}`", path.display())]
     Format {
