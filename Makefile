@@ -1,4 +1,4 @@
-# The ways into this repository. `make` lists them.
+# The commands of this repository. `make` lists them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -19,7 +19,7 @@ test: ## Run every test, the end-to-end ones on real systems too
 	@scripts/install-tools.sh build systems tests || echo "tests that need what is missing will be skipped"
 	@cargo test --workspace --no-fail-fast
 
-# Separate, so that `make --keep-going lint` shows what each of them finds. The quick ones come first.
+# Separate targets, so that `make --keep-going lint` shows the findings of each. The quick ones come first.
 lint: format tidy deny clippy ## Check format, house rules, the dependencies' licences and sources, clippy
 
 format:
@@ -36,7 +36,7 @@ clippy:
 
 bench: bench-http bench-network bench-offload bench-migration bench-storage bench-codec ## Measure against the peers, every data path
 
-bench-http: ## Measure HTTP load against wrk and ab on the same nginx
+bench-http: ## Measure HTTP load against wrk, ab and k6 on the same nginx
 	@scripts/bench-http.sh
 
 bench-offload: ## Measure the multi-buffer device against software, and the embedded ingress against HAProxy
@@ -55,9 +55,9 @@ bench-network: ## Measure network load against qperf, sockperf and iperf3, on th
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh
 
-tools: ## Install what tests, benchmarks and lints need, from Debian's and Rust's registries
+tools: ## Install the tools of tests, benchmarks and lints, from the registries of Debian, Rust and Python
 	@scripts/install-tools.sh build systems tests lint
 
-clean: ## Remove what was built and the demo's runs; other runs are yours and stay
+clean: ## Remove build products and the demo's runs; other runs are yours and stay
 	@cargo clean
 	@rm -rf plumb-runs/demo-*

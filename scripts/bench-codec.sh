@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares `plumb codec` with the benchmarks that zstd and lz4 bring along, in the unit of a migration (512 KiB) and on the
-# same data, in turns. It prints the best speed of each, as those benchmarks do, and the ratio of the two.
+# Compares `plumb codec` with the benchmarks of the programs zstd and lz4, in the unit of a migration (512 KiB) and on the same
+# data, in turns. It prints the best speed of each, as those benchmarks do, and the ratio of the two.
 #
 # usage: scripts/bench-codec.sh [ROUNDS] [FILE]
 #

@@ -3,8 +3,8 @@
 #
 # usage: scripts/bench-migration.sh [WORD...]     rows whose description has all the words, such as `1 GiB`
 #
-# It takes about half an hour on two cores. PLUMB_BENCH_QEMU names more QEMUs to compare with, colons between them.
-# PLUMB_BENCH_RUNS names a directory that keeps the runs: a row that is there already is not measured again.
+# It takes about half an hour on two cores. PLUMB_BENCH_QEMU names more QEMUs to compare with, separated by colons.
+# PLUMB_BENCH_RUNS names a directory that keeps the runs. A row that it holds already is not measured again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install-tools.sh build systems

@@ -3,7 +3,7 @@
 #
 # usage: scripts/bench-network.sh [latency|tcp_bw|udp_bw|batch]
 #
-# It takes about ten minutes and root: the two ends are network namespaces, which are gone with the program that made them.
+# It takes about ten minutes and needs root: the two ends are network namespaces, which disappear with the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install-tools.sh build tests

@@ -2,9 +2,9 @@
 # From a fresh machine to a verdict: installs what is missing, builds, runs one experiment for less than a minute, and prints
 # where the report is.
 #
-# The experiment needs nothing but the build, so it comes to a verdict on any machine; the accelerator joins in where the CPU
-# can run it. The script exits with 0 when there is a verdict, whatever it is: a claim that is refuted is a result, and one of the
-# demo's claims should be. It exits with `plumb run`'s own code when there is no verdict.
+# The experiment needs nothing but the build, so it comes to a verdict on any machine. It includes the accelerator where the CPU
+# can run it. The script exits with 0 on any verdict: a refuted claim is a result, and one of the demo's claims should be refuted.
+# Without a verdict it exits with `plumb run`'s own code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"

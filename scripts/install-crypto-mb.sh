@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Installs Intel's libcrypto_mb, which does eight RSA or elliptic-curve operations in one pass on CPUs with
-# AVX-512 IFMA, so that the device `multibuffer` can be used. What is installed already is left as it is.
+# AVX-512 IFMA. The device `multibuffer` needs it. An installation of the same version stays as it is.
 #
 # usage: scripts/install-crypto-mb.sh [DIRECTORY]
 #
-# It comes from PyPI as two wheels: ipp-crypto has the library, intel-cmplr-lib-rt has what it needs of Intel's
-# compiler. Only five libraries are taken out of them; no Python environment is touched. In a directory other than
-# the default one `plumb` finds it by PLUMB_CRYPTO_MB=DIRECTORY.
+# It comes from PyPI as two wheels: ipp-crypto has the library, and intel-cmplr-lib-rt has the libraries of Intel's
+# compiler that it needs. The script takes only five libraries out of them and touches no Python environment. With
+# PLUMB_CRYPTO_MB=DIRECTORY `plumb` finds it in a directory other than the default.
 set -euo pipefail
 
 DIRECTORY=${1:-/usr/local/lib/plumbline/crypto-mb}
 # The version that the known-answer tests were run with.
 VERSION=2026.2.0
-# In the order in which one needs another.
+# Each library comes after those that it needs.
 LIBRARIES=(libintlc.so.5 libimf.so libsvml.so libirng.so libcrypto_mb.so)
 
 say() { printf 'install-crypto-mb: %s\n' "$*" >&2; }
@@ -56,7 +56,7 @@ find_pip() {
     fi
 }
 
-# Python's own zipfile reads a wheel, so that unzip need not be there.
+# Python's own zipfile reads a wheel, so the script does not need unzip.
 extract() {
     python3 - "$1" "$2" "${LIBRARIES[@]}" <<'PYTHON'
 import os, sys, zipfile
@@ -100,7 +100,7 @@ main() {
     extract "$work/wheels" "$work/out" || fail "the wheels are not as expected"
     printf '%s\n' "$VERSION" >"$work/out/VERSION"
     as_root install -d -m 755 "$DIRECTORY"
-    # VERSION comes last: an installation that is broken off is no installation.
+    # VERSION comes last, so that an interrupted installation does not count as complete.
     as_root install -m 644 "$work"/out/lib* "$work"/out/LICENSE.* "$DIRECTORY"
     as_root install -m 644 "$work/out/VERSION" "$DIRECTORY"
     say "installed libcrypto_mb $VERSION in $DIRECTORY"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, run, test or lint this project, and leaves alone what is there.
+# Installs the missing tools that building, running, testing or linting this project needs, and leaves the others alone.
 #
 # usage: scripts/install-tools.sh GROUP...
 #
 #   build    a C compiler, OpenSSL's headers, and Rust: all that `cargo build` needs
 #   accelerator
 #            libcrypto_mb, where the CPU can run it
-#   systems  what experiments put under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and the accelerator; a variant
-#            that needs one of them is skipped without it
-#   tests    what the tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, ip, losetup, zstd, lz4,
-#            gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
+#   systems  the systems under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and the accelerator; a variant that needs
+#            a missing one is skipped
+#   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, losetup,
+#            zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
 #   lint     git, rustfmt, clippy, cargo-deny
 #
-# Debian packages come by apt, as root or through sudo. It exits with 1, and says what to install by hand, when
-# something in a group stays missing.
+# apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
+# what to install by hand.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
@@ -38,7 +38,7 @@ as_root() {
     fi
 }
 
-# libcrypto_mb is built on these instructions and is of no use without them.
+# libcrypto_mb needs these instructions.
 cpu_has_ifma() { grep -qw avx512ifma /proc/cpuinfo 2>/dev/null; }
 
 # Debian's package with the QEMU of this machine's own architecture.
@@ -109,11 +109,10 @@ note_missing() {
     esac
 }
 
-# Debian starts a service as soon as its package is installed. HAProxy, nginx and Open vSwitch are wanted as
-# programs that experiments start on ports of their own; as services they would take port 80 and burn CPU beside a
-# measurement.
-# So none is started while packages are installed here, and none of those that came with them starts at boot.
-# A policy that the administrator has set is left as it is.
+# Debian starts a service as soon as its package is installed. Experiments start HAProxy, nginx and Open vSwitch
+# themselves, on free ports. As services they would take port 80 and burn CPU beside a measurement.
+# So no service starts while this script installs packages, and none that came with them starts at boot. A policy that
+# the administrator has set stays.
 forbid_service_starts() {
     [ ! -e "$POLICY" ] || return 0
     printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$POLICY"
@@ -145,7 +144,7 @@ install_packages() {
     say "installing ${missing[*]}"
     forbid_service_starts
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
-    # A source that does not answer is no reason to stop: the packages may come from the others.
+    # A source that does not answer does not stop the installation: the packages may come from the others.
     as_root "${apt[@]}" update >&2 || say "apt-get update failed, trying with the lists that there are"
     as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >&2 || fail "apt-get failed; $by_hand"
     allow_service_starts
@@ -165,7 +164,7 @@ install_rust() {
     if have rustup; then
         rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 ||
             fail "rustup could not install the stable toolchain; $by_hand"
-        # For this checkout only: what the user's default is stays as it was.
+        # For this checkout only: the user's default stays.
         rust_is_new_enough || rustup override set stable >&2
     else
         local script

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs the built-in experiment `haproxy-qat` in a Debian 13 of its own, which has Intel's qatengine as a package.
+# Runs the built-in experiment `haproxy-qat` in a separate Debian 13, which has Intel's qatengine as a package.
 #
 # usage: scripts/try-debian13.sh [DIRECTORY] [-- ARGUMENTS OF plumb run…]
 #
 # On a machine without a QAT device, and with a CPU that is not Intel's, the engine loads, says that it is available, and
-# does nothing: the two variants with it end void, with the reason, and the exit code is 4. The code is that of `plumb run`.
+# does nothing. Both variants with it then end void, with the reason. The exit code is that of `plumb run`, here 4.
 #
 # PLUMB in the environment names a program that is already built, for a C library that is not newer than Debian 13's.
 #
-# DIRECTORY (target/debian13 by default) is made by debootstrap the first time and kept for the next. This needs root, some
-# 700 MB, and Debian's archive. It is no part of CI: the tests use an engine of their own that does nothing.
+# debootstrap makes DIRECTORY (target/debian13 by default) the first time, and later runs use it again. This needs root, some
+# 700 MB, and Debian's archive. CI does not run it: the tests have their own engine, which does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ if [ "${1:-}" = -- ]; then shift; fi
 
 plumb=${PLUMB:-}
 if [ -z "$plumb" ]; then
-    # Built for this machine's C library, which a newer Debian runs, too.
+    # Built for this machine's C library, so a newer Debian can run it, too.
     cargo build --release --package plumb-cli >&2
     plumb="${CARGO_TARGET_DIR:-target}/release/plumb"
 fi
@@ -33,7 +33,7 @@ if [ ! -e "$root/.complete" ]; then
     say "making a Debian 13 in $root"
     mkdir -p "$root"
     debootstrap --variant=minbase --include=ca-certificates trixie "$root" >&2
-    # No service is to start because its package was installed.
+    # Installing a package must not start its service.
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
     chmod 755 "$root/usr/sbin/policy-rc.d"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -44,7 +44,7 @@ if [ ! -e "$root/.complete" ]; then
     touch "$root/.complete"
 fi
 
-# In a mount namespace of its own, so that nothing stays mounted however this ends.
+# In a private mount namespace, so that nothing stays mounted however this ends.
 install -m 755 "$plumb" "$root/usr/local/bin/plumb"
 exec unshare --mount --propagation private bash -c '
     root=$1
