@@ -115,24 +115,30 @@ fn a_program_that_cannot_start_says_why() {
     assert!(message.contains("its last words: ") && message.contains("bundle.pem"), "{message}");
 }
 
-/// Not a test: what the next test runs in a process of its own, to kill it.
-#[test]
-#[ignore = "is run by `nothing_outlives_an_agent_that_is_killed`"]
-fn agent_that_is_killed() {
+/// Set for the process in which `nothing_outlives_an_agent_that_is_killed` is the agent.
+const IS_AGENT: &str = "PLUMB_TEST_IS_AGENT";
+
+/// Starts every system that this host can build, says how many, and waits for its end.
+fn be_the_agent() {
     let systems: Vec<Started> =
         every_spec().iter().filter(|spec| super::feasible(spec).is_ok()).map(Started::new).collect();
     println!("\nstarted {}", systems.len());
     sleep(Duration::from_secs(60));
 }
 
+/// This test runs itself again as the agent, in a process that it can kill.
 #[test]
 fn nothing_outlives_an_agent_that_is_killed() {
-    for spec in every_spec() {
-        is_feasible("endings::nothing_outlives_an_agent_that_is_killed", &spec);
+    if std::env::var_os(IS_AGENT).is_some() {
+        return be_the_agent();
     }
-    let name = "system::tests::endings::agent_that_is_killed";
+    let name = "endings::nothing_outlives_an_agent_that_is_killed";
+    for spec in every_spec() {
+        is_feasible(name, &spec);
+    }
     let mut agent = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--nocapture", "--exact", name])
+        .args(["--nocapture", "--exact", &format!("system::tests::{name}")])
+        .env(IS_AGENT, "1")
         .stdout(Stream::Piped)
         .spawn()
         .unwrap();
