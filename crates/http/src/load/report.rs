@@ -314,3 +314,47 @@ fn warnings(yields: &[Yield], tally: &Tally, pending: (u64, u64)) -> Vec<String>
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_host::cpu::ThreadAccount;
+
+    use super::super::worker::Reading as Counters;
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// A thread of which readings were taken at these moments, in ms, with this many bytes received by then.
+    fn thread(frame: Frame, readings: &[(u64, u64)]) -> Yield {
+        let reading = |(at_ms, received_bytes): &(u64, u64)| {
+            let mut account = ThreadAccount::default();
+            account.at_ns = at_ms * 1_000_000;
+            Counters { account, sent_bytes: received_bytes / 10, received_bytes: *received_bytes }
+        };
+        Yield {
+            tally: Tally::new(frame, false, 0),
+            readings: readings.iter().map(reading).collect(),
+            end_ns: frame.close_ns,
+            spread_addresses: false,
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_second_are_divided_by_the_time_between_its_readings() {
+        let frame = Frame::new(0, 0, 3 * SECOND_NS);
+        // One thread opened late, was late for the second second and had half a second left for the third.
+        let late = thread(frame, &[(200, 1_000), (1_000, 9_000), (2_500, 24_000), (3_000, 29_000)]);
+        let punctual = thread(frame, &[(0, 0), (1_000, 500), (2_000, 1_500), (3_000, 1_500)]);
+        let windows = windows(&[late, punctual], &Tally::new(frame, false, 0), 3);
+        assert_eq!(windows["data_received"], [10_500.0, 11_000.0, 10_000.0]);
+        assert_eq!(windows["data_sent"], [1_050.0, 1_100.0, 1_000.0]);
+    }
+
+    #[test]
+    fn a_thread_that_slept_through_a_second_has_readings_at_one_moment_and_no_rate_between_them() {
+        let frame = Frame::new(0, 0, 2 * SECOND_NS);
+        let asleep = thread(frame, &[(0, 0), (2_000, 4_000), (2_000, 4_000)]);
+        let windows = windows(&[asleep], &Tally::new(frame, false, 0), 2);
+        assert_eq!(windows["data_received"], [2_000.0, 0.0]);
+    }
+}
