@@ -139,9 +139,17 @@ impl Exchange {
         }
     }
 
-    /// Takes from what is waiting in the inbox; whether that led anywhere.
+    /// Takes from what is waiting in the inbox; whether that led anywhere. The body that came with a head is taken with it,
+    /// so that one write brings both to the client.
     fn take_waiting(&mut self, outbox: &mut Buffer, thread: &mut Thread) -> Result<bool, Failure> {
-        let Stage::Body { body, unchunk } = &mut self.stage else { return self.take_head(outbox, thread) };
+        let mut has_moved = false;
+        while matches!(self.stage, Stage::Head) {
+            if !self.take_head(outbox, thread)? {
+                return Ok(has_moved);
+            }
+            has_moved = true;
+        }
+        let Stage::Body { body, unchunk } = &mut self.stage else { return Ok(has_moved) };
         let out = outbox.end(&mut thread.pool);
         while !body.is_over() && !self.inbox.is_empty() {
             let piece = body.take(self.inbox.data()).map_err(|_| Failure::CutOff)?;

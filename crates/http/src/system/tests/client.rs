@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,21 @@ impl Client {
             Stream::Plain(tcp) => tcp,
             Stream::Tls(tls) => tls.get_ref(),
         }
+    }
+
+    /// How many segments with data came so far. On the loopback device each write of the other side is one, if it is shorter
+    /// than 32 KiB (`tcpi_data_segs_in` of `include/uapi/linux/tcp.h`).
+    pub(super) fn segments(&self) -> u32 {
+        const DATA_SEGS_IN: usize = 152;
+        let mut info = [0_u8; 256];
+        let mut length = 256;
+        // SAFETY: the socket is open, and the kernel writes at most `length` bytes into `info`, which has as many.
+        let outcome = unsafe {
+            let (socket, into) = (self.tcp().as_raw_fd(), info.as_mut_ptr().cast());
+            libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, into, &raw mut length)
+        };
+        assert!(outcome == 0 && length as usize >= DATA_SEGS_IN + 4, "the kernel does not count segments");
+        u32::from_ne_bytes(*info[DATA_SEGS_IN..].first_chunk().unwrap())
     }
 
     pub(super) fn handshake(&self) -> Option<HandshakeKind> {

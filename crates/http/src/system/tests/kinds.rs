@@ -264,6 +264,23 @@ fn without_offload_every_full_handshake_is_signed_in_the_loop() {
 }
 
 #[test]
+fn the_embedded_ingress_writes_an_answer_at_once() {
+    for tls in ALL {
+        let mut spec = spec(IngressKind::Embedded, tls);
+        spec.origin.body = Bytes(612);
+        let started = Started::new(&spec);
+        let mut client = started.client();
+        // What comes before it belongs to the handshake.
+        client.get("/");
+        let before = client.segments();
+        for _ in 0..20 {
+            assert_eq!(client.get("/").body.len(), 612);
+        }
+        assert_eq!(client.segments() - before, 20, "{tls:?}");
+    }
+}
+
+#[test]
 fn connections_to_the_origin_are_kept() {
     with_each_kind("connections_to_the_origin_are_kept", &ONE, |started| {
         for _ in 0..20 {
