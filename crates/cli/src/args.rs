@@ -503,7 +503,7 @@ pub struct MigrateArguments {
     /// How much memory the guest writes to per second, such as `100 MB/s`.
     #[arg(long, value_name = "RATE")]
     pub dirty_rate: Option<ByteRate>,
-    /// In which order it writes.
+    /// The order in which it writes.
     #[arg(long, value_parser = ["sequential", "uniform", "hot-set"], value_name = "PATTERN")]
     pub dirty_pattern: Option<String>,
     /// Whether pages of zeros are found and sent as a mark.
@@ -512,13 +512,13 @@ pub struct MigrateArguments {
     /// Whether the destination's memory is there before the migration begins; `on` if absent.
     #[arg(long, value_parser = ["on", "off"], value_name = "on|off")]
     pub prefault: Option<String>,
-    /// Migrations follow one another until this is over.
+    /// Repeat migrations for this time.
     #[arg(long, short = 'd', value_name = "TIME", value_parser = duration)]
     pub duration: Option<Span>,
-    /// A migration that is not done after so many rounds is given up.
+    /// Give up a migration that is not done after this many rounds.
     #[arg(long, value_name = "N")]
     pub max_rounds: Option<u32>,
-    /// A migration that is not done after this time is given up.
+    /// Give up a migration that is not done after this time.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Span>,
     /// Also measure what plain streams between the same two processes move.

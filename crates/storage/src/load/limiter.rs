@@ -186,7 +186,7 @@ mod tests {
 
     /// 128 KiB came at 250 a second under 500 IOPS: each was charged as two.
     #[test]
-    fn the_seeds_bandwidth_says_what_was_charged() {
+    fn the_published_bandwidth_says_what_was_charged() {
         let mut seen = seen(&[251.0, 250.0, 250.0], &[], IOPS);
         seen.block_bytes = 131_072.0;
         let met = Met::of(&seen).unwrap();
