@@ -14,16 +14,12 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_pace::{Frame, Share};
 
 use super::tally::{Live, Tally};
-use super::{datagrams, sender};
+use super::{connections, datagrams, sender};
 use crate::options::ZeroCopy;
 use crate::spec::Test;
 use crate::wire::control::SocketTerms;
-use crate::wire::hello::Purpose;
 use crate::wire::placement::pin;
 use crate::wire::socket;
-
-/// How long one connection of a `tcp_crr` may take to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A flow that waits for its turn looks so often whether it is over.
 const LOOK_NS: u64 = 50_000_000;
@@ -103,7 +99,7 @@ impl Flow {
             (Test::UdpLat, Some(socket)) => datagrams::round_trips(&mut self, &socket),
             (Test::TcpBw, Some(socket)) => sender::stream(&mut self, &socket),
             (Test::UdpBw, Some(socket)) => sender::datagrams(&mut self, &socket),
-            _ => self.connections(),
+            _ => connections::run(&mut self),
         };
         // A flow that was woken to end has not failed.
         if let Err(error) = ran
@@ -223,41 +219,5 @@ impl Flow {
             break;
         }
         Ok(())
-    }
-
-    /// A connection for each message; the server closes first, so that this host's ports are free at once.
-    fn connections(&mut self) -> io::Result<()> {
-        if let Some(netns) = &self.make.netns {
-            plumb_host::namespace::enter(netns).map_err(io::Error::other)?;
-        }
-        let hello = Purpose::Once { token: self.make.token }.encode();
-        let mut message = hello.to_vec();
-        message.resize(hello.len() + self.make.size, 0);
-        let mut answer = vec![0; self.make.size];
-        let mut now_ns = monotonic_ns();
-        while let Some((due_ns, start_ns)) = self.wait_for_turn(now_ns) {
-            let done = self.connection(&message, &mut answer);
-            now_ns = monotonic_ns();
-            match done {
-                Ok(()) => self.came_back(due_ns, start_ns, now_ns),
-                Err(error) => {
-                    self.tally.unanswered += 1;
-                    self.tally.fail_one(due_ns, now_ns - due_ns, &error.to_string());
-                    self.observe(now_ns);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn connection(&self, message: &[u8], answer: &mut [u8]) -> io::Result<()> {
-        let connection = socket::connect(self.make.address, Some(&self.make.options), CONNECT_TIMEOUT)
-            .map_err(io::Error::other)?;
-        socket::send_all(&connection, message)?;
-        if !socket::receive_all(&connection, answer)? {
-            return Err(io::Error::other("the server closed a connection before its answer"));
-        }
-        // The end comes right behind the answer.
-        socket::receive(&connection, &mut [0]).map(drop)
     }
 }

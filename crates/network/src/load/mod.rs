@@ -3,6 +3,7 @@
 //! The loops in `flow` and `sender` do nothing but messages. The thread that measures looks at them from outside: at the
 //! opening and the close of the window and once a second it notes what both ends have counted, each on its own clock.
 
+mod connections;
 mod control;
 mod datagrams;
 mod error;

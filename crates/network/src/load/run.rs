@@ -138,7 +138,7 @@ struct Flows {
 impl Drop for Flows {
     fn drop(&mut self) {
         self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
-        self.sockets.iter().flatten().for_each(socket::shut);
+        self.shut();
     }
 }
 
@@ -178,6 +178,12 @@ impl Flows {
         Ok(flows)
     }
 
+    /// Wakes every flow that waits for its socket.
+    fn shut(&self) {
+        self.sockets.iter().flatten().for_each(socket::shut);
+        self.lives.iter().for_each(|live| live.under_way.shut());
+    }
+
     fn messages(&self) -> u64 {
         self.lives.iter().map(|live| live.messages.load(Ordering::Relaxed)).sum()
     }
@@ -211,7 +217,7 @@ impl Flows {
             is_done = self.collect_until(monotonic_ns() + PROBE_TICK_NS)?;
         }
         if !is_done {
-            self.sockets.iter().flatten().for_each(socket::shut);
+            self.shut();
             if !self.collect_until(monotonic_ns() + 4 * END_NS)? {
                 let cause = io::Error::other("a flow does not end");
                 return Err(Error::System { what: "measure", cause });

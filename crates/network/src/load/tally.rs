@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use plumb_model::Histogram;
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
+use super::connections::UnderWay;
 use crate::wire::zero_copy::Completions;
 
 /// What a flow's thread and the one that watches it share. It has cache lines of its own.
@@ -24,6 +25,8 @@ pub struct Live {
     pub round_trip_ns: AtomicU64,
     /// The number of the last one for which a probe was sent, as its answer was late.
     pub probed: AtomicU64,
+    /// Its connection, where every message has its own.
+    pub under_way: UnderWay,
 }
 
 impl Live {

@@ -428,28 +428,64 @@ fn a_late_answer_is_late_and_not_lost() {
     }
 }
 
+/// Stalls connections 300 ms after the window opened, for a length or until somebody ends it.
+fn stall(mark: Mark, is_stalled: &Arc<AtomicBool>, length: Option<Duration>) {
+    if mark != Mark::Opened {
+        return;
+    }
+    let is_stalled = Arc::clone(is_stalled);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        is_stalled.store(true, Ordering::Relaxed);
+        if let Some(length) = length {
+            std::thread::sleep(length);
+            is_stalled.store(false, Ordering::Relaxed);
+        }
+    });
+}
+
+#[test]
+fn a_stall_that_percentiles_of_a_closed_loop_do_not_show_is_told() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    for (test, metric, rate) in [
+        (Test::TcpLat, "tcp_lat", None),
+        (Test::TcpCrr, "tcp_crr_latency", None),
+        (Test::TcpLat, "tcp_lat", Some(Rate(1000.0))),
+    ] {
+        let between = Between::start(server.address(), AT_ONCE, AT_ONCE);
+        let duration = Span(1_500_000_000);
+        let spec = LoadSpec { rate, duration, ..spec(&[test], 1) };
+        let length = Some(Duration::from_millis(400));
+        let measurement = between.measure(&spec, &mut |mark| stall(mark, &between.is_stalled, length));
+        assert!(measurement.stall_ns_max.unwrap() >= 300_000_000, "{:?}", measurement.stall_ns_max);
+        let told: Vec<&String> =
+            measurement.warnings.iter().filter(|it| it.starts_with("nothing completed for")).collect();
+        let is_shown = rate.is_some();
+        assert_eq!(told.len(), usize::from(!is_shown), "{test:?} at {rate:?}: {:?}", measurement.warnings);
+        assert!(told.iter().all(|it| it.contains(&format!("{metric} p99 is"))), "{told:?}");
+    }
+}
+
 #[test]
 fn what_a_stall_holds_until_the_end_counts_with_its_wait() {
     let server = Server::start(&ServerOptions::default()).unwrap();
-    for rate in [Some(Rate(1000.0)), None] {
+    let (open, closed) = (Some(Rate(1000.0)), None);
+    for (test, metric, rate) in [
+        (Test::TcpLat, "tcp_lat", open),
+        (Test::TcpLat, "tcp_lat", closed),
+        (Test::TcpCrr, "tcp_crr_latency", open),
+        (Test::TcpCrr, "tcp_crr_latency", closed),
+    ] {
         let between = Between::start(server.address(), AT_ONCE, AT_ONCE);
         let duration = Span(1_000_000_000);
-        let spec = LoadSpec { rate, duration, ..spec(&[Test::TcpLat], 1) };
+        let spec = LoadSpec { rate, duration, ..spec(&[test], 1) };
         let is_stalled = Arc::clone(&between.is_stalled);
-        let measurement = between.measure(&spec, &mut |mark| {
-            if mark == Mark::Opened {
-                let is_stalled = Arc::clone(&is_stalled);
-                std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_millis(300));
-                    is_stalled.store(true, Ordering::Relaxed);
-                });
-            }
-        });
+        let measurement = between.measure(&spec, &mut |mark| stall(mark, &is_stalled, None));
         between.is_stalled.store(false, Ordering::Relaxed);
         let settings = NetworkSettings { load: spec, ..NetworkSettings::default() };
         let evidence = crate::settings::evidence(&settings, &measurement);
         assert!(evidence.iter().all(|one| one.holds), "{evidence:?}");
-        let times = times(&measurement, "tcp_lat");
+        let times = times(&measurement, metric);
         if rate.is_some() {
             assert_eq!(times.count(), 1000, "everything that was due in the window");
             let long: u64 = times.bins().filter(|bin| bin.0 >= 200_000_000).map(|bin| bin.1).sum();
@@ -460,7 +496,7 @@ fn what_a_stall_holds_until_the_end_counts_with_its_wait() {
         let largest = times.bins().last().unwrap().0;
         assert!(largest >= 100_000_000, "{largest}");
         assert!(measurement.stall_ns_max.unwrap() >= 200_000_000, "{:?}", measurement.stall_ns_max);
-        assert_eq!(measurement.attempts.tried, times.count());
+        assert_eq!((measurement.attempts.tried, measurement.attempts.failed), (times.count(), 0));
     }
 }
 
