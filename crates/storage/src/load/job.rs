@@ -155,7 +155,7 @@ impl Job {
             if now_ns < self.make.frame.close_ns && !self.has_ended {
                 self.start(now_ns)?;
             } else if !self.has_ended {
-                self.close();
+                self.close(now_ns)?;
             }
             if self.in_flight() == 0 {
                 let Some(due_ns) = self.next_due_ns() else { break };
@@ -233,7 +233,7 @@ impl Job {
             return (!self.has_ended).then_some(now_ns);
         };
         let due_ns = self.make.frame.start_ns.saturating_add(due.due_ns());
-        if due_ns > now_ns {
+        if due_ns > now_ns || due_ns >= self.make.frame.close_ns {
             return None;
         }
         due.advance();
@@ -359,14 +359,20 @@ impl Job {
         self.has_ended |= self.failures >= FAILURES_MAX;
     }
 
-    /// Nothing begins any more. What was due and never began is counted with the time that it waited.
-    fn close(&mut self) {
+    /// Nothing that is due later begins any more.
+    ///
+    /// The thread sees the end of the window a little late. What was due by then begins now, as far as places had been free.
+    /// The rest counts with the time that it waited.
+    fn close(&mut self, now_ns: u64) -> Result<(), Error> {
+        if self.make.due.is_some() && self.free_since_ns < self.make.frame.close_ns {
+            self.start(now_ns)?;
+        }
         self.has_ended = true;
-        let Making { frame, access, reads, due: Some(due), .. } = &mut self.make else { return };
+        let Making { frame, access, reads, due: Some(due), .. } = &mut self.make else { return Ok(()) };
         loop {
             let due_ns = frame.start_ns.saturating_add(due.due_ns());
             if due_ns >= frame.close_ns {
-                return;
+                return Ok(());
             }
             due.advance();
             if frame.measures(due_ns) {
@@ -415,4 +421,60 @@ impl Job {
 /// they bring in may compress.
 fn write_block(make: &Making, slot: u32) -> usize {
     (slot + if make.access.reads() { make.depth } else { 0 }) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::Handle;
+    use super::super::engine;
+    use super::*;
+    use crate::spec::EngineKind;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A job without storage, in a window of 20 reads that was over before it began.
+    fn late_job(depth: u32) -> Job {
+        let now_ns = monotonic_ns();
+        let frame =
+            Frame { start_ns: now_ns - 2 * SECOND, open_ns: now_ns - 2 * SECOND, close_ns: now_ns - SECOND };
+        let buffers = Buffers::new(depth as usize, 512).unwrap();
+        Job::new(Making {
+            engine: engine::build(EngineKind::Psync, &Handle::Null, depth, &buffers).unwrap(),
+            buffers,
+            offsets: Offsets::new(0, 1 << 20, 512, None).unwrap(),
+            ledger: None,
+            access: Access::Read,
+            reads: Proportion::new(1.0, 1),
+            block: 512,
+            depth,
+            compressible: 0.0,
+            due: Some(plumb_pace::Schedule::constant(20.0).unwrap().share(0, 1)),
+            frame,
+            end: plumb_pace::Closing::new(frame, Arc::default()).end(),
+            budget: None,
+            progress: Arc::default(),
+            seed: 1,
+        })
+    }
+
+    #[test]
+    fn what_a_late_thread_finds_due_at_the_end_begins_while_there_are_places() {
+        for (depth, unstarted) in [(32, 0), (15, 5)] {
+            let tally = late_job(depth).run().unwrap().tally;
+            assert_eq!(tally.unstarted, unstarted, "{depth} places");
+            assert_eq!(tally.attempts.tried, 20 - unstarted);
+            let latency = &tally.directions[0].latency;
+            assert_eq!(latency.count(), 20, "whatever was due is in the distribution");
+            assert_eq!(tally.lateness.late_share(), 1.0, "the thread was late, and not the storage");
+        }
+    }
+
+    #[test]
+    fn what_found_no_place_before_the_end_does_not_begin_after_it() {
+        let mut job = late_job(4);
+        job.free_since_ns = job.make.frame.close_ns + 1;
+        let tally = job.run().unwrap().tally;
+        assert_eq!((tally.unstarted, tally.attempts.tried), (20, 0));
+        assert_eq!(tally.directions[0].latency.count(), 20);
+    }
 }
