@@ -28,16 +28,20 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
         output::message(&headline(arguments, &spec));
     }
     let prepared = plumb_storage::load::prepare(&spec, &target(arguments, &spec)).map_err(failure)?;
-    let (measurement, is_interrupted) = if arguments.suite.is_some() {
-        (dbench::measure(&spec, &prepared, arguments)?, false)
-    } else {
-        one(&spec, &prepared, arguments)?
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let mut measurement = match arguments.suite {
+        Some(_) => dbench::measure(&spec, &prepared, arguments, &interrupts)?,
+        None => one(&spec, &prepared, arguments, &interrupts)?,
     };
+    let is_interrupted = interrupts.is_interrupted();
     if is_interrupted && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
     }
+    measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
     let failures_max = arguments.failures.failures_max;
-    if arguments.json || arguments.suite.is_none() {
+    if arguments.suite.is_some() && !arguments.json {
+        dbench::print(&measurement, failures_max)?;
+    } else {
         let metrics = plumb_storage::metrics::METRICS;
         single::print(&measurement, metrics, &[], failures_max, arguments.json)?;
     }
@@ -47,13 +51,13 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     Ok(single::code(&measurement, failures_max, code(&measurement)?))
 }
 
-/// One measurement, and whether Ctrl-C closed its window.
+/// One measurement, whose window Ctrl-C closes.
 fn one(
     spec: &LoadSpec,
     prepared: &Prepared,
     arguments: &StorageArguments,
-) -> Result<(Measurement, bool), Failure> {
-    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    interrupts: &Interrupts,
+) -> Result<Measurement, Failure> {
     let load = plumb_storage::load::storage_load(spec, prepared.target()).map_err(failure)?;
     let mut load = load.interruptible(interrupts.flag());
     let live = LiveLine::new(arguments.quiet || arguments.json);
@@ -65,8 +69,7 @@ fn one(
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
     measurement.warnings.extend(surroundings.warnings());
-    measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
-    Ok((measurement, interrupts.is_interrupted()))
+    Ok(measurement)
 }
 
 /// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.

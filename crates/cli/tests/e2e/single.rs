@@ -99,3 +99,26 @@ fn ctrl_c_prints_what_was_measured_so_far() {
         assert!(stderr(&output).contains(&said), "{arguments:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn ctrl_c_prints_the_jobs_of_a_suite_that_were_measured() {
+    let suite = ["storage", "null:", "-s", "64MiB", "-d", "1s", "--warmup", "0s", "--suite", "dbench"];
+    let output = interrupted(&suite);
+    let text = stdout(&output);
+    assert_eq!(code(&output), 130, "{text}{}", stderr(&output));
+    assert!(stderr(&output).contains("interrupted after "), "{}", stderr(&output));
+    let line = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap_or_default().to_owned();
+    assert!(!line("Random Read/Write IOPS: ").contains("IOPS: -"), "the first job had finished: {text}");
+    assert_eq!(
+        line("Mixed Random"),
+        "Mixed Random Read/Write IOPS: -/-",
+        "the last one had not begun: {text}"
+    );
+    assert!(line("! interrupted").contains(" of 9 jobs had finished"), "{text}");
+
+    let output = interrupted(&[&suite[..], &["--json"]].concat());
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(code(&output), 130, "{found}");
+    assert!(found["metrics"].get("read_iops").is_some(), "{found}");
+    assert!(found["metrics"].get("rw_mix_read_iops").is_none(), "{found}");
+}

@@ -139,6 +139,7 @@ fn dbench_prints_its_summary_of_nine_jobs() {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert!(!text.contains(": 0/") && !text.contains("/0\n"), "{text}");
+    assert!(!text.contains(": -") && !text.contains("/-"), "no figure is missing: {text}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 

@@ -1,7 +1,10 @@
 //! dbench's nine jobs with its sizes and depths (logdna/dbench, docker-entrypoint.sh), as one measurement under dbench's
 //! names.
 
-use plumb_model::{Bytes, Measurement, Metric, Percent};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plumb_model::{Bytes, Measurement, Metric, Percent, Span};
 use plumb_path::{Load, Mark, PathError, Window};
 
 use super::prepared::Prepared;
@@ -83,7 +86,8 @@ impl Job {
     }
 }
 
-/// Measures one after the other; `window` is that of each job.
+/// Measures one after the other; `window` is that of each job. Once `interrupted` is set, the window of the job under way
+/// closes, no further job begins, and what was measured until then is returned.
 ///
 /// # Errors
 /// When one of them cannot be measured at all.
@@ -91,17 +95,39 @@ pub fn measure(
     base: &LoadSpec,
     prepared: &Prepared,
     window: Window,
+    interrupted: &Arc<AtomicBool>,
     mark: &mut dyn FnMut(&str, Mark),
 ) -> Result<Measurement, PathError> {
     let room = base.size.map_or(prepared.bytes().saturating_sub(base.offset.0), |size| size.0);
     let mut sum = Measurement::default();
     for (index, job) in (0_u64..).zip(&JOBS) {
-        let mut load = storage_load(&job.spec(base, room), prepared.target())?;
-        let window = Window { seed: window.seed.wrapping_add(index), ..window };
-        let measured = load.measure(window, &mut |moment| mark(job.name, moment))?;
-        add(&mut sum, job, measured);
+        let load = storage_load(&job.spec(base, room), prepared.target())?;
+        let mut load = load.interruptible(Arc::clone(interrupted));
+        let job_window = Window { seed: window.seed.wrapping_add(index), ..window };
+        let measured = load.measure(job_window, &mut |moment| mark(job.name, moment))?;
+        let window_ns = measured.window_ns;
+        // A job that was interrupted in its warm-up has measured nothing.
+        if window_ns > 0 {
+            add(&mut sum, job, measured);
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            sum.warnings.insert(0, interruption(index, window_ns, window.window_ns));
+            break;
+        }
     }
     Ok(sum)
+}
+
+/// How far the suite came, where it was interrupted during job `index` or at its end.
+fn interruption(index: u64, window_ns: u64, planned_ns: u64) -> String {
+    let is_whole = window_ns >= planned_ns;
+    let finished = index + u64::from(is_whole);
+    let words = format!("interrupted: {finished} of {} jobs had finished", JOBS.len());
+    if is_whole || window_ns == 0 {
+        return words;
+    }
+    let (seconds, planned) = (Span(window_ns).seconds(), Span(planned_ns).seconds());
+    format!("{words}, and {} was measured for {seconds:.1} s of {planned:.0} s", JOBS[index as usize].name)
 }
 
 fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
@@ -137,5 +163,21 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
     for warning in measured.warnings {
         let warning = format!("{}: {warning}", job.name);
         sum.warnings.push(warning);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_tells_which_jobs_had_finished() {
+        let second = 1_000_000_000;
+        assert_eq!(interruption(4, 0, 15 * second), "interrupted: 4 of 9 jobs had finished");
+        assert_eq!(interruption(4, 15 * second, 15 * second), "interrupted: 5 of 9 jobs had finished");
+        assert_eq!(
+            interruption(4, 3 * second, 15 * second),
+            "interrupted: 4 of 9 jobs had finished, and read latency was measured for 3.0 s of 15 s"
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use plumb_model::{Measurement, Reading, Span, Statistic, Unit};
+use plumb_host::signals::Interrupts;
+use plumb_model::{Measurement, Percent, Reading, Span, Statistic, Unit};
 use plumb_storage::load::Prepared;
 use plumb_storage::load::suite;
 use plumb_storage::spec::LoadSpec;
@@ -18,48 +19,60 @@ pub const DURATION: Span = Span(15_000_000_000);
 /// What it does not measure before each.
 pub const WARMUP: Span = Span(2_000_000_000);
 
-/// Runs the jobs one after the other and prints the summary.
+/// Runs the jobs one after the other, until somebody interrupts them.
 pub fn measure(
     spec: &LoadSpec,
     prepared: &Prepared,
     arguments: &StorageArguments,
+    interrupts: &Interrupts,
 ) -> Result<Measurement, Failure> {
     let live = LiveLine::new(arguments.quiet || arguments.json);
     let mut surroundings = Surroundings::of(plumb_storage::system::service_at(&arguments.target));
-    let measured = suite::measure(spec, prepared, window(spec), &mut |job, mark| {
+    let measured = suite::measure(spec, prepared, window(spec), &interrupts.flag(), &mut |job, mark| {
         surroundings.note(mark);
         live.progress(mark, course(&format!("{job}: "), spec));
     });
     live.clear();
     let mut measurement = measured.map_err(Failure::harness)?;
     measurement.warnings.extend(surroundings.warnings());
-    measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
-    if !arguments.json {
-        let failures_max = arguments.failures.failures_max.0;
-        if let Some(failures) = plumb_report::too_many_failures(&measurement, failures_max) {
-            output::result(&format!("✗ {failures}\n"))?;
-        }
-        output::result(&summary(&measurement))?;
-    }
     Ok(measurement)
 }
 
+/// Prints the summary; more failures than allowed come first.
+pub fn print(measurement: &Measurement, failures_max: Percent) -> Result<(), Failure> {
+    if let Some(failures) = plumb_report::too_many_failures(measurement, failures_max.0) {
+        output::result(&format!("✗ {failures}\n"))?;
+    }
+    output::result(&summary(measurement))
+}
+
+/// A figure whose job was not run.
+const UNKNOWN: &str = "-";
+
 /// dbench's summary, then what it does not say.
 fn summary(measurement: &Measurement) -> String {
-    let rate = |name: &str| match measurement.readings.get(name) {
-        Some(Reading::Rate { value, .. }) => *value,
-        _ => 0.0,
+    let shown = |name: &str, shape: &dyn Fn(&Reading) -> Option<String>| {
+        measurement.readings.get(name).and_then(shape).unwrap_or_else(|| UNKNOWN.to_owned())
     };
-    let iops = |name: &str| short(rate(name), 1000.0, &["", "k", "M", "G"]);
-    let bandwidth = |name: &str| short(rate(name) / 1024.0, 1024.0, &["KiB/s", "MiB/s", "GiB/s", "TiB/s"]);
+    let rate = |reading: &Reading| match reading {
+        Reading::Rate { value, .. } => Some(*value),
+        _ => None,
+    };
+    let iops = |name: &str| {
+        shown(name, &|reading| rate(reading).map(|value| short(value, 1000.0, &["", "k", "M", "G"])))
+    };
+    let bandwidth = |name: &str| {
+        let units = ["KiB/s", "MiB/s", "GiB/s", "TiB/s"];
+        shown(name, &|reading| rate(reading).map(|value| short(value / 1024.0, 1024.0, &units)))
+    };
     let mean_us = |name: &str| {
-        let reading = measurement.readings.get(name);
-        reading.and_then(|it| it.number(Some(Statistic::Avg), Unit::Microseconds)).unwrap_or(0.0)
+        let mean = |reading: &Reading| reading.number(Some(Statistic::Avg), Unit::Microseconds);
+        shown(name, &|reading| mean(reading).map(|mean| format!("{mean:.2}")))
     };
     let mut text = format!(
         "==================\n= Dbench Summary =\n==================\n\
          Random Read/Write IOPS: {}/{}. BW: {} / {}\n\
-         Average Latency (usec) Read/Write: {:.2}/{:.2}\n\
+         Average Latency (usec) Read/Write: {}/{}\n\
          Sequential Read/Write: {} / {}\n\
          Mixed Random Read/Write IOPS: {}/{}\n",
         iops("read_iops"),
@@ -92,13 +105,15 @@ fn settled(measurement: &Measurement) -> String {
         let of = measurement.observed.iter().filter(move |(_, values)| values.contains_key(value));
         of.filter_map(|(property, _)| property.strip_suffix("_settled"))
     };
-    let unsettled: Vec<&str> = known("no").collect();
+    let (unsettled, settled): (Vec<&str>, Vec<&str>) = (known("no").collect(), known("yes").collect());
     if !unsettled.is_empty() {
         format!("Not settled by SNIA's rule: {}", unsettled.join(", "))
-    } else if known("yes").next().is_some() {
+    } else if settled.is_empty() {
+        "Whether figures had settled is not known: SNIA's rule needs jobs of at least 5 s".to_owned()
+    } else if settled.len() == measurement.readings.len() {
         "Settled by SNIA's rule: all figures".to_owned()
     } else {
-        "Whether figures had settled is not known: SNIA's rule needs jobs of at least 5 s".to_owned()
+        format!("Settled by SNIA's rule, which needs jobs of at least 5 s: {}", settled.join(", "))
     }
 }
 
