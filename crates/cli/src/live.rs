@@ -25,8 +25,8 @@ pub struct Course<'a> {
     pub duration: Span,
     /// What is counted, in the plural.
     pub unit: &'a str,
-    /// In a closed loop, how many are in flight.
-    pub in_flight: Option<u32>,
+    /// In a closed loop, how many are in flight; half as many where the time of each is half of a round trip.
+    pub in_flight: Option<f64>,
 }
 
 impl LiveLine {
@@ -86,7 +86,7 @@ impl Course<'_> {
         if rate > 0.0 && rate.is_finite() {
             words.push_str(&format!(", {rate:.0}/s"));
             if let Some(in_flight) = in_flight {
-                words.push_str(&format!(", about {:.3} ms each", 1e3 * f64::from(in_flight) / rate));
+                words.push_str(&format!(", about {:.3} ms each", 1e3 * in_flight / rate));
             }
         }
         words
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn progress_has_the_rate_since_the_mark_before_and_the_time_of_each() {
         let course =
-            Course { job: "", duration: Span(10_000_000_000), unit: "requests", in_flight: Some(20) };
+            Course { job: "", duration: Span(10_000_000_000), unit: "requests", in_flight: Some(20.0) };
         assert_eq!(
             course.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s of 10 s, 5000 requests, 4000/s, about 5.000 ms each"

@@ -76,10 +76,11 @@ fn one(
     };
     let server = RunBy::default().find(Some((&target.address, target.port))).ok().flatten();
     let mut surroundings = Surroundings::of(server);
-    let mut mark = |mark| {
+    let mut mark = |test: Test, mark| {
         surroundings.note(mark);
-        let unit = "messages";
-        live.progress(mark, Course { job: "", duration: spec.duration, unit, in_flight: None });
+        let job = format!("{}: ", test.name());
+        let in_flight = in_flight(spec, test);
+        live.progress(mark, Course { job: &job, duration: spec.duration, unit: "messages", in_flight });
     };
     let measured = load.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
     live.clear();
@@ -96,6 +97,13 @@ fn one(
         output::message(&format!("interrupted after {:.1} s", Span(measurement.window_ns).seconds()));
     }
     Ok(single::code(&measurement, arguments.failures.failures_max, code(&spec, &measurement)))
+}
+
+/// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.
+fn in_flight(spec: &LoadSpec, test: Test) -> Option<f64> {
+    let is_timed = spec.rate.is_none() && !test.is_bandwidth();
+    let parts = if test.is_round_trip() { 2.0 } else { 1.0 };
+    is_timed.then(|| f64::from(spec.flows) / parts)
 }
 
 fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement) -> Result<(), Failure> {
@@ -204,4 +212,25 @@ fn serve(address: SocketAddr, quiet: bool) -> Outcome {
         plumb_host::time::sleep(LOOK_EVERY);
     }
     Ok(INTERRUPTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_each_message_follows_from_the_rate_in_a_closed_loop_of_answers() {
+        let spec = LoadSpec { flows: 3, ..LoadSpec::default() };
+        let all = Test::ALL.map(|test| (test.name(), in_flight(&spec, test)));
+        let expected = [
+            ("tcp_lat", Some(1.5)),
+            ("udp_lat", Some(1.5)),
+            ("tcp_bw", None),
+            ("udp_bw", None),
+            ("tcp_crr", Some(3.0)),
+        ];
+        assert_eq!(all, expected);
+        let open = LoadSpec { rate: Some(plumb_model::Rate(100.0)), ..spec };
+        assert_eq!(Test::ALL.map(|test| in_flight(&open, test)), [None; 5]);
+    }
 }

@@ -103,7 +103,7 @@ fn window(spec: &LoadSpec) -> Window {
 
 /// In a closed loop each job has its depth in flight.
 fn course<'a>(job: &'a str, spec: &LoadSpec) -> Course<'a> {
-    let in_flight = spec.rate.is_none().then(|| spec.jobs.saturating_mul(spec.depth));
+    let in_flight = spec.rate.is_none().then(|| f64::from(spec.jobs) * f64::from(spec.depth));
     Course { job, duration: spec.duration, unit: "reads and writes", in_flight }
 }
 

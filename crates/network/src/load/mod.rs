@@ -101,20 +101,20 @@ pub struct NetworkLoad {
 
 impl Load for NetworkLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        Ok(self.measure_all(window, mark, &|| false)?.unwrap_or_default())
+        Ok(self.measure_all(window, &mut |_, moment| mark(moment), &|| false)?.unwrap_or_default())
     }
 }
 
 impl NetworkLoad {
-    /// As [`Load::measure`], with an error that tells whose it is. Once `interrupted` says so, the window closes, and what was
-    /// measured until then is returned; nothing where no window had opened.
+    /// As [`Load::measure`], with the test that each mark is of and an error that tells whose it is. Once `interrupted` returns
+    /// true, the window closes, and what was measured until then is returned; nothing where no window had opened.
     ///
     /// # Errors
     /// When nothing can be measured, or the server goes away.
     pub fn measure_all(
         &mut self,
         window: Window,
-        mark: &mut dyn FnMut(Mark),
+        mark: &mut dyn FnMut(Test, Mark),
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Measurement>, Error> {
         let mut watch = run::Watch::new(mark, interrupted);

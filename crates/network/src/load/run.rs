@@ -74,7 +74,7 @@ pub struct Outcome {
 
 /// What goes on through all tests of a window.
 pub struct Watch<'a> {
-    mark: &'a mut dyn FnMut(Mark),
+    mark: &'a mut dyn FnMut(Test, Mark),
     interrupted: &'a dyn Fn() -> bool,
     opened: Option<(u64, CpuTime)>,
     /// Messages since the window opened, of tests that have ended.
@@ -84,7 +84,7 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Nothing has happened yet.
-    pub fn new(mark: &'a mut dyn FnMut(Mark), interrupted: &'a dyn Fn() -> bool) -> Self {
+    pub fn new(mark: &'a mut dyn FnMut(Test, Mark), interrupted: &'a dyn Fn() -> bool) -> Self {
         Self { mark, interrupted, opened: None, work: 0, closed: (0, CpuTime::default()) }
     }
 
@@ -103,26 +103,31 @@ impl<'a> Watch<'a> {
         self.work
     }
 
-    fn open(&mut self, sample: &Sample) -> u64 {
+    /// The window of a test opens, and that of all with the first. Returns how many messages came before that of all.
+    fn open(&mut self, test: Test, sample: &Sample) -> u64 {
         if self.opened.is_some() {
+            // A rate from here on is this test's alone.
+            self.progress(test, sample.messages);
             return 0;
         }
         self.opened = Some((sample.at_ns, sample.cpu));
-        (self.mark)(Mark::Opened);
+        (self.mark)(test, Mark::Opened);
         sample.messages
     }
 
-    fn progress(&mut self, messages: u64) {
+    fn progress(&mut self, test: Test, messages: u64) {
         let opened_ns = self.opened.map_or(0, |(at_ns, _)| at_ns);
         let elapsed_ns = monotonic_ns().saturating_sub(opened_ns);
-        (self.mark)(Mark::Progress { work: self.work + messages, elapsed_ns });
+        (self.mark)(test, Mark::Progress { work: self.work + messages, elapsed_ns });
     }
 
-    fn close(&mut self, sample: &Sample, messages: u64, is_last: bool) {
+    fn close(&mut self, test: Test, sample: &Sample, messages: u64, is_last: bool) {
         self.work += messages;
         self.closed = (sample.at_ns, sample.cpu);
         if is_last {
-            (self.mark)(Mark::Closed);
+            (self.mark)(test, Mark::Closed);
+        } else {
+            self.progress(test, 0);
         }
     }
 }
@@ -284,20 +289,21 @@ pub fn run(
         return Ok(None);
     }
     let mut samples = vec![sample(&mut prepared, &flows)?];
-    let before = watch.open(&samples[0]);
+    let test = prepared.terms.test;
+    let before = watch.open(test, &samples[0]);
     let opened = CpuSupply::now();
     let mut next_ns = frame.open_ns.saturating_add(SECOND_NS);
     while wait_until(&prepared, &flows, &mut probes, interrupted, next_ns.min(frame.close_ns))?
         && next_ns < frame.close_ns
     {
         samples.push(sample(&mut prepared, &flows)?);
-        watch.progress(flows.messages() - before);
+        watch.progress(test, flows.messages() - before);
         next_ns = next_ns.saturating_add(SECOND_NS);
     }
     frame.close_ns = frame.close_ns.min(monotonic_ns());
     let last = sample(&mut prepared, &flows)?;
     samples.push(last);
-    watch.close(&last, last.messages.saturating_sub(before), is_last);
+    watch.close(test, &last, last.messages.saturating_sub(before), is_last);
     let supply = (opened, CpuSupply::now());
     let infos = prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
     let yields = flows.end(&mut probes, interrupted)?;
@@ -308,7 +314,7 @@ pub fn run(
     let shared = prepared.terms.shared_cpus.as_ref().map(|shared| shared.cpus.len());
     let cpus = (shared.unwrap_or_else(|| available_cpus().map_or(1, |cpus| cpus.len())), shared.is_some());
     Ok(Some(Outcome {
-        test: prepared.terms.test,
+        test,
         frame,
         samples,
         yields,

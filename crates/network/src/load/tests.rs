@@ -23,7 +23,7 @@ fn measure(spec: &LoadSpec) -> Measurement {
     let window = Window { warmup_ns: 20_000_000, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
     let mut marks = Vec::new();
     let mut load = network_load(spec, &target).unwrap();
-    let measurement = load.measure_all(window, &mut |mark| marks.push(mark), &|| false).unwrap().unwrap();
+    let measurement = load.measure_all(window, &mut |_, mark| marks.push(mark), &|| false).unwrap().unwrap();
     assert_eq!((marks.first(), marks.last()), (Some(&Mark::Opened), Some(&Mark::Closed)));
     assert_eq!(measurement.errors.values().sum::<u64>(), 0, "{:?}", measurement.errors);
     let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
@@ -195,15 +195,37 @@ fn an_interruption_closes_the_window_and_keeps_what_was_measured() {
     for rate in [None, Some(Rate(0.1)), Some(Rate(100.0))] {
         let mut load = network_load(&LoadSpec { rate, ..spec(&tests, 1) }, &target).unwrap();
         let is_open = AtomicBool::new(false);
-        let mut mark = |mark| is_open.store(matches!(mark, Mark::Progress { .. }), Ordering::Relaxed);
+        let mut mark = |_, mark| is_open.store(matches!(mark, Mark::Progress { .. }), Ordering::Relaxed);
         let measured = load.measure_all(window, &mut mark, &|| is_open.load(Ordering::Relaxed)).unwrap();
         let measurement = measured.unwrap();
         assert!((1..window_ns / 4).contains(&measurement.window_ns));
         assert!(measurement.readings.contains_key("tcp_lat") && !measurement.readings.contains_key("tcp_bw"));
         let due = rate.map_or(1, |rate| (rate.0 * measurement.window_ns as f64 / 1e9) as u64);
         assert!(times(&measurement, "tcp_lat").count() >= due.max(1));
-        assert_eq!(load.measure_all(window, &mut |_| {}, &|| true).unwrap(), None);
+        assert_eq!(load.measure_all(window, &mut |_, _| {}, &|| true).unwrap(), None);
     }
+}
+
+#[test]
+fn progress_names_its_test_and_no_rate_reaches_over_two_of_them() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let address = server.address();
+    let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
+    let tests = [Test::TcpLat, Test::UdpLat, Test::TcpCrr];
+    let window = Window { warmup_ns: 10_000_000, window_ns: 180_000_000, seed: 1, index: 0, attempt: 0 };
+    let mut load = network_load(&spec(&tests, 1), &target).unwrap();
+    let mut marks = Vec::new();
+    load.measure_all(window, &mut |test, mark| marks.push((test, mark)), &|| false).unwrap().unwrap();
+    let of = |mark: &Mark| match mark {
+        Mark::Progress { work, .. } => *work,
+        _ => 0,
+    };
+    let order: Vec<Test> = marks.iter().map(|(test, _)| *test).collect();
+    let expected = [Test::TcpLat, Test::TcpLat, Test::UdpLat, Test::UdpLat, Test::TcpCrr, Test::TcpCrr];
+    assert_eq!(order, expected, "where each opens and closes: {marks:?}");
+    assert_eq!((marks[0].1, marks[5].1), (Mark::Opened, Mark::Closed));
+    let work: Vec<u64> = marks[1..5].iter().map(|(_, mark)| of(mark)).collect();
+    assert!(work[0] > 0 && work.is_sorted() && work[1] < work[2], "{work:?}");
 }
 
 #[test]
@@ -253,7 +275,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let spec = LoadSpec { duration: Span(60_000_000), ..LoadSpec::default() };
     let mut load = network_load(&spec, &target).unwrap();
     let window = Window { warmup_ns: 0, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
-    let measurement = load.measure_all(window, &mut |_| {}, &|| false).unwrap().unwrap();
+    let measurement = load.measure_all(window, &mut |_, _| {}, &|| false).unwrap().unwrap();
     assert!(measurement.work > 0);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
     assert!(threads < silent.len(), "{threads} threads: nobody who says nothing is to have one");
@@ -339,7 +361,7 @@ impl Between {
         let window =
             Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
         let mut load = network_load(spec, &self.target()).unwrap();
-        load.measure_all(window, mark, &|| false).unwrap().unwrap()
+        load.measure_all(window, &mut |_, moment| mark(moment), &|| false).unwrap().unwrap()
     }
 }
 
