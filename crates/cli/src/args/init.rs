@@ -1,4 +1,4 @@
-//! The arguments of `plumb init`: one form for each data path that compares what exists.
+//! The arguments of `plumb init`: one form for each data path.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 /// `plumb init`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["external", "storage", "network", "migration"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["external", "storage", "network", "migration", "crypto"]))]
 pub struct InitArguments {
     /// Compare two HTTP servers that exist.
     #[arg(long, num_args = 2, value_names = ["URL_A", "URL_B"])]
@@ -20,6 +20,9 @@ pub struct InitArguments {
     /// Compare two ways to move a guest's memory on this host.
     #[arg(long)]
     pub migration: bool,
+    /// Compare two libraries for private-key operations on this host.
+    #[arg(long)]
+    pub crypto: bool,
     /// The file to write; it must not exist.
     #[arg(long, default_value = "experiment.yaml", value_name = "FILE")]
     pub file: PathBuf,

@@ -48,7 +48,10 @@ fn text(arguments: &InitArguments) -> String {
         [.., Some(targets)] => {
             ("two-networks", "Is the second path faster than the first?", network(&targets))
         }
-        _ => ("two-codecs", "Does compression move a guest sooner?", MIGRATION.to_owned()),
+        _ if arguments.crypto => {
+            ("two-devices", "Which library does private-key operations faster?", crypto())
+        }
+        _ => ("two-codecs", "Does compression move a guest sooner?", migration()),
     };
     format!(
         "# Written by `plumb init`. `plumb check FILE` shows the plan, `plumb run FILE` runs it.\n\
@@ -66,92 +69,102 @@ const BLOCKS: &str = "  # Every block measures each variant twice, in a random o
   blocks: { min: 6, max: 20 }
 ";
 
-fn http([a, b]: &[String; 2]) -> String {
+/// The lines under `spec`: the data path with its settings, two variants, and what is claimed of them.
+fn spec(path: &str, settings: &str, [a, b]: [(&str, &str); 2], claims: &[&str]) -> String {
+    let ((baseline, nothing), (variant, change)) = (a, b);
+    let claims: String = claims.iter().map(|claim| format!("    - {claim}\n")).collect();
     format!(
-        "  path: http
-  # Both servers run already; nothing is built here. A variant is the baseline with what it says changed.
+        "  path: {path}
+{settings}  # The variant that all others are compared with.
+  baseline: {baseline}
+  variants:
+    {baseline}: {nothing}
+    {variant}: {change}
+  # What you expect, written before the run. All claims are decided together, with 95% confidence.
+  claims:
+{claims}"
+    )
+}
+
+const DURATION: &str =
+    "duration: 5 s            # of one measurement; a run has two of each variant in every block";
+
+fn http([a, b]: &[String; 2]) -> String {
+    let settings = format!(
+        "  # Both servers run already; nothing is built here. A variant is the baseline with its own changes.
   system: {{ ingress: {{ kind: external, url: {a} }} }}
   load:
     connections: 10          # requests under way at a time
     reuse: keep-alive        # none: a new connection, with its handshake, for every request
-    duration: 5 s            # of one measurement; a run has two of each variant in every block
+    {DURATION}
     # rate: 1000 /s          # a fixed rate, timed from the intended start; without it, as fast as answers come
     checks: [\"status == 200\"] # what a good answer is
-  # The variant that all others are compared with.
-  baseline: a
-  variants:
-    a: {{}}
-    b: {{ system: {{ ingress: {{ url: {b} }} }} }}
-  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
-  claims:
-    - b.http_reqs > a.http_reqs
-    - b.http_req_duration.p95 < a.http_req_duration.p95
 "
-    )
+    );
+    let change = format!("{{ system: {{ ingress: {{ url: {b} }} }} }}");
+    let claims = ["b.http_reqs > a.http_reqs", "b.http_req_duration.p95 < a.http_req_duration.p95"];
+    spec("http", &settings, [("a", "{}"), ("b", &change)], &claims)
 }
 
 fn storage([a, b]: &[String; 2]) -> String {
-    format!(
-        "  path: storage
-  # Files, block devices or nbd://HOST:PORT/NAME that exist. They are read only; to write, choose another `access`.
+    let settings = format!(
+        "  # Files, block devices or nbd://HOST:PORT/NAME that exist. They are read only; to write, choose another `access`.
   system: {{ kind: external, path: {a} }}
   load:
     access: randread         # or read, write, randwrite, rw, randrw
     block_size: 4 KiB
     depth: 32                # reads under way at a time
-    duration: 5 s            # of one measurement; a run has two of each variant in every block
+    {DURATION}
     # direct: off            # through the page cache
-  # The variant that all others are compared with.
-  baseline: a
-  variants:
-    a: {{}}
-    b: {{ system: {{ path: {b} }} }}
-  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
-  claims:
-    - b.read_iops > a.read_iops
-    - b.read_latency.p99 < a.read_latency.p99
 "
-    )
+    );
+    let change = format!("{{ system: {{ path: {b} }} }}");
+    let claims = ["b.read_iops > a.read_iops", "b.read_latency.p99 < a.read_latency.p99"];
+    spec("storage", &settings, [("a", "{}"), ("b", &change)], &claims)
 }
 
 fn network([a, b]: &[String; 2]) -> String {
-    format!(
-        "  path: network
-  # Start `plumb network serve --listen ADDRESS:PORT` at the far end of each path first.
+    let settings = format!(
+        "  # Start `plumb network serve --listen ADDRESS:PORT` at the far end of each path first.
   system: {{ kind: external, address: {a} }}
   load:
     tests: [tcp_lat, tcp_bw] # there are udp_lat, udp_bw and tcp_crr, too
     duration: 5 s            # of one measurement, all tests together
-  # The variant that all others are compared with.
-  baseline: a
-  variants:
-    a: {{}}
-    b: {{ system: {{ address: {b} }} }}
-  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
-  claims:
-    - b.tcp_lat.p99 < a.tcp_lat.p99
-    - b.tcp_bw > a.tcp_bw
 "
-    )
+    );
+    let change = format!("{{ system: {{ address: {b} }} }}");
+    let claims = ["b.tcp_lat.p99 < a.tcp_lat.p99", "b.tcp_bw > a.tcp_bw"];
+    spec("network", &settings, [("a", "{}"), ("b", &change)], &claims)
 }
 
-const MIGRATION: &str = "  path: migration
-  # A guest's memory moves between two processes of this host; `kind: qemu` moves it between two QEMU processes.
+fn migration() -> String {
+    let settings = "  # A guest's memory moves between two processes of this host; `kind: qemu` moves it between two QEMU processes.
   system:
     kind: plumb
     memory: 256 MiB
     channels: 2              # connections, each with a thread on both sides
     cap: 1 GB/s              # of all channels together, on the wire; or none
   load: { duration: 2 s }    # migrations follow one another for this long
-  # The variant that all others are compared with.
-  baseline: plain
-  variants:
-    plain: {}
-    zstd: { system: { codec: zstd } } # or zlib, lz4, libdeflate, isal, …
-  # What you expect, written before the run: each is decided with 95% confidence, all claims together.
-  claims:
-    - zstd.total_time < plain.total_time
 ";
+    let change = "{ system: { codec: zstd } } # or zlib, lz4, libdeflate, isal, …";
+    let claims = ["zstd.total_time < plain.total_time"];
+    spec("migration", settings, [("plain", "{}"), ("zstd", change)], &claims)
+}
+
+fn crypto() -> String {
+    let settings = format!(
+        "  # Operations are done in the load's process, so `cpu_load` is what they cost.
+  system: {{ device: software-openssl }}
+  load:
+    algorithm: rsa-2048      # or rsa-3072, rsa-4096, ecdsa-p256, x25519, p256
+    in_flight: 20            # operations that wait for the device at a time
+    {DURATION}
+"
+    );
+    let change = "{ system: { device: software-aws-lc } } # or multibuffer, on a CPU with AVX-512 IFMA";
+    let claims = ["aws-lc.ops > openssl.ops", "aws-lc.cpu_load < openssl.cpu_load"];
+    spec("crypto", &settings, [("openssl", "{}"), ("aws-lc", change)], &claims)
+}
 
 #[cfg(test)]
 mod tests {
@@ -178,6 +191,7 @@ mod tests {
             ("plumb init --storage /dev/sda nbd://127.0.0.1:10809/b", "storage", "nbd://127.0.0.1:10809/b"),
             ("plumb init --network 192.0.2.1 192.0.2.2:19766", "network", "192.0.2.2:19766"),
             ("plumb init --migration", "migration", "zstd"),
+            ("plumb init --crypto", "crypto", "software-aws-lc"),
         ] {
             let text = text(&arguments(words));
             let source = Source { name: "x.yaml".to_owned(), bytes: text.clone().into_bytes() };

@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::common::{code, null_experiment, plumb, run, stderr, stdout, write};
+use crate::common::{code, null_experiment, plumb, run, slots_on_disk, stderr, stdout, write};
+use crate::network::Server;
+use crate::systems::small_server;
 
 #[test]
 fn built_in_experiments_are_listed_and_valid() {
@@ -272,17 +274,56 @@ fn the_list_starts_no_program() {
     assert!(!mark.exists(), "a program was started");
 }
 
+/// Each file runs as it was written; how it is judged depends on the host.
+#[test]
+fn what_init_writes_runs_unchanged() {
+    let directory = tempfile::tempdir().unwrap();
+    let targets = ["a", "b"].map(|name| write(directory.path(), name, vec![1; 16 << 20]));
+    let [first, second] = targets.each_ref().map(|target| target.to_str().unwrap());
+    let url = |port: u16| format!("http://127.0.0.1:{port}/");
+    let urls = [url(small_server()), url(small_server())];
+    let servers = [Server::start(), Server::start()];
+    let forms: [&[&str]; 5] = [
+        &["--external", &urls[0], &urls[1]],
+        &["--storage", first, second],
+        &["--network", &servers[0].address, &servers[1].address],
+        &["--migration"],
+        &["--crypto"],
+    ];
+    // Nothing here depends on how fast it is, so they run at the same time.
+    std::thread::scope(|scope| {
+        for (at, form) in forms.into_iter().enumerate() {
+            let directory = directory.path();
+            scope.spawn(move || runs_unchanged(form, &directory.join(at.to_string())));
+        }
+    });
+}
+
+fn runs_unchanged(form: &[&str], output: &Path) {
+    let file = output.with_extension("yaml");
+    let file = file.to_str().unwrap();
+    let written = run(&[&["init"][..], form, &["--file", file]].concat());
+    assert_eq!(code(&written), 0, "{}", stderr(&written));
+    let short = ["--quick", "--blocks", "2", "--output", output.to_str().unwrap()];
+    let ran = run(&[&["run", file][..], &short].concat());
+    assert!([0, 1, 3, 4].contains(&code(&ran)), "{form:?}: {}: {}", code(&ran), stderr(&ran));
+    assert_eq!(slots_on_disk(output), 8, "{form:?}");
+    let slots = std::fs::read_to_string(output.join("slots.jsonl")).unwrap();
+    assert_eq!(slots.matches(r#""outcome":{"measured""#).count(), 8, "{form:?}: {slots:.1000}");
+}
+
 #[test]
 fn what_init_writes_passes_check_and_is_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let (first, second) =
         (write(directory.path(), "a", vec![1; 1 << 20]), write(directory.path(), "b", vec![2; 1 << 20]));
     let (first, second) = (first.to_str().unwrap(), second.to_str().unwrap());
-    let forms: [&[&str]; 4] = [
+    let forms: [&[&str]; 5] = [
         &["--external", "http://127.0.0.1:1/", "https://127.0.0.1:2/x"],
         &["--storage", first, second],
         &["--network", "127.0.0.1", "127.0.0.1:2"],
         &["--migration"],
+        &["--crypto"],
     ];
     for (at, form) in forms.iter().enumerate() {
         let file = directory.path().join(format!("{at}.yaml"));

@@ -10,13 +10,13 @@ use serde_json::Value;
 use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, write};
 
 /// A server that ends with this value.
-struct Server {
+pub struct Server {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let mut child = plumb()
             .args(["network", "serve", "--listen", "127.0.0.1:0"])
             .stderr(Stdio::piped())

@@ -119,7 +119,7 @@ fn a_killed_runner_takes_haproxy_and_nginx_along() {
 }
 
 /// A server that answers every request with 200 and two bytes, and counts nothing.
-fn small_server() -> u16 {
+pub fn small_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
