@@ -3,7 +3,7 @@
 //! An engine that is loaded and leaves all work to the software says the same of itself as one that works. The one
 //! thing that it cannot make up is the CPU time of the server, so that is compared with the same variant without the
 //! treatment, block by block, by the interval that claims are judged with. Looking after every block is therefore
-//! safe, and a variant is void only once the data say so or no more blocks are to come.
+//! safe, and a variant is void only once the data say so, nothing can prove it any more, or no more blocks are to come.
 
 use plumb_model::{Evidence, Plan, PlannedVariant, RequiredSaving, Slot, SlotResult, VariantState};
 use plumb_stats::{self as stats, Design, Sample, Value};
@@ -66,7 +66,8 @@ impl Sides<'_> {
     fn judge(self) -> Finding {
         let plan = self.table.plan;
         let (sample, alpha) = (self.sample(), stats::alpha_per_claim(Plan::ALPHA, savings(plan)));
-        let no_more = self.table.complete_blocks(self.cell) >= plan.blocks.max;
+        // A missing cost leaves the upper bound open for ever, so that more blocks would only take time.
+        let no_more = sample.is_high_open() || self.table.complete_blocks(self.cell) >= plan.blocks.max;
         let Some(effect) = stats::Effect::of(&sample, alpha) else {
             let reason =
                 format!("no block has the {} of both {} and {}", self.saving.what, self.name, self.than);
@@ -113,12 +114,13 @@ impl Sides<'_> {
         let interval = match (effect.high.is_finite(), missing) {
             (true, _) => format!(" [{:.3}, {:.3}]", effect.low, effect.high),
             (false, 0) => " (too few blocks for an interval)".to_owned(),
-            (false, 1) => " (no interval, as 1 more has no value)".to_owned(),
-            (false, _) => format!(" (no interval, as {missing} more have no value)"),
+            (false, 1) => " (no interval, because 1 more block has no value)".to_owned(),
+            (false, _) => format!(" (no interval, because {missing} more blocks have no value)"),
         };
         let blocks = effect.blocks;
+        let plural = if blocks == 1 { "" } else { "s" };
         format!(
-            "{here:.0} us against {there:.0} us, ratio {:.3}{interval} over {blocks} blocks",
+            "{here:.0} us against {there:.0} us, ratio {:.3}{interval} over {blocks} block{plural}",
             effect.ratio
         )
     }

@@ -28,6 +28,8 @@ struct InProcess {
     baseline_measured: u32,
     /// Measurements from this one on are in doubt.
     doubt_from: Option<u32>,
+    /// Whether the system spends CPU time on handshakes.
+    spends: bool,
 }
 
 impl Executor for InProcess {
@@ -51,7 +53,13 @@ impl Executor for InProcess {
         let mut after = Snapshot::default();
         after.counters.insert("operations".to_owned(), u64::from(settings.system.evidence));
         let evidence = settings.evidence(&Snapshot::default(), &after, &measurement);
-        let result = SlotResult { measurement, evidence, ..SlotResult::default() };
+        let mut result = SlotResult { measurement, evidence, ..SlotResult::default() };
+        if self.spends {
+            // About as much for every variant, and too unsteady to tell.
+            let spent_ns = 1_000_000_000 + 50_000_000 * u64::from(self.measured * 7 % 5);
+            result.system_cpu.components.insert("ingress".to_owned(), spent_ns);
+            result.measurement.observed.insert("handshakes".to_owned(), [("full".to_owned(), 1000)].into());
+        }
         let opened_ns = plumb_host::time::monotonic_ns();
         let is_doubtful = self.doubt_from.is_some_and(|first| self.measured >= first);
         let doubt = is_doubtful.then(|| "read the system's counters in time".to_owned());
@@ -101,6 +109,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
     }
 }
 
+#[derive(Debug)]
 struct Outcome {
     ending: Ending,
     slots: Vec<Slot>,
@@ -331,7 +340,6 @@ fn a_treatment_that_is_not_proven_keeps_the_run_going_until_no_more_blocks_are_t
     let mut plan = plan(3, &variants, &["a.throughput >= 500 /s"]);
     let before = run(&plan, Vec::new(), &mut InProcess::default(), None);
     assert_eq!(before.slots.len(), 6 * 4);
-    // The synthetic system spends nothing that could be compared.
     plan.cells[0].variants[1].saving = Some(RequiredSaving {
         what: "CPU time".to_owned(),
         component: "ingress".to_owned(),
@@ -340,10 +348,16 @@ fn a_treatment_that_is_not_proven_keeps_the_run_going_until_no_more_blocks_are_t
         unless: "requests of a device".to_owned(),
         hint: None,
     });
-    let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    let mut spending = InProcess { spends: true, ..InProcess::default() };
+    let outcome = run(&plan, Vec::new(), &mut spending, None);
     assert_eq!(outcome.slots.len(), 20 * 4);
-    let state = &plumb_judge::judge(&plan, &outcome.slots).variants[1].state;
-    assert!(matches!(state, VariantState::Void { .. }), "{state:?}");
+    let state = |slots: &[Slot]| plumb_judge::judge(&plan, slots).variants[1].state.clone();
+    assert!(matches!(state(&outcome.slots[..19 * 4]), VariantState::Unproven { .. }), "{outcome:?}");
+    assert!(matches!(state(&outcome.slots), VariantState::Void { .. }));
+    // Where the system spends nothing that could be compared, no more blocks would change anything.
+    let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    assert_eq!(outcome.slots.len(), 6 * 4);
+    assert!(matches!(state(&outcome.slots), VariantState::Void { .. }));
 }
 
 #[test]

@@ -87,6 +87,11 @@ impl Sample {
         self.missing
     }
 
+    /// Whether a missing value leaves the upper side of the interval open, which no further block changes.
+    pub fn is_high_open(&self) -> bool {
+        self.is_high_open
+    }
+
     /// The interval that the known blocks give by themselves, as if no other had been measured. `None` as in
     /// [`crate::confidence_sequence`].
     pub fn known_interval(&self, alpha: f64) -> Option<Interval> {

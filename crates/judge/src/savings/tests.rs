@@ -160,7 +160,7 @@ fn nothing_is_void_before_there_are_enough_blocks() {
         assert_eq!(claim.verdict, Verdict::Undecided);
         assert!(claim.reason.starts_with("engine is not proven yet: "), "{}", claim.reason);
     }
-    insta::assert_snapshot!(words(&state(&plan, &slots(1, 1.0, 0.001, 1, &[]))), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1001 us against 1000 us, ratio 1.001 (too few blocks for an interval) over 1 blocks so far");
+    insta::assert_snapshot!(words(&state(&plan, &slots(1, 1.0, 0.001, 1, &[]))), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1001 us against 1000 us, ratio 1.001 (too few blocks for an interval) over 1 block so far");
     // Too noisy to tell, and more blocks may come.
     let noisy = slots(12, 1.0, 0.2, 3, &[]);
     insta::assert_snapshot!(words(&state(&plan, &noisy)), @"unproven: the CPU time of the server per full handshake should be at least 2% below that of software, and is 1034 us against 1053 us, ratio 0.981 [0.750, 1.283] over 12 blocks so far");
@@ -196,9 +196,21 @@ fn without_a_variant_to_compare_with_nothing_can_be_proven() {
 }
 
 #[test]
+fn a_missing_cost_ends_the_proof_at_once_as_no_block_makes_up_for_it() {
+    let plan = plan(Some(0));
+    let mut slots = slots(7, 0.7, 0.02, 1, &[]);
+    slots[5].outcome =
+        SlotOutcome::Failed { reason: "start".to_owned(), cause: plumb_model::FailureCause::System };
+    assert_eq!(slots[5].variant, "engine");
+    assert!(is_proven(&plan, &slots, 0), "nothing is open any more");
+    insta::assert_snapshot!(words(&state(&plan, &slots)), @"void: no proof that the treatment was in effect: the CPU time of the server per full handshake should be at least 2% below that of software, and was 704 us against 995 us, ratio 0.708 (no interval, because 1 more block has no value) over 6 blocks; this engine works only on other machines");
+    assert!(!is_proven(&plan, &slots[..4], 0), "the first block is whole");
+}
+
+#[test]
 fn slots_without_handshakes_prove_nothing() {
     let plan = plan(Some(0));
-    let mut idle = slots(20, 0.5, 0.01, 1, &[]);
+    let mut idle = slots(1, 0.5, 0.01, 1, &[]);
     for slot in &mut idle {
         if let SlotOutcome::Measured(result) = &mut slot.outcome {
             result.measurement.observed.clear();
