@@ -5,7 +5,7 @@
 //! is refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, Kind, LoadLimit, Operand, Relation, Shortage, SlotResult, Term, VariantState,
+    Claim, ClaimVerdict, Kind, LoadLimit, Operand, Relation, Shortage, SlotResult, Term, Unit, VariantState,
     VariantSummary, Verdict, metric,
 };
 use plumb_stats::{self as stats, Sample};
@@ -377,7 +377,9 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
         ),
     };
     let more = match (finding.verdict, finding.blocks_needed) {
-        (Verdict::Undecided, _) if blocks < min as usize => format!("; no verdict before {min} blocks"),
+        (Verdict::Undecided, _) if blocks < min as usize => {
+            format!("; a verdict takes at least {min} blocks")
+        }
         (Verdict::Undecided, Some(more)) => {
             let more = blocks_words(more as usize, "more ");
             format!("; about {more} would decide")
@@ -425,7 +427,6 @@ fn model_verdict(verdict: stats::Verdict) -> Verdict {
 /// Shares and counts can be 0, where there is no ratio: they are judged as they stand, in every slot.
 fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -> Finding {
     let term = &claim.left;
-    let unit = table.plan.metric(&term.metric).map_or("", |metric| metric.unit.symbol());
     let all = table.of(cell, &term.variant);
     let values: Vec<f64> = all
         .iter()
@@ -443,7 +444,7 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
     if let Some(broken) = values.iter().copied().find(|observed| !holds(*observed)) {
         return Finding::new(
             Verdict::Refuted,
-            format!("a slot has {broken} {unit}; all {slots} must satisfy it"),
+            format!("a slot has {}; all {slots} must satisfy it", observed_words(table, term, broken, value)),
         );
     }
     if slots == 0 {
@@ -462,6 +463,16 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
         return Finding::new(Verdict::Undecided, format!("true in all {slots} slots so far"));
     }
     Finding::new(Verdict::Holds, format!("true in each of {slots} slots"))
+}
+
+/// A slot's value with its unit, with as many digits as tell it from the value that is claimed.
+fn observed_words(table: &Table<'_>, term: &Term, observed: f64, claimed: f64) -> String {
+    match table.plan.metric(&term.metric).map(|metric| metric.unit) {
+        Some(Unit::Share) if percent(observed) == percent(claimed) => format!("{}%", 100.0 * observed),
+        Some(Unit::Share) => percent(observed),
+        Some(Unit::Count) | None => observed.to_string(),
+        Some(unit) => format!("{observed} {}", unit.symbol()),
+    }
 }
 
 /// Why a cap that no window broke says nothing: the load was held back, or slots have no window.
@@ -543,7 +554,7 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
         (_, Some(_), _) => Finding::new(
             Verdict::Undecided,
             format!(
-                "no window of {} is above the cap; no verdict before {} blocks",
+                "none of {} one-second windows is above the cap so far; a verdict takes at least {} blocks",
                 windows.len(),
                 table.plan.blocks.before_verdict()
             ),

@@ -116,7 +116,12 @@ fn a_ratio_is_decided_from_enough_blocks_on() {
     check("b.reqs >= 1.2 * a.reqs", &eight, Verdict::Holds, "over 8 blocks");
     check("b.reqs >= 2 * a.reqs", &eight, Verdict::Refuted, "ratio 1.");
     check("b.reqs == 1.5 * a.reqs within 10%", &eight, Verdict::Holds, "");
-    check("b.reqs >= 1.2 * a.reqs", &slots(5, 1.5, |_| {}), Verdict::Undecided, "no verdict before 6 blocks");
+    check(
+        "b.reqs >= 1.2 * a.reqs",
+        &slots(5, 1.5, |_| {}),
+        Verdict::Undecided,
+        "over 5 blocks; a verdict takes at least 6 blocks",
+    );
     check("b.reqs >= 1.2 * a.reqs", &slots(2, 1.5, |_| {}), Verdict::Undecided, "too few for an interval");
     check("b.reqs >= 1.2 * a.reqs", &[], Verdict::Undecided, "not been measured");
     check("b.reqs >= 1200 /s", &eight, Verdict::Holds, "");
@@ -504,6 +509,16 @@ fn a_comparison_with_a_missing_block_is_open_on_that_side() {
     assert!(reqs.low == 0.0 && reqs.high.is_some_and(|high| high < 1.6), "{reqs:?}");
 }
 
+/// Slots of which a has nearly 99.9% of its checks.
+fn nearly() -> Vec<Slot> {
+    slots(8, 1.0, |slot| {
+        if slot.variant == "a" {
+            let share = Reading::Share { yes: 9_989_999, no: 10_001 };
+            measured(slot).measurement.readings.insert("checks".to_owned(), share);
+        }
+    })
+}
+
 #[test]
 fn shares_are_judged_in_every_slot() {
     let bad = slots(8, 1.0, |slot| {
@@ -511,7 +526,9 @@ fn shares_are_judged_in_every_slot() {
             measured(slot).measurement.readings.insert("checks".to_owned(), Reading::Share { yes: 9, no: 1 });
         }
     });
-    check("a.checks >= 99%", &bad, Verdict::Refuted, "a slot has 0.9");
+    check("a.checks >= 99%", &bad, Verdict::Refuted, "a slot has 90%; all 16 must satisfy it");
+    check("a.checks >= 99.9%", &nearly(), Verdict::Refuted, "a slot has 99.89999%");
+    check("a.checks >= 99.91%", &nearly(), Verdict::Refuted, "a slot has 99.9%; all");
     check("b.checks >= 99%", &bad, Verdict::Holds, "");
 }
 
