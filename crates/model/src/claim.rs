@@ -247,6 +247,12 @@ impl Scope<'_> {
         if upper && metric.kind == Kind::Rate && left.statistic.is_none() {
             return Ok(Operand::Cap { value, tolerance: within.unwrap_or(0.0) });
         }
+        if value <= 0.0 && !matches!(metric.kind, Kind::Share | Kind::Count) {
+            return Err(operand.error(format!(
+                "`{}` is judged by its ratio to the quantity, and there is no ratio to 0; write a quantity above 0",
+                metric.name
+            )));
+        }
         Ok(Operand::Value(value))
     }
 }
@@ -417,6 +423,8 @@ mod tests {
         check("software.handshakes_resumed <= 1,000", "1,000", "`1000`");
         check("software.http_reqs = 5 /s", "=", "is no relation");
         check("software.http_reqs == 5 /s", "==", "needs `within");
+        check("software.cpu_system > 0 us", "0 us", "there is no ratio to 0; write a quantity above 0");
+        check("software.http_reqs >= 2 * 0 /s", "0 /s", "there is no ratio to 0");
         check("software.http_reqs", "software.http_reqs", "needs a relation");
         check("software.http_reqs > x * software.http_reqs", "x", "is not a factor");
         check("software.http_reqs > software.checks", "software.checks", "cannot be compared");

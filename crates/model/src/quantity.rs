@@ -40,7 +40,7 @@ impl Dimension {
             Self::DataRate => "a data rate such as `100 MB/s` or `10 Gbit/s`",
             Self::EventRate => "a rate such as `500 IOPS` or `1000 /s`",
             Self::EventRatePerData => "a rate per capacity such as `50 IOPS/GB`",
-            Self::Share => "a share such as `5%`",
+            Self::Share => "a percentage from `0%` to `100%`",
             Self::Count => "a number",
         }
     }
@@ -497,7 +497,7 @@ quantity_type!(
 );
 quantity_type!(
     /// A share of one, written in percent.
-    Percent(f64), Dimension::Share, "5%", Some, |value| format!("{}%", (value * 1e8).round() / 1e6)
+    Percent(f64), Dimension::Share, "5%", |share| Some(share).filter(|share| *share <= 1.0), |value| format!("{}%", (value * 1e8).round() / 1e6)
 );
 
 impl Span {
@@ -571,6 +571,9 @@ mod tests {
             message("fast"),
             "`fast` does not begin with a number; expected a duration such as `5 s` or `200 us`"
         );
+        let percent = |text: &str| Percent::parse(text).unwrap_err().to_string();
+        assert_eq!(percent("5"), "`5` has no unit; expected a percentage from `0%` to `100%`");
+        assert_eq!(percent("150%"), "`150%` is out of range; expected a percentage from `0%` to `100%`");
         assert_eq!(message("-5 s"), "`-5 s` is out of range; expected a duration such as `5 s` or `200 us`");
         assert_eq!(
             Bytes::parse("1 KB").unwrap_err().to_string(),
