@@ -83,7 +83,8 @@ impl Progress {
     }
 
     fn started(&self, directory: &str, seed: u64, resumed: usize) {
-        let again = if resumed > 0 { format!(", {resumed} slots from before") } else { String::new() };
+        let slots = plumb_report::plural(resumed, "slot");
+        let again = if resumed > 0 { format!(", {slots} from before") } else { String::new() };
         self.line(&format!("{} · seed {seed} · {directory}{again}", self.title));
     }
 

@@ -37,6 +37,7 @@ pub use devices::{
     DeviceRow, DeviceRowDocument, DeviceTable, LatencyDocument, RowWork, crypto_json, crypto_json_schema,
     crypto_text,
 };
+pub use figures::plural;
 pub use html::html;
 pub use json::{
     ClaimDocument, ComparisonDocument, LimitDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,

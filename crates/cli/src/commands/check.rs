@@ -25,13 +25,13 @@ fn describe(plan: &Plan) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{} — {}", plan.name, plan.title);
+    let (least, most) = (plan.blocks.min, plumb_report::plural(plan.blocks.max as usize, "block"));
+    let blocks = if least == plan.blocks.max { most } else { format!("{least} to {most}") };
     let _ = writeln!(
         text,
-        "data path {}, seed {}, {} to {} blocks, window {:.2} s after {:.2} s of warm-up",
+        "data path {}, seed {}, {blocks}, window {:.2} s after {:.2} s of warm-up",
         plan.path,
         plan.seed,
-        plan.blocks.min,
-        plan.blocks.max,
         seconds(plan.window_ns),
         seconds(plan.warmup_ns)
     );

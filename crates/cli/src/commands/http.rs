@@ -25,10 +25,10 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let target = Target { url: arguments.url.clone(), ca_pem: None };
     if !arguments.quiet {
         output::message(&format!(
-            "plumb {} · {} · {} connections",
+            "plumb {} · {} · {}",
             env!("CARGO_PKG_VERSION"),
             arguments.url,
-            arguments.connections
+            plumb_report::plural(arguments.connections as usize, "connection")
         ));
     }
     let interrupts = Interrupts::install().map_err(Failure::harness)?;

@@ -44,8 +44,7 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     plumb_host::limits::raise_open_files_limit();
     if !arguments.quiet {
         let tests: Vec<&str> = tests(arguments).into_iter().map(Test::name).collect();
-        let flows =
-            if arguments.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", arguments.flows) };
+        let flows = plumb_report::plural(arguments.flows as usize, "flow");
         let words = format!("{address} · {} · {flows}", tests.join(" "));
         output::message(&format!("plumb {} · {words}", env!("CARGO_PKG_VERSION")));
     }

@@ -84,12 +84,11 @@ fn headline(arguments: &StorageArguments, spec: &LoadSpec) -> String {
     let what = match &arguments.suite {
         Some(suite) => format!("the nine jobs of {suite}"),
         None => format!(
-            "{} · {} · depth {} · {} {} · {}",
+            "{} · {} · depth {} · {} · {}",
             spec.access.name(),
             spec.block_size,
             spec.depth,
-            spec.jobs,
-            if spec.jobs == 1 { "job" } else { "jobs" },
+            plumb_report::plural(spec.jobs as usize, "job"),
             spec.engine.name()
         ),
     };

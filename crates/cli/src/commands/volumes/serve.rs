@@ -42,7 +42,8 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
         for volume in &report.volumes {
             output::message(&format!("nbd://{}/{}", report.address, volume.name));
         }
-        output::message(&format!("serving {} volumes on {}", report.volumes.len(), report.address));
+        let volumes = plumb_report::plural(report.volumes.len(), "volume");
+        output::message(&format!("serving {volumes} on {}", report.address));
     }
     if let Some(rest) = rest.as_ref().filter(|_| !arguments.quiet) {
         let certificate = rest.certificate().display();
