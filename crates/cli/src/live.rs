@@ -75,22 +75,26 @@ impl LiveLine {
 }
 
 impl Course<'_> {
-    /// The time that each takes follows from the rate by Little's law: so many in flight, divided by the rate.
-    #[expect(clippy::cast_precision_loss, reason = "counts of a measurement are far below 2^53")]
-    fn words(&self, (work_before, ns_before): (u64, u64), (work, ns): (u64, u64)) -> String {
+    fn words(&self, before: (u64, u64), now: (u64, u64)) -> String {
         let Self { job, duration, unit, in_flight } = *self;
-        let since_s = Span(ns.saturating_sub(ns_before)).seconds();
-        let rate = work.saturating_sub(work_before) as f64 / since_s;
-        let mut words =
-            format!("{job}{:.0} s of {:.0} s, {work} {unit}", Span(ns).seconds(), duration.seconds());
-        if rate > 0.0 && rate.is_finite() {
-            words.push_str(&format!(", {rate:.0}/s"));
-            if let Some(in_flight) = in_flight {
-                words.push_str(&format!(", about {:.3} ms each", 1e3 * in_flight / rate));
-            }
-        }
-        words
+        let pace = pace(before, now, in_flight).map(|pace| format!(", {pace}")).unwrap_or_default();
+        let (work, ns) = now;
+        format!("{job}{:.0} s of {:.0} s, {work} {unit}{pace}", Span(ns).seconds(), duration.seconds())
     }
+}
+
+/// `4000/s, about 5.000 ms each`, from work and time at two marks; `None` where nothing was done between them. The time that
+/// each takes follows from the rate by Little's law: so many in flight, divided by the rate.
+#[expect(clippy::cast_precision_loss, reason = "counts of a measurement are far below 2^53")]
+pub fn pace(
+    (work_before, ns_before): (u64, u64),
+    (work, ns): (u64, u64),
+    in_flight: Option<f64>,
+) -> Option<String> {
+    let since_s = Span(ns.saturating_sub(ns_before)).seconds();
+    let rate = work.saturating_sub(work_before) as f64 / since_s;
+    let each = in_flight.map(|in_flight| format!(", about {:.3} ms each", 1e3 * in_flight / rate));
+    (rate > 0.0 && rate.is_finite()).then(|| format!("{rate:.0}/s{}", each.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use plumb_model::event::TimeLeft;
 use plumb_model::{ClaimVerdict, Event, Plan, SlotOutcome, Verdict};
 
-use crate::live::LiveLine;
+use crate::live::{LiveLine, pace};
 use crate::output;
 
 /// Draws progress from events.
@@ -17,6 +17,9 @@ pub struct Progress {
     cells: Vec<String>,
     blocks_max: u32,
     marks: String,
+    /// The slot that is measured: what stands before and after its pace, and its work and time so far.
+    slot: (String, String),
+    done: (u64, u64),
     /// Failures that were reported already, by variant and reason without its digits.
     said: BTreeSet<(String, String)>,
 }
@@ -31,6 +34,8 @@ impl Progress {
             cells: plan.cells.iter().map(plumb_model::Cell::label).collect(),
             blocks_max: plan.blocks.max,
             marks: "?".repeat(plan.claims.len()),
+            slot: (String::new(), String::new()),
+            done: (0, 0),
             said: BTreeSet::new(),
         }
     }
@@ -47,6 +52,9 @@ impl Progress {
             Event::VariantSkipped { variant, reason } => self.line(&format!("skipped {variant}: {reason}")),
             Event::SlotStarted { cell, block, position, of, variant, left_s } => {
                 self.slot(*cell, *block, (*position, *of), variant, *left_s);
+            }
+            Event::SlotProgress { work, elapsed_ns, in_flight } => {
+                self.progress((*work, *elapsed_ns), *in_flight);
             }
             Event::VariantTried { cell, position, of, variant } => {
                 self.tried(*cell, *position, *of, variant);
@@ -108,17 +116,24 @@ impl Progress {
         }
     }
 
-    fn slot(&self, cell: usize, block: u32, (position, of): (u32, u32), variant: &str, left: TimeLeft) {
-        self.live.show(&format!(
-            "{}block {} of {}, slot {} of {of}: {variant} · {} · about {} left, {} at most",
+    fn slot(&mut self, cell: usize, block: u32, (position, of): (u32, u32), variant: &str, left: TimeLeft) {
+        let place = format!(
+            "{}block {} of {}, slot {} of {of}: {variant}",
             self.cell(cell),
             block + 1,
             self.blocks_max,
-            position + 1,
-            self.marks,
-            time(left.probably_s),
-            time(left.at_most_s)
-        ));
+            position + 1
+        );
+        let (probably, at_most) = (time(left.probably_s), time(left.at_most_s));
+        self.slot = (place, format!("{} · about {probably} left, {at_most} at most", self.marks));
+        self.done = (0, 0);
+        self.live.show(&format!("{} · {}", self.slot.0, self.slot.1));
+    }
+
+    /// The slot's line with the rate since the progress before, and the time of each unit where it is known.
+    fn progress(&mut self, now: (u64, u64), in_flight: Option<f64>) {
+        let before = std::mem::replace(&mut self.done, now);
+        self.live.show(&words(&self.slot, before, now, in_flight));
     }
 
     fn judged(&mut self, cell: usize, blocks: u32, verdicts: &[ClaimVerdict]) {
@@ -158,6 +173,16 @@ impl Progress {
     }
 }
 
+fn words(
+    (place, rest): &(String, String),
+    before: (u64, u64),
+    now: (u64, u64),
+    in_flight: Option<f64>,
+) -> String {
+    let pace = pace(before, now, in_flight).unwrap_or_else(|| "0/s".to_owned());
+    format!("{place} · {pace} · {rest}")
+}
+
 fn mark(verdict: Verdict) -> char {
     match verdict {
         Verdict::Holds => '✔',
@@ -174,4 +199,24 @@ fn time(seconds: f64) -> String {
     }
     let minutes = (seconds / 60.0).round();
     if minutes < 100.0 { format!("{minutes:.0} min") } else { format!("{:.1} h", seconds / 3600.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_shows_its_pace_within_its_line() {
+        let slot =
+            ("block 1 of 20, slot 2 of 4: a".to_owned(), "?? · about 60 s left, 2 min at most".to_owned());
+        let words = |before, now| words(&slot, before, now, Some(20.0));
+        assert_eq!(
+            words((0, 0), (4000, 1_000_000_000)),
+            "block 1 of 20, slot 2 of 4: a · 4000/s, about 5.000 ms each · ?? · about 60 s left, 2 min at most"
+        );
+        assert_eq!(
+            words((4000, 1_000_000_000), (4000, 2_000_000_000)),
+            "block 1 of 20, slot 2 of 4: a · 0/s · ?? · about 60 s left, 2 min at most"
+        );
+    }
 }

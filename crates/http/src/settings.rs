@@ -61,6 +61,10 @@ impl Settings for HttpSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
+    fn in_flight(&self) -> Option<f64> {
+        self.load.in_flight()
+    }
+
     fn note(&self, metric: &str) -> Option<String> {
         // At a fixed rate the duration begins when a request is due.
         let is_partial = metric == metrics::HTTP_REQ_SERVICE.name

@@ -262,6 +262,14 @@ pub struct LoadSpec {
     pub timeout: Span,
 }
 
+impl LoadSpec {
+    /// How many requests are under way at a time in a closed loop.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<f64> {
+        self.rate.is_none().then(|| f64::from(self.connections))
+    }
+}
+
 impl Default for LoadSpec {
     fn default() -> Self {
         Self {

@@ -64,6 +64,15 @@ pub enum Event {
         /// What is left in seconds, at most and probably.
         left_s: TimeLeft,
     },
+    /// About once a second while a slot is measured.
+    SlotProgress {
+        /// Units of work done so far in the window.
+        work: u64,
+        /// Time since the window opened, in ns.
+        elapsed_ns: u64,
+        /// Units of work under way at a time, where the load keeps that number steady.
+        in_flight: Option<f64>,
+    },
     /// Somebody outside the run killed an agent, and the slot is measured again.
     SlotRetried {
         /// The variant.

@@ -72,6 +72,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     /// The lengths of warm-up and window, to be read and, for quick runs, shortened.
     fn timing(&mut self) -> Timing<'_>;
 
+    /// How many units of work are under way at a time, where the load keeps that number steady: a closed loop.
+    fn in_flight(&self) -> Option<f64> {
+        None
+    }
+
     /// What a metric leaves out under these settings, where a reader of a claim about it would not expect that.
     fn note(&self, _metric: &str) -> Option<String> {
         None

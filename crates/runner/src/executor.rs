@@ -72,7 +72,7 @@ pub struct AgentExecutor<'a> {
     system_cpus: CpuSet,
     load_cpus: CpuSet,
     interrupted: &'a dyn Fn() -> bool,
-    watch: Option<&'a dyn Fn(Mark)>,
+    watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     tuner: Option<&'a mut Tuner>,
     systems: BTreeMap<String, (Agent, Value)>,
     load: Option<Agent>,
@@ -101,9 +101,9 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    /// Has somebody see how far a measurement has come.
+    /// Has somebody see how far a measurement has come, and how much is in flight where the load keeps that steady.
     #[must_use]
-    pub fn watched_by(mut self, watch: &'a dyn Fn(Mark)) -> Self {
+    pub fn watched_by(mut self, watch: &'a dyn Fn(Mark, Option<f64>)) -> Self {
         self.watch = Some(watch);
         self
     }
@@ -182,7 +182,7 @@ impl<'a> AgentExecutor<'a> {
                 }
                 Reply::Mark { mark: mark @ Mark::Progress { .. }, .. } => {
                     if let Some(watch) = self.watch {
-                        watch(mark);
+                        watch(mark, (self.family.in_flight)(settings));
                     }
                 }
                 Reply::Measured { measurement } => break *measurement,

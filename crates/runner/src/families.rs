@@ -38,6 +38,8 @@ pub struct AnyFamily {
     pub evidence: Prove,
     /// See [`Family::saving`].
     pub saving: Saving,
+    /// See [`Settings::in_flight`].
+    pub in_flight: fn(&Value) -> Option<f64>,
     /// See [`Settings::note`].
     pub note: fn(&Value, &str) -> Option<String>,
     /// See [`Family::environment`].
@@ -68,6 +70,7 @@ impl AnyFamily {
                 let (without, saving) = F::saving(&settings::<F>(json).ok()?)?;
                 Some((serde_json::to_value(without).ok()?, saving))
             },
+            in_flight: |json| settings::<F>(json).ok()?.in_flight(),
             note: |json, metric| settings::<F>(json).ok()?.note(metric),
             environment: |json| {
                 settings::<F>(json).map(|settings| F::environment(&settings)).unwrap_or_default()

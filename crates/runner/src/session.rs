@@ -2,6 +2,7 @@
 //!
 //! Command line and any other front end submit the same [`Session`]; none of them assembles a run by itself.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use plumb_host::facts::HostFacts;
 use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Ending, Event, Header, Plan, PlannedVariant, RequiredSaving, Run, Slot, VariantState};
+use plumb_path::Mark;
 use plumb_store::RunDirectory;
 use plumb_tunings::{Machine, Tuner};
 use serde_json::Value;
@@ -170,11 +172,20 @@ impl Session<'_> {
             run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));
         let begun_ns = monotonic_ns();
         let dispatched = {
+            // The executor tells how a slot goes while the dispatcher waits for it.
+            let teller = RefCell::new(&mut *emit);
+            let watch = |mark: Mark, in_flight: Option<f64>| {
+                if let Mark::Progress { work, elapsed_ns } = mark {
+                    (teller.borrow_mut())(&Event::SlotProgress { work, elapsed_ns, in_flight });
+                }
+            };
             let mut executor =
                 AgentExecutor::new(family, launch, sides.system.clone(), sides.load.clone(), interrupted)
+                    .watched_by(&watch)
                     .tuned_by(tuner.as_mut());
             let mut record = |slot: &Slot| store.append(slot).map_err(RunError::from);
-            let mut outlets = Outlets { record: &mut record, emit, interrupted };
+            let mut tell = |event: &Event| (teller.borrow_mut())(event);
+            let mut outlets = Outlets { record: &mut record, emit: &mut tell, interrupted };
             dispatch(plan, std::mem::take(&mut run.slots), &mut executor, &mut outlets)
         };
         let took_s = before_s + std::time::Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64();

@@ -95,6 +95,10 @@ impl Settings for StorageSettings {
         }
     }
 
+    fn in_flight(&self) -> Option<f64> {
+        self.load.in_flight()
+    }
+
     fn timing(&mut self) -> Timing<'_> {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }

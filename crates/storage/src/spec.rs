@@ -229,6 +229,14 @@ pub struct LoadSpec {
     pub destroy_data: bool,
 }
 
+impl LoadSpec {
+    /// How many reads and writes are under way at a time in a closed loop, where each job has its depth in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<f64> {
+        self.rate.is_none().then(|| f64::from(self.jobs) * f64::from(self.depth))
+    }
+}
+
 impl Default for LoadSpec {
     fn default() -> Self {
         Self {

@@ -42,8 +42,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         attempt: 0,
     };
     let live = LiveLine::new(arguments.quiet || arguments.json);
-    let in_flight = spec.rate.is_none().then(|| spec.connections.into());
-    let course = Course { job: "", duration: spec.duration, unit: "requests", in_flight };
+    let course = Course { job: "", duration: spec.duration, unit: "requests", in_flight: spec.in_flight() };
     let mut surroundings = Surroundings::of(plumb_http::system::service_at(&arguments.url));
     let measured = load.measure(window, &mut |mark| {
         surroundings.note(mark);

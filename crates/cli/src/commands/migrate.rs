@@ -78,7 +78,7 @@ fn on_this_host(
     let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
     let interrupted = || interrupts.is_interrupted();
     let line = LiveLine::new(arguments.quiet || arguments.json);
-    let watch = |mark: Mark| show(&line, mark);
+    let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
     let family = AnyFamily::of::<Migration>();
     let mut executor =
         AgentExecutor::new(family, launch, sides.system, sides.load, &interrupted).watched_by(&watch);

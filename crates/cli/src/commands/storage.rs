@@ -100,10 +100,8 @@ fn window(spec: &LoadSpec) -> Window {
     Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed, index: 0, attempt: 0 }
 }
 
-/// In a closed loop each job has its depth in flight.
 fn course<'a>(job: &'a str, spec: &LoadSpec) -> Course<'a> {
-    let in_flight = spec.rate.is_none().then(|| f64::from(spec.jobs) * f64::from(spec.depth));
-    Course { job, duration: spec.duration, unit: "reads and writes", in_flight }
+    Course { job, duration: spec.duration, unit: "reads and writes", in_flight: spec.in_flight() }
 }
 
 /// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.

@@ -310,3 +310,29 @@ fn an_export_of_qemu_nbd_is_written_and_checked_over_several_connections() {
         stderr(&nobody)
     );
 }
+
+/// The line is shown on a terminal only, which `script` provides.
+#[test]
+fn the_progress_line_of_a_run_has_the_rate_and_the_time_of_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = write(directory.path(), "target", vec![1; 16 << 20]);
+    let experiment = format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: x, title: x }}\nspec:\n  path: storage\n  \
+         system: {{ kind: external, path: {} }}\n  load: {{ direct: off, depth: 4, duration: 2100 ms, warmup: 0 s }}\n  \
+         baseline: a\n  variants: {{ a: {{}}, b: {{ load: {{ depth: 8 }} }} }}\n  blocks: 2\n",
+        target.display()
+    );
+    let file = write(directory.path(), "x.yaml", experiment);
+    let run = format!(
+        "{} run {} --output {}",
+        env!("CARGO_BIN_EXE_plumb"),
+        file.display(),
+        directory.path().join("run").display()
+    );
+    let output =
+        Command::new("script").args(["-qec", &run, "/dev/null"]).env("TERM", "xterm").output().unwrap();
+    let shown = stdout(&output);
+    let line = shown.split('\r').find(|line| line.contains(" ms each")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(line.contains("block 1 of 2, slot ") && line.contains("/s, about "), "{line}");
+    assert!(line.contains(" left, "), "{line}");
+}
