@@ -125,7 +125,8 @@ impl Progress {
             position + 1
         );
         let (probably, at_most) = (time(left.probably_s), time(left.at_most_s));
-        self.slot = (place, format!("{} · about {probably} left, {at_most} at most", self.marks));
+        let marks = if self.marks.is_empty() { String::new() } else { format!("{} · ", self.marks) };
+        self.slot = (place, format!("{marks}about {probably} left, {at_most} at most"));
         self.done = (0, 0);
         self.live.show(&format!("{} · {}", self.slot.0, self.slot.1));
     }

@@ -324,7 +324,7 @@ fn the_progress_line_of_a_run_has_the_rate_and_the_time_of_each() {
     );
     let file = write(directory.path(), "x.yaml", experiment);
     let run = format!(
-        "{} run {} --output {}",
+        "stty cols 120 && {} run {} --output {}",
         env!("CARGO_BIN_EXE_plumb"),
         file.display(),
         directory.path().join("run").display()
