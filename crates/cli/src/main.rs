@@ -5,9 +5,9 @@
 
 mod args;
 mod commands;
+mod data_paths;
 mod exit;
 mod experiments;
-mod families;
 mod live;
 mod output;
 mod progress;

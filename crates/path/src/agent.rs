@@ -13,52 +13,19 @@ use plumb_host::time::monotonic_ns;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::family::{Family, Load, PathError, Place, System};
+use crate::data_path::{DataPath, find};
+use crate::family::{Load, PathError, System};
 use crate::protocol::{Reply, Request};
 
 /// How long an agent without a runner may take to stop its system before everything below it is killed.
 const ORPHAN_GRACE: Duration = Duration::from_millis(1200);
-
-type BuildSystem = fn(Value, &Place) -> Result<Box<dyn System>, PathError>;
-type BuildLoad = fn(Value, &Value, &Place) -> Result<Box<dyn Load>, PathError>;
-
-/// How to build both sides of one family from JSON settings.
-#[derive(Clone, Copy)]
-pub struct Builder {
-    name: &'static str,
-    system: BuildSystem,
-    load: BuildLoad,
-}
-
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl Builder {
-    /// The builder of a family.
-    #[must_use]
-    pub fn of<F: Family>() -> Self {
-        fn settings<F: Family>(json: Value) -> Result<F::Settings, PathError> {
-            serde_json::from_value(json).map_err(|error| {
-                PathError(format!("read the settings of the {} data path: {error}", F::NAME))
-            })
-        }
-        Self {
-            name: F::NAME,
-            system: |json, place| F::system(&settings::<F>(json)?, place),
-            load: |json, target, place| F::load(&settings::<F>(json)?, target, place),
-        }
-    }
-}
 
 /// Serves requests from `input` until it ends or a stop is asked for.
 ///
 /// # Errors
 /// When the output cannot be written, which means that the runner is gone.
 pub fn serve(
-    builders: &[Builder],
+    paths: &[DataPath],
     input: impl BufRead + Send + 'static,
     output: impl Write,
 ) -> std::io::Result<()> {
@@ -68,7 +35,7 @@ pub fn serve(
     std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || read_requests(input, &sender, &seen_by_control))?;
-    let mut agent = Agent { builders, output, system: None, load: None };
+    let mut agent = Agent { paths, output, system: None, load: None };
     let outcome = agent.run(&requests);
     if let Some(mut system) = agent.system.take() {
         // Nobody is left to hear of a failure here; the end of the process kills what would not stop.
@@ -97,8 +64,8 @@ fn read_requests(input: impl BufRead, requests: &Sender<String>, done: &AtomicBo
     }
 }
 
-struct Agent<'b, W> {
-    builders: &'b [Builder],
+struct Agent<'p, W> {
+    paths: &'p [DataPath],
     output: W,
     system: Option<Box<dyn System>>,
     load: Option<Box<dyn Load>>,
@@ -129,13 +96,13 @@ impl<W: Write> Agent<'_, W> {
     fn answer(&mut self, request: Request) -> Result<Reply, PathError> {
         match request {
             Request::PrepareSystem { path, settings, place } => {
-                let system = (self.builder(&path)?.system)(settings, &place)?;
+                let system = find(self.paths, &path)?.decode(&settings)?.system(&place)?;
                 let target = system.target();
                 self.system = Some(system);
                 Ok(Reply::Ready { target })
             }
             Request::PrepareLoad { path, settings, target, place } => {
-                self.load = Some((self.builder(&path)?.load)(settings, &target, &place)?);
+                self.load = Some(find(self.paths, &path)?.decode(&settings)?.load(&target, &place)?);
                 Ok(Reply::Ready { target: Value::Null })
             }
             Request::Snapshot => {
@@ -164,11 +131,6 @@ impl<W: Write> Agent<'_, W> {
         })
     }
 
-    fn builder(&self, path: &str) -> Result<Builder, PathError> {
-        let found = self.builders.iter().find(|builder| builder.name == path);
-        found.copied().ok_or_else(|| PathError(format!("there is no data path `{path}` in this program")))
-    }
-
     fn reply(&mut self, reply: &Reply) -> std::io::Result<()> {
         write_line(&mut self.output, reply)
     }
@@ -189,7 +151,7 @@ mod tests {
     fn talk(requests: &str) -> Vec<Value> {
         let mut output = Vec::new();
         let input = std::io::Cursor::new(format!("{requests}\n{{\"request\":\"stop\"}}\n").into_bytes());
-        serve(&[Builder::of::<Null>()], input, &mut output).unwrap();
+        serve(&[DataPath::of::<Null>()], input, &mut output).unwrap();
         String::from_utf8(output).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 

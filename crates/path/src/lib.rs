@@ -6,12 +6,15 @@
 //! but `null`, the synthetic one that drives the harness' own tests.
 
 pub mod agent;
+mod data_path;
 pub mod existing;
 pub mod family;
 pub mod health;
 pub mod null;
 pub mod protocol;
+pub mod tree;
 
+pub use data_path::{DataPath, PathSettings, find, schema_of};
 pub use existing::{Existing, RunBy};
 pub use family::{Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window};
 pub use health::load_health;

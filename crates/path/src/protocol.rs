@@ -15,18 +15,18 @@ use crate::family::{Mark, Place, Snapshot, Window};
 pub enum Request {
     /// Build and start a system, and prove that it answers.
     PrepareSystem {
-        /// The family's name.
+        /// The data path's name.
         path: String,
-        /// The family's settings.
+        /// The data path's settings.
         settings: Value,
         /// What the agent may use.
         place: Place,
     },
     /// Build a load against a started system; it replaces the one before.
     PrepareLoad {
-        /// The family's name.
+        /// The data path's name.
         path: String,
-        /// The family's settings.
+        /// The data path's settings.
         settings: Value,
         /// What the system's `ready` said.
         target: Value,

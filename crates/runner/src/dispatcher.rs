@@ -12,6 +12,7 @@ use plumb_path::Window;
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::order::{block_order, slot_seed};
+use crate::prepare::Planned;
 use crate::time_left::{at_most_s, is_out_of_time, time_left};
 
 /// How long a variant is measured when it is tried out: long enough for a load to come to work, short beside a slot.
@@ -33,14 +34,23 @@ pub struct Outlets<'a> {
 /// When a slot cannot be recorded, or nothing can be measured that a verdict could rest on. Slots that fail are results, not
 /// errors, but for a first block in which all of the baseline's fail.
 pub fn dispatch(
-    plan: &Plan,
+    planned: &Planned,
     slots: Vec<Slot>,
     executor: &mut dyn Executor,
     outlets: &mut Outlets<'_>,
 ) -> Result<(Ending, Vec<Slot>), RunError> {
+    let plan = planned.plan();
     let base_s = slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s);
-    let mut run =
-        Dispatch { plan, slots, executor, outlets, started_ns: monotonic_ns(), base_s, verdicts: Vec::new() };
+    let mut run = Dispatch {
+        planned,
+        plan,
+        slots,
+        executor,
+        outlets,
+        started_ns: monotonic_ns(),
+        base_s,
+        verdicts: Vec::new(),
+    };
     run.verdicts = judge_claims(plan, &run.slots);
     for (index, cell) in plan.cells.iter().enumerate() {
         let ending = run.cell(index, cell)?;
@@ -53,6 +63,7 @@ pub fn dispatch(
 }
 
 struct Dispatch<'a, 'o> {
+    planned: &'a Planned,
     plan: &'a Plan,
     slots: Vec<Slot>,
     executor: &'a mut dyn Executor,
@@ -100,7 +111,7 @@ impl Dispatch<'_, '_> {
     fn try_variants(&mut self, cell: usize, planned: &Cell, indices: &[usize]) -> Result<Ending, RunError> {
         let of = u32::try_from(indices.len()).unwrap_or(u32::MAX);
         for (position, index) in (0_u32..).zip(indices) {
-            let variant = &planned.variants[*index];
+            let (variant, settings) = (&planned.variants[*index], &self.planned.settings(cell)[*index]);
             let name = &self.plan.variants[variant.variant].name;
             (self.outlets.emit)(&Event::VariantTried { cell, position, of, variant: name.clone() });
             let window = Window {
@@ -110,7 +121,7 @@ impl Dispatch<'_, '_> {
                 index: self.slots.len() as u64,
                 attempt: 0,
             };
-            let reason = match self.measure(SlotOrder { name, variant, window }, &mut Vec::new()) {
+            let reason = match self.measure(SlotOrder { name, variant, settings, window }, &mut Vec::new()) {
                 Ok(_) => continue,
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
                 Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
@@ -180,7 +191,7 @@ impl Dispatch<'_, '_> {
         (order, done): (&[usize], usize),
     ) -> Result<Ending, RunError> {
         for (position, index) in (0_u32..).zip(order).skip(done) {
-            let variant = &planned.variants[*index];
+            let (variant, settings) = (&planned.variants[*index], &self.planned.settings(cell)[*index]);
             let name = &self.plan.variants[variant.variant].name;
             let left_s = self.time_left(cell, block, position, order.len());
             (self.outlets.emit)(&Event::SlotStarted {
@@ -198,7 +209,9 @@ impl Dispatch<'_, '_> {
                 index: self.slots.len() as u64,
                 attempt: 0,
             };
-            let Some(slot) = self.slot((cell, block, position), SlotOrder { name, variant, window }) else {
+            let Some(slot) =
+                self.slot((cell, block, position), SlotOrder { name, variant, settings, window })
+            else {
                 return Ok(Ending::Interrupted);
             };
             (self.outlets.record)(&slot)?;

@@ -13,13 +13,12 @@ use plumb_host::noise::{Noise as HostNoise, Snapshot as HostSnapshot};
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{CpuCost, Measurement, Noise, PlannedVariant, Reading, SlotResult};
 use plumb_path::protocol::{Reply, Request};
-use plumb_path::{Mark, Snapshot, Window};
+use plumb_path::{DataPath, Mark, PathSettings, Snapshot, Window};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
 use serde_json::Value;
 
 use crate::agent::{Agent, Launch};
 use crate::error::SlotError;
-use crate::families::AnyFamily;
 use crate::host_tunings;
 
 /// A slot to measure.
@@ -29,6 +28,8 @@ pub struct SlotOrder<'a> {
     pub name: &'a str,
     /// The variant as the cell runs it.
     pub variant: &'a PlannedVariant,
+    /// Its settings.
+    pub settings: &'a PathSettings,
     /// The window.
     pub window: Window,
 }
@@ -67,7 +68,7 @@ const MEASURE_SLACK: Duration = Duration::from_secs(60);
 
 /// Measures slots with agents.
 pub struct AgentExecutor<'a> {
-    family: AnyFamily,
+    path: DataPath,
     launch: Launch,
     system_cpus: CpuSet,
     load_cpus: CpuSet,
@@ -82,14 +83,14 @@ impl<'a> AgentExecutor<'a> {
     /// An executor that has not started anything yet.
     #[must_use]
     pub fn new(
-        family: AnyFamily,
+        path: DataPath,
         launch: Launch,
         system_cpus: CpuSet,
         load_cpus: CpuSet,
         interrupted: &'a dyn Fn() -> bool,
     ) -> Self {
         Self {
-            family,
+            path,
             launch,
             system_cpus,
             load_cpus,
@@ -115,14 +116,14 @@ impl<'a> AgentExecutor<'a> {
         self
     }
 
-    fn prepare_system(&mut self, name: &str, settings: &Value) -> Result<(), SlotError> {
+    fn prepare_system(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
         if self.systems.contains_key(name) {
             return Ok(());
         }
         let mut agent = Agent::start(&self.launch, &format!("system-{name}"), &self.system_cpus)?;
         let request = Request::PrepareSystem {
-            path: self.family.name.to_owned(),
-            settings: settings.clone(),
+            path: self.path.name.to_owned(),
+            settings: json(settings)?,
             place: agent.place(),
         };
         match agent.ask(&request, PREPARE_TIMEOUT, self.interrupted) {
@@ -138,15 +139,15 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    fn prepare_load(&mut self, name: &str, settings: &Value) -> Result<(), SlotError> {
+    fn prepare_load(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
         let mut agent = match self.load.take() {
             Some(agent) => agent,
             None => Agent::start(&self.launch, "load", &self.load_cpus)?,
         };
         let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
         let request = Request::PrepareLoad {
-            path: self.family.name.to_owned(),
-            settings: settings.clone(),
+            path: self.path.name.to_owned(),
+            settings: json(settings)?,
             target,
             place: agent.place(),
         };
@@ -159,11 +160,7 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    fn measure_prepared(
-        &mut self,
-        order: SlotOrder<'_>,
-        settings: &Value,
-    ) -> Result<(Measured, Seen), SlotError> {
+    fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, Seen), SlotError> {
         let interrupted = self.interrupted;
         let (Some(load), Some((system, _))) = (&mut self.load, self.systems.get_mut(order.name)) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
@@ -182,7 +179,7 @@ impl<'a> AgentExecutor<'a> {
                 }
                 Reply::Mark { mark: mark @ Mark::Progress { .. }, .. } => {
                     if let Some(watch) = self.watch {
-                        watch(mark, (self.family.in_flight)(settings));
+                        watch(mark, order.settings.in_flight());
                     }
                 }
                 Reply::Measured { measurement } => break *measurement,
@@ -192,8 +189,7 @@ impl<'a> AgentExecutor<'a> {
         let (Some(opened), Some(closed)) = (opened, closed) else {
             return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
         };
-        let evidence = (self.family.evidence)(settings, &opened.system, &closed.system, &measurement)
-            .map_err(|reason| SlotError::Harness(format!("ask for evidence: {reason}")))?;
+        let evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
         let is_late = is_late(closed.read_ns.saturating_sub(opened.read_ns), measurement.window_ns);
         let lag_ns = opened.lag_ns().max(closed.lag_ns());
         let doubt = (is_late || is_off(lag_ns, measurement.window_ns)).then(|| in_doubt(&evidence)).flatten();
@@ -207,10 +203,10 @@ impl<'a> AgentExecutor<'a> {
     }
 
     /// Builds or wakes both sides and measures.
-    fn attempt(&mut self, order: SlotOrder<'_>, settings: &Value) -> Result<(Measured, Seen), SlotError> {
-        self.prepare_system(order.name, settings)?;
-        self.prepare_load(order.name, settings)?;
-        self.measure_prepared(order, settings)
+    fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, Seen), SlotError> {
+        self.prepare_system(order)?;
+        self.prepare_load(order)?;
+        self.measure_prepared(order)
     }
 
     /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
@@ -225,14 +221,12 @@ impl<'a> AgentExecutor<'a> {
 
 impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let settings: Value = serde_json::from_str(&order.variant.settings)
-            .map_err(|error| SlotError::Harness(format!("read the plan's settings: {error}")))?;
         let names = &order.variant.tunings;
         let before = match &mut self.tuner {
             Some(tuner) => Some(host_tunings::begin(tuner, names)?),
             None => None,
         };
-        let attempted = self.attempt(order, &settings);
+        let attempted = self.attempt(order);
         let measured = match (&mut self.tuner, before) {
             (Some(tuner), Some(before)) => host_tunings::end(tuner, names, before, attempted),
             _ => attempted.map(|(measured, _)| measured),
@@ -251,6 +245,11 @@ impl Executor for AgentExecutor<'_> {
             agent.stop();
         }
     }
+}
+
+/// The settings as an agent reads them.
+fn json(settings: &PathSettings) -> Result<Value, SlotError> {
+    settings.to_json().map_err(|error| SlotError::Harness(error.to_string()))
 }
 
 impl Drop for AgentExecutor<'_> {

@@ -1,16 +1,16 @@
 //! From an experiment file to a run: plan, blocks, dispatcher; an experiment becomes a stream of events.
 //!
-//! The runner knows data paths only through [`families::AnyFamily`], sides only through agents and the line protocol,
+//! The runner knows data paths only through [`plumb_path::DataPath`], sides only through agents and the line protocol,
 //! and whoever watches only as a function that takes events. It decides no exit code and draws nothing.
 
 mod agent;
 mod dispatcher;
 mod error;
 mod executor;
-pub mod families;
 pub mod file;
 mod host_tunings;
 mod order;
+mod prepare;
 mod session;
 mod time_left;
 
@@ -19,7 +19,8 @@ pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{AgentExecutor, Executor, Measured, SlotOrder};
 pub use order::block_order;
-pub use session::{Session, hopeless, host_lines, mark_infeasible, needs_namespaces, require_savings};
+pub use prepare::{Planned, prepare};
+pub use session::{Session, host_lines};
 pub use time_left::at_most_s;
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! Command line and any other front end submit the same [`Session`]; none of them assembles a run by itself.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use plumb_host::accelerators::cpu_features;
@@ -11,23 +10,20 @@ use plumb_host::cpu::{Sides, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
-use plumb_model::{Ending, Event, Header, Plan, PlannedVariant, RequiredSaving, Run, Slot, VariantState};
+use plumb_model::{Ending, Event, Header, Run, Slot, VariantState};
 use plumb_path::Mark;
 use plumb_store::RunDirectory;
-use plumb_tunings::{Machine, Tuner};
-use serde_json::Value;
+use plumb_tunings::Tuner;
 
 use crate::agent::Launch;
 use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
 use crate::executor::AgentExecutor;
-use crate::families::AnyFamily;
 use crate::host_tunings;
+use crate::prepare::Planned;
 
 /// What a run needs beside its plan.
 pub struct Session<'a> {
-    /// The data path.
-    pub family: AnyFamily,
     /// The program that serves agents, with its arguments.
     pub agent_program: (PathBuf, Vec<String>),
     /// The version to write into the header.
@@ -40,74 +36,17 @@ pub struct Session<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Asks the family of every planned variant whether this host can build it, and marks those that it cannot.
-pub fn mark_infeasible(plan: &mut Plan, family: &AnyFamily) {
-    for cell in &mut plan.cells {
-        for variant in &mut cell.variants {
-            let settings = serde_json::from_str(&variant.settings).unwrap_or_default();
-            variant.skipped = (family.feasible)(&settings).err();
-        }
-    }
-    host_tunings::mark_impossible(plan, &Machine::this());
-}
-
-/// Whether any planned variant is built in namespaces of its own.
-#[must_use]
-pub fn needs_namespaces(plan: &Plan, family: &AnyFamily) -> bool {
-    let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
-    let settings = variants.map(|variant| serde_json::from_str(&variant.settings).unwrap_or_default());
-    settings.into_iter().any(|settings| (family.needs_namespaces)(&settings))
-}
-
-/// Environment variables that the settings of any planned variant name.
-fn environment(plan: &Plan, family: &AnyFamily) -> Vec<String> {
-    let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
-    let settings = variants.map(|variant| serde_json::from_str(&variant.settings).unwrap_or_default());
-    let names: BTreeSet<String> = settings.flat_map(|settings| (family.environment)(&settings)).collect();
-    names.into_iter().collect()
-}
-
-/// Asks the family of every planned variant what its treatment has to save, and finds the variant that it has to be
-/// cheaper than: the first that is the same but for the treatment.
-pub fn require_savings(plan: &mut Plan, family: &AnyFamily) {
-    for cell in &mut plan.cells {
-        let read = |variant: &PlannedVariant| serde_json::from_str(&variant.settings).unwrap_or_default();
-        let all: Vec<(usize, Value, Vec<String>)> = cell
-            .variants
-            .iter()
-            .map(|variant| (variant.variant, read(variant), variant.tunings.clone()))
-            .collect();
-        for (variant, (_, settings, tunings)) in cell.variants.iter_mut().zip(&all) {
-            variant.saving = (family.saving)(settings).map(|(without, saving)| {
-                let than =
-                    all.iter().find(|(_, other, its_tunings)| *other == without && its_tunings == tunings);
-                RequiredSaving { than: than.map(|(index, ..)| *index), ..saving }
-            });
-        }
-    }
-}
-
-/// Why a plan cannot be run at all, if so: the baseline itself cannot be built, or nothing can.
-#[must_use]
-pub fn hopeless(plan: &Plan) -> Option<String> {
-    plan.cells.iter().find_map(|cell| {
-        let baseline = cell.variants.iter().find(|variant| variant.variant == plan.baseline)?;
-        let reason = baseline.skipped.as_ref()?;
-        Some(format!("the baseline `{}` cannot be built here: {reason}", plan.baseline_name()))
-    })
-}
-
 impl Session<'_> {
     /// Starts a new run in `directory`.
     ///
     /// # Errors
     /// When the directory cannot be written, or the harness itself fails.
-    pub fn start(self, mut plan: Plan, experiment_text: &str, directory: &Path) -> Result<Run, RunError> {
-        let mut tuner = host_tunings::open(&plan)?;
+    pub fn start(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
+        let mut tuner = host_tunings::open(planned.plan())?;
         if let Some(tuner) = &mut tuner {
-            host_tunings::try_out(&mut plan, tuner)?;
+            host_tunings::try_out(planned.plan_mut(), tuner)?;
         }
-        if let Some(reason) = hopeless(&plan) {
+        if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
         let sides = split_sides(&available_cpus()?);
@@ -115,29 +54,29 @@ impl Session<'_> {
             program_version: self.program_version.to_owned(),
             build: Some(self.build.to_owned()),
             started_at: wall_clock_rfc3339(),
-            plan,
+            plan: planned.plan().clone(),
             host: host_lines(&HostFacts::read(), &sides),
             system_cpus: sides.system.to_string(),
             load_cpus: sides.load.to_string(),
         };
-        let store = RunDirectory::create(directory, &header, experiment_text)?;
+        let store = RunDirectory::create(directory, &header, planned.text())?;
         let run = Run {
             directory: directory.display().to_string(),
             header,
-            experiment_text: experiment_text.to_owned(),
+            experiment_text: planned.text().to_owned(),
             slots: Vec::new(),
             ending: None,
             took_s: None,
         };
-        self.carry_on(run, store, &sides, tuner)
+        self.carry_on(run, &planned, store, &sides, tuner)
     }
 
-    /// Continues the run in `directory` after its last whole slot.
+    /// Continues the run in `directory`, of which `planned` is the plan, after its last whole slot.
     ///
     /// # Errors
     /// As [`Session::start`], and when the directory holds no run, its experiment was edited, or another build or another
     /// host began it.
-    pub fn resume(self, directory: &Path) -> Result<Run, RunError> {
+    pub fn resume(self, planned: &Planned, directory: &Path) -> Result<Run, RunError> {
         let (mut store, run) = RunDirectory::resume(directory)?;
         let sides = split_sides(&available_cpus()?);
         let differences = differences(&run.header, self.build, &host_lines(&HostFacts::read(), &sides));
@@ -148,25 +87,25 @@ impl Session<'_> {
         let tuner = host_tunings::open(&run.header.plan)?;
         store.go_on()?;
         remove_leftovers(directory)?;
-        self.carry_on(run, store, &sides, tuner)
+        self.carry_on(run, planned, store, &sides, tuner)
     }
 
     fn carry_on(
         self,
         mut run: Run,
+        planned: &Planned,
         mut store: RunDirectory,
         sides: &Sides,
         mut tuner: Option<Tuner>,
     ) -> Result<Run, RunError> {
-        let Self { family, agent_program, emit, interrupted, .. } = self;
-        let plan = &run.header.plan;
+        let Self { agent_program, emit, interrupted, .. } = self;
         let scratch = Scratch::create(&whole_path(store.path())?, SCRATCH_PREFIX)?;
         announce(&run, emit);
         let launch = Launch {
             program: agent_program.0,
             arguments: agent_program.1,
             directory: scratch.path().to_owned(),
-            environment: environment(plan, &family),
+            environment: planned.environment(),
         };
         let before_s =
             run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));
@@ -179,14 +118,19 @@ impl Session<'_> {
                     (teller.borrow_mut())(&Event::SlotProgress { work, elapsed_ns, in_flight });
                 }
             };
-            let mut executor =
-                AgentExecutor::new(family, launch, sides.system.clone(), sides.load.clone(), interrupted)
-                    .watched_by(&watch)
-                    .tuned_by(tuner.as_mut());
+            let mut executor = AgentExecutor::new(
+                planned.path(),
+                launch,
+                sides.system.clone(),
+                sides.load.clone(),
+                interrupted,
+            )
+            .watched_by(&watch)
+            .tuned_by(tuner.as_mut());
             let mut record = |slot: &Slot| store.append(slot).map_err(RunError::from);
             let mut tell = |event: &Event| (teller.borrow_mut())(event);
             let mut outlets = Outlets { record: &mut record, emit: &mut tell, interrupted };
-            dispatch(plan, std::mem::take(&mut run.slots), &mut executor, &mut outlets)
+            dispatch(planned, std::mem::take(&mut run.slots), &mut executor, &mut outlets)
         };
         let took_s = before_s + std::time::Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64();
         let (ending, slots) = match dispatched {

@@ -3,14 +3,15 @@
 use std::cell::{Cell as Flag, RefCell};
 
 use plumb_model::{
-    Blocks, Cell, Claim, Ending, Event, FailureCause, MetricInfo, Plan, PlannedVariant, RequiredSaving, Slot,
-    SlotOutcome, SlotResult, Variant, VariantState, Verdict, claim::Scope,
+    Blocks, Cell, Claim, Ending, Event, FailureCause, Header, MetricInfo, Plan, PlannedVariant,
+    RequiredSaving, Slot, SlotOutcome, SlotResult, Variant, VariantState, Verdict, claim::Scope,
 };
-use plumb_path::null::{Null, NullSettings};
-use plumb_path::{Family, Mark, Place, Settings, Snapshot};
+use plumb_path::null::Null;
+use plumb_path::{DataPath, Family, Mark, Place, Snapshot};
 use serde_json::{Value, json};
 
-use super::families::AnyFamily;
+use super::file::ReadOptions;
+use super::file::tests::TestFamily;
 use super::time_left::is_out_of_time;
 use super::*;
 
@@ -43,16 +44,18 @@ impl Executor for InProcess {
         if self.fail_at == Some(self.measured) || (is_over && order.variant.variant == 0) {
             return Err(SlotError::Failed("connect to 127.0.0.1:1: timed out".to_owned()));
         }
-        let settings: NullSettings = serde_json::from_str(&order.variant.settings).unwrap();
+        let json = order.settings.to_json().unwrap();
         let place = Place { scratch: "/nonexistent".into(), cpus: 1 };
         let mut marks = Vec::new();
-        let measurement = Null::load(&settings, &Value::Null, &place)
+        let measurement = order
+            .settings
+            .load(&Value::Null, &place)
             .and_then(|mut load| load.measure(order.window, &mut |mark| marks.push(mark)))
             .map_err(|error| SlotError::Failed(error.to_string()))?;
         assert_eq!(marks, [Mark::Opened, Mark::Closed]);
         let mut after = Snapshot::default();
-        after.counters.insert("operations".to_owned(), u64::from(settings.system.evidence));
-        let evidence = settings.evidence(&Snapshot::default(), &after, &measurement);
+        after.counters.insert("operations".to_owned(), u64::from(json["system"]["evidence"] == true));
+        let evidence = order.settings.evidence(&Snapshot::default(), &after, &measurement);
         let mut result = SlotResult { measurement, evidence, ..SlotResult::default() };
         if self.spends {
             // About as much for every variant, and too unsteady to tell.
@@ -109,6 +112,22 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
     }
 }
 
+fn header(plan: &Plan) -> Header {
+    Header {
+        program_version: String::new(),
+        build: None,
+        started_at: String::new(),
+        plan: plan.clone(),
+        host: Vec::new(),
+        system_cpus: String::new(),
+        load_cpus: String::new(),
+    }
+}
+
+fn planned(plan: &Plan) -> Planned {
+    Planned::again(&header(plan), "", &[DataPath::of::<Null>()]).unwrap()
+}
+
 #[derive(Debug)]
 struct Outcome {
     ending: Ending,
@@ -125,7 +144,7 @@ fn run(plan: &Plan, before: Vec<Slot>, executor: &mut InProcess, stop_after: Opt
     let mut emit = |event: &Event| events.borrow_mut().push(event.clone());
     let interrupted = || stop_after.is_some_and(|slots| recorded.get() >= slots);
     let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &interrupted };
-    let (ending, slots) = dispatch(plan, before, executor, &mut outlets).unwrap();
+    let (ending, slots) = dispatch(&planned(plan), before, executor, &mut outlets).unwrap();
     Outcome { ending, slots, events: events.into_inner() }
 }
 
@@ -133,7 +152,7 @@ fn run(plan: &Plan, before: Vec<Slot>, executor: &mut InProcess, stop_after: Opt
 fn attempt(plan: &Plan, executor: &mut InProcess) -> Result<(Ending, Vec<Slot>), RunError> {
     let (mut record, mut emit) = (|_: &Slot| Ok(()), |_: &Event| ());
     let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &|| false };
-    dispatch(plan, Vec::new(), executor, &mut outlets)
+    dispatch(&planned(plan), Vec::new(), executor, &mut outlets)
 }
 
 fn verdict(plan: &Plan, slots: &[Slot]) -> Verdict {
@@ -320,18 +339,33 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
     assert!(outcome.events.iter().any(given_up), "{:?}", outcome.events);
 }
 
+fn prepared(text: &str) -> Planned {
+    let paths = [DataPath::of::<TestFamily>(), DataPath::of::<Null>()];
+    prepare("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths)
+        .unwrap_or_else(|error| panic!("{}", error.plain()))
+}
+
 #[test]
 fn a_skipped_variant_is_left_out_and_its_claim_is_skipped() {
-    let mut plan = plan(
-        3,
-        &[("a", json!({})), ("b", json!({ "fail": "infeasible" }))],
-        &["b.throughput > a.throughput"],
+    let planned = prepared(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: test }\nspec:\n  path: null\n  baseline: a\n  \
+         variants: { a: {}, b: { system: { fail: infeasible } } }\n  claims: [b.throughput > a.throughput]\n",
     );
-    mark_infeasible(&mut plan, &families::AnyFamily::of::<Null>());
-    let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
+    assert_eq!(planned.hopeless(), None);
+    let outcome = run(planned.plan(), Vec::new(), &mut InProcess::default(), None);
     assert_eq!(outcome.slots.len(), 6 * 2);
-    assert_eq!(verdict(&plan, &outcome.slots), Verdict::Skipped);
-    assert_eq!(hopeless(&plan), None);
+    assert_eq!(verdict(planned.plan(), &outcome.slots), Verdict::Skipped);
+}
+
+#[test]
+fn settings_that_cannot_be_read_again_are_an_error_and_not_the_defaults() {
+    let mut plan = plan(1, &[("a", json!({})), ("b", json!({}))], &[]);
+    plan.cells[0].variants[1].settings = json!({ "system": { "treatment": 1 } }).to_string();
+    let header = header(&plan);
+    let error = Planned::again(&header, "", &[DataPath::of::<Null>()]).unwrap_err().to_string();
+    assert!(error.contains("unknown field `treatment`"), "{error}");
+    let error = Planned::again(&header, "", &[]).unwrap_err().to_string();
+    assert!(error.contains("no data path `null`"), "{error}");
 }
 
 #[test]
@@ -362,32 +396,15 @@ fn a_treatment_that_is_not_proven_keeps_the_run_going_until_no_more_blocks_are_t
 
 #[test]
 fn a_saving_is_required_against_the_variant_without_the_treatment() {
-    fn saving(json: &Value) -> Option<(Value, RequiredSaving)> {
-        let mut without = json.clone();
-        let treatment = without["system"].as_object_mut()?.remove("treatment")?;
-        let than = None;
-        let text = String::new;
-        let saving = RequiredSaving {
-            what: treatment.to_string(),
-            component: text(),
-            per: (text(), text()),
-            than,
-            unless: text(),
-            hint: None,
-        };
-        Some((without, saving))
-    }
-    let variants = [
-        ("a", json!({})),
-        ("b", json!({ "treatment": 1 })),
-        ("c", json!({ "throughput": "5 /s" })),
-        ("d", json!({ "throughput": "5 /s", "treatment": 2 })),
-        ("e", json!({ "throughput": "7 /s", "treatment": 3 })),
-    ];
-    let mut plan = plan(3, &variants, &[]);
-    require_savings(&mut plan, &AnyFamily { saving, ..AnyFamily::of::<Null>() });
+    let planned = prepared(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: test }\nspec:\n  path: http\n  baseline: a\n  \
+         variants:\n    a: {}\n    b: { system: { ingress: { offload: threads } } }\n    \
+         c: { system: { ingress: { key: x } } }\n    \
+         d: { system: { ingress: { key: x, offload: threads } } }\n    \
+         e: { system: { ingress: { key: y, offload: threads } } }\n  claims: [b.http_reqs > a.http_reqs]\n",
+    );
     let than = |variant: &PlannedVariant| variant.saving.as_ref().map(|saving| saving.than);
-    let found: Vec<_> = plan.cells[0].variants.iter().map(than).collect();
+    let found: Vec<_> = planned.plan().cells[0].variants.iter().map(than).collect();
     assert_eq!(found, [None, Some(Some(0)), None, Some(Some(2)), Some(None)]);
 }
 

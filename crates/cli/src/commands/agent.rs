@@ -2,13 +2,13 @@
 
 use std::io::{BufReader, stdin, stdout};
 
+use crate::data_paths;
 use crate::exit::{Failure, HOLDS, Outcome};
-use crate::families;
 
 /// Serves until standard input ends.
 pub fn agent() -> Outcome {
     plumb_host::limits::raise_open_files_limit();
-    plumb_path::agent::serve(&families::builders(), BufReader::new(stdin()), stdout())
+    plumb_path::agent::serve(&data_paths::all(), BufReader::new(stdin()), stdout())
         .map(|()| HOLDS)
         .map_err(|error| Failure::harness(format!("answer the runner: {error}")))
 }

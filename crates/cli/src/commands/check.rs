@@ -14,9 +14,9 @@ use crate::output;
 pub fn check(arguments: &CheckArguments) -> Outcome {
     let planned = planning::plan(&arguments.experiment, &arguments.plan)?;
     if arguments.json {
-        output::json(&planned.plan)?;
+        output::json(planned.plan())?;
     } else {
-        output::result(&describe(&planned.plan))?;
+        output::result(&describe(planned.plan()))?;
     }
     Ok(HOLDS)
 }

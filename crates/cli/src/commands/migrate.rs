@@ -11,8 +11,7 @@ use plumb_migration::Migration;
 use plumb_migration::engine::{Listening, both, protection};
 use plumb_migration::spec::{MigrationSettings, Tls};
 use plumb_model::{PlannedVariant, Reading, SlotResult, Span};
-use plumb_path::{Family, Mark, Place, Settings, Window};
-use plumb_runner::families::AnyFamily;
+use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
 use serde_json::{Value, json};
 
@@ -79,13 +78,19 @@ fn on_this_host(
     let interrupted = || interrupts.is_interrupted();
     let line = LiveLine::new(arguments.quiet || arguments.json);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
-    let family = AnyFamily::of::<Migration>();
+    let path = DataPath::of::<Migration>();
     let mut executor =
-        AgentExecutor::new(family, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
-    let json = serde_json::to_string(settings).map_err(Failure::harness)?;
-    let variant =
-        PlannedVariant { variant: 0, settings: json, tunings: Vec::new(), skipped: None, saving: None };
-    let order = SlotOrder { name: "migrate", variant: &variant, window: window(settings) };
+        AgentExecutor::new(path, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
+    let variant = PlannedVariant {
+        variant: 0,
+        settings: String::new(),
+        tunings: Vec::new(),
+        skipped: None,
+        saving: None,
+    };
+    let of_path = PathSettings::of::<Migration>(settings.clone());
+    let order =
+        SlotOrder { name: "migrate", variant: &variant, settings: &of_path, window: window(settings) };
     let measured = executor.measure(order);
     line.clear();
     match measured {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use plumb_host::signals::Interrupts;
 use plumb_judge::judge;
 use plumb_model::Run;
-use plumb_runner::families::AnyFamily;
-use plumb_runner::{RunError, Session, hopeless};
+use plumb_runner::{Planned, RunError, Session};
 use plumb_store::StoreError;
 
 use crate::args::{Format, RunArguments};
-use crate::commands::planning::{self, Planned};
+use crate::commands::planning;
 use crate::commands::report::{print, write_all};
+use crate::data_paths;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
 use crate::progress::Progress;
@@ -40,22 +40,21 @@ pub fn run(arguments: &RunArguments) -> Outcome {
 
 fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
     let experiment = arguments.experiment.as_deref().unwrap_or_default();
-    let Planned { plan, family, text } = planning::plan(experiment, &arguments.plan)?;
-    if let Some(reason) = hopeless(&plan) {
+    let planned = planning::plan(experiment, &arguments.plan)?;
+    if let Some(reason) = planned.hopeless() {
         return Err(Failure::usage(reason));
     }
     let directory = match &arguments.output {
         Some(directory) => directory.clone(),
-        None => {
-            plumb_store::make_unique(&default_directory(&plan.name)).map_err(|error| failure(error.into()))?
-        }
+        None => plumb_store::make_unique(&default_directory(&planned.plan().name))
+            .map_err(|error| failure(error.into()))?,
     };
-    let mut progress = Progress::new(&plan, arguments.quiet);
+    let mut progress = Progress::new(planned.plan(), arguments.quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
     let build = own_build()?;
-    let session = session(family, &build, &mut emit, &interrupted)?;
-    let run = session.start(plan, &text, &directory).map_err(|error| {
+    let session = session(&build, &mut emit, &interrupted)?;
+    let run = session.start(planned, &directory).map_err(|error| {
         if arguments.output.is_none() {
             // Of a run that did not begin nothing is in it; with anything in it, it stays.
             let _ = std::fs::remove_dir(&directory);
@@ -67,13 +66,13 @@ fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, Path
 
 fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -> Result<Run, Failure> {
     let before = plumb_store::read(directory).map_err(|error| failure(error.into()))?;
-    let family = planning::family_of(&before.header.plan.path)?;
-    planning::enter_namespace(&before.header.plan, &family);
+    let planned =
+        Planned::again(&before.header, &before.experiment_text, &data_paths::all()).map_err(failure)?;
     let mut progress = Progress::new(&before.header.plan, arguments.quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
     let build = own_build()?;
-    session(family, &build, &mut emit, &interrupted)?.resume(directory).map_err(failure)
+    session(&build, &mut emit, &interrupted)?.resume(&planned, directory).map_err(failure)
 }
 
 fn own_build() -> Result<String, Failure> {
@@ -81,7 +80,6 @@ fn own_build() -> Result<String, Failure> {
 }
 
 fn session<'a>(
-    family: AnyFamily,
     build: &'a str,
     emit: &'a mut dyn FnMut(&plumb_model::Event),
     interrupted: &'a dyn Fn() -> bool,
@@ -89,7 +87,6 @@ fn session<'a>(
     let program = std::env::current_exe()
         .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
     Ok(Session {
-        family,
         agent_program: (program, vec!["agent".to_owned()]),
         program_version: env!("CARGO_PKG_VERSION"),
         build,

@@ -2,12 +2,12 @@
 
 use crate::args::{SchemaArguments, SchemaOf};
 use crate::exit::{HOLDS, Outcome};
-use crate::{families, output};
+use crate::{data_paths, output};
 
 /// Prints a schema.
 pub fn schema(arguments: &SchemaArguments) -> Outcome {
     let text = match arguments.of {
-        SchemaOf::Experiment => plumb_report::pretty(&plumb_runner::file::schema(&families::all())),
+        SchemaOf::Experiment => plumb_report::pretty(&plumb_runner::file::schema(&data_paths::all())),
         SchemaOf::Run => plumb_report::json_schema(),
         SchemaOf::Host => super::host::json_schema(),
         SchemaOf::Codec => plumb_report::codec_json_schema(),

@@ -6,15 +6,12 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{Blocks, Percent, Plan};
+use plumb_path::DataPath;
+use plumb_path::tree::{Mistake, Node, Scalar, Span, Value, collect, from_node_thorough, hint, keep};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
-
-use super::de;
-use super::error::{Mistake, collect, hint, keep};
-use super::node::{Node, Scalar, Span, Value};
-use crate::families::AnyFamily;
 
 /// The most blocks that a file may ask for.
 pub(super) const MAX_BLOCKS: u32 = 1000;
@@ -212,7 +209,7 @@ fn matrix_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 /// The outer form of a tree, with what its types cannot say checked as well.
 pub(super) fn document(root: &Node) -> Result<Document, Vec<Mistake>> {
-    let document: Document = de::from_node_thorough(root)?;
+    let document: Document = from_node_thorough(root)?;
     let mut mistakes = Vec::new();
     keep(&mut mistakes, experiment_name(root, &document.metadata.name));
     keep(&mut mistakes, known_tunings(spec_value(root, "host")));
@@ -250,15 +247,15 @@ pub(super) fn spec_value_place(root: &Node, key: &str) -> Span {
     spec_value(root, key).map_or_else(|| spec_place(root, key), |value| value.span)
 }
 
-/// The family that `spec.path` names.
-pub(super) fn family<'f>(
+/// The data path that `spec.path` names.
+pub(super) fn data_path<'p>(
     root: &Node,
-    path: &str,
-    families: &'f [AnyFamily],
-) -> Result<&'f AnyFamily, Vec<Mistake>> {
-    families.iter().find(|family| family.name == path).ok_or_else(|| {
-        let hint = hint(path, families.iter().map(|family| family.name));
-        vec![Mistake::new(spec_value_place(root, "path"), format!("no data path is named `{path}`; {hint}"))]
+    name: &str,
+    paths: &'p [DataPath],
+) -> Result<&'p DataPath, Vec<Mistake>> {
+    paths.iter().find(|path| path.name == name).ok_or_else(|| {
+        let hint = hint(name, paths.iter().map(|path| path.name));
+        vec![Mistake::new(spec_value_place(root, "path"), format!("no data path is named `{name}`; {hint}"))]
     })
 }
 

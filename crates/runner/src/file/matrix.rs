@@ -3,12 +3,12 @@
 //! A cell sets the baseline's settings, and the variants are merged on top. A variant that sets the same key would
 //! undo the cell without a word, so that is a mistake and not a precedence.
 
+use plumb_path::tree::{Mistake, Node, Scalar, Value, collect, hint};
+
 use std::collections::BTreeMap;
 
 use super::document::{spec_place, spec_value};
-use super::error::{Mistake, collect, hint};
 use super::merge::merge;
-use super::node::{Node, Scalar, Value};
 
 /// The most cells of one experiment.
 const MAX_CELLS: usize = 256;

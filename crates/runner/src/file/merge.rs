@@ -3,9 +3,9 @@
 //! Mappings merge key by key, everything else replaces what was there. `null` replaces too, and `pruned` removes it
 //! at the end, so that a variant can put a key back to its default. What comes from either side keeps its place.
 
-use std::collections::HashMap;
+use plumb_path::tree::{Node, Scalar, Value};
 
-use super::node::{Node, Scalar, Value};
+use std::collections::HashMap;
 
 /// `over` merged over `base`.
 #[must_use]
@@ -51,8 +51,8 @@ pub fn pruned(node: &Node) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::node::Span;
     use crate::file::parse::parse;
+    use plumb_path::tree::Span;
     use proptest::prelude::*;
 
     fn scalar(text: String, offset: usize) -> Scalar {

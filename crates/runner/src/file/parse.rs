@@ -8,10 +8,8 @@
 use std::collections::HashMap;
 
 use plumb_model::Bytes;
+use plumb_path::tree::{Mistake, Node, Scalar, Span, Value};
 use saphyr_parser::{BufferedInput, Event, Marker, Parser, ScalarStyle, ScanError, Span as Marks};
-
-use super::error::Mistake;
-use super::node::{Node, Scalar, Span, Value};
 
 /// The largest experiment file, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;

@@ -4,16 +4,16 @@ use plumb_model::claim::Scope;
 use plumb_model::{
     Blocks, Cell, Claim, MetricInfo, Operand, Percent, Plan, PlannedVariant, Span, Variant, metric,
 };
+use plumb_path::tree::{Mistake, Node, Span as NodeSpan, collect, hint, keep};
+use plumb_path::{DataPath, PathSettings};
 
 use super::document::{self, Document, MAX_BLOCKS, spec_place, spec_value};
-use super::error::{FileError, Mistake, collect, hint, keep};
+use super::error::FileError;
 use super::matrix::{self, CellTree};
 use super::merge::{merge, pruned};
-use super::node::{Node, Span as NodeSpan};
 use super::parse::{decode, parse};
-use super::settle::{Settled, Unsettled};
+use super::settle::{Settled, Unsettled, settle};
 use super::variants::{self, VariantTree};
-use crate::families::AnyFamily;
 
 /// A longer claim is none, in bytes.
 const LONG_CLAIM: usize = 500;
@@ -38,7 +38,18 @@ pub struct ReadOptions {
     pub blocks: Option<u32>,
 }
 
-/// Reads an experiment file as a plan. Whether this host can build the variants is not asked here.
+/// What an experiment file says, before this host is asked whether it can build the variants.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// The plan.
+    pub plan: Plan,
+    /// Its data path.
+    pub path: DataPath,
+    /// The settings by cell and variant, in the plan's orders.
+    pub settings: Vec<Vec<PathSettings>>,
+}
+
+/// Reads an experiment file.
 ///
 /// # Errors
 /// What is wrong with the file, with its places.
@@ -46,30 +57,30 @@ pub fn read(
     name_of_file: &str,
     bytes: &[u8],
     options: &ReadOptions,
-    families: &[AnyFamily],
-) -> Result<Plan, FileError> {
+    paths: &[DataPath],
+) -> Result<Experiment, FileError> {
     let text = decode(bytes).map_err(|mistake| FileError::new(name_of_file, "", vec![mistake]))?;
-    plan(text, options, families).map_err(|mistakes| FileError::new(name_of_file, text, mistakes))
+    experiment(text, options, paths).map_err(|mistakes| FileError::new(name_of_file, text, mistakes))
 }
 
-fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Plan, Vec<Mistake>> {
+fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<Experiment, Vec<Mistake>> {
     let root = document::with_null_path(parse(text).map_err(|mistake| vec![mistake])?);
     let document = document::document(&root)?;
     let mut mistakes = Vec::new();
     let base = root.get("spec").map_or_else(|| Node::mapping(Vec::new()), document::settings);
-    let family = keep(&mut mistakes, document::family(&root, &document.spec.path, families));
+    let path = keep(&mut mistakes, document::data_path(&root, &document.spec.path, paths));
     let blocks = keep(&mut mistakes, blocks(&root, &document, options));
     let axes = keep(&mut mistakes, matrix::axes(&root, &base));
     let control = document.spec.control.unwrap_or(false);
     let variants =
         variants::variants(&root, &document.spec.baseline, control, axes.as_deref().unwrap_or(&[]));
-    let (Some(family), Some(axes), Some(variants)) = (family, axes, keep(&mut mistakes, variants)) else {
+    let (Some(path), Some(axes), Some(variants)) = (path, axes, keep(&mut mistakes, variants)) else {
         return Err(mistakes);
     };
-    let metrics = metrics(family);
+    let metrics = metrics(path);
     let claims = keep(&mut mistakes, claims(&root, &variants, &metrics));
     let kept = keep(&mut mistakes, kept(&root, &variants, &options.only));
-    let every = Every { root: &root, family, base: &base, quick: options.quick };
+    let every = Every { root: &root, path, base: &base, quick: options.quick };
     let settled = keep(&mut mistakes, every.settle(&matrix::cells(&axes), &variants));
     let (Some(blocks), Some(claims), Some(kept), Some(settled)) = (blocks, claims, kept, settled) else {
         return Err(mistakes);
@@ -77,7 +88,8 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
     let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
     let Document { metadata, spec, .. } = document;
-    Ok(Plan {
+    let settings = settled.settings(&kept, options.quick);
+    let plan = Plan {
         title: metadata.title.unwrap_or_else(|| metadata.name.clone()),
         name: metadata.name,
         path: spec.path,
@@ -94,7 +106,7 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         claims: claims
             .into_iter()
             .filter(|claim| speaks_of(claim, &kept, &variants))
-            .map(|claim| settled.noted(claim, &variants, family))
+            .map(|claim| settled.noted(claim, &variants))
             .collect(),
         metrics,
         seed: options.seed,
@@ -104,8 +116,9 @@ fn plan(text: &str, options: &ReadOptions, families: &[AnyFamily]) -> Result<Pla
         others_max,
         failures_max,
         retries_only_killed: true,
-        units: family.units.to_owned(),
-    })
+        units: path.units.to_owned(),
+    };
+    Ok(Experiment { plan, path: *path, settings })
 }
 
 /// How long the windows of a quick run's least blocks may be together, so that it ends within 90 s with what lies between them.
@@ -122,11 +135,11 @@ fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks, claims: &[Cl
     window_ns.min((QUICK_WINDOWS_NS / slots.max(1)).max(least_ns))
 }
 
-/// The family's metrics and those that every data path has.
-fn metrics(family: &AnyFamily) -> Vec<MetricInfo> {
+/// The data path's metrics and those that every data path has.
+fn metrics(path: &DataPath) -> Vec<MetricInfo> {
     let all = [metric::CPU_SYSTEM, metric::CPU_LOAD];
-    let missing = all.iter().filter(|metric| family.metrics.iter().all(|own| own.name != metric.name));
-    family.metrics.iter().chain(missing).map(MetricInfo::from).collect()
+    let missing = all.iter().filter(|metric| path.metrics.iter().all(|own| own.name != metric.name));
+    path.metrics.iter().chain(missing).map(MetricInfo::from).collect()
 }
 
 fn blocks(root: &Node, document: &Document, options: &ReadOptions) -> Result<Blocks, Vec<Mistake>> {
@@ -195,7 +208,7 @@ fn claims(root: &Node, variants: &[VariantTree], metrics: &[MetricInfo]) -> Resu
 /// Settles every variant in every cell.
 struct Every<'a> {
     root: &'a Node,
-    family: &'a AnyFamily,
+    path: &'a DataPath,
     base: &'a Node,
     quick: bool,
 }
@@ -210,8 +223,9 @@ struct AllSettled {
 
 type CellValues = std::collections::BTreeMap<String, String>;
 
-/// A variant in a cell: the data path's settings as JSON, and the tunings of the host.
+/// A variant in a cell: the data path's settings, also as JSON, and the tunings of the host.
 struct SettledVariant {
+    settings: PathSettings,
     json: String,
     tunings: Vec<String>,
 }
@@ -254,7 +268,7 @@ impl Every<'_> {
         let mut mistakes = Vec::new();
         for (at, (variant, tree)) in variants.iter().zip(trees).enumerate() {
             let of_path = document::without_host(tree);
-            let settled = (self.family.settle)(&of_path, self.quick).map_err(|unsettled| match unsettled {
+            let settled = settle(self.path, &of_path, self.quick).map_err(|unsettled| match unsettled {
                 Unsettled::Shape(mistakes) => mistakes,
                 Unsettled::Fault(fault) => {
                     let place = self.fault_place(&fault.key, variant, tree);
@@ -269,7 +283,11 @@ impl Every<'_> {
             if let Some(settled) = keep(&mut mistakes, settled) {
                 let timed = Timed::of(&settled, tree, variant);
                 collect(&mut mistakes, timing.get_or_insert_with(|| timed.clone()).mismatch(&timed));
-                settings.push(SettledVariant { json: settled.json, tunings: document::tunings(tree) });
+                settings.push(SettledVariant {
+                    settings: settled.settings,
+                    json: settled.json,
+                    tunings: document::tunings(tree),
+                });
             }
         }
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
@@ -324,19 +342,28 @@ impl Timed {
 
 impl AllSettled {
     /// The claim with what there is to know of its metrics, under the settings of its variants in any cell.
-    fn noted(&self, claim: Claim, variants: &[VariantTree], family: &AnyFamily) -> Claim {
+    fn noted(&self, claim: Claim, variants: &[VariantTree]) -> Claim {
         let of = |settings: &[SettledVariant]| {
             claim.terms().find_map(|term| {
                 let at = variants.iter().position(|variant| variant.name == term.variant)?;
-                (family.note)(&serde_json::from_str(&settings[at].json).ok()?, &term.metric)
+                settings[at].settings.note(&term.metric)
             })
         };
         let note = self.cells.iter().find_map(|(_, settings)| of(settings));
         Claim { note, ..claim }
     }
 
+    /// The cells that are run: a quick run takes the first alone.
+    fn taken(&self, quick: bool) -> &[(CellValues, Vec<SettledVariant>)] {
+        &self.cells[..if quick { self.cells.len().min(1) } else { self.cells.len() }]
+    }
+
+    fn settings(&self, kept: &[usize], quick: bool) -> Vec<Vec<PathSettings>> {
+        let of = |settings: &[SettledVariant]| kept.iter().map(|&at| settings[at].settings.clone()).collect();
+        self.taken(quick).iter().map(|(_, settings)| of(settings)).collect()
+    }
+
     fn cells(&self, kept: &[usize], quick: bool) -> Vec<Cell> {
-        let count = if quick { 1 } else { self.cells.len() };
         let planned = |settings: &[SettledVariant]| {
             let variants = kept.iter().enumerate();
             variants
@@ -353,7 +380,7 @@ impl AllSettled {
             values: values.clone(),
             variants: planned(settings),
         };
-        self.cells.iter().take(count).map(cell).collect()
+        self.taken(quick).iter().map(cell).collect()
     }
 }
 

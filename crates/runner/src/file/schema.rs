@@ -4,42 +4,29 @@
 //! apply depends on `spec.path`, so each stands behind a condition. A variant says only what it changes: its
 //! settings are the same with nothing required.
 
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use plumb_path::{DataPath, schema_of};
 use serde_json::{Value, json};
 
 use super::document::Document;
-use crate::families::AnyFamily;
 
-/// The schema of experiment files that use one of `families`.
+/// The schema of experiment files that use one of `paths`.
 #[must_use]
-pub fn schema(families: &[AnyFamily]) -> Value {
+pub fn schema(paths: &[DataPath]) -> Value {
     let mut schema = schema_of::<Document>();
-    let names: Vec<&str> = families.iter().map(|family| family.name).collect();
+    let names: Vec<&str> = paths.iter().map(|path| path.name).collect();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["properties"]["spec"]["properties"]["path"]["enum"] = json!(names);
-    schema["properties"]["spec"]["allOf"] = families.iter().map(condition).collect();
+    schema["properties"]["spec"]["allOf"] = paths.iter().map(condition).collect();
     schema
 }
 
-/// The schema of a type, with everything that it consists of in place.
-#[must_use]
-pub fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
-    if let Some(object) = schema.as_object_mut() {
-        object.remove("$schema");
-    }
-    schema
-}
-
-fn condition(family: &AnyFamily) -> Value {
-    let settings = &(family.schema)()["properties"];
+fn condition(path: &DataPath) -> Value {
+    let settings = &path.schema()["properties"];
     let part = |key: &str| settings.get(key).cloned().unwrap_or_else(|| json!({}));
     let (system, load) = (part("system"), part("load"));
     let (some_system, some_load) = (partial(system.clone()), partial(load.clone()));
     json!({
-        "if": { "properties": { "path": { "const": family.name } } },
+        "if": { "properties": { "path": { "const": path.name } } },
         "then": {
             "properties": {
                 "system": system,

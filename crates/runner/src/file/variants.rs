@@ -1,9 +1,9 @@
 //! The variants: their names, what each changes, and that in one line for people.
 
+use plumb_path::tree::{Mistake, Node, Span, Value, collect, hint, keep};
+
 use super::document::{known_tunings, name_fault, spec_place, spec_value, spec_value_place};
-use super::error::{Mistake, collect, hint, keep};
 use super::matrix::{Axis, conflict};
-use super::node::{Node, Span, Value};
 
 /// The most variants of one experiment.
 const MAX_VARIANTS: usize = 64;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Bytes, Evidence, Kind, Measurement, Metric, Rate, Span, Unit};
+use plumb_model::{Better, Bytes, Evidence, Kind, Measurement, Metric, Rate, RequiredSaving, Span, Unit};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,6 +163,21 @@ impl Family for TestFamily {
         metric("http_req_duration", Unit::Milliseconds, Kind::Trend),
         metric("http_req_failed", Unit::Share, Kind::Share),
     ];
+
+    fn saving(settings: &TestSettings) -> Option<(TestSettings, RequiredSaving)> {
+        let mut without = settings.clone();
+        without.system.ingress.offload = Offload::None;
+        let text = String::new;
+        let saving = RequiredSaving {
+            what: text(),
+            component: text(),
+            per: (text(), text()),
+            than: None,
+            unless: text(),
+            hint: None,
+        };
+        (settings.system.ingress.offload != Offload::None).then_some((without, saving))
+    }
 
     fn system(_: &TestSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
         Err(PathError::new("this family is only read"))

@@ -6,16 +6,19 @@
 mod family;
 mod hostile;
 mod malformed;
+mod places;
 mod plans;
 
 use plumb_model::Plan;
 
-use self::family::TestFamily;
-use super::{FileError, ReadOptions, read};
-use crate::families::AnyFamily;
+pub(crate) use self::family::TestFamily;
+use plumb_path::DataPath;
+use plumb_path::null::Null;
 
-fn families() -> [AnyFamily; 2] {
-    [AnyFamily::of::<TestFamily>(), AnyFamily::of::<plumb_path::null::Null>()]
+use super::{FileError, ReadOptions, read};
+
+fn paths() -> [DataPath; 2] {
+    [DataPath::of::<TestFamily>(), DataPath::of::<Null>()]
 }
 
 /// The example of the design, with every kind of key.
@@ -44,7 +47,7 @@ spec:
 "#;
 
 fn plan_of(text: &str, options: &ReadOptions) -> Result<Plan, FileError> {
-    read("x.yaml", text.as_bytes(), options, &families())
+    read("x.yaml", text.as_bytes(), options, &paths()).map(|experiment| experiment.plan)
 }
 
 fn plan(text: &str) -> Plan {

@@ -199,7 +199,7 @@ fn anchors_windows_line_ends_and_a_byte_order_mark_are_fine() {
 
 #[test]
 fn the_schema_knows_each_data_path_and_requires_nothing_of_a_variant() {
-    let schema = schema(&families());
+    let schema = schema(&paths());
     assert_eq!(schema["title"], "Plumbline experiment");
     assert_eq!(schema["required"], serde_json::json!(["apiVersion", "kind", "metadata", "spec"]));
     let spec = &schema["properties"]["spec"];

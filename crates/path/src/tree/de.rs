@@ -13,7 +13,7 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::error::{MAX_MISTAKES, Mistake, hint};
+use super::mistake::{MAX_MISTAKES, Mistake, hint};
 use super::node::{Node, Scalar, Span, Value};
 
 /// What kind of mistake it is.

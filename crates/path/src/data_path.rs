@@ -1,0 +1,256 @@
+//! Data paths without their types: the one value by which runner, agents and commands know `http`, `null` and their
+//! siblings.
+//!
+//! A [`Family`] has its own type of settings. [`DataPath::of`] hides it once, and everything else is one code for all
+//! data paths. Settings are read once in each process and then passed on as [`PathSettings`].
+
+use std::rc::Rc;
+
+use plumb_model::{Evidence, Measurement, Metric, RequiredSaving};
+use schemars::JsonSchema;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::Value;
+
+use crate::family::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use crate::tree::{Mistake, Node, from_node_thorough};
+
+/// A data path without its types.
+#[derive(Clone, Copy)]
+pub struct DataPath {
+    /// The name in `spec.path`.
+    pub name: &'static str,
+    /// What it calls its units of work, in the plural.
+    pub units: &'static str,
+    /// Every metric that its load reports.
+    pub metrics: &'static [Metric],
+    read: fn(&Node) -> Result<PathSettings, Vec<Mistake>>,
+    decode: fn(&Value) -> serde_json::Result<PathSettings>,
+    schema: fn() -> Value,
+}
+
+impl std::fmt::Debug for DataPath {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("DataPath").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl DataPath {
+    /// The data path of the family `F`.
+    #[must_use]
+    pub fn of<F: Family + 'static>() -> Self {
+        Self {
+            name: F::NAME,
+            units: F::UNITS,
+            metrics: F::METRICS,
+            read: |tree| from_node_thorough::<F::Settings>(tree).map(PathSettings::of::<F>),
+            decode: |json| serde_json::from_value::<F::Settings>(json.clone()).map(PathSettings::of::<F>),
+            schema: schema_of::<F::Settings>,
+        }
+    }
+
+    /// Reads a tree of `system` and `load` as settings.
+    ///
+    /// # Errors
+    /// Every mistake that was found, with its place.
+    pub fn read(&self, tree: &Node) -> Result<PathSettings, Vec<Mistake>> {
+        (self.read)(tree)
+    }
+
+    /// Reads settings that [`PathSettings::to_json`] wrote.
+    ///
+    /// # Errors
+    /// When this program's settings have another form.
+    pub fn decode(&self, json: &Value) -> Result<PathSettings, PathError> {
+        (self.decode)(json)
+            .map_err(|error| PathError(format!("read the settings of the {} data path: {error}", self.name)))
+    }
+
+    /// The JSON Schema of the settings, with everything that it consists of in place.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        (self.schema)()
+    }
+}
+
+/// The data path of that name.
+///
+/// # Errors
+/// When there is none.
+pub fn find<'p>(paths: &'p [DataPath], name: &str) -> Result<&'p DataPath, PathError> {
+    let found = paths.iter().find(|path| path.name == name);
+    found.ok_or_else(|| PathError(format!("there is no data path `{name}` in this program")))
+}
+
+/// The schema of a type, with everything that it consists of in place.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("$schema");
+    }
+    schema
+}
+
+/// The settings of a data path without their type.
+#[derive(Clone)]
+pub struct PathSettings(Rc<dyn AnySettings>);
+
+impl std::fmt::Debug for PathSettings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.to_json() {
+            Ok(json) => write!(formatter, "PathSettings({json})"),
+            Err(_) => formatter.write_str("PathSettings"),
+        }
+    }
+}
+
+impl PathSettings {
+    /// Settings of the family `F`.
+    #[must_use]
+    pub fn of<F: Family + 'static>(settings: F::Settings) -> Self {
+        Self(Rc::new(Typed::<F>(settings)))
+    }
+
+    /// Checks them, and has `adjust` change their timing.
+    ///
+    /// # Errors
+    /// The first fault, with the key that it is about.
+    pub fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<Self, Fault> {
+        self.0.checked(adjust)
+    }
+
+    /// The settings as JSON.
+    ///
+    /// # Errors
+    /// When they cannot be written down.
+    pub fn to_json(&self) -> Result<Value, PathError> {
+        self.0.to_json().map_err(|error| PathError(format!("write the settings as JSON: {error}")))
+    }
+
+    /// See [`Settings::feasible`].
+    ///
+    /// # Errors
+    /// One sentence that says what is missing and what to install.
+    pub fn feasible(&self) -> Result<(), String> {
+        self.0.feasible()
+    }
+
+    /// See [`Settings::evidence`].
+    #[must_use]
+    pub fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        self.0.evidence(before, after, measurement)
+    }
+
+    /// See [`Settings::in_flight`].
+    #[must_use]
+    pub fn in_flight(&self) -> Option<f64> {
+        self.0.in_flight()
+    }
+
+    /// See [`Settings::note`].
+    #[must_use]
+    pub fn note(&self, metric: &str) -> Option<String> {
+        self.0.note(metric)
+    }
+
+    /// See [`Family::saving`].
+    #[must_use]
+    pub fn saving(&self) -> Option<(Self, RequiredSaving)> {
+        self.0.saving()
+    }
+
+    /// See [`Family::environment`].
+    #[must_use]
+    pub fn environment(&self) -> Vec<String> {
+        self.0.environment()
+    }
+
+    /// See [`Family::needs_namespaces`].
+    #[must_use]
+    pub fn needs_namespaces(&self) -> bool {
+        self.0.needs_namespaces()
+    }
+
+    /// See [`Family::system`].
+    ///
+    /// # Errors
+    /// When a program, a port or a privilege is missing, or the system does not answer.
+    pub fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {
+        self.0.system(place)
+    }
+
+    /// See [`Family::load`].
+    ///
+    /// # Errors
+    /// When the settings cannot be turned into a load.
+    pub fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+        self.0.load(target, place)
+    }
+}
+
+/// [`Family`] and [`Settings`] as one trait that can be an object.
+trait AnySettings {
+    fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<PathSettings, Fault>;
+    fn to_json(&self) -> serde_json::Result<Value>;
+    fn feasible(&self) -> Result<(), String>;
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
+    fn in_flight(&self) -> Option<f64>;
+    fn note(&self, metric: &str) -> Option<String>;
+    fn saving(&self) -> Option<(PathSettings, RequiredSaving)>;
+    fn environment(&self) -> Vec<String>;
+    fn needs_namespaces(&self) -> bool;
+    fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError>;
+    fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError>;
+}
+
+struct Typed<F: Family>(F::Settings);
+
+impl<F: Family + 'static> AnySettings for Typed<F> {
+    fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<PathSettings, Fault> {
+        self.0.check()?;
+        let mut settings = self.0.clone();
+        adjust(settings.timing());
+        Ok(PathSettings::of::<F>(settings))
+    }
+
+    fn to_json(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(&self.0)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        self.0.feasible()
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        self.0.evidence(before, after, measurement)
+    }
+
+    fn in_flight(&self) -> Option<f64> {
+        self.0.in_flight()
+    }
+
+    fn note(&self, metric: &str) -> Option<String> {
+        self.0.note(metric)
+    }
+
+    fn saving(&self) -> Option<(PathSettings, RequiredSaving)> {
+        F::saving(&self.0).map(|(without, saving)| (PathSettings::of::<F>(without), saving))
+    }
+
+    fn environment(&self) -> Vec<String> {
+        F::environment(&self.0)
+    }
+
+    fn needs_namespaces(&self) -> bool {
+        F::needs_namespaces(&self.0)
+    }
+
+    fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {
+        F::system(&self.0, place)
+    }
+
+    fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+        F::load(&self.0, target, place)
+    }
+}

@@ -1,0 +1,82 @@
+//! One mistake in a tree that a person wrote: its place, what is written there and what would be right.
+//!
+//! The text is foreign: control characters in it never reach the terminal.
+
+use super::node::Span;
+
+/// How many mistakes one report shows.
+pub const MAX_MISTAKES: usize = 10;
+
+/// A longer message is shortened in its middle, in characters.
+const LONG_MESSAGE: usize = 600;
+
+/// A longer name is never a slip of the finger, in bytes; and comparing it with others would take long.
+const LONG_NAME: usize = 80;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// What is wrong, and what would be right.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+    /// What to do, if the message does not say it.
+    pub help: Option<String>,
+    /// A second place that has to do with it.
+    pub also: Option<Box<(Span, String)>>,
+}
+
+impl Mistake {
+    /// A mistake at a place.
+    #[must_use]
+    pub fn new(span: Span, message: impl AsRef<str>) -> Self {
+        Self { message: printable(message.as_ref()), span, help: None, also: None }
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl AsRef<str>) -> Self {
+        self.help = Some(printable(help.as_ref()));
+        self
+    }
+
+    /// Adds a second place that has to do with it.
+    #[must_use]
+    pub fn also(mut self, span: Span, message: impl AsRef<str>) -> Self {
+        self.also = Some(Box::new((span, printable(message.as_ref()))));
+        self
+    }
+}
+
+/// Adds what is not there yet, as far as one report shows it.
+pub fn collect(mistakes: &mut Vec<Mistake>, found: impl IntoIterator<Item = Mistake>) {
+    for mistake in found {
+        let known = |other: &Mistake| other.span == mistake.span && other.message == mistake.message;
+        if mistakes.len() < MAX_MISTAKES && !mistakes.iter().any(known) {
+            mistakes.push(mistake);
+        }
+    }
+}
+
+/// The value, or `None` after adding its mistakes.
+pub fn keep<T>(mistakes: &mut Vec<Mistake>, found: Result<T, Vec<Mistake>>) -> Option<T> {
+    found.map_err(|found| collect(mistakes, found)).ok()
+}
+
+/// The nearest name, or those that there are.
+pub fn hint<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    let short = if wrong.len() <= LONG_NAME { wrong } else { "" };
+    plumb_model::name::suggestion(short, known)
+}
+
+/// The text as it may be shown, and shortened in its middle where it is long.
+pub fn printable(text: &str) -> String {
+    let clean = plumb_model::printable(text);
+    let length = clean.chars().count();
+    if length <= LONG_MESSAGE {
+        return clean.into_owned();
+    }
+    let head: String = clean.chars().take(LONG_MESSAGE / 2).collect();
+    let tail: String = clean.chars().skip(length - LONG_MESSAGE / 2).collect();
+    format!("{head}…{tail}")
+}

@@ -1,0 +1,149 @@
+//! From an experiment to a run that may begin.
+//!
+//! Whatever a verdict rests on beside the measurements is settled here: the namespaces, the variants that this host cannot
+//! build, the savings that treatments have to show. A [`crate::Session`] takes nothing but a [`Planned`], so no front end
+//! can leave a part of it out.
+
+use std::collections::BTreeSet;
+
+use plumb_model::{Cell, Header, Plan, RequiredSaving};
+use plumb_path::{DataPath, PathSettings, find};
+use plumb_tunings::Machine;
+
+use crate::error::RunError;
+use crate::file::{Experiment, FileError, ReadOptions, read};
+use crate::host_tunings;
+
+/// A plan whose variants were held against this host, with everything that it takes to run it.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    plan: Plan,
+    path: DataPath,
+    /// By cell and variant, in the plan's orders.
+    settings: Vec<Vec<PathSettings>>,
+    text: String,
+}
+
+/// Reads an experiment file, enters the namespaces that it needs, and marks the variants that this host cannot build.
+///
+/// # Errors
+/// What is wrong with the file, with its places.
+pub fn prepare(
+    name_of_file: &str,
+    bytes: &[u8],
+    options: &ReadOptions,
+    paths: &[DataPath],
+) -> Result<Planned, FileError> {
+    let Experiment { mut plan, path, settings } = read(name_of_file, bytes, options, paths)?;
+    enter_namespace(&settings);
+    mark_infeasible(&mut plan, &settings);
+    for (cell, settings) in plan.cells.iter_mut().zip(&settings) {
+        require_savings(cell, settings);
+    }
+    Ok(Planned { plan, path, settings, text: String::from_utf8_lossy(bytes).into_owned() })
+}
+
+impl Planned {
+    /// The plan of a run that began earlier, to go on with it: its variants were marked then.
+    ///
+    /// # Errors
+    /// When this program has no such data path, or cannot read its settings.
+    pub fn again(header: &Header, text: &str, paths: &[DataPath]) -> Result<Self, RunError> {
+        let failed = |error: &dyn std::fmt::Display| RunError::Harness(format!("continue the run: {error}"));
+        let plan = header.plan.clone();
+        let path = *find(paths, &plan.path).map_err(|error| failed(&error))?;
+        let decoded = |cell: &Cell| -> Result<Vec<PathSettings>, RunError> {
+            let settings = cell.variants.iter().map(|variant| &variant.settings);
+            settings
+                .map(|text| {
+                    let json = serde_json::from_str(text).map_err(|error| {
+                        failed(&format!(
+                            "failed to read the settings of the {} data path: {error}",
+                            path.name
+                        ))
+                    })?;
+                    path.decode(&json).map_err(|error| failed(&format!("failed to {error}")))
+                })
+                .collect()
+        };
+        let settings = plan.cells.iter().map(decoded).collect::<Result<Vec<_>, _>>()?;
+        enter_namespace(&settings);
+        Ok(Self { plan, path, settings, text: text.to_owned() })
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The experiment file's text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Why it cannot be run at all, if so: the baseline itself cannot be built.
+    #[must_use]
+    pub fn hopeless(&self) -> Option<String> {
+        let Self { plan, .. } = self;
+        plan.cells.iter().find_map(|cell| {
+            let baseline = cell.variants.iter().find(|variant| variant.variant == plan.baseline)?;
+            let reason = baseline.skipped.as_ref()?;
+            Some(format!("the baseline `{}` cannot be built here: {reason}", plan.baseline_name()))
+        })
+    }
+
+    pub(crate) fn plan_mut(&mut self) -> &mut Plan {
+        &mut self.plan
+    }
+
+    pub(crate) fn path(&self) -> DataPath {
+        self.path
+    }
+
+    /// The settings of a cell's variants, in the plan's order.
+    pub(crate) fn settings(&self, cell: usize) -> &[PathSettings] {
+        &self.settings[cell]
+    }
+
+    /// Environment variables that the settings of any variant name.
+    pub(crate) fn environment(&self) -> Vec<String> {
+        let names: BTreeSet<String> =
+            self.settings.iter().flatten().flat_map(PathSettings::environment).collect();
+        names.into_iter().collect()
+    }
+}
+
+/// An ordinary user's run that builds namespaces goes into a user namespace, whole, so that both sides share it. Where the
+/// kernel refuses that, the variants that need it say so.
+fn enter_namespace(settings: &[Vec<PathSettings>]) {
+    if settings.iter().flatten().any(PathSettings::needs_namespaces) {
+        let _ = plumb_host::namespace::become_root_if_needed();
+    }
+}
+
+/// Asks of every variant whether this host can build it, and marks those that it cannot.
+fn mark_infeasible(plan: &mut Plan, settings: &[Vec<PathSettings>]) {
+    for (cell, settings) in plan.cells.iter_mut().zip(settings) {
+        for (variant, settings) in cell.variants.iter_mut().zip(settings) {
+            variant.skipped = settings.feasible().err();
+        }
+    }
+    host_tunings::mark_impossible(plan, &Machine::this());
+}
+
+/// Asks of every variant what its treatment has to save, and finds the variant that it has to be cheaper than: the first
+/// that is the same but for the treatment.
+fn require_savings(cell: &mut Cell, settings: &[PathSettings]) {
+    let all = cell.variants.clone();
+    for (variant, settings) in cell.variants.iter_mut().zip(settings) {
+        variant.saving = settings.saving().map(|(without, saving)| {
+            let without = without.to_json().map(|json| json.to_string()).ok();
+            let is_without = |other: &&plumb_model::PlannedVariant| {
+                Some(&other.settings) == without.as_ref() && other.tunings == variant.tunings
+            };
+            RequiredSaving { than: all.iter().find(is_without).map(|other| other.variant), ..saving }
+        });
+    }
+}
