@@ -194,6 +194,34 @@ fn a_policy_is_followed_while_the_server_runs() {
     );
 }
 
+/// The command as help and README show it; ONTAP's default is by used space.
+#[test]
+fn an_adaptive_policy_limits_an_empty_volume_by_its_size_unless_it_is_told_otherwise() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path();
+    volumes(state, &["policy", "create", "per-gb", "--peak-iops", "50 IOPS/GB"]);
+    let by_use = ["--peak-iops-allocation", "used-space"];
+    volumes(state, &[&["policy", "create", "by-use", "--peak-iops", "50 IOPS/GB"][..], &by_use].concat());
+    volumes(state, &["create", "sized", "--size", "100GB", "--policy", "per-gb"]);
+    volumes(state, &["create", "used", "--size", "100GB", "--policy", "by-use"]);
+    let policies: serde_json::Value =
+        serde_json::from_str(&volumes(state, &["policy", "list", "--json"])).unwrap();
+    let spaces = [0, 1].map(|at| {
+        let space = &policies[at]["policy"]["adaptive"]["peak_iops_allocation"];
+        (policies[at]["name"].as_str().unwrap(), space.as_str().unwrap())
+    });
+    assert_eq!(spaces, [("by-use", "used_space"), ("per-gb", "allocated_space")]);
+    let serving = Serving::start(state);
+    let limit = |volume: &str| {
+        let listed = volumes(state, &["list"]);
+        listed.lines().find(|line| line.contains(volume)).unwrap_or_default().to_owned()
+    };
+    wait_until("limits", || limit("sized").contains(" IOPS") && limit("used").contains(" IOPS"));
+    assert!(limit("sized").contains(" 5000 IOPS"), "{}", limit("sized"));
+    assert!(limit("used").contains(" 1 IOPS"), "{}", limit("used"));
+    serving.kill();
+}
+
 #[test]
 fn a_full_disk_is_the_affair_of_who_writes() {
     const TEST: &str = "a_full_disk_is_the_affair_of_who_writes";

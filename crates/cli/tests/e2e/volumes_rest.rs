@@ -807,16 +807,20 @@ fn a_query_may_have_its_signs_as_they_are_and_every_refusal_says_why() {
     let said = run(&["volumes", "--state", state.to_str().unwrap(), "create", "two", "--size", "100GiB"]);
     assert_eq!(stderr(&said), "");
     let serving = Serving::start(state);
-    let found = |size: &str| -> Vec<String> {
-        let body = get(&serving, &format!("{VOLUMES}?size={size}"));
+    let names = |query: &str| -> Vec<String> {
+        let body = get(&serving, &format!("{VOLUMES}?{query}"));
         let records = body["records"].as_array().unwrap().iter();
         records.map(|record| record["name"].as_str().unwrap().to_owned()).collect()
     };
+    let found = |size: &str| names(&format!("size={size}"));
     for size in [">=100GB", "%3E=100GB", ">=100GiB", "107374182400"] {
         assert_eq!(found(size), ["two"], "{size}");
     }
     assert_eq!(found(">=100000000000"), ["ten", "two"]);
     assert_eq!(found("<107374182400"), ["ten"]);
+    // README's, with another name.
+    assert_eq!(names("fields=*&name=t*&order_by=size"), ["ten", "two"]);
+    assert_eq!(names("fields=*&name=t*&order_by=size%20desc"), ["two", "ten"]);
     // A connection is kept: the line of the second request is encoded as well.
     let twice = format!("https://{}{VOLUMES}?size=<1", serving.address);
     let second = format!("{VOLUMES}?size=>1");
