@@ -10,7 +10,7 @@ pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, split_sides};
 pub use demand::{CpuSupply, Demand, Shortage, ThreadAccount};
 pub use set::CpuSet;
-pub use slice::{run_first, run_last, run_soon};
+pub use slice::{run_behind, run_first, run_last, run_soon};
 pub(crate) use time::ns_per_tick;
 pub use time::{
     CpuTime, ThreadTime, current_thread_cpu_ns, current_thread_cpu_time, process_cpu_time, thread_cpu_times,

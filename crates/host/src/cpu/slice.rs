@@ -42,6 +42,24 @@ pub fn run_first() -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0 }
 }
 
+/// Has this thread run after the other real-time threads of its process: one priority lower, where it has a real-time policy and
+/// is not at the lowest. Returns whether that changed anything.
+///
+/// Real-time threads of one priority do not take turns (`sched(7)`): one that never sleeps would keep the others off its CPU.
+pub fn run_behind() -> bool {
+    let mut priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: it takes no pointers; 0 is this thread.
+    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the kernel fills the structure; 0 is this thread.
+    let is_known = unsafe { libc::sched_getparam(0, &raw mut priority) } == 0;
+    if !is_known || !matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR) || priority.sched_priority < 2 {
+        return false;
+    }
+    priority.sched_priority -= 1;
+    // SAFETY: the kernel only reads the structure; 0 is this thread.
+    unsafe { libc::sched_setparam(0, &raw const priority) == 0 }
+}
+
 /// Has this thread run only where nobody else would (`SCHED_IDLE`). Returns whether the kernel took the wish.
 pub fn run_last() -> bool {
     let priority = libc::sched_param { sched_priority: 0 };
@@ -65,6 +83,30 @@ mod tests {
             assert!(is_ordinary());
             assert!(run_first() != is_ordinary());
             assert!(run_last() && !is_ordinary());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_real_time_thread_steps_behind_the_others_and_an_ordinary_one_stays() {
+        std::thread::spawn(|| {
+            let priority = || {
+                let mut found = libc::sched_param { sched_priority: 0 };
+                // SAFETY: the kernel fills the structure; 0 is this thread.
+                assert_eq!(unsafe { libc::sched_getparam(0, &raw mut found) }, 0);
+                found.sched_priority
+            };
+            assert!(!run_behind());
+            let three = libc::sched_param { sched_priority: 3 };
+            // SAFETY: the kernel only reads the structure; 0 is this thread.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const three) } == 0 {
+                assert!(run_behind() && priority() == 2);
+                assert!(run_behind() && priority() == 1);
+                assert!(!run_behind() && priority() == 1);
+            } else {
+                assert_eq!(priority(), 0, "this process may not have real-time threads");
+            }
         })
         .join()
         .unwrap();

@@ -69,6 +69,15 @@ pub enum Error {
         /// How long.
         seconds: u64,
     },
+    /// The watching thread had no CPU while its flows ran.
+    #[error(
+        "measure {test}: its threads kept this process off the CPU from the beginning to the end of the window, so that no counter \
+         was read in time; run it with a real-time priority of at least 2 (`chrt -f 2`), or with none"
+    )]
+    Starved {
+        /// The test.
+        test: &'static str,
+    },
     /// This end's socket does not take an option.
     #[error("{message}")]
     Option {
@@ -107,7 +116,7 @@ impl Error {
             Self::Resolve { .. } | Self::Setting { .. } | Self::Host(_) => true,
             Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => false,
             Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
-            Self::Gone { .. } | Self::Silent { .. } | Self::System { .. } => false,
+            Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } | Self::System { .. } => false,
         }
     }
 

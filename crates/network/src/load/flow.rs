@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, ThreadAccount};
+use plumb_host::cpu::{CpuSet, ThreadAccount, run_behind};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_pace::{Frame, Share};
 
@@ -87,6 +87,8 @@ impl Flow {
 
     /// Runs to the end of the measurement.
     pub fn run(mut self) -> Yield {
+        // A flow that never waits must not keep the watching thread off its CPU.
+        run_behind();
         // Timers of this thread are to be exact: by default they may be 50 us late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
         let cpus = self.make.cpu.and_then(|cpu| {

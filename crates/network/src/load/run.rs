@@ -18,6 +18,7 @@ use super::error::Error;
 use super::flow::{Flow, Making, Yield};
 use super::overdue::{loss_ns, patience_ns};
 use super::prepare::Prepared;
+use super::sender::OVERDUE_NS;
 use super::tally::Live;
 use crate::spec::Test;
 use crate::wire::control::{Counters, Totals};
@@ -288,8 +289,11 @@ pub fn run(
     if !wait_until(&prepared, &flows, &mut probes, interrupted, frame.open_ns)? {
         return Ok(None);
     }
-    let mut samples = vec![sample(&mut prepared, &flows)?];
     let test = prepared.terms.test;
+    let mut samples = vec![sample(&mut prepared, &flows)?];
+    if samples[0].at_ns >= frame.close_ns.saturating_add(OVERDUE_NS) {
+        return Err(Error::Starved { test: test.name() });
+    }
     let before = watch.open(test, &samples[0]);
     let opened = CpuSupply::now();
     let mut next_ns = frame.open_ns.saturating_add(SECOND_NS);

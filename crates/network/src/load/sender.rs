@@ -31,6 +31,8 @@ const COMPLETE_WAIT: Duration = Duration::from_millis(5);
 /// Why nothing can be lent although nothing is.
 const NO_ROOM: &str = "MSG_ZEROCOPY lends the kernel more at once than it takes: a smaller message or batch, or a higher limit of \
                        locked memory (ulimit -l) or net.core.optmem_max is needed";
+/// A flow that nobody ended by so long after the window ends by itself: the watching thread may be waiting for its CPU.
+pub const OVERDUE_NS: u64 = 1_000_000_000;
 /// How often a flow that is to end waits for room.
 const WAITS_AT_END_MAX: u32 = 40;
 
@@ -179,7 +181,8 @@ fn lend(
 #[inline]
 fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
     if flow.make.due.is_none() {
-        return !flow.make.live.is_over();
+        let end_ns = flow.make.frame.close_ns.saturating_add(OVERDUE_NS);
+        return !flow.make.live.is_over() && *now_ns < end_ns;
     }
     let turn = flow.wait_for_turn(*now_ns);
     if let Some((_, at_ns)) = turn {
