@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use plumb_host::cpu::process_cpu_time;
+use plumb_host::cpu::{process_cpu_time, run_behind};
 use plumb_host::noise::softirq_ns;
 use plumb_host::time::{monotonic_ns, sleep};
 
@@ -124,8 +124,10 @@ impl Session {
         let (own, terms) = (Arc::clone(&flow), self.terms.clone());
         let (ready, pinned) = channel();
         let thread = thread::Builder::new().name(format!("plumb-server-{number}")).spawn(move || {
+            // A flow that never waits must not keep the control connection's thread off its CPU.
+            run_behind();
             let cpu = terms.shared_cpus.as_ref().and_then(|shared| shared.of(number));
-            // Who waits for it is there until it comes.
+            // The receiver waits for it below.
             let _ = ready.send(cpu.map(pin).transpose());
             flow::run(&own, &terms)
         });
