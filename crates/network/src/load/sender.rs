@@ -44,15 +44,15 @@ pub fn stream(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let batch = flow.make.batch.max(1);
     let mut messages = Messages::new(flow.make.size * batch, flow.make.zero_copy, socket)?;
     let live = Arc::clone(&flow.make.live);
+    let mut looks = Looks::new(flow);
     let mut sent = 0_u64;
     let mut now_ns = monotonic_ns();
     let mut ran = Ok(());
     while ran.is_ok() && goes_on(flow, &mut now_ns) {
         ran = messages.send(socket, &live);
-        let before = sent;
         sent += if ran.is_ok() { batch as u64 } else { 0 };
         flow.make.live.set_messages(sent);
-        look(flow, (before, sent), &mut now_ns);
+        looks.look(flow, sent, &mut now_ns);
     }
     flow.tally.messages = sent;
     flow.tally.sends = messages.account(socket)?;
@@ -192,13 +192,30 @@ fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
 }
 
 /// Now and then, the clock.
-#[inline]
-fn look(flow: &mut Flow, (before, sent): (u64, u64), now_ns: &mut u64) {
-    let every = (LOOK_EVERY_BYTES / flow.make.size as u64).clamp(1, LOOK_EVERY);
-    if flow.make.due.is_some() || before / every != sent / every {
-        *now_ns = monotonic_ns();
-        flow.tally.gaps.completed(*now_ns);
-        flow.observe(*now_ns);
+struct Looks {
+    every: u64,
+    /// The number of messages at which it is looked at next.
+    next: u64,
+}
+
+impl Looks {
+    fn new(flow: &Flow) -> Self {
+        let every = match flow.make.due {
+            // Each time, even where a message could not be sent.
+            Some(_) => 0,
+            None => (LOOK_EVERY_BYTES / flow.make.size.max(1) as u64).clamp(1, LOOK_EVERY),
+        };
+        Self { every, next: every }
+    }
+
+    #[inline]
+    fn look(&mut self, flow: &mut Flow, sent: u64, now_ns: &mut u64) {
+        if sent >= self.next {
+            self.next = sent + self.every;
+            *now_ns = monotonic_ns();
+            flow.tally.gaps.completed(*now_ns);
+            flow.observe(*now_ns);
+        }
     }
 }
 
@@ -273,12 +290,13 @@ impl Way {
 pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let (size, batch) = (flow.make.size, flow.make.batch.max(1));
     let mut way = Way::new(socket, size, batch);
+    let mut looks = Looks::new(flow);
     let (mut number, mut calls) = (0_u64, 0_u64);
     let mut now_ns = monotonic_ns();
     let mut ran = Ok(());
     while ran.is_ok() && goes_on(flow, &mut now_ns) {
         let always = flow.make.due.is_some();
-        let (before, mut left) = (number, batch);
+        let mut left = batch;
         while left > 0 {
             match way.send(socket, size, (number, left), always) {
                 Ok(count) => {
@@ -293,7 +311,7 @@ pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
             break;
         }
         flow.make.live.set_messages(number);
-        look(flow, (before, number), &mut now_ns);
+        looks.look(flow, number, &mut now_ns);
     }
     flow.tally.messages = number;
     flow.tally.sends.calls.insert(way.name(socket), calls);
