@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use plumb_model::{Plan, RequiredSaving};
-use plumb_runner::at_most_s;
+use plumb_model::{Claim, Plan, RequiredSaving};
+use plumb_runner::{at_most_s, hopeless};
 
 use crate::args::CheckArguments;
 use crate::commands::planning;
@@ -46,7 +46,7 @@ fn describe(plan: &Plan) -> String {
             let variant = &plan.variants[planned.variant];
             let role = if planned.variant == plan.baseline { " (baseline)" } else { "" };
             let _ = match &planned.skipped {
-                Some(reason) => writeln!(text, "  - {:width$}  skipped: {reason}", variant.name),
+                Some(reason) => writeln!(text, "  - {:width$}  skipped: {reason}{role}", variant.name),
                 None => writeln!(text, "  + {:width$}  {}{role}", variant.name, variant.treatment),
             };
             if let (None, Some(proof)) = (&planned.skipped, &planned.saving) {
@@ -56,11 +56,33 @@ fn describe(plan: &Plan) -> String {
     }
     let _ = writeln!(text);
     for claim in &plan.claims {
-        let _ = writeln!(text, "  ? {}", claim.text);
+        let _ = match skipped_in(plan, claim) {
+            Some(variant) => writeln!(text, "  – {} · skipped, as {variant} is", claim.text),
+            None => writeln!(text, "  ? {}", claim.text),
+        };
         if let Some(note) = &claim.note {
             let _ = writeln!(text, "    {note}");
         }
     }
+    let _ = match hopeless(plan) {
+        Some(reason) => writeln!(text, "\nIt cannot run here: {reason}."),
+        None => writeln!(text, "\n{}", duration_words(plan)),
+    };
+    text
+}
+
+/// The variant for whose sake nothing can be said about a claim, as it is skipped in every cell.
+fn skipped_in<'a>(plan: &Plan, claim: &'a Claim) -> Option<&'a str> {
+    claim.variants().into_iter().find(|name| {
+        plan.cells
+            .iter()
+            .flat_map(|cell| &cell.variants)
+            .all(|planned| planned.skipped.is_some() || plan.variants[planned.variant].name != *name)
+    })
+}
+
+/// How long a run would take.
+fn duration_words(plan: &Plan) -> String {
     let slots = plan.cells.iter().map(|cell| {
         let running = cell.variants.iter().filter(|variant| variant.skipped.is_none()).count();
         2 * u64::try_from(running).unwrap_or(u64::MAX)
@@ -70,8 +92,7 @@ fn describe(plan: &Plan) -> String {
     let all_s = |blocks: u32| seconds(slot_ns.saturating_mul(slots_in_a_round * u64::from(blocks)));
     let at_least_s = all_s(plan.blocks.min);
     let at_most_s = at_most_s(plan, at_least_s, all_s(plan.blocks.max));
-    let _ = writeln!(text, "\nIt would take {} to {}.", minutes(at_least_s), minutes(at_most_s));
-    text
+    format!("It would take {} to {}.", minutes(at_least_s), minutes(at_most_s))
 }
 
 /// What has to prove a treatment that may have no counter.

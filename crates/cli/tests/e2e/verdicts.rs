@@ -185,6 +185,21 @@ fn a_run_without_a_usable_baseline_does_not_begin() {
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("the baseline `a` cannot be built here"), "{}", stderr(&output));
     assert!(!directory.path().join("run").exists());
+    let check = stdout(&run(&["check", file.to_str().unwrap()]));
+    assert!(check.contains("It cannot run here: the baseline `a` cannot be built here: "), "{check}");
+    assert!(!check.contains("It would take"), "{check}");
+}
+
+#[test]
+fn a_check_says_which_claims_will_be_skipped() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = null_experiment(
+        "baseline: a\nvariants: { a: {}, b: { system: { fail: infeasible } } }\nclaims: [a.throughput > 1/s, b.throughput > 2 * a.throughput]",
+    );
+    let file = write(directory.path(), "test.yaml", text);
+    let check = stdout(&run(&["check", file.to_str().unwrap()]));
+    assert!(check.contains("  ? a.throughput > 1/s\n"), "{check}");
+    assert!(check.contains("  – b.throughput > 2 * a.throughput · skipped, as b is\n"), "{check}");
 }
 
 #[test]
