@@ -14,21 +14,21 @@ use super::tally::{Tally, Times};
 use super::worker::Yield;
 use crate::metrics;
 
-/// What is observed of the property `sessions`: handshakes that offered one,
+/// A value of the property `sessions`: handshakes that offered a session.
 pub const OFFERED: &str = "offered";
-/// those whose session the server resumed,
+/// A value of the property `sessions`: handshakes whose session the server resumed.
 pub const ACCEPTED: &str = "accepted";
-/// and those that were to offer one and knew of none.
+/// A value of the property `sessions`: handshakes that should have offered a session, when the load knew of none.
 pub const MISSING: &str = "none to offer";
-/// A warning is due where the server resumed less than this share of what it was to resume,
+/// The load warns where the server resumed less than this share of the sessions that it should have resumed.
 const ACCEPTED_MIN: f64 = 0.9;
-/// of at least so many handshakes.
+/// Fewer handshakes than this say nothing about that share.
 const TO_RESUME_MIN: u64 = 20;
 
 /// Counts of one property by value.
 type Counts = BTreeMap<String, u64>;
 
-/// What was asked of the load that its results are held against.
+/// The settings of the load that its results are compared with.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     /// Requests per second, in an open loop.
@@ -38,8 +38,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Says where the rate needs more connections than there are, by Little's law: the rate times the mean time for which a
-    /// request keeps a connection.
+    /// Warns where the rate needs more connections than the load has. By Little's law it needs the rate times the mean time for
+    /// which a request keeps a connection.
     #[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
     fn too_few_connections(self, times: &Times) -> Option<String> {
         let rate = self.rate_per_s?;
@@ -50,15 +50,15 @@ impl Asked {
         let needed = (rate * busy_ns / 1e9 / times.service.count().max(1) as f64).ceil();
         (needed > f64::from(self.connections)).then(|| {
             format!(
-                "{rate} requests/s need about {needed} connections at this latency, and {} are given: requests waited for \
-                 one. Give more with --connections (`load.connections`)",
+                "{rate} requests/s need about {needed} connections at this latency, and the load has {}: requests waited for \
+                 a connection. Set more with --connections (`load.connections`)",
                 self.connections
             )
         })
     }
 }
 
-/// The longest time in which no thread had an answer. A thread that was done early had none until the end.
+/// The longest time in which no thread had an answer. A thread that finished early had none from then on.
 fn stall_ns_max(yields: &[Yield], end_ns: u64) -> Option<u64> {
     let gaps = yields.iter().map(|one| {
         let mut gaps = one.tally.gaps.clone();
@@ -72,7 +72,7 @@ fn stall_ns_max(yields: &[Yield], end_ns: u64) -> Option<u64> {
     shared.map(|gaps| gaps.longest_ns())
 }
 
-/// How many requests were without an answer at the end for longer than the slowest answer took, and how long the oldest.
+/// Of the requests without an answer at the end, the number of those older than the slowest answer, and the oldest one's age.
 fn slowest_pending(tally: &Tally) -> (u64, u64) {
     let longer = tally.times.pending.bins().filter(|(wait_ns, _)| *wait_ns > tally.slowest_ns);
     longer.fold((0, 0), |(count, longest_ns), (wait_ns, more)| (count + more, longest_ns.max(wait_ns)))
@@ -203,7 +203,7 @@ fn windows(yields: &[Yield], tally: &Tally, seconds: usize) -> BTreeMap<String, 
             let pairs = yields
                 .iter()
                 .filter_map(|one| Some((one.readings.get(second)?, one.readings.get(second + 1)?)));
-            // A reading is taken when the thread next runs, so that two are not exactly a second apart.
+            // A thread takes a reading when it next runs, so two readings are not exactly a second apart.
             pairs
                 .map(|(before, after)| {
                     per_second(counter(after) - counter(before), after.account.at_ns - before.account.at_ns)
@@ -263,7 +263,7 @@ fn health(watched: &Watched, tally: &Tally, window_ns: u64) -> LoadHealth {
     }
 }
 
-/// Says where the server resumed far less than it was offered: a result, and one that explains others.
+/// Warns where the server resumed far fewer sessions than it was to resume. That is a result, and it explains others.
 #[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
 fn resumption_warning(tally: &Tally) -> Option<String> {
     let (offered, missing, resumed) =
@@ -271,10 +271,11 @@ fn resumption_warning(tally: &Tally) -> Option<String> {
     let wanted = offered + missing;
     let is_low = wanted >= TO_RESUME_MIN && (resumed as f64) < ACCEPTED_MIN * wanted as f64;
     is_low.then(|| {
+        let refused = offered.saturating_sub(resumed);
         format!(
-            "of {wanted} handshakes that were to resume a session, the server resumed {resumed}; {} offered a session that \
-             it refused, and {missing} knew of none: rates and times here are mostly those of full handshakes",
-            offered.saturating_sub(resumed)
+            "the server resumed {resumed} of {wanted} sessions: it refused {refused}, and for {missing} the load had none to \
+             offer; rates and times include the {} full handshakes made instead",
+            refused + missing
         )
     })
 }
@@ -288,17 +289,16 @@ fn warnings(yields: &[Yield], tally: &Tally, pending: (u64, u64)) -> Vec<String>
         let longest_ms = longest_ns as f64 / 1e6;
         let slowest_ms = tally.slowest_ns as f64 / 1e6;
         warnings.push(format!(
-            "{stalled} requests were still without an answer when the window closed, after up to {longest_ms:.0} ms: \
-             longer than the slowest answer took ({slowest_ms:.0} ms); they stand in http_req_duration and \
-             iteration_duration with the time that they had waited"
+            "{stalled} requests had no answer when the window closed, after waiting for up to {longest_ms:.0} ms; the \
+             slowest answer took {slowest_ms:.0} ms. http_req_duration and iteration_duration include these waits"
         ));
     }
     warnings.extend(resumption_warning(tally));
     let unfinished = count(&Failure::Unfinished);
     if unfinished > 0 {
         warnings.push(format!(
-            "{unfinished} requests that were due in the window had no answer when the time to wait for them ended; \
-             they stand in http_req_duration with the time that they had taken by then"
+            "{unfinished} requests that were due in the window had no answer when the load stopped waiting for them; \
+             http_req_duration includes the time for which they had waited"
         ));
     }
     if count(&Failure::NoLocalPort) > 0 {
@@ -356,5 +356,22 @@ mod tests {
         let asleep = thread(frame, &[(0, 0), (2_000, 4_000), (2_000, 4_000)]);
         let windows = windows(&[asleep], &Tally::new(frame, false, 0), 2);
         assert_eq!(windows["data_received"], [2_000.0, 0.0]);
+    }
+
+    #[test]
+    fn a_server_that_resumes_too_few_sessions_is_told_with_the_handshakes_that_it_cost() {
+        let tally = |offered, missing, resumed| {
+            let mut tally = Tally::new(Frame::new(0, 0, SECOND_NS), false, 0);
+            (tally.sessions_offered, tally.sessions_missing) = (offered, missing);
+            tally.handshakes_resumed = resumed;
+            tally
+        };
+        assert_eq!(
+            resumption_warning(&tally(950, 50, 850)).unwrap(),
+            "the server resumed 850 of 1000 sessions: it refused 100, and for 50 the load had none to offer; rates and times \
+             include the 150 full handshakes made instead"
+        );
+        assert_eq!(resumption_warning(&tally(950, 50, 900)), None);
+        assert_eq!(resumption_warning(&tally(19, 0, 0)), None, "too few to tell");
     }
 }

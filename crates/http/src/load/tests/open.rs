@@ -113,7 +113,7 @@ fn a_rate_that_needs_more_connections_says_how_many() {
         }
     });
     let measurement = measure(&at_rate(300.0), &server.url);
-    let is_told = |it: &String| it.starts_with("300 requests/s need about ") && it.contains("2 are given");
+    let is_told = |it: &String| it.starts_with("300 requests/s need about ") && it.contains("the load has 2");
     assert!(measurement.warnings.iter().any(is_told), "{:?}", measurement.warnings);
     let enough = measure(&at_rate(20.0), &server.url);
     assert!(!enough.warnings.iter().any(|it| it.contains("need about")), "{:?}", enough.warnings);
