@@ -1,4 +1,4 @@
-//! One line on standard error that is written over again and again, on a terminal only.
+//! A progress line on standard error that is overwritten again and again, on a terminal only.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
@@ -8,7 +8,7 @@ use plumb_path::Mark;
 
 use crate::output;
 
-/// The line, or nothing where nobody watches.
+/// The line. It writes nothing where standard error is not a terminal.
 #[derive(Debug)]
 pub struct LiveLine {
     is_shown: bool,
@@ -16,17 +16,33 @@ pub struct LiveLine {
     before: Cell<(u64, u64)>,
 }
 
-/// What a measurement that goes on is made of.
+/// A measurement under way.
 #[derive(Debug, Clone, Copy)]
 pub struct Course<'a> {
-    /// Before everything else: the job, or nothing.
+    /// The job's name with its separator, or an empty text.
     pub job: &'a str,
-    /// How long the window is.
-    pub duration: Span,
+    /// When it ends.
+    pub goal: Goal,
     /// What is counted, in the plural.
     pub unit: &'a str,
     /// In a closed loop, how many are in flight; half as many where the time of each is half of a round trip.
     pub in_flight: Option<f64>,
+}
+
+/// When a measurement ends by itself.
+#[derive(Debug, Clone, Copy)]
+pub enum Goal {
+    /// After a time.
+    Duration(Span),
+    /// After this much work.
+    Work(u64),
+}
+
+impl Goal {
+    /// The amount of work where one was asked for, or else the duration.
+    pub fn of(duration: Span, work: Option<u64>) -> Self {
+        work.map_or(Self::Duration(duration), Self::Work)
+    }
 }
 
 impl LiveLine {
@@ -76,15 +92,21 @@ impl LiveLine {
 
 impl Course<'_> {
     fn words(&self, before: (u64, u64), now: (u64, u64)) -> String {
-        let Self { job, duration, unit, in_flight } = *self;
+        let Self { job, goal, unit, in_flight } = *self;
         let pace = pace(before, now, in_flight).map(|pace| format!(", {pace}")).unwrap_or_default();
         let (work, ns) = now;
-        format!("{job}{:.0} s of {:.0} s, {work} {unit}{pace}", Span(ns).seconds(), duration.seconds())
+        let passed_s = Span(ns).seconds();
+        match goal {
+            Goal::Duration(all) => {
+                format!("{job}{passed_s:.0} s of {:.0} s, {work} {unit}{pace}", all.seconds())
+            }
+            Goal::Work(all) => format!("{job}{passed_s:.0} s, {work} of {all} {unit}{pace}"),
+        }
     }
 }
 
-/// `4000/s, about 5.000 ms each`, from work and time at two marks; `None` where nothing was done between them. The time that
-/// each takes follows from the rate by Little's law: so many in flight, divided by the rate.
+/// `4000/s, about 5.000 ms each`, from work and time at two marks; `None` where no time is between them. By Little's law, the
+/// time of each is the number in flight divided by the rate. It is unknown where nothing was done.
 #[expect(clippy::cast_precision_loss, reason = "counts of a measurement are far below 2^53")]
 pub fn pace(
     (work_before, ns_before): (u64, u64),
@@ -93,8 +115,9 @@ pub fn pace(
 ) -> Option<String> {
     let since_s = Span(ns.saturating_sub(ns_before)).seconds();
     let rate = work.saturating_sub(work_before) as f64 / since_s;
-    let each = in_flight.map(|in_flight| format!(", about {:.3} ms each", 1e3 * in_flight / rate));
-    (rate > 0.0 && rate.is_finite()).then(|| format!("{rate:.0}/s{}", each.unwrap_or_default()))
+    let each = in_flight.filter(|_| rate > 0.0);
+    let each = each.map(|in_flight| format!(", about {:.3} ms each", 1e3 * in_flight / rate));
+    rate.is_finite().then(|| format!("{rate:.0}/s{}", each.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -103,14 +126,23 @@ mod tests {
 
     #[test]
     fn progress_has_the_rate_since_the_mark_before_and_the_time_of_each() {
-        let course =
-            Course { job: "", duration: Span(10_000_000_000), unit: "requests", in_flight: Some(20.0) };
+        let course = Course {
+            job: "",
+            goal: Goal::Duration(Span(10_000_000_000)),
+            unit: "requests",
+            in_flight: Some(20.0),
+        };
         assert_eq!(
             course.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
             "2 s of 10 s, 5000 requests, 4000/s, about 5.000 ms each"
         );
-        let stalled = Course { in_flight: None, ..course };
-        assert_eq!(stalled.words((5000, 2_000_000_000), (5000, 3_000_000_000)), "3 s of 10 s, 5000 requests");
-        assert_eq!(stalled.words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
+        let stalled = course.words((5000, 2_000_000_000), (5000, 3_000_000_000));
+        assert_eq!(stalled, "3 s of 10 s, 5000 requests, 0/s");
+        assert_eq!(course.words((0, 0), (0, 0)), "0 s of 10 s, 0 requests");
+        let counted = Course { goal: Goal::of(Span(u64::MAX), Some(9000)), in_flight: None, ..course };
+        assert_eq!(
+            counted.words((1000, 1_000_000_000), (5000, 2_000_000_000)),
+            "2 s, 5000 of 9000 requests, 4000/s"
+        );
     }
 }

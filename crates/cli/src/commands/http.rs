@@ -1,4 +1,4 @@
-//! `plumb http URL`: one measurement, no comparison: the everyday replacement for ab, wrk and k6.
+//! `plumb http URL`: one measurement without a comparison, the everyday replacement for ab, wrk and k6.
 
 use plumb_host::signals::Interrupts;
 use plumb_http::spec::{LoadSpec, Reuse, Target, TlsVersion};
@@ -9,12 +9,12 @@ use super::single;
 use super::surroundings::Surroundings;
 use crate::args::HttpArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
-use crate::live::{Course, LiveLine};
+use crate::live::{Course, Goal, LiveLine};
 use crate::output;
 
-/// How long to measure when nothing is said.
+/// How long to measure without --duration.
 const DEFAULT_DURATION: Span = Span(10_000_000_000);
-/// How long to measure at most when a number of requests is asked for.
+/// How long to measure at most when --requests ends the measurement.
 const LONGEST: Span = Span(24 * 3_600_000_000_000);
 
 /// Measures and prints.
@@ -42,7 +42,8 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         attempt: 0,
     };
     let live = LiveLine::new(arguments.quiet || arguments.json);
-    let course = Course { job: "", duration: spec.duration, unit: "requests", in_flight: spec.in_flight() };
+    let goal = Goal::of(spec.duration, spec.requests);
+    let course = Course { job: "", goal, unit: "requests", in_flight: spec.in_flight() };
     let mut surroundings = Surroundings::of(plumb_http::system::service_at(&arguments.url));
     let measured = load.measure(window, &mut |mark| {
         surroundings.note(mark);
@@ -62,7 +63,7 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     Ok(single::code(&measurement, failures_max, code(&measurement)))
 }
 
-/// No answer at all is a failure of the harness to measure; a failed check refutes what was asked.
+/// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.
 fn code(measurement: &Measurement) -> u8 {
     if measurement.work == 0 {
         return FAILED;

@@ -14,7 +14,7 @@ use super::single;
 use super::surroundings::Surroundings;
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
-use crate::live::{Course, LiveLine};
+use crate::live::{Course, Goal, LiveLine};
 use crate::output;
 
 mod qperf;
@@ -77,9 +77,9 @@ fn one(
     let mut surroundings = Surroundings::of(server);
     let mut mark = |test: Test, mark| {
         surroundings.note(mark);
-        let job = format!("{}: ", test.name());
+        let (job, goal) = (format!("{}: ", test.name()), Goal::Duration(spec.duration));
         let in_flight = in_flight(spec, test);
-        live.progress(mark, Course { job: &job, duration: spec.duration, unit: "messages", in_flight });
+        live.progress(mark, Course { job: &job, goal, unit: "messages", in_flight });
     };
     let measured = load.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
     live.clear();

@@ -1,11 +1,11 @@
-//! What the commands that measure once share: how a measurement is printed, and when its failures are too many.
+//! Code that the commands for a single measurement share: they print it, and fail where too much of it failed.
 
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Percent, Span};
 
 use crate::exit::{Failure, HOLDS, INTERRUPTED, REFUTED};
 use crate::output;
 
-/// Prints one measurement as text or as JSON; more failures than allowed come first in both.
+/// Prints one measurement as text or as JSON. Both begin with the failures, where there are more than allowed.
 pub fn print(
     measurement: &Measurement,
     metrics: &[Metric],
@@ -27,7 +27,7 @@ pub fn print(
     output::painted(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style))
 }
 
-/// Says how long a measurement lasted that was interrupted.
+/// Tells the user how long an interrupted measurement had lasted, and returns the exit code.
 pub fn interrupted(measurement: &Measurement) -> u8 {
     match measurement.window_ns {
         0 => output::message("interrupted before anything was measured"),
@@ -36,7 +36,7 @@ pub fn interrupted(measurement: &Measurement) -> u8 {
     INTERRUPTED
 }
 
-/// The exit code of a measurement that would otherwise end with `code`: too many failures refute what would have held, and
+/// The exit code of a measurement that would otherwise end with `code`. Too many failures turn "holds" into "refuted", and
 /// leave a worse code as it is.
 pub fn code(measurement: &Measurement, failures_max: Percent, code: u8) -> u8 {
     let fails = plumb_report::too_many_failures(measurement, failures_max.0).is_some();

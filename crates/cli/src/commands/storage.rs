@@ -10,7 +10,7 @@ use super::single;
 use super::surroundings::Surroundings;
 use crate::args::StorageArguments;
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
-use crate::live::{Course, LiveLine};
+use crate::live::{Course, Goal, LiveLine};
 use crate::output;
 
 mod dbench;
@@ -101,7 +101,8 @@ fn window(spec: &LoadSpec) -> Window {
 }
 
 fn course<'a>(job: &'a str, spec: &LoadSpec) -> Course<'a> {
-    Course { job, duration: spec.duration, unit: "reads and writes", in_flight: spec.in_flight() }
+    let goal = Goal::of(spec.duration, spec.operations);
+    Course { job, goal, unit: "reads and writes", in_flight: spec.in_flight() }
 }
 
 /// A wrong pattern refutes what was asked. Reads and writes that failed count against `--failures-max`, unless all did.

@@ -1,4 +1,4 @@
-//! What else this host did while one measurement went on, by the same limits as in a run.
+//! The noise of this host during a single measurement, by the same limits as in a run.
 
 use plumb_host::cpu::{CpuTime, tree_cpu_time};
 use plumb_host::noise::{Noise, Snapshot};
@@ -22,7 +22,7 @@ struct Sight {
 }
 
 impl Surroundings {
-    /// Nothing has been looked at yet.
+    /// Before the first look at the host.
     pub fn of(service: Option<Service>) -> Self {
         Self { service, opened: None, closed: None }
     }
@@ -42,7 +42,7 @@ impl Surroundings {
         Some(Sight { host: Snapshot::take().ok()?, own, service })
     }
 
-    /// What cannot be trusted for it.
+    /// A warning for each kind of noise above its limit.
     pub fn warnings(&self) -> Vec<String> {
         let (Some(opened), Some(closed)) = (&self.opened, &self.closed) else { return Vec::new() };
         let mut own = closed.own.saturating_sub(opened.own);
