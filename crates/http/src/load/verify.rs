@@ -27,6 +27,9 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 
 use super::tls::Trust;
 
+/// The advice that ends every message about a refused certificate.
+const ACCEPT_ANY: &str = "accept any certificate with --insecure (`load.insecure`)";
+
 /// The certificates that are trusted, for a server of that name; `None` where every certificate is accepted.
 ///
 /// # Errors
@@ -35,16 +38,16 @@ pub fn store(trust: &Trust, name: &str) -> Result<Option<X509Store>, String> {
     let certificates = match trust {
         Trust::Anything => return Ok(None),
         Trust::Authorities(pem) => X509::stack_from_pem(pem)
-            .map_err(|error| format!("read the trusted certificate (--ca): {error}"))?,
+            .map_err(|error| format!("read the trusted certificate (--ca, `load.ca`): {error}"))?,
         Trust::Host => {
             let found = rustls_native_certs::load_native_certs().certs;
             found.iter().filter_map(|certificate| X509::from_der(certificate).ok()).collect()
         }
     };
     if certificates.is_empty() {
-        return Err("find a trusted certificate; install `ca-certificates`, name a PEM file with --ca, or accept any \
-                    certificate with --insecure"
-            .to_owned());
+        return Err(format!(
+            "find a trusted certificate; install `ca-certificates`, name a PEM file with --ca (`load.ca`), or {ACCEPT_ANY}"
+        ));
     }
     let built = build(certificates, name);
     built.map(Some).map_err(|error| format!("trust these certificates for `{name}`: {error}"))
@@ -52,7 +55,7 @@ pub fn store(trust: &Trust, name: &str) -> Result<Option<X509Store>, String> {
 
 fn build(certificates: Vec<X509>, name: &str) -> Result<X509Store, ErrorStack> {
     let mut param = X509VerifyParam::new()?;
-    // What is trusted by name is trusted though it is no root, as in curl.
+    // As in curl, a certificate that the user names is trusted even where it is not a root.
     param.set_flags(X509VerifyFlags::PARTIAL_CHAIN | X509VerifyFlags::TRUSTED_FIRST)?;
     param.set_purpose(X509PurposeId::SSL_SERVER)?;
     match name.parse::<IpAddr>() {
@@ -65,21 +68,20 @@ fn build(certificates: Vec<X509>, name: &str) -> Result<X509Store, ErrorStack> {
     Ok(store.build())
 }
 
-/// Why a certificate was refused, and which flag changes that. By the codes of X509_V_ERR_… in OpenSSL's x509_vfy.h.
+/// Why a certificate was refused, and the flag or key that helps. The codes are those of X509_V_ERR_… in OpenSSL's x509_vfy.h.
 #[must_use]
 pub fn fault_words(verified: X509VerifyResult) -> String {
     let reason = verified.error_string();
     match verified.as_raw() {
-        2 | 18..=21 => {
-            format!("certificate not trusted: {reason} (name its authority with --ca, or accept any with --insecure)")
-        }
-        10 => "certificate expired (accept it with --insecure)".to_owned(),
-        9 => "certificate not valid yet (look at this host's clock, or accept it with --insecure)".to_owned(),
+        2 | 18..=21 => format!(
+            "certificate not trusted: {reason}; name its authority with --ca (`load.ca`), or {ACCEPT_ANY}"
+        ),
+        10 => format!("certificate expired; {ACCEPT_ANY}"),
+        9 => format!("certificate not valid yet; look at this host's clock, or {ACCEPT_ANY}"),
         62 | 64 => {
-            "certificate for another name (give the name that it is for with --sni, or accept any with --insecure)"
-                .to_owned()
+            format!("certificate for another name; set its name with --sni (`load.sni`), or {ACCEPT_ANY}")
         }
-        _ => format!("certificate not valid: {reason} (accept it with --insecure)"),
+        _ => format!("certificate not valid: {reason}; {ACCEPT_ANY}"),
     }
 }
 
@@ -207,12 +209,12 @@ fn verify(
     match verified() {
         Ok(X509VerifyResult::OK) => Ok(()),
         Ok(fault) => Err(refused(fault_words(fault))),
-        Err(_) => Err(refused("certificate that cannot be read (accept it with --insecure)")),
+        Err(_) => Err(refused(format!("certificate that cannot be read; {ACCEPT_ANY}"))),
     }
 }
 
-/// Verifies the signature of a handshake where webpki does not read the certificate, such as one of X.509 version 1, with
-/// the certificate's key by OpenSSL. Any other error stays as it is.
+/// Has OpenSSL verify the signature of a handshake where webpki cannot read the certificate, such as one of X.509 version 1.
+/// Any other error stays as it is.
 fn verify_unread(
     error: Error,
     message: &[u8],
