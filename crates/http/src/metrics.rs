@@ -106,7 +106,7 @@ pub const HANDSHAKES_RESUMED: Metric =
 /// Every metric of an HTTP experiment.
 pub const METRICS: &[Metric] = &[
     HTTP_REQS,
-    // It comes first of all times: it alone leaves nothing out, whether connections stand or are made for each request.
+    // The first of the times, because it alone leaves nothing out where every request makes a connection.
     ITERATION_DURATION,
     HTTP_REQ_DURATION,
     HTTP_REQ_SERVICE,

@@ -71,8 +71,8 @@ impl Settings for HttpSettings {
             || metric == metrics::HTTP_REQ_DURATION.name && self.load.rate.is_none();
         (is_partial && self.load.reuse == Reuse::None).then(|| {
             format!(
-                "{metric} excludes connecting and TLS, which `reuse: none` has in every request: a wait that moves into the \
-                 handshake looks like a gain; iteration_duration has all of it"
+                "{metric} excludes connecting and TLS, which `reuse: none` needs for every request. A wait that moves into the \
+                 handshake looks like a gain. iteration_duration includes all of it"
             )
         })
     }
@@ -157,9 +157,9 @@ impl HttpSettings {
         })
     }
 
-    /// Full handshakes, or offers to resume a session, as asked for: the fault that most load generators do not notice.
+    /// Proof that handshakes were full, or offered a session, as the settings say. Most load generators do not notice this fault.
     ///
-    /// What the load offered is evidence. What the server accepted is a result, since refusing may be the treatment.
+    /// The load's offers are evidence. The server's answers are a result, since refusing sessions may be the treatment.
     fn handshake_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
         if !self.is_tls() || self.load.reuse != Reuse::None {
             return None;

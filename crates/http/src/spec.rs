@@ -135,8 +135,8 @@ pub struct IngressSpec {
     pub tickets: bool,
     /// Where an external system is.
     pub url: Option<String>,
-    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
-    /// listens at `url`.
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// process that listens at `url`.
     pub pid: Option<u32>,
     /// `external`: the systemd unit that runs it on this host.
     pub unit: Option<String>,
@@ -165,7 +165,7 @@ impl Default for IngressSpec {
 }
 
 impl IngressSpec {
-    /// Who runs it, where it exists already.
+    /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy<'_> {
         RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }

@@ -149,7 +149,7 @@ pub struct Checks {
     /// One per `body contains`, in the order of the checks.
     finders: Vec<Finder<'static>>,
     watches_body: bool,
-    /// Whether a check says which status is wanted, be it one of a failure.
+    /// Whether a check names the wanted status, which can be that of a failure.
     judges_status: bool,
 }
 
@@ -220,7 +220,7 @@ impl Checks {
     }
 
     /// Calls `each` with the index of every check and whether the complete answer passes it. Returns whether the answer is
-    /// good: it passes all of them, and its status is below 400 unless a check says which status is wanted.
+    /// good: it passes all checks, and its status is below 400 unless a check names the wanted status.
     pub fn judge(
         &self,
         watch: &BodyWatch,

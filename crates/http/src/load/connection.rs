@@ -385,7 +385,7 @@ impl Slot {
                 Progress::More => return Ok(None),
                 Progress::Complete => return Ok(Some(at == bytes)),
                 Progress::Interim(status) => {
-                    // The answer has not begun by that, unless its first bytes came in the same read.
+                    // An interim response does not begin the answer, unless the answer's first bytes came in the same read.
                     self.answer.first_ns = if at < bytes { now_ns } else { 0 };
                     if status == 100 && self.phase == Phase::Holding {
                         self.phase = Phase::Sending;

@@ -49,7 +49,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the answer was no, which says nothing about how long a yes takes. Everything else was waited for.
+    /// Whether the request was refused, which says nothing about how long an answer takes. All other failures are waits.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {

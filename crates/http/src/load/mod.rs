@@ -54,9 +54,9 @@ use crate::spec::{LoadSpec, Target, TlsVersion};
 
 /// From the moment the threads are started to the moment they all begin.
 const LEAD_NS: u64 = 2_000_000;
-/// Progress is told about this often.
+/// How often progress is reported.
 const PROGRESS_NS: u64 = 1_000_000_000;
-/// This often somebody looks whether the measurement is to end early.
+/// How often the watching thread looks whether the user ended the measurement.
 const LOOK_NS: u64 = 50_000_000;
 /// The first of several addresses that accepts a connection within this time is used.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -109,7 +109,7 @@ pub fn http_load(spec: &LoadSpec, target: &Target) -> Result<Box<dyn Load>, Path
     interruptible(spec, target, Arc::default())
 }
 
-/// As [`http_load`]; once `interrupted` is set, the window closes, and what was measured until then is the measurement.
+/// As [`http_load`]. Once `interrupted` is set, the window closes, and the measurement is of the time until then.
 ///
 /// # Errors
 /// As [`http_load`].
@@ -266,10 +266,10 @@ impl Making {
     }
 }
 
-/// What was seen of the threads from outside, and what they brought home.
+/// The results of the threads, and the supply of CPU time around them.
 struct Watched {
     yields: Vec<Yield>,
-    /// What kept CPUs from them, when the window opened and when it closed.
+    /// Quota, steal and neighbours when the window opened and when it closed.
     supply: (CpuSupply, CpuSupply),
 }
 
@@ -299,8 +299,8 @@ fn watch(
     Ok(Watched { yields, supply: (opened, closed) })
 }
 
-/// Collects what threads bring home until `at_ns`, or until the window's end where that is brought forward. Returns whether
-/// all of them are done.
+/// Collects the threads' results until `at_ns`, or until the end of a window that closes early. Returns whether all threads
+/// are done.
 fn wait_until(
     threads: &Receiver<Result<Yield, PathError>>,
     at_ns: u64,

@@ -79,7 +79,7 @@ pub struct Tally {
     pub connections_opened: u64,
     /// The longest time from the beginning of a request to its complete answer.
     pub slowest_ns: u64,
-    /// When nothing was answered.
+    /// The times in which nothing was answered.
     pub gaps: Gaps,
     /// How far sends lagged their schedule.
     pub lateness: Lateness,
@@ -114,9 +114,9 @@ pub struct Times {
     pub tls: Histogram,
     /// How many requests found a connection that stood.
     pub reused: u64,
-    /// Closed loop: how long requests had waited that were not answered when the window closed.
+    /// Closed loop: the waits of requests that had no answer when the window closed.
     pub pending: Histogram,
-    /// How long requests had waited that were refused.
+    /// The waits of requests that the server refused.
     pub refused: Histogram,
 }
 
@@ -220,15 +220,14 @@ impl Tally {
         self.checks[check][usize::from(!passes)] += 1;
     }
 
-    /// A request whose times belong to the window came to its end, with a good answer or without one.
+    /// A request whose times belong to the window ended, with or without a good answer.
     pub fn attempted(&mut self, is_good: bool) {
         self.attempts.tried += 1;
         self.attempts.failed += u64::from(!is_good);
     }
 
-    /// A request failed. Its time stands with those of answers: a wait that nothing came of is the least that an answer
-    /// would have taken. What is refused says so at once; its time counts only where it was a wait as well, see
-    /// [`Times::settle`].
+    /// A request failed. Its time is recorded with those of answers, because an answer would have taken at least as long. A
+    /// refusal comes at once, so its time counts only where it was long: see [`Times::settle`].
     pub fn failed(&mut self, failure: &Failure, intended_ns: u64, at_ns: u64) {
         if !self.counts(intended_ns, at_ns) {
             if !self.is_open_loop && at_ns >= self.frame.close_ns {
@@ -248,7 +247,7 @@ impl Tally {
         }
     }
 
-    /// A request of a closed loop was still without an answer when the window closed.
+    /// A request of a closed loop had no answer when the window closed.
     pub fn left_pending(&mut self, intended_ns: u64, end_ns: u64) {
         self.times.pending.record(end_ns.saturating_sub(intended_ns));
     }
@@ -320,10 +319,10 @@ impl Tally {
 }
 
 impl Times {
-    /// Gives waits without an answer their place among the times, once those of all threads are together.
+    /// Adds waits without an answer to the durations, once the times of all threads are together.
     ///
-    /// A wait that was longer than the median answer belongs to the upper half however long it would have gone on. A
-    /// shorter one says nothing, since most answers take that long: it would only make the system look faster.
+    /// A wait longer than the median answer belongs to the upper half, however long it would have gone on. A shorter wait
+    /// says nothing, because most answers take that long: it would only make the system look faster.
     pub fn settle(&mut self) {
         let median_ns = self.iteration().statistic_ns(Statistic::Med);
         let waits =

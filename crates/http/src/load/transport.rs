@@ -7,20 +7,20 @@ use super::socket::{Received, Socket};
 use super::tls_openssl::{self, OpenSsl};
 use super::tls_rustls::{self, Rustls};
 
-/// What a connection did about resuming a session.
+/// The part that session resumption had in a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SessionUse {
     /// It was to make a full handshake.
     #[default]
     Unasked,
-    /// It was to resume a session, and none was known: the server has given none, or none that is left.
+    /// It was to resume a session, but the load knew of none: the server has sent none, or all are used up.
     Missing,
-    /// It offered a session. Whether that is resumed is the server's choice.
+    /// It offered a session. The server decides whether to resume it.
     Offered,
 }
 
 impl SessionUse {
-    /// Of a connection that was to resume a session or not, with or without one to offer.
+    /// Converts from whether the connection was to resume a session, and whether it had one to offer.
     #[must_use]
     pub fn of(resumes: bool, has_session: bool) -> Self {
         match (resumes, has_session) {
@@ -44,7 +44,7 @@ pub struct Negotiated {
     pub alpn: String,
     /// Whether an earlier session was resumed.
     pub is_resumed: bool,
-    /// What this side did to resume one.
+    /// Whether this side offered one.
     pub session: SessionUse,
 }
 

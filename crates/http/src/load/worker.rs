@@ -41,7 +41,7 @@ pub enum Pacing {
 /// A moment at which counters are read: CPU time and bytes on the wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
-    /// When, and the CPU time that the thread had and wanted by then.
+    /// The moment, and the CPU time that the thread had and wanted by then.
     pub account: ThreadAccount,
     /// Bytes sent on all connections so far.
     pub sent_bytes: u64,
@@ -202,7 +202,7 @@ impl Worker {
         now_ns
     }
 
-    /// Goes on with a slot at `now_ns`. Returns the time after that, so that of several requests in a row each has its own.
+    /// Goes on with a slot at `now_ns`. Returns the time after that, so that each of several requests in a row has its own time.
     fn drive_on(&mut self, index: usize, step: Step, now_ns: u64) -> u64 {
         self.drive(index, step);
         // The clock was read when the request was sent, unless the request is not sent yet.
@@ -290,7 +290,7 @@ impl Worker {
         if self.end_ns == 0 && now_ns >= self.frame.close_ns {
             self.close(now_ns);
         }
-        // What is next on the clock is seen from the turn's beginning, and requests begin when they do.
+        // Timers are compared with the beginning of the turn. Requests get the time at which they really begin.
         let mut begin_ns = now_ns;
         while let Some(&Reverse((due_ns, index))) = self.core.timers.peek()
             && due_ns <= now_ns
@@ -317,8 +317,8 @@ impl Worker {
             .unwrap_or(NEVER)
     }
 
-    /// Takes a reading. Its time is that of the reading and not of the turn that it belongs to: two readings of one turn would
-    /// otherwise have CPU time between them and no time at all.
+    /// Takes a reading at the present time. With the time of the turn, two readings of one turn would be 0 ns apart although
+    /// CPU time passed between them.
     fn read(&mut self) {
         self.readings.push(Reading {
             account: ThreadAccount::now(),

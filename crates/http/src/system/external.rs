@@ -91,7 +91,7 @@ mod tests {
         let find = |url: &str| find(url, RunBy::default());
         let mut found = find(&url).unwrap();
         assert_eq!(found.target()["url"], url.as_str());
-        assert!(found.snapshot().unwrap().cpu.total_ns() > 0, "whoever listens here is this process");
+        assert!(found.snapshot().unwrap().cpu.total_ns() > 0, "this process listens here");
         drop(listener);
         assert!(find(&url).unwrap_err().to_string().starts_with(&format!("reach {url}: connect to ")));
     }

@@ -22,8 +22,8 @@ pub(super) const HAPROXY: Installable =
 
 /// In HAProxy's directory.
 const STATS_SOCKET: &str = "stats.sock";
-/// HAProxy's directory as HAProxy reaches it, whoever owns those above it. A whole path may also be longer than a socket's
-/// address can be.
+/// HAProxy's directory as HAProxy reaches it. `nobody` may not be able to walk the whole path, which may also be too long for
+/// a socket's address.
 const HOME: &str = "/proc/self/fd/0";
 const STATS_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -54,8 +54,8 @@ impl Haproxy {
             is_nobody: may_give_up_root(module.as_ref()),
             // In the foreground, and without a master process.
             arguments: &["-db", "-f", "/proc/self/fd/0/haproxy.cfg"],
-            // It goes back to where it was started once it has read its configuration, by the whole path, which `nobody` may
-            // not be able to walk.
+            // Once HAProxy has read its configuration, it changes back to the directory where it started, by the whole path.
+            // `nobody` may not be able to walk that path.
             working_directory: Some("/"),
             config_name: "haproxy.cfg",
             config: &|port| config(spec, &words, port, origin_port, expected.certificates.is_some()),
@@ -136,11 +136,10 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
 
 fn config(spec: &IngressSpec, words: &str, port: u16, origin_port: u16, has_tls: bool) -> String {
     let threads = spec.threads;
-    let (tls, bind, protocol) = match has_tls {
-        false => (String::new(), "", "http"),
-        true => {
-            (format!("{words}{}", tls(spec)), " ssl crt /proc/self/fd/0/bundle.pem alpn http/1.1", "https")
-        }
+    let (tls, bind, protocol) = if has_tls {
+        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn http/1.1"), "https")
+    } else {
+        (String::new(), String::new(), "http")
     };
     format!(
         "global

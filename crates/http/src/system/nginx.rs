@@ -152,7 +152,7 @@ fn has_master(workers: u32) -> bool {
 /// What every configuration has, around its servers.
 fn frame(workers: u32, is_nobody: bool, servers: &str) -> String {
     let master = if has_master(workers) { "on" } else { "off" };
-    // Workers of a master that stays root would become `nobody` by themselves, who cannot read what root does.
+    // The workers of a master that stays root would change to `nobody`, which cannot read root's files.
     let stays_root = !is_nobody && rustix::process::geteuid().is_root();
     let user = if stays_root { "user root;\n" } else { "" };
     format!(

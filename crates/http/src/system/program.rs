@@ -57,7 +57,7 @@ impl Installable {
 /// How to start a program once it is known on which port.
 pub(super) struct Recipe<'a> {
     pub program: Installable,
-    /// A directory of its own: it is made, holds the program's files, and is removed in the end.
+    /// A separate directory for the program's files, which is removed in the end.
     pub directory: PathBuf,
     pub arguments: &'a [&'a str],
     pub config_name: &'a str,
@@ -69,9 +69,9 @@ pub(super) struct Recipe<'a> {
     pub death_signal: Signal,
     /// Files with private keys that it reads by their names in its directory.
     pub secrets: Vec<PathBuf>,
-    /// Where it runs if not in its directory, which is its standard input in any case.
+    /// Its working directory, if that is not `directory`. Standard input is `directory` in any case.
     pub working_directory: Option<&'static str>,
-    /// Whether it gives up root, where that is who starts it: its directory is `nobody`'s then, and all else is closed to it.
+    /// Whether root starts it as `nobody`, which then owns its directory and can read little else.
     pub is_nobody: bool,
 }
 

@@ -119,7 +119,7 @@ fn no_answer_in_time_is_a_timeout_with_its_time() {
     assert_waited(&measurement);
 }
 
-/// Every failure stands in both distributions, with at least the time for which it waited.
+/// Both distributions include every failure, with at least the time for which it waited.
 fn assert_waited(measurement: &Measurement) {
     let (_, failures) = only_error(measurement);
     for metric in ["http_req_duration", "iteration_duration"] {

@@ -139,8 +139,8 @@ impl Exchange {
         }
     }
 
-    /// Takes from what is waiting in the inbox; whether that led anywhere. The body that came with a head is taken with it,
-    /// so that one write brings both to the client.
+    /// Moves on what is waiting in the inbox; whether anything moved. A head goes together with the part of its body that came
+    /// with it, so that the client gets both by one write.
     fn take_waiting(&mut self, outbox: &mut Buffer, thread: &mut Thread) -> Result<bool, Failure> {
         let mut has_moved = false;
         while matches!(self.stage, Stage::Head) {

@@ -89,8 +89,8 @@ impl Client {
         }
     }
 
-    /// How many segments with data came so far. On the loopback device each write of the other side is one, if it is shorter
-    /// than 32 KiB (`tcpi_data_segs_in` of `include/uapi/linux/tcp.h`).
+    /// How many segments with data came so far (`tcpi_data_segs_in` of `include/uapi/linux/tcp.h`). On the loopback device, each
+    /// write of less than 32 KiB on the other side is one segment.
     pub(super) fn segments(&self) -> u32 {
         const DATA_SEGS_IN: usize = 152;
         let mut info = [0_u8; 256];

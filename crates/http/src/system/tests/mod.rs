@@ -37,7 +37,7 @@ fn is_feasible(test: &str, spec: &SystemSpec) -> bool {
     missing.is_none()
 }
 
-/// Whether the CPU lacks what the ingress's device needs, which nothing that can be installed would change.
+/// Whether the CPU lacks instructions of the ingress's device, so that installing something would not help.
 fn lacks_hardware(spec: &SystemSpec) -> bool {
     let is_multibuffer = spec.ingress.offload == Offload::Multibuffer;
     is_multibuffer && DeviceKind::Multibuffer.probe().is_err_and(|cause| cause.is_hardware())
