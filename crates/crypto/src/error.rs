@@ -48,7 +48,7 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    /// Whether the machine lacks it, so that nothing that can be installed would help.
+    /// Whether the machine lacks the hardware, so that installing something would not help.
     #[must_use]
     pub fn is_hardware(&self) -> bool {
         matches!(self, Self::NoIfma | Self::NotApplicable { .. })

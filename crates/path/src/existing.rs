@@ -50,10 +50,10 @@ impl System for Existing {
     }
 }
 
-/// Who runs a system that exists already, as its settings name it; found by its listening socket where they name nothing.
+/// The processes of a system that exists already, as its settings name them. Without a name, the listening socket leads to them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunBy<'a> {
-    /// A process, which stands for its children too.
+    /// A process, with its children.
     pub pid: Option<u32>,
     /// A systemd unit.
     pub unit: Option<&'a str>,
@@ -62,7 +62,7 @@ pub struct RunBy<'a> {
 }
 
 impl RunBy<'_> {
-    /// What is wrong with it, under the key of the settings that hold it.
+    /// Checks the names. `key` is that of the settings that hold them.
     ///
     /// # Errors
     /// When something is named for a system that is built, or more than one thing is.
@@ -79,17 +79,17 @@ impl RunBy<'_> {
                 Err(Fault::new(format!("{key}.{name}"), message))
             }
             [_, second, ..] => {
-                let message = "a system is named by one of `pid`, `unit` and `cgroup`";
+                let message = "name the system by only one of `pid`, `unit` and `cgroup`";
                 Err(Fault::new(format!("{key}.{second}"), message))
             }
             _ => Ok(()),
         }
     }
 
-    /// The processes; `None` where none are named and nobody on this host can be seen to listen there.
+    /// The processes; `None` where the settings name none and no process of this host is seen to listen there.
     ///
     /// # Errors
-    /// When what is named does not exist.
+    /// When the process, unit or group does not exist.
     pub fn find(self, host_and_port: Option<(&str, u16)>) -> Result<Option<Service>, PathError> {
         if let Some(pid) = self.pid {
             return Ok(Some(Service::of_process(pid)?));

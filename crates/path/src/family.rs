@@ -15,7 +15,7 @@ pub trait Family {
     /// The name in `spec.path`.
     const NAME: &'static str;
 
-    /// What it calls its units of work, in the plural.
+    /// The name of its units of work, in the plural.
     const UNITS: &'static str = "units of work";
 
     /// Every metric that the family's load reports.
@@ -43,7 +43,7 @@ pub trait Family {
         None
     }
 
-    /// Names of environment variables that both sides need beside those that every agent gets.
+    /// Names of environment variables that both sides need in addition to those of every agent.
     fn environment(_: &Self::Settings) -> Vec<String> {
         Vec::new()
     }
@@ -77,7 +77,7 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
         None
     }
 
-    /// What a metric leaves out under these settings, where a reader of a claim about it would not expect that.
+    /// A note on what a metric leaves out under these settings, where a reader of a claim would not expect that.
     fn note(&self, _metric: &str) -> Option<String> {
         None
     }
@@ -162,7 +162,7 @@ pub struct Window {
     pub seed: u64,
     /// How many slots the run has measured before.
     pub index: u64,
-    /// 0 for the first attempt at the slot, 1 for the second, after somebody outside the run had killed an agent.
+    /// 0 for the first attempt at the slot; 1 for the second, after another process had killed an agent.
     pub attempt: u32,
 }
 

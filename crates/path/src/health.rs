@@ -1,9 +1,9 @@
-//! What the threads of a load wanted of the CPUs, as the health of the load.
+//! The health of a load: how much CPU time its threads had, wanted and lacked.
 
 use plumb_host::cpu::{self, Demand};
 use plumb_model::{LoadHealth, Shortage};
 
-/// The health of a load with these threads; how its sends lagged is left at nothing.
+/// The health of a load with these threads. It leaves the lag of sends at 0.
 #[must_use]
 pub fn load_health(demands: impl IntoIterator<Item = Demand>) -> LoadHealth {
     let mut health = LoadHealth::default();

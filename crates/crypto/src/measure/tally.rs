@@ -89,8 +89,8 @@ impl Tally {
         let cpu_ns = closed.cpu.saturating_sub(self.opened.cpu).total_ns();
         let window_ns = self.elapsed_ns(now_ns);
         let demand = Demand::between((&self.opened, &closed), (supply, &CpuSupply::now()), window_ns);
-        // The device works in this very thread, so that the thread is always busy. What must not be the limit is what it
-        // does beside, and waiting for a CPU.
+        // The device works in this very thread, so the thread is always busy. Only its other work and its waits for a CPU can
+        // make the load the limit.
         let own = 1.0 - (self.device_ns as f64 / window_ns as f64).min(1.0);
         let per_second = self.work as f64 / (window_ns as f64 / 1e9);
         let cpu_us = cpu_ns as f64 / 1e3 / self.work as f64;
