@@ -28,7 +28,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 use super::tls::Trust;
 
 /// The advice that ends every message about a refused certificate.
-const ACCEPT_ANY: &str = "accept any certificate with --insecure (`load.insecure`)";
+const ACCEPT_ANY: &str = "accept any certificate with --insecure (load.insecure)";
 
 /// The certificates that are trusted, for a server of that name; `None` where every certificate is accepted.
 ///
@@ -46,7 +46,7 @@ pub fn store(trust: &Trust, name: &str) -> Result<Option<X509Store>, String> {
     };
     if certificates.is_empty() {
         return Err(format!(
-            "find a trusted certificate; install `ca-certificates`, name a PEM file with --ca (`load.ca`), or {ACCEPT_ANY}"
+            "find a trusted certificate; install `ca-certificates`, name a PEM file with --ca (load.ca), or {ACCEPT_ANY}"
         ));
     }
     let built = build(certificates, name);
@@ -74,12 +74,12 @@ pub fn fault_words(verified: X509VerifyResult) -> String {
     let reason = verified.error_string();
     match verified.as_raw() {
         2 | 18..=21 => format!(
-            "certificate not trusted: {reason}; name its authority with --ca (`load.ca`), or {ACCEPT_ANY}"
+            "certificate not trusted: {reason}; name its authority with --ca (load.ca), or {ACCEPT_ANY}"
         ),
         10 => format!("certificate expired; {ACCEPT_ANY}"),
         9 => format!("certificate not valid yet; look at this host's clock, or {ACCEPT_ANY}"),
         62 | 64 => {
-            format!("certificate for another name; set its name with --sni (`load.sni`), or {ACCEPT_ANY}")
+            format!("certificate for another name; set its name with --sni (load.sni), or {ACCEPT_ANY}")
         }
         _ => format!("certificate not valid: {reason}; {ACCEPT_ANY}"),
     }

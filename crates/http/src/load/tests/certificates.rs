@@ -161,7 +161,7 @@ fn what_is_wrong_with_a_certificate_is_told_with_the_flag_that_helps() {
     let authority = self_signed();
     let with = |valid| server(&certificate("x", elliptic(), 3, valid, Some(&authority)), None);
     let expired = why(&few(TlsVersion::V13), &with([PAST, "20200102000000Z"]), &authority);
-    assert_eq!(expired, "tls: certificate expired; accept any certificate with --insecure (`load.insecure`)");
+    assert_eq!(expired, "tls: certificate expired; accept any certificate with --insecure (load.insecure)");
     let early = why(&few(TlsVersion::V13), &with([FUTURE, "21000101000000Z"]), &authority);
     assert!(early.starts_with("tls: certificate not valid yet") && early.contains("clock"), "{early}");
 }
