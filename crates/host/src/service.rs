@@ -1,7 +1,7 @@
 //! The processes of a service that this program did not start, and the CPU time that they take.
 //!
-//! Such a service is found by the socket on which it listens (`/proc/net/tcp`, then whoever has that socket open), or it is
-//! named: by a process, a systemd unit or a control group. Servers fork workers, so a process stands for its whole tree.
+//! Such a service is found by the socket on which it listens (`/proc/net/tcp`, then the processes that have that socket open),
+//! or it is named: by a process, a systemd unit or a control group. Servers fork workers, so a process stands for its whole tree.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -33,26 +33,43 @@ enum Members {
     Processes(Vec<Stat>),
     /// Everything that is in this control group or was.
     Group(PathBuf),
+    /// Unknown: process 1, which has this name, is all that holds the listening socket at this address.
+    HeldByInit { address: SocketAddr, name: String },
 }
 
 impl Service {
-    /// Whoever listens at `address` on this host; `None` where that is another host, or nobody who can be seen.
+    /// The processes that listen at `address` on this host; `None` where that is another host, or no such process can be seen.
+    ///
+    /// systemd, as process 1, holds the sockets of services that it starts on demand, and its CPU time is not theirs. Where
+    /// nothing else holds the socket, the service has no known CPU time, and [`Service::caveat`] says so.
     #[must_use]
     pub fn listening_at(address: SocketAddr) -> Option<Self> {
         // An address that a socket can be bound to is this host's.
         UdpSocket::bind((address.ip(), 0)).ok()?;
         // The kernel writes a long table piece by piece, and leaves sockets out when others close between two pieces.
         let look = || {
-            let tables =
-                ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| text::read(table).unwrap_or_default());
-            listeners_at(&tables.join("\n"), address)
+            // Of the calling thread's network namespace, in which the address is; /proc/net is the main thread's.
+            let table = |name| text::read(Path::new("/proc/thread-self/net").join(name)).unwrap_or_default();
+            listeners_at(&["tcp", "tcp6"].map(table).join("\n"), address)
         };
         let inodes = (0..LOOKS).map(|_| look()).find(|inodes| !inodes.is_empty()).unwrap_or_default();
-        let owners: Vec<Stat> = owners(&inodes).into_iter().filter_map(Stat::read).collect();
-        // systemd holds the sockets of the services that it starts on demand.
-        let (first, rest): (Vec<Stat>, Vec<Stat>) = owners.into_iter().partition(|stat| stat.pid == 1);
-        let roots = roots(if rest.is_empty() { first } else { rest });
-        (!roots.is_empty()).then_some(Self(Members::Processes(roots)))
+        let owners = owners(&inodes);
+        let others = roots(owners.iter().filter(|pid| **pid != 1).copied().filter_map(Stat::read).collect());
+        if !others.is_empty() {
+            return Some(Self(Members::Processes(others)));
+        }
+        let name = || text::read("/proc/1/comm").unwrap_or_default();
+        owners.contains(&1).then(|| Self(Members::HeldByInit { address, name: name() }))
+    }
+
+    /// Why its CPU time is not known although it runs on this host, for the reader of a report.
+    #[must_use]
+    pub fn caveat(&self) -> Option<String> {
+        let Members::HeldByInit { address, name } = &self.0 else { return None };
+        Some(format!(
+            "the system's CPU time is not known: only process 1 ({name}) listens at {address}, as it does for services that it \
+             starts on demand; name the system's `unit`, `cgroup` or `pid`"
+        ))
     }
 
     /// The process `pid` with all that descends from it.
@@ -86,9 +103,10 @@ impl Service {
         Self::first_that_counts(as_it_stands.into_iter().chain(within), path)
     }
 
-    /// The first group with CPU time of its own, else the processes of the first one that has any.
+    /// The first group that counts CPU time, else the processes of the first one. Only groups with a process in them or
+    /// below them matter: one of the same name may be left over, or made by hand, in another hierarchy.
     fn first_that_counts(groups: impl Iterator<Item = PathBuf>, asked: &Path) -> Result<Self, Error> {
-        let groups: Vec<PathBuf> = groups.filter(|group| group.join("cgroup.procs").exists()).collect();
+        let groups: Vec<PathBuf> = groups.filter(|group| has_processes(group, UNIT_DEPTH_MAX)).collect();
         if let Some(group) = groups.iter().find(|group| group_cpu_time(group).is_some()) {
             return Ok(Self(Members::Group(group.clone())));
         }
@@ -102,12 +120,13 @@ impl Service {
             .ok_or_else(|| Error::NoGroup { path: asked.to_owned() })
     }
 
-    /// CPU time of all its processes so far; `None` when one of those that it was found by has ended.
+    /// CPU time of all its processes so far; `None` when one of those that it was found by has ended, or where it is not known.
     #[must_use]
     pub fn cpu_time(&self) -> Option<CpuTime> {
         match &self.0 {
             Members::Processes(roots) => roots.iter().map(process_tree_time).sum(),
             Members::Group(group) => group_cpu_time(group),
+            Members::HeldByInit { .. } => None,
         }
     }
 }
@@ -145,12 +164,20 @@ fn group_cpu_time(group: &Path) -> Option<CpuTime> {
     Some(CpuTime::divided(total_ns, field("user_usec").unwrap_or(0), field("system_usec").unwrap_or(0)))
 }
 
+/// Whether a process is in a group or in one below it.
+fn has_processes(group: &Path, depth: u32) -> bool {
+    text::read(group.join("cgroup.procs")).is_some_and(|pids| !pids.is_empty())
+        || depth > 0 && directories_in(group).iter().any(|below| has_processes(below, depth - 1))
+}
+
+fn directories_in(parent: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).into_iter().flatten().filter_map(Result::ok);
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    directories.map(|entry| entry.path()).collect()
+}
+
 fn directory_named(root: &Path, name: &str, depth: u32) -> Option<PathBuf> {
-    let entries = fs::read_dir(root).ok()?.filter_map(Result::ok);
-    let below: Vec<PathBuf> = entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect();
+    let below = directories_in(root);
     let is_it = |path: &&PathBuf| path.file_name().is_some_and(|found| found == name);
     below.iter().find(is_it).cloned().or_else(|| {
         let depth = depth.checked_sub(1)?;
@@ -206,8 +233,9 @@ fn owners(inodes: &[u64]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader};
+    use std::io::{self, BufRead, BufReader, Write};
     use std::net::TcpListener;
+    use std::time::Duration;
 
     use proptest::prelude::*;
 
@@ -232,37 +260,137 @@ mod tests {
         assert_eq!(found("127.0.0.1:18099"), [4714]);
     }
 
+    /// Writes `done` once a child of it has spent some CPU time, and stays until it is killed.
+    const BUSY: &str =
+        "echo ready; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done & wait; echo done; exec sleep 600";
+
     #[test]
     fn a_server_with_its_children_is_found_by_its_socket() {
-        // The shell inherits the socket, and spends its time in a child.
+        // The shell inherits the socket, and spends its time in a child. It must not read its input, which a listening
+        // socket ends at once: on a busy machine the server was gone before it was looked for.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let socket = std::os::fd::OwnedFd::from(listener);
-        let script = "echo ready; sleep 2; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done & wait; echo done; read line";
-        let mut server =
-            Command::new("sh").args(["-c", script]).stdout(Stream::Piped).stdin(Stream::File(socket.into()));
-        server = server.stderr(Stream::Inherit);
+        let server =
+            Command::new("sh").args(["-c", BUSY]).stdout(Stream::Piped).stdin(Stream::File(socket.into()));
         let mut server = server.spawn().unwrap();
         let mut lines = BufReader::new(server.take_stdout().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
-        // A busy machine may not show the socket at the first look.
-        let look = || {
-            crate::time::sleep(std::time::Duration::from_millis(20));
-            Service::listening_at(address)
-        };
-        let tables = || text::read("/proc/net/tcp").unwrap_or_default();
-        let found = (0..50).find_map(|_| look());
-        let service =
-            found.unwrap_or_else(|| panic!("{address} of {} is not in\n{}", server.pid(), tables()));
+        let service = Service::listening_at(address).unwrap();
         let Members::Processes(roots) = &service.0 else { panic!("{service:?}") };
         assert_eq!(roots.iter().map(|stat| stat.pid).collect::<Vec<_>>(), [server.pid()]);
-        let before = service.cpu_time().unwrap();
-        lines.next();
-        let spent = service.cpu_time().unwrap().saturating_sub(before);
-        assert!(spent.total_ns() > 0, "the child's time is the server's: {spent:?}");
+        assert_eq!(lines.next().unwrap().unwrap(), "done");
+        let (whole, own) = (service.cpu_time().unwrap(), process_cpu_time(server.pid()).unwrap());
+        assert!(whole.total_ns() > own.total_ns(), "the child's time is the server's: {whole:?} {own:?}");
+        assert_eq!(service.caveat(), None);
         server.kill().unwrap();
         assert_eq!(service.cpu_time(), None, "a server that is gone has no CPU time");
         assert_eq!(Service::listening_at(address), None);
+    }
+
+    /// Control groups of the hierarchy that counts CPU time, which end with the test.
+    struct Groups(Vec<PathBuf>);
+
+    impl Groups {
+        /// Makes them below a hierarchy, parents first; `None` where the test may not.
+        fn make(hierarchy: &Path, names: &[&str]) -> Option<Self> {
+            let mut groups = Self(Vec::new());
+            for name in names {
+                let path = hierarchy.join(name);
+                fs::create_dir(&path).ok()?;
+                groups.0.push(path);
+            }
+            Some(groups)
+        }
+    }
+
+    impl Drop for Groups {
+        fn drop(&mut self) {
+            for group in self.0.iter().rev() {
+                // The kernel needs a moment to take a process that ended out of its group.
+                let is_gone = || fs::remove_dir(group).is_ok();
+                (0..1_000).find(|_| {
+                    is_gone() || {
+                        crate::time::sleep(Duration::from_millis(1));
+                        false
+                    }
+                });
+            }
+        }
+    }
+
+    /// The mount in which groups count CPU time: version 1's controller, else version 2.
+    fn counting_hierarchy() -> PathBuf {
+        let hierarchy = |name: &&str| Path::new(GROUPS).join(name).join("cpuacct.usage").exists();
+        let name = ["cpuacct", "cpu,cpuacct"].into_iter().find(hierarchy).unwrap_or("");
+        Path::new(GROUPS).join(name)
+    }
+
+    #[test]
+    fn a_service_named_by_its_unit_or_group_has_the_cpu_time_of_what_is_in_it() {
+        let slice = format!("plumb-{}.slice", std::process::id());
+        let (name, beside) = (format!("plumb-{}", std::process::id()), Path::new(GROUPS).join("unified"));
+        let unit = format!("{slice}/{name}.service");
+        let Some(groups) = Groups::make(&counting_hierarchy(), &[&slice, &unit]) else {
+            let reason = "hardware: no control groups that this user may make";
+            let _ = writeln!(
+                io::stderr(),
+                "test skipped: service::tests::a_service_named_by_its_unit_or_group_has_the_cpu_time_of_what_is_in_it: {reason}"
+            );
+            return;
+        };
+        // On a host with both versions, an empty group of the same name must not stand for the one with processes.
+        let _empty = Groups::make(&beside, &[&slice, &unit]);
+        assert!(Service::of_unit(&name).is_err(), "there is no process in it yet");
+        // The shell enters the group before it has a child.
+        let enter = format!("echo $$ > {}/cgroup.procs && {BUSY}", groups.0[1].display());
+        let mut server = Command::new("sh").args(["-c", &enter]).stdout(Stream::Piped).spawn().unwrap();
+        let mut lines = BufReader::new(server.take_stdout().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        let by_unit = Service::of_unit(&name).unwrap();
+        assert_eq!(by_unit, Service(Members::Group(groups.0[1].clone())));
+        assert_eq!(by_unit, Service::of_unit(&format!("{name}.service")).unwrap());
+        assert_eq!(by_unit, Service::of_group(&groups.0[1]).unwrap());
+        assert_eq!(by_unit, Service::of_group(Path::new(&unit)).unwrap());
+        assert_eq!(lines.next().as_deref(), Some("done"));
+        let (group, own) = (by_unit.cpu_time().unwrap(), process_cpu_time(server.pid()).unwrap());
+        assert!(group.total_ns() > own.total_ns(), "with its children: {group:?} {own:?}");
+        // The group above counts it too, although no process is in that group itself.
+        let above = Service::of_group(Path::new(&slice)).unwrap().cpu_time().unwrap();
+        assert!(above.total_ns() >= group.total_ns(), "{above:?} {group:?}");
+        server.kill().unwrap();
+        assert!(
+            by_unit.cpu_time().unwrap().total_ns() >= group.total_ns(),
+            "a group remembers those that ended"
+        );
+    }
+
+    #[test]
+    fn a_listener_is_looked_for_in_the_network_namespace_of_the_thread_that_asks() {
+        let Ok(namespace) = crate::namespace::Namespace::create() else {
+            let _ = writeln!(
+                io::stderr(),
+                "test skipped: service::tests::a_listener_is_looked_for_in_the_network_namespace_of_the_thread_that_asks: \
+                 it makes network namespaces, which needs root"
+            );
+            return;
+        };
+        let found = namespace.inside(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            Service::listening_at(listener.local_addr().unwrap())
+        });
+        assert_eq!(found.unwrap(), Some(Service::of_process(std::process::id()).unwrap()));
+    }
+
+    #[test]
+    fn a_socket_that_only_process_1_holds_leaves_the_cpu_time_unknown() {
+        let address = "127.0.0.1:80".parse().unwrap();
+        let service = Service(Members::HeldByInit { address, name: "systemd".to_owned() });
+        assert_eq!(service.cpu_time(), None);
+        insta::assert_snapshot!(
+            service.caveat().unwrap(),
+            @"the system's CPU time is not known: only process 1 (systemd) listens at 127.0.0.1:80, as it does for services that it starts on demand; name the system's `unit`, `cgroup` or `pid`"
+        );
     }
 
     #[test]

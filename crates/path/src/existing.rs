@@ -39,7 +39,8 @@ impl System for Existing {
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
         let Some(cpu) = self.service.as_ref().and_then(Service::cpu_time) else {
-            return Ok(Snapshot::default());
+            let warnings = self.service.as_ref().and_then(Service::caveat).into_iter().collect();
+            return Ok(Snapshot { warnings, ..Snapshot::default() });
         };
         let cpu = CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() };
         Ok(Snapshot { cpu, is_foreign: true, ..Snapshot::default() })

@@ -195,6 +195,9 @@ pub struct Snapshot {
     pub counters: BTreeMap<String, u64>,
     /// States read back.
     pub states: BTreeMap<String, String>,
+    /// What the reader of a report must know about these figures, such as why one of them is not known.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 impl Snapshot {

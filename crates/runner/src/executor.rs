@@ -196,6 +196,7 @@ impl<'a> AgentExecutor<'a> {
         if is_late {
             measurement.warnings.push(LATE.to_owned());
         }
+        measurement.warnings.extend(closed.system.warnings.iter().cloned());
         let opened_ns = opened.at_ns;
         let opened_at = opened.at.clone();
         let result = assemble(measurement, &opened, &closed, evidence);

@@ -122,12 +122,17 @@ fn a_killed_runner_takes_haproxy_and_nginx_along() {
 pub fn small_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    serve(listener);
+    port
+}
+
+/// Answers on a thread of this process.
+fn serve(listener: TcpListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || answer(stream));
         }
     });
-    port
 }
 
 fn answer(stream: TcpStream) {
@@ -252,6 +257,38 @@ fn a_local_server_that_runs_already_is_the_system_and_its_cpu_time_is_known() {
     assert!(median(&format!(", pid: {}", server.id())) > 0.0);
     signal(server.id(), "TERM");
     server.wait().unwrap();
+}
+
+#[test]
+fn a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown() {
+    // As systemd does for a unit that it starts on demand, a shell as process 1 of a PID namespace has the socket open.
+    let unshare = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    if !Command::new("unshare").args(unshare).arg("true").status().is_ok_and(|status| status.success()) {
+        return skip(
+            "a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown: root is needed",
+        );
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let held = std::os::fd::OwnedFd::from(listener.try_clone().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", on_existing(listener.local_addr().unwrap().port(), ""));
+    serve(listener);
+    let mut command = Command::new("unshare");
+    command.args(unshare).args(["sh", "-c", "\"$@\" < /dev/null; exit $?", "sh"]);
+    command.arg(plumb().get_program()).arg("run").args([&file, Path::new("--json"), Path::new("--output")]);
+    command.arg(directory.path().join("run")).stdin(held).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = wait(command.spawn().unwrap());
+    let json: Value =
+        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let metrics = &json["variants"][0]["metrics"];
+    assert!(metrics["http_reqs"]["median"].as_f64().unwrap() > 0.0, "{json:#}");
+    assert_eq!(metrics["cpu_system"]["median"], Value::Null, "{metrics:#}");
+    let warnings = json["warnings"].to_string();
+    assert!(
+        warnings.contains("CPU time is not known: only process 1 (sh) listens at 127.0.0.1:"),
+        "{warnings}"
+    );
+    assert!(warnings.contains("name the system's `unit`, `cgroup` or `pid`"), "{warnings}");
 }
 
 #[test]
