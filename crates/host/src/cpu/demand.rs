@@ -23,6 +23,12 @@ const WAITED_SHARE_MAX: f64 = 0.10;
 /// takes about that; a thread may wait so thousands of times in a second. Where a neighbour runs, a wait takes milliseconds.
 const DISPATCH_NS: u64 = 10_000;
 
+/// A reading that takes longer is taken again: another thread had the CPU in the middle of it, and that wait is on the clock and
+/// not in the account.
+const READING_NS_MAX: u64 = 1_000_000;
+/// How often at most.
+const READINGS_MAX: u32 = 4;
+
 /// What the calling thread had of CPUs until one moment, and how long it waited for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadAccount {
@@ -53,8 +59,20 @@ impl ThreadAccount {
     /// The calling thread's account now. It takes some microseconds: it is for the ends of a window, not for each message.
     #[must_use]
     pub fn now() -> Self {
-        let waits = text::read("/proc/thread-self/schedstat").and_then(|text| parse_waits(&text));
-        Self { at_ns: monotonic_ns(), cpu: current_thread_cpu_time(), waits }
+        let read = || {
+            let from_ns = monotonic_ns();
+            let waits = text::read("/proc/thread-self/schedstat").and_then(|text| parse_waits(&text));
+            let account = Self { at_ns: monotonic_ns(), cpu: current_thread_cpu_time(), waits };
+            (account.at_ns - from_ns, account)
+        };
+        let better = |best: (u64, Self), _| {
+            if best.0 <= READING_NS_MAX {
+                best
+            } else {
+                std::cmp::min_by_key(best, read(), |(took_ns, _)| *took_ns)
+            }
+        };
+        (1..READINGS_MAX).fold(read(), better).1
     }
 }
 
