@@ -30,6 +30,10 @@ impl Family for Crypto {
 
     const METRICS: &'static [Metric] = metrics::METRICS;
 
+    const SYSTEM_IS_UNPRIVILEGED: bool = true;
+
+    const LOAD_IS_UNPRIVILEGED: bool = true;
+
     fn system(settings: &CryptoSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
         system::key_holder(settings.load.algorithm)
     }

@@ -3,6 +3,7 @@
 //! Every child is a [`Child`]: dropping it kills it, with its process group and its descendants, and
 //! reaps it. It is known to the kernel by a pidfd, not by a number that another process may get later.
 
+mod capabilities;
 mod child;
 mod command;
 mod environment;
@@ -13,6 +14,7 @@ mod nobody;
 mod output;
 mod tree;
 
+pub use capabilities::forgo_new_privileges;
 pub use child::Child;
 pub use command::{Command, Stream};
 pub use exit::Exit;

@@ -22,6 +22,8 @@ impl Family for Http {
 
     const METRICS: &'static [plumb_model::Metric] = metrics::METRICS;
 
+    const LOAD_IS_UNPRIVILEGED: bool = true;
+
     fn system(settings: &HttpSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
         system::http_system(&settings.system, place)
     }

@@ -23,6 +23,10 @@ pub struct DataPath {
     pub units: &'static str,
     /// Every metric that its load reports.
     pub metrics: &'static [Metric],
+    /// See [`Family::SYSTEM_IS_UNPRIVILEGED`].
+    pub system_is_unprivileged: bool,
+    /// See [`Family::LOAD_IS_UNPRIVILEGED`].
+    pub load_is_unprivileged: bool,
     read: fn(&Node) -> Result<PathSettings, Vec<Mistake>>,
     decode: fn(&Value) -> serde_json::Result<PathSettings>,
     schema: fn() -> Value,
@@ -42,6 +46,8 @@ impl DataPath {
             name: F::NAME,
             units: F::UNITS,
             metrics: F::METRICS,
+            system_is_unprivileged: F::SYSTEM_IS_UNPRIVILEGED,
+            load_is_unprivileged: F::LOAD_IS_UNPRIVILEGED,
             read: |tree| from_node_thorough::<F::Settings>(tree).map(PathSettings::of::<F>),
             decode: |json| serde_json::from_value::<F::Settings>(json.clone()).map(PathSettings::of::<F>),
             schema: schema_of::<F::Settings>,

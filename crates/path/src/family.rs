@@ -21,6 +21,13 @@ pub trait Family {
     /// Every metric that the family's load reports.
     const METRICS: &'static [Metric];
 
+    /// Whether the system's agent does without root's capabilities, but for reading the files of other users: it only computes and
+    /// opens sockets.
+    const SYSTEM_IS_UNPRIVILEGED: bool = false;
+
+    /// The same of the load's agent.
+    const LOAD_IS_UNPRIVILEGED: bool = false;
+
     /// Builds and starts the system, and proves that it answers.
     ///
     /// # Errors

@@ -156,6 +156,10 @@ impl Family for Null {
 
     const NAME: &'static str = "null";
 
+    const SYSTEM_IS_UNPRIVILEGED: bool = true;
+
+    const LOAD_IS_UNPRIVILEGED: bool = true;
+
     const METRICS: &'static [Metric] = &[
         Metric {
             name: "throughput",

@@ -51,14 +51,21 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts an agent pinned to `cpus`.
-    pub(crate) fn start(launch: &Launch, name: &str, cpus: &CpuSet) -> Result<Self, SlotError> {
+    /// Starts an agent pinned to `cpus`, and without root's capabilities where it can do without.
+    pub(crate) fn start(
+        launch: &Launch,
+        name: &str,
+        cpus: &CpuSet,
+        is_unprivileged: bool,
+    ) -> Result<Self, SlotError> {
         let failed = |reason: String| SlotError::Harness(format!("start the agent {name}: {reason}"));
         let scratch = Scratch::create(&launch.directory, &format!("{name}-"))
             .map_err(|error| failed(error.to_string()))?;
         let log =
             File::create(scratch.path().join("agent.log")).map_err(|error| failed(error.to_string()))?;
-        let mut child = Command::new(&launch.program)
+        let command = Command::new(&launch.program);
+        let command = if is_unprivileged { command.without_capabilities() } else { command };
+        let mut child = command
             .args(&launch.arguments)
             .inherit(&launch.environment)
             .stdin(Stream::Piped)

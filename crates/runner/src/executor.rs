@@ -120,7 +120,12 @@ impl<'a> AgentExecutor<'a> {
         if self.systems.contains_key(name) {
             return Ok(());
         }
-        let mut agent = Agent::start(&self.launch, &format!("system-{name}"), &self.system_cpus)?;
+        let mut agent = Agent::start(
+            &self.launch,
+            &format!("system-{name}"),
+            &self.system_cpus,
+            self.path.system_is_unprivileged,
+        )?;
         let request = Request::PrepareSystem {
             path: self.path.name.to_owned(),
             settings: json(settings)?,
@@ -142,7 +147,7 @@ impl<'a> AgentExecutor<'a> {
     fn prepare_load(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
         let mut agent = match self.load.take() {
             Some(agent) => agent,
-            None => Agent::start(&self.launch, "load", &self.load_cpus)?,
+            None => Agent::start(&self.launch, "load", &self.load_cpus, self.path.load_is_unprivileged)?,
         };
         let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
         let request = Request::PrepareLoad {
@@ -397,7 +402,9 @@ fn cpu_between(before: &CpuCost, after: &CpuCost) -> CpuCost {
     }
 }
 
-fn noise_between(before: &HostSnapshot, after: &HostSnapshot, own: CpuTime) -> Noise {
+/// What else the host did between two moments, of which `own` was this run's own CPU time.
+#[must_use]
+pub fn noise_between(before: &HostSnapshot, after: &HostSnapshot, own: CpuTime) -> Noise {
     let noise = HostNoise::between(before, after, own);
     Noise {
         steal: noise.steal_share,

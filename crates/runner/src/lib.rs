@@ -17,7 +17,7 @@ mod time_left;
 pub use agent::Launch;
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
-pub use executor::{AgentExecutor, Executor, Measured, SlotOrder};
+pub use executor::{AgentExecutor, Executor, Measured, SlotOrder, noise_between};
 pub use order::block_order;
 pub use prepare::{Planned, prepare};
 pub use session::{Session, host_lines};

@@ -118,6 +118,45 @@ fn a_killed_runner_takes_haproxy_and_nginx_along() {
     wait_until("everything to end", || processes_with_files_in(directory.path()).is_empty());
 }
 
+/// A line of `/proc/PID/status` as the number that it holds in base 16.
+fn status(pid: u32, name: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t")).unwrap();
+    u64::from_str_radix(value, 16).unwrap()
+}
+
+#[test]
+fn agents_have_no_rights_that_their_side_does_not_need() {
+    /// `CAP_DAC_READ_SEARCH`: reading the files of other users.
+    const READS_ALL_FILES: u64 = 1 << 2;
+    let directory = tempfile::tempdir().unwrap();
+    let threads = "    threads: { system: { ingress: { offload: threads } } }\n";
+    let text = experiment(threads, "").replace("min: 2, max: 2", "min: 200, max: 200");
+    let file = write(directory.path(), "test.yaml", text);
+    let path = directory.path().join("run");
+    let mut command = plumb();
+    command.args(["run", file.to_str().unwrap(), "--output", path.to_str().unwrap(), "--quiet"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the first slot", || slots_on_disk(&path) >= 1);
+    let own = status(child.id(), "CapEff");
+    let agents: Vec<(u32, String)> = processes_with_files_in(directory.path())
+        .into_iter()
+        .filter(|pid| *pid != child.id())
+        .map(|pid| (pid, std::fs::read_link(format!("/proc/{pid}/fd/2")).unwrap().display().to_string()))
+        .collect();
+    assert_eq!(agents.len(), 3, "two systems and the load: {agents:?}");
+    for (pid, log) in &agents {
+        assert_eq!(status(*pid, "NoNewPrivs"), 1, "{log}");
+        let expected = if log.contains("/load-") { own & READS_ALL_FILES } else { own };
+        assert_eq!(status(*pid, "CapEff"), expected, "{log}");
+        assert_eq!(status(*pid, "CapPrm"), expected, "{log}");
+    }
+    assert!(agents.iter().any(|(_, log)| log.contains("/load-")), "{agents:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("everything to end", || processes_with_files_in(directory.path()).is_empty());
+}
+
 /// A server that answers every request with 200 and two bytes, and counts nothing.
 pub fn small_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

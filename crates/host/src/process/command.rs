@@ -11,6 +11,7 @@ use std::process::Stdio;
 use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_no_new_privs};
 
+use super::capabilities::drop_capabilities;
 use super::nobody::become_nobody;
 use super::{Child, Signal, environment};
 use crate::Error;
@@ -56,6 +57,7 @@ pub struct Command {
     parent_death_signal: Option<Signal>,
     is_nobody: bool,
     is_without_new_privileges: bool,
+    is_without_capabilities: bool,
 }
 
 #[expect(clippy::disallowed_types, reason = "this is the one place that starts processes")]
@@ -74,6 +76,7 @@ impl Command {
             parent_death_signal: None,
             is_nobody: false,
             is_without_new_privileges: false,
+            is_without_capabilities: false,
         }
     }
 
@@ -121,6 +124,13 @@ impl Command {
     #[must_use]
     pub fn no_new_privileges(mut self) -> Self {
         self.is_without_new_privileges = true;
+        self
+    }
+
+    /// Takes root's capabilities from the child and all that it starts, but for reading the files of other users.
+    #[must_use]
+    pub fn without_capabilities(mut self) -> Self {
+        self.is_without_capabilities = true;
         self
     }
 
@@ -205,6 +215,7 @@ impl Command {
         let (signal, parent) = (self.parent_death_signal, getpid());
         let network = self.network.take();
         let (is_nobody, is_without_new_privileges) = (self.is_nobody, self.is_without_new_privileges);
+        let is_without_capabilities = self.is_without_capabilities;
         let prepare = move || {
             if let Some(network) = &network {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -215,6 +226,9 @@ impl Command {
             }
             if is_without_new_privileges {
                 set_no_new_privs(true)?;
+            }
+            if is_without_capabilities {
+                drop_capabilities()?;
             }
             // After the change of user, with which the kernel forgets the signal.
             let Some(signal) = signal else { return Ok(()) };

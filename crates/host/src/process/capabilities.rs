@@ -1,0 +1,83 @@
+//! Rights that a child gives up: root's capabilities, and those that a program may bring along.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
+};
+
+use crate::Error;
+
+/// What a child without root's capabilities keeps: reading the files of other users, where this process may. Certificates, keys
+/// and run directories often belong to the user who called `sudo`.
+const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
+
+/// Takes all other capabilities from the calling thread, for good. It makes system calls only, as is allowed between fork and exec.
+///
+/// A program that root executes gets its bounding set and what it inherits. Without the right to lower the bounding set
+/// (`CAP_SETPCAP`) a process has no root's capabilities to speak of, and keeps that set.
+pub(super) fn drop_capabilities() -> io::Result<()> {
+    let own = capabilities(None)?;
+    if own.effective.contains(CapabilitySet::SETPCAP) {
+        let all = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
+        for dropped in all.filter(|capability| !KEPT.contains(*capability)) {
+            match remove_capability_from_bounding_set(dropped) {
+                Ok(()) => {}
+                // This kernel has no more of them.
+                Err(Errno::INVAL) => break,
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+    }
+    let sets = CapabilitySets {
+        effective: own.effective & KEPT,
+        permitted: own.permitted & KEPT,
+        inheritable: own.inheritable & KEPT,
+    };
+    Ok(set_capabilities(None, sets)?)
+}
+
+/// Keeps this process, and what it starts, from getting rights by executing set-user-ID programs or programs with file capabilities
+/// (`PR_SET_NO_NEW_PRIVS`). Threads that run already are not concerned.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn forgo_new_privileges() -> Result<(), Error> {
+    set_no_new_privs(true)
+        .map_err(|cause| Error::System { what: "give up new privileges", cause: cause.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Command, Stream, output_of};
+    use super::*;
+
+    #[test]
+    fn a_child_without_capabilities_may_only_read_what_this_process_may() {
+        let lines = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("-e Cap{set}")).join(" ");
+        let script = format!("grep {lines} /proc/self/status");
+        let child = |command: Command| {
+            let command = command.args(["-c", &script]).stdout(Stream::Piped);
+            output_of(command, "sh", Duration::from_secs(60)).unwrap().stdout
+        };
+        let values = |text: &str| -> Vec<u64> {
+            text.lines()
+                .map(|line| u64::from_str_radix(line.split_once('\t').unwrap().1, 16).unwrap())
+                .collect()
+        };
+        let (before, after) = (child(Command::new("sh")), child(Command::new("sh").without_capabilities()));
+        let (before, after) = (values(&before), values(&after));
+        assert_eq!((before.len(), after.len()), (5, 5));
+        let may_lower = before[2] & CapabilitySet::SETPCAP.bits() != 0;
+        for (set, (before, after)) in before.iter().zip(&after).enumerate() {
+            let is_bounding = set == 3;
+            let expected = if is_bounding && !may_lower { *before } else { before & KEPT.bits() };
+            assert_eq!(*after, expected, "set {set}: {before:x} became {after:x}");
+        }
+    }
+}
