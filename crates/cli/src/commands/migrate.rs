@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use plumb_host::cpu::{available_cpus, split_sides};
 use plumb_host::scratch::Scratch;
+use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_migration::Migration;
 use plumb_migration::engine::{Listening, both, protection};
@@ -16,6 +17,7 @@ use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
 use serde_json::{Value, json};
 
 use super::single;
+use super::surroundings::{self, Surroundings};
 use crate::args::{MigrateArguments, MigrateCommand};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
 use crate::live::LiveLine;
@@ -94,7 +96,11 @@ fn on_this_host(
     let measured = executor.measure(order);
     line.clear();
     match measured {
-        Ok(measured) => Ok(Some(measured.result)),
+        Ok(measured) => {
+            let mut result = measured.result;
+            result.measurement.warnings.extend(surroundings::sentences(&result.noise));
+            Ok(Some(result))
+        }
         Err(SlotError::Interrupted) => Ok(None),
         Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
             Err(Failure::harness(reason))
@@ -121,9 +127,15 @@ fn to_another_host(
     let place = Place { scratch: std::env::temp_dir(), cpus: 1 };
     let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
     let line = LiveLine::new(arguments.quiet || arguments.json);
-    let measured = load.measure(window(settings), &mut |mark| show(&line, mark));
+    // A destination that another command serves on this host is a side of the measurement.
+    let mut surroundings = Surroundings::of(Service::listening_at(address));
+    let measured = load.measure(window(settings), &mut |mark| {
+        surroundings.note(mark);
+        show(&line, mark);
+    });
     line.clear();
-    let measurement = measured.map_err(Failure::harness)?;
+    let mut measurement = measured.map_err(Failure::harness)?;
+    measurement.warnings.extend(surroundings.warnings());
     let evidence = vec![protection(settings, &measurement)];
     Ok(Some(SlotResult { measurement, evidence, ..SlotResult::default() }))
 }

@@ -1,10 +1,11 @@
 //! The noise of this host during a single measurement, by the same limits as in a run.
 
 use plumb_host::cpu::{CpuTime, tree_cpu_time};
-use plumb_host::noise::{Noise, Snapshot};
+use plumb_host::noise::Snapshot;
 use plumb_host::service::Service;
-use plumb_model::Plan;
+use plumb_model::{Noise, Plan};
 use plumb_path::Mark;
+use plumb_runner::noise_between;
 
 /// The host at the beginning and at the end of a measurement.
 pub struct Surroundings {
@@ -49,24 +50,25 @@ impl Surroundings {
         if let (Some(before), Some(after)) = (opened.service, closed.service) {
             own += after.saturating_sub(before);
         }
-        sentences(&Noise::between(&opened.host, &closed.host, own))
+        sentences(&noise_between(&opened.host, &closed.host, own))
     }
 }
 
-fn sentences(noise: &Noise) -> Vec<String> {
+/// What cannot be trusted with this noise in the window.
+pub fn sentences(noise: &Noise) -> Vec<String> {
     let percent = |share: f64| format!("{:.0}%", share * 100.0);
     let mut sentences = Vec::new();
-    if noise.steal_share > plumb_model::Noise::STEAL_LIMIT {
-        let share = percent(noise.steal_share);
+    if noise.steal > Noise::STEAL_LIMIT {
+        let share = percent(noise.steal);
         sentences.push(format!("noise: the hypervisor took {share} of this host's CPU time"));
     }
-    if noise.other_cpu_share > Plan::others_max() {
+    if noise.others > Plan::others_max() {
         sentences.push(format!(
             "noise: other processes used {} of this host's CPU time; rates and times are those of a shared machine",
-            percent(noise.other_cpu_share)
+            percent(noise.others)
         ));
     }
-    if noise.throttling.is_some_and(|throttling| throttling.stopped_ns > 0) {
+    if noise.throttled_ns > 0 {
         sentences.push("noise: a CPU quota stopped the control group of this program".to_owned());
     }
     sentences
@@ -78,20 +80,15 @@ mod tests {
 
     #[test]
     fn what_a_run_would_warn_of_is_warned_of() {
-        let now = || Snapshot::take().unwrap();
-        let quiet = Noise {
-            steal_share: 0.0,
-            other_cpu_share: 0.05,
-            throttling: None,
-            ..Noise::between(&now(), &now(), CpuTime::default())
-        };
+        let quiet = Noise { others: 0.05, ..Noise::default() };
         assert_eq!(sentences(&quiet), [""; 0]);
-        let shared = Noise { steal_share: 0.05, other_cpu_share: 0.45, ..quiet };
+        let shared = Noise { steal: 0.05, others: 0.45, throttled_ns: 1, ..quiet };
         assert_eq!(
             sentences(&shared),
             [
                 "noise: the hypervisor took 5% of this host's CPU time",
-                "noise: other processes used 45% of this host's CPU time; rates and times are those of a shared machine"
+                "noise: other processes used 45% of this host's CPU time; rates and times are those of a shared machine",
+                "noise: a CPU quota stopped the control group of this program"
             ]
         );
     }
