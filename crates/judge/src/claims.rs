@@ -67,7 +67,7 @@ fn unusable(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: 
             Some((name, variants.iter().find(is_it)?))
         })
         .collect();
-    // Nothing is judged of a variant that was skipped, whatever the other side is.
+    // A claim on a skipped variant is not judged, whatever its other side is.
     let skipped = summaries.iter().find_map(|(name, summary)| match &summary.state {
         VariantState::Skipped { reason } => {
             Some(Finding::new(Verdict::Skipped, format!("{name} was skipped: {reason}")))
@@ -81,7 +81,7 @@ fn unusable(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: 
     })
 }
 
-/// The reasons that lie in the variant alone.
+/// Reasons that concern the variant alone.
 fn not_in_effect(name: &str, summary: &VariantSummary) -> Option<Finding> {
     match &summary.state {
         VariantState::Void { reason } => {
@@ -97,7 +97,7 @@ fn not_in_effect(name: &str, summary: &VariantSummary) -> Option<Finding> {
     }
 }
 
-/// The reasons that lie in what the claim asks of the variant.
+/// Reasons that depend on what the claim asks of the variant.
 fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSummary) -> Option<Finding> {
     let plan = table.plan;
     if let Some(share) = summary.failed_share_above(plan.failures_max).filter(|_| rests_on_work(table, claim))
@@ -117,7 +117,7 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
         return Some(Finding::new(
             Verdict::Void,
             format!(
-                "the load was the bound in {} of {} slots of {name}, so its throughput is not the system's",
+                "the load was the limit in {} of {} slots of {name}, so its throughput is not the system's",
                 summary.load_bound, summary.slots
             ),
         ));
@@ -198,8 +198,8 @@ fn is_crowded(summary: &VariantSummary) -> bool {
     summary.crowded > 0 && 2 * summary.crowded >= summary.slots
 }
 
-/// Why a variant's rates and times are the load's own, where the load waited for a CPU in too many slots: time that it waits
-/// is in every time that it takes.
+/// Why a variant's rates and times are not the system's, where the load waited for a CPU in too many slots: every time that
+/// it takes contains that wait.
 fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<String> {
     let slots = summary.slots;
     let causes: Vec<Shortage> = table
@@ -276,7 +276,7 @@ fn judge_ratio(
     let is_enough = sample.logs().len() >= table.plan.blocks.before_verdict() as usize;
     let verdict = match question.judge(&interval) {
         _ if !is_enough => Verdict::Undecided,
-        // What the blocks with values decide would be decided by leaving the others out.
+        // Only the blocks with values decide, so a verdict would rest on leaving the others out.
         stats::Verdict::Undecided if of_known != stats::Verdict::Undecided => Verdict::Void,
         verdict => model_verdict(verdict),
     };
@@ -303,8 +303,8 @@ fn lacks(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
 /// What the blocks without a value count as.
 fn counted_as(table: &Table<'_>, cell: usize, claim: &Claim, missing: usize) -> &'static str {
     let names = claim.variants().into_iter();
-    let mut lacks = names.flat_map(|name| table.lack_words(cell, name));
-    if lacks.any(|(lack, _)| lack == Lack::Unmeasured) {
+    let mut slots = names.flat_map(|name| table.of(cell, name));
+    if slots.any(|slot| table.lack(slot) == Some(Lack::Unmeasured)) {
         "may have had any"
     } else if missing == 1 {
         "counts as the worst"
@@ -313,7 +313,7 @@ fn counted_as(table: &Table<'_>, cell: usize, claim: &Claim, missing: usize) -> 
     }
 }
 
-/// The same, or that readings are missing, where every slot did its work.
+/// As [`lacks`]; where every slot did its work, that readings are missing.
 fn lacks_or_readings(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
     match lacks(table, cell, claim) {
         words if words.is_empty() => format!("not every slot has a value of {} above 0", claim.left),
@@ -450,7 +450,7 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
     if slots == 0 {
         return Finding::new(Verdict::Void, format!("no slot has a value of {term}"));
     }
-    // One slot that breaks it refutes it. All that satisfy it are not all there are where some have no value.
+    // One slot that breaks the claim refutes it. Where some slots have no value, the others cannot prove it.
     let lacks = lacks(table, cell, claim);
     if !lacks.is_empty() || slots < all.len() {
         let why = lacks_or_readings(table, cell, claim);
@@ -468,7 +468,9 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
 /// A slot's value with its unit, with as many digits as tell it from the value that is claimed.
 fn observed_words(table: &Table<'_>, term: &Term, observed: f64, claimed: f64) -> String {
     match table.plan.metric(&term.metric).map(|metric| metric.unit) {
-        Some(Unit::Share) if percent(observed) == percent(claimed) => format!("{}%", 100.0 * observed),
+        Some(Unit::Share) if percent(observed) == percent(claimed) => {
+            format!("{}%", (1e11 * observed).round() / 1e9)
+        }
         Some(Unit::Share) => percent(observed),
         Some(Unit::Count) | None => observed.to_string(),
         Some(unit) => format!("{observed} {}", unit.symbol()),
@@ -484,7 +486,7 @@ fn below_any_cap(table: &Table<'_>, cell: usize, term: &Term) -> Option<Finding>
     let bound = count(&|slot| is_load_bound_slot(table.plan, slot));
     if bound as f64 > LOAD_BOUND_SHARE_MAX * measured as f64 {
         let why = format!(
-            "the load was the bound in {bound} of {measured} slots of {name}, and a load that is held back stays below any cap"
+            "the load was the limit in {bound} of {measured} slots of {name}, and a load that is held back stays below any cap"
         );
         return Some(Finding::new(Verdict::Void, why));
     }
@@ -532,7 +534,7 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
         (stats::Verdict::Holds, Some(highest), _) if !lacks.is_empty() => Finding::new(
             Verdict::Void,
             format!(
-                "{lacks}, and a slot without work is below any cap; the highest one-second window of the others has {}",
+                "{lacks}, and such a slot says nothing about the cap; the highest one-second window of the others has {}",
                 digits(highest)
             ),
         ),

@@ -1,13 +1,13 @@
 //! Warnings that differ in a number only, as one warning with the range of that number.
 //!
-//! Every slot may warn by itself, and of twenty sentences that are the same but for a count nobody reads the second.
+//! Each slot may give the same warning with another count, and nobody reads twenty of those.
 
 use std::collections::HashMap;
 
 /// A sentence taken apart at its numbers.
 #[derive(Debug, PartialEq)]
 struct Sentence<'a> {
-    /// What stands between its numbers: one more than there are numbers.
+    /// The text around its numbers: one more than there are numbers.
     words: Vec<String>,
     numbers: Vec<Number<'a>>,
 }
@@ -35,7 +35,7 @@ pub(crate) fn merged(warnings: &[String]) -> Vec<String> {
 
 impl<'a> Sentence<'a> {
     /// A number is one that stands by itself, such as `12`, `(4.5` or `3%,`; what belongs to a word or a name, as in
-    /// `rsa-2048` and `TLSv1.3`, is none.
+    /// `rsa-2048` and `TLSv1.3`, does not count.
     fn of(text: &'a str) -> Self {
         let (mut words, mut numbers) = (vec![String::new()], Vec::new());
         for (at, word) in text.split(' ').enumerate() {

@@ -191,7 +191,7 @@ fn a_load_bound_slot_voids_claims_of_throughput_only() {
             measured(slot).measurement.health.busiest_thread = 0.97;
         }
     });
-    check("b.reqs >= 1.2 * a.reqs", &bound, Verdict::Void, "the load was the bound in 16 of 16 slots of b");
+    check("b.reqs >= 1.2 * a.reqs", &bound, Verdict::Void, "the load was the limit in 16 of 16 slots of b");
     check("b.checks >= 99%", &bound, Verdict::Holds, "each of 16 slots");
     let once = slots(8, 1.5, |slot| {
         if slot.variant == "b" && slot.block == 0 && slot.position == 1 {
@@ -216,8 +216,8 @@ fn a_starved_load_voids_claims_of_rates_and_times_and_the_warning_names_the_caus
             health.shortage = Some(Shortage::Quota);
         }
     });
-    check("b.reqs >= 1.2 * a.reqs", &starved, Verdict::Void, "the load was the bound in 16 of 16 slots of b");
-    check("b.reqs <= 2 * a.reqs", &starved, Verdict::Void, "the load was the bound");
+    check("b.reqs >= 1.2 * a.reqs", &starved, Verdict::Void, "the load was the limit in 16 of 16 slots of b");
+    check("b.reqs <= 2 * a.reqs", &starved, Verdict::Void, "the load was the limit");
     check("b.cpu_system <= 1.2 * a.cpu_system", &starved, Verdict::Holds, "ratio 1.00");
     assert_eq!(
         judge(&plan(&[]), &starved).warnings[0],
@@ -340,7 +340,7 @@ fn a_slot_that_the_harness_failed_to_measure_counts_against_both_conclusions() {
     // One slot or window that breaks a bound on all of them refutes it, whatever the others would have shown.
     check("b.reqs <= 1100 /s", &slots, Verdict::Refuted, "windows are above");
     let warnings = judge(&plan(&[]), &slots).warnings;
-    let expected = "the harness failed to measure b in 2 of 16 slots; no claim on b is decided that such a slot's value could change";
+    let expected = "the harness failed to measure b in 2 of 16 slots; claims that the value of such a slot could change are not decided";
     assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
     let found = judge(&plan(&[]), &slots).comparisons;
     let rate = found.iter().find(|found| found.metric == "reqs" && found.variant == "b").unwrap();
@@ -385,7 +385,7 @@ fn a_claim_about_every_slot_or_window_needs_all_of_them() {
         check("b.checks >= 99%", &slots, Verdict::Void, "a slot without a value cannot satisfy the claim");
         check("b.handshakes <= 0", &slots, Verdict::Void, "a slot without a value cannot satisfy the claim");
         check("b.handshakes >= 5", &slots, Verdict::Refuted, "a slot has 0");
-        check("b.reqs <= 1100 /s", &slots, Verdict::Void, "a slot without work is below any cap");
+        check("b.reqs <= 1100 /s", &slots, Verdict::Void, "such a slot says nothing about the cap");
         check("b.reqs <= 900 /s", &slots, Verdict::Refuted, "windows are above");
         check("a.checks >= 99%", &slots, Verdict::Holds, "each of 16 slots");
     }

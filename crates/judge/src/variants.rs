@@ -21,8 +21,8 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     let name = &table.plan.variants[planned.variant].name;
     let slots = table.of(cell, name);
     let results = || slots.iter().filter_map(|slot| slot.result());
-    // Where nothing was done, nothing was negotiated, and no counter of a treatment moved: that slot is an outcome, and says
-    // nothing of whether the treatment was in effect.
+    // A slot without work negotiated nothing, and moved no counter of a treatment. It is an outcome, but does not tell whether
+    // the treatment was in effect.
     let busy = results().filter(|result| result.measurement.work > 0);
     let mut evidence = worst_evidence(busy.map(|result| result.evidence.as_slice()));
     let failures: Vec<&str> = slots
@@ -57,8 +57,8 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     }
 }
 
-/// Whether the load was the limit in a slot. Where the experiment raised its limit for neighbours, one that held up the load is
-/// what the experiment allows, and is only told.
+/// Whether the load was the limit in a slot. Where the experiment raised its limit for neighbours, a neighbour that held up
+/// the load causes a warning only.
 pub(crate) fn is_load_bound(plan: &Plan, result: &SlotResult) -> bool {
     let is_allowed =
         plan.others_max > Plan::others_max() && result.measurement.health.waited <= plan.others_max;

@@ -117,7 +117,7 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
             let sentence = |(lack, words): (Lack, String)| match lack {
                 Lack::Unmeasured => {
                     format!(
-                        "{words}{place}; no claim on {name} is decided that such a slot's value could change"
+                        "{words}{place}; claims that the value of such a slot could change are not decided"
                     )
                 }
                 _ => format!("{words}{place}; such a slot counts as the worst for {name}"),
@@ -128,7 +128,7 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
     }
 }
 
-/// One that was starved by neighbours is told also where the experiment allows neighbours.
+/// Warns of neighbours that starved the load even where the experiment allows neighbours.
 fn about_load(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
     let about = |summary: &VariantSummary| {
         let name = &table.plan.variants[summary.variant].name;
@@ -149,7 +149,7 @@ fn severity(health: &LoadHealth) -> f64 {
     (health.demand() / LoadHealth::BUSY_LIMIT).max(health.late_share / LoadHealth::LATE_LIMIT)
 }
 
-/// What relieves a load, by the keys of the data paths.
+/// Remedies for a busy load, with the keys of each data path.
 const MORE: &str = "more threads (`load.threads`, `load.jobs` or `load.flows`) or CPUs";
 
 /// The figure that decided, and what would help.
@@ -179,7 +179,7 @@ fn why_load_bound(health: &LoadHealth) -> String {
     }
 }
 
-/// Every comparison that a claim is judged by, whichever variants it has.
+/// Checks every comparison that decides a claim, whichever variants it has.
 fn about_correlation(table: &Table<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     for cell in 0..table.plan.cells.len() {
@@ -197,8 +197,8 @@ fn about_correlation(table: &Table<'_>) -> Vec<String> {
                      {correlation:.2}): their interval may be too narrow"
                 ),
                 _ => format!(
-                    "the values of {left}{place} follow one another from block to block (lag 1: {correlation:.2}): their \
-                     interval is wider for it"
+                    "the values of {left}{place} follow one another from block to block (lag 1: {correlation:.2}): so \
+                     their interval is wider"
                 ),
             });
         }
@@ -237,7 +237,8 @@ fn about_noise(plan: &Plan, slots: &[Slot]) -> Vec<String> {
 }
 
 fn about_retries(slots: &[Slot]) -> Option<String> {
-    let retried: Vec<&Slot> = slots.iter().filter(|slot| !slot.retried.is_empty()).collect();
+    let is_saved = |slot: &&Slot| !slot.retried.is_empty() && slot.result().is_some();
+    let retried: Vec<&Slot> = slots.iter().filter(is_saved).collect();
     let first = retried.first()?;
     Some(format!(
         "{} {} measured at the second attempt; the first time, {} failed to {}",

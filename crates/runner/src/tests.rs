@@ -266,6 +266,8 @@ fn a_slot_whose_agent_was_killed_from_outside_twice_is_a_failure_of_the_harness(
     assert_eq!((outcome.slots.len(), executor.measured), (24, 27));
     let reason = "go on: the agent load was killed by SIGKILL".to_owned();
     assert_eq!(outcome.slots[4].outcome, SlotOutcome::Failed { reason, cause: FailureCause::Harness });
+    let warnings = plumb_judge::judge(&plan, &outcome.slots).warnings;
+    assert!(!warnings.iter().any(|warning| warning.contains("second attempt")), "{warnings:?}");
 }
 
 #[test]
