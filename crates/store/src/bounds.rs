@@ -1,4 +1,4 @@
-//! What a run can have written, and nothing beyond it: the bounds within which a run directory is believed.
+//! The bounds of what a run can have written. Its writer keeps them, and its reader believes nothing beyond them.
 //!
 //! A directory may be damaged, or come from somebody else. Whatever is read from it is held against its own plan and
 //! against these bounds, so that judge and reports never index what is not there, nor draw an axis to 10^300.
@@ -37,7 +37,7 @@ const NUMBER_MAX: f64 = 1e18;
 
 type Checked = Result<(), String>;
 
-/// Whether a plan is one in itself: every index and every name in it exists, and it is of a size that can be run.
+/// Whether a plan is consistent: every index and every name in it exists, and it is of a size that can be run.
 pub(crate) fn check_plan(plan: &Plan) -> Checked {
     at_most("cells", plan.cells.len(), CELLS_MAX)?;
     at_most("variants", plan.variants.len(), VARIANTS_MAX)?;
@@ -97,7 +97,7 @@ fn check_term(term: &Term, plan: &Plan) -> Checked {
     Ok(())
 }
 
-/// Whether a slot is one of a plan's, and its numbers are such as can be measured.
+/// Whether a slot belongs to a plan, and its numbers can have been measured.
 pub(crate) fn check_slot(slot: &Slot, plan: &Plan) -> Checked {
     let Some(cell) = plan.cells.get(slot.cell) else {
         return Err(format!("the slot is in cell {} of {}", slot.cell, plan.cells.len()));
@@ -145,6 +145,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
     check_number("busiest_thread", measurement.health.busiest_thread)?;
     check_number("late_share", measurement.health.late_share)?;
     check_number("wanted", measurement.health.wanted)?;
+    check_number("waited", measurement.health.waited)?;
     let observed: usize = measurement.observed.values().map(std::collections::BTreeMap::len).sum();
     at_most("observations", observed + measurement.observed.len(), NAMES_MAX)?;
     at_most("errors", measurement.errors.len(), NAMES_MAX)?;
@@ -164,7 +165,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
         let numbers: usize = table.rows.iter().map(Vec::len).sum();
         at_most("numbers in a table", numbers + table.rows.len(), ROWS_MAX)?;
         if table.rows.iter().any(|row| row.len() != table.columns.len()) {
-            return Err(format!("a row of the table {name:?} has not as many numbers as there are columns"));
+            return Err(format!("a row of the table {name:?} does not have one number for each column"));
         }
         table.rows.iter().flatten().try_for_each(|value| check_number(name, *value))?;
     }

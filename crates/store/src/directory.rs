@@ -278,8 +278,8 @@ fn write_json(folder: &Folder, name: &str, value: &impl Serialize, bytes_max: u6
 mod tests {
     use super::*;
     use plumb_model::{
-        Blocks, Cell, FailureCause, Histogram, Measurement, PlannedVariant, Reading, SlotOutcome, SlotResult,
-        Variant,
+        Blocks, Cell, FailureCause, Histogram, LoadHealth, Measurement, PlannedVariant, Reading, SlotOutcome,
+        SlotResult, Variant,
     };
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -511,6 +511,10 @@ mod tests {
             Slot { took_s: 1e300, ..slot(1) },
             reading(Reading::Gauge(-1e300)),
             reading(Reading::Count(u64::MAX)),
+            measured(Measurement {
+                health: LoadHealth { waited: 1e300, ..LoadHealth::default() },
+                ..Measurement::default()
+            }),
             bins("[5,1,0,1]"),
             bins("[1,18446744073709551615]"),
             bins(&serde_json::to_string(&many).unwrap()),

@@ -1,4 +1,4 @@
-//! A run's directory as a descriptor: whoever else may write beside it cannot lead a run elsewhere.
+//! A run's directory as a descriptor, so that others who can write beside it cannot lead a run elsewhere.
 //!
 //! Files are opened by their name in the directory that was opened before, never through a symbolic link, and only where
 //! they are regular files. So neither a link nor a FIFO that somebody put there is followed, or waited for.
@@ -13,12 +13,12 @@ use rustix::io::Errno;
 
 use crate::error::StoreError;
 
-/// How many names are tried for a new directory: as many runs may begin in the same second.
+/// How many names to try for a new directory; as many runs can begin in the same second.
 const NAMES_MAX: u32 = 1000;
 
 /// For this user alone.
 pub(crate) const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// For whoever the user's umask lets read.
+/// Readable as far as the user's umask allows.
 pub(crate) const COMMON: Mode = Mode::from_raw_mode(0o666);
 
 /// An open directory.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A line that a kill or a full disk cut short is the last one, and is dropped when the directory is read: every
-//! line before it was synced. Whoever writes holds a lock on `lock` from before the first look at the directory, so that two
+//! line before it was synced. A writer holds a lock on `lock` from before the first look at the directory, so that two
 //! runs cannot share it. The experiment's text is also in `run.json`: that is what ran, whatever became of the file since.
 //!
 //! What is read back may be damaged, or come from somebody else: it is held against bounds, and links are not followed.
