@@ -87,7 +87,7 @@ pub struct Claim {
     pub relation: Relation,
     /// The right side.
     pub right: Operand,
-    /// What a reader of its verdict has to know of its metrics under the settings of its variants.
+    /// A note on its metrics, under the settings of its variants, that a reader of its verdict needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -67,7 +67,7 @@ pub struct LoadHealth {
     /// The largest share of the window for which a thread wanted a CPU and had none.
     #[serde(default)]
     pub waited: f64,
-    /// Why the thread that waited longest had none; `None` where the wait is not worth a cause.
+    /// Why the thread that waited longest had none; `None` where the wait is too short to name a cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<Shortage>,
 }
@@ -152,7 +152,7 @@ impl LoadHealth {
         }
     }
 
-    /// Whether a thread waited so long for a CPU that rates are too low and times too long for it.
+    /// Whether a thread waited long enough for a CPU to make rates too low and times too long.
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.waited >= Self::WAIT_LIMIT

@@ -172,7 +172,7 @@ impl Plan {
         0.10
     }
 
-    /// The word for units of work where a data path has none of its own.
+    /// The word for units of work of a data path that does not name them.
     #[must_use]
     pub fn units() -> String {
         "units of work".to_owned()

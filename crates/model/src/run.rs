@@ -9,7 +9,7 @@ use crate::{Plan, Slot};
 pub struct Header {
     /// Version of the program that made the run.
     pub program_version: String,
-    /// What tells its build from others of that version; `None` in runs from before it was kept.
+    /// Identifies its build among others of that version; `None` in runs from before it was recorded.
     #[serde(default)]
     pub build: Option<String>,
     /// Wall-clock time of the start, RFC 3339.

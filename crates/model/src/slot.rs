@@ -54,7 +54,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The share of CPU time that the hypervisor took from which on it is worth a warning.
+    /// From this share of CPU time on, a hypervisor that took it is worth a warning.
     pub const STEAL_LIMIT: f64 = 0.02;
 }
 
@@ -81,7 +81,7 @@ pub enum FailureCause {
     /// were recorded have this one.
     #[default]
     System,
-    /// The harness could not measure: the slot's value is unknown, and says neither good nor bad of its variant.
+    /// The harness could not measure: the slot's value is unknown, and speaks neither for nor against its variant.
     Harness,
 }
 
@@ -118,7 +118,7 @@ pub struct Slot {
     pub offset_s: f64,
     /// Seconds the whole slot took, with everything that is not measuring.
     pub took_s: f64,
-    /// Why earlier attempts were no outcome: somebody outside the run killed an agent.
+    /// Why earlier attempts do not count: somebody outside the run killed an agent.
     pub retried: Vec<String>,
     /// How it ended.
     pub outcome: SlotOutcome,

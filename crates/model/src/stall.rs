@@ -4,11 +4,11 @@ use std::fmt;
 
 use crate::{Histogram, Statistic};
 
-/// A shorter time without a completion is not worth a word.
+/// Shorter times without a completion are not reported.
 const SHORTEST_NS: u64 = 10_000_000;
-/// A stall lasts so many median times at least: below that it is one slow answer.
+/// A stall lasts at least this many median times; below that it is one slow answer.
 const MEDIANS: f64 = 10.0;
-/// The estimate is worth a word where it is so many times what was measured.
+/// The estimate is reported where it is at least this many times the measured value.
 const TIMES: f64 = 2.0;
 
 /// A stall that a closed loop's percentiles do not show. Prints as a sentence for people.

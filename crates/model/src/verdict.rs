@@ -16,8 +16,8 @@ pub enum Verdict {
     Undecided,
     /// The data must not be used: no evidence, load-bound, or no data.
     Void,
-    /// This host cannot build a variant that the claim speaks of, so nothing was judged. It is no verdict, and has no effect
-    /// on the exit code.
+    /// This host cannot build a variant that the claim speaks of, so nothing was judged. This does not count as a verdict,
+    /// and has no effect on the exit code.
     Skipped,
 }
 
@@ -75,8 +75,8 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// How many blocks it rests on.
     pub blocks: u32,
-    /// How many complete blocks are missing a value of either side. Such a block counts as the worst for the side that has
-    /// none, so the bound in that side's favour is open.
+    /// How many complete blocks are missing a value of either side. Such a block counts as the worst for a side that failed, and
+    /// as anything where the harness failed. The bounds that it could move are open.
     #[serde(default)]
     pub missing: u32,
     /// Lag-1 autocorrelation of the block effects, where there are enough.

@@ -208,7 +208,7 @@ pub struct ComparisonDocument {
     pub high: Option<f64>,
     /// How many blocks it rests on.
     pub blocks: u32,
-    /// How many blocks are missing a value of either side; they count as the worst for that side.
+    /// How many blocks are missing a value of either side; a bound that such a value could move is open.
     pub missing: u32,
 }
 

@@ -13,7 +13,7 @@ pub fn of_measurement(health: &LoadHealth) -> String {
     let limit = if health.is_load_bound() {
         ": the load was the limit, not the system"
     } else if health.is_held_up() {
-        ": rates are too low and times too long for it"
+        ", so rates are too low and times too long"
     } else {
         ""
     };
@@ -75,7 +75,7 @@ mod tests {
         2 threads, the busiest 41.5% of the time on a CPU
         2 threads, the busiest 97.0% of the time on a CPU: the load was the limit, not the system
         2 threads, the busiest 9.9% of the time on a CPU, and one wanted 98.0% of a CPU but a CPU quota stopped it: the load was the limit, not the system
-        2 threads, the busiest 50.0% of the time on a CPU, and one wanted 70.0% of a CPU but other threads held its CPU: rates are too low and times too long for it
+        2 threads, the busiest 50.0% of the time on a CPU, and one wanted 70.0% of a CPU but other threads held its CPU, so rates are too low and times too long
         2 threads, the busiest 60.0% of the time on a CPU, and one wanted 95.0% of a CPU but the hypervisor took its CPU away: the load was the limit, not the system
         2 threads, the busiest 3.5% of the time on a CPU; 2.00% of sends were late by up to 3.20 ms: the load was the limit, not the system
         2 threads, the busiest 100.0% of the time on a CPU: the load was the limit, not the system

@@ -118,7 +118,7 @@ pub struct LoadDocument {
     pub wanted: f64,
     /// The largest share of the window for which a load thread wanted a CPU and had none.
     pub waited: f64,
-    /// Why the thread that waited longest had none; `null` where the wait is not worth a cause.
+    /// Why the thread that waited longest had none; `null` where the wait is too short to name a cause.
     pub shortage: Option<Shortage>,
     /// At a fixed rate: how far the sends lagged their schedule at most although a connection was free, in ns.
     pub lag_ns_max: u64,

@@ -436,7 +436,7 @@ mod tests {
         let text = crate::text(&run, &judgement, &crate::TextStyle::default());
         let first: Vec<&str> = text.lines().take(4).collect();
         assert!(
-            first.iter().any(|line| line.starts_with(&format!("! {words}: its rates and times"))),
+            first.iter().any(|line| line.starts_with(&format!("! {words}: do not use its rates and times"))),
             "{first:?}"
         );
         let markdown = crate::markdown(&run, &judgement);

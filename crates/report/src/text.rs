@@ -114,8 +114,7 @@ impl Page<'_> {
         self.wrapped("", None, &parts.join(" · "));
         for (name, share) in failing(view) {
             let units = &view.plan().units;
-            let text =
-                format!("{share} of the {units} of {name} failed: its rates and times are not to be used");
+            let text = format!("{share} of the {units} of {name} failed: do not use its rates and times");
             self.wrapped("! ", Some(Tone::Bad), &text);
         }
     }

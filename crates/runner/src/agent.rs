@@ -160,8 +160,8 @@ impl Agent {
         self.reply(timeout, interrupted)
     }
 
-    /// What is known of an agent that does not answer any more. A kill from outside says nothing about the variant, unless the
-    /// kernel did it for want of memory: how much a variant takes is its own doing.
+    /// What is known of an agent that no longer answers. A kill from outside says nothing about the variant. A kill by the
+    /// kernel for want of memory may, because the variant may have taken that memory.
     fn death(&mut self) -> SlotError {
         let exit = self.child.wait_timeout(STOP_GRACE).ok().flatten();
         let memory_is_short = out_of_memory_kills() != self.memory_kills;

@@ -106,8 +106,8 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// Builds and briefly measures every variant, so that one that cannot be measured is reported before the first block. No
-    /// data come of it. A baseline that fails ends a run that has measured nothing yet.
+    /// Builds and briefly measures every variant, so that one that cannot be measured is reported before the first block. It
+    /// records nothing. A baseline that fails ends a run that has measured nothing yet.
     fn try_variants(&mut self, cell: usize, planned: &Cell, indices: &[usize]) -> Result<Ending, RunError> {
         let of = u32::try_from(indices.len()).unwrap_or(u32::MAX);
         for (position, index) in (0_u32..).zip(indices) {
@@ -223,8 +223,8 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// Measures one slot; `None` if it was interrupted. Whatever comes of it is an outcome, a failure too: measuring again what
-    /// failed would drop the slow and the broken.
+    /// Measures one slot; `None` if it was interrupted. A failure is an outcome, too: measuring failed slots again would
+    /// drop slow and broken ones.
     fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Option<Slot> {
         let begun_ns = monotonic_ns();
         let mut retried: Vec<String> = Vec::new();

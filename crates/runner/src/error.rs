@@ -17,7 +17,7 @@ pub enum RunError {
     /// The run measured nothing that a verdict could rest on; the text completes "measure …".
     #[error("measure {0}")]
     Unmeasurable(String),
-    /// A run that began under other conditions than those of now.
+    /// The run began under other conditions than the present ones.
     #[error(
         "continue the run: it began under other conditions, and one verdict cannot rest on both: {}; start a new run",
         .0.join("; ")
@@ -34,7 +34,7 @@ pub enum SlotError {
     /// The system failed, or nobody knows the cause; the text completes "failed to …". That is an outcome, and it is not
     /// measured again.
     Failed(String),
-    /// The harness could not measure, which says nothing of the variant; the text completes "failed to …". Whether that happens
+    /// The harness could not measure, which says nothing about the variant; the text completes "failed to …". Whether that happens
     /// may still depend on the variant, so it is not measured again either.
     Harness(String),
     /// Somebody outside the run killed an agent, whatever the slot would have shown; the text completes "failed to …".

@@ -34,7 +34,7 @@ pub struct SlotOrder<'a> {
     pub window: Window,
 }
 
-/// A slot's result with the moment at which its window opened, and whether it can be told what it shows.
+/// A slot's result with the moment at which its window opened, and whether the result can be interpreted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The result.
@@ -102,7 +102,7 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    /// Has somebody see how far a measurement has come, and how much is in flight where the load keeps that steady.
+    /// Reports how far a measurement has come, and how much is in flight where the load keeps that steady.
     #[must_use]
     pub fn watched_by(mut self, watch: &'a dyn Fn(Mark, Option<f64>)) -> Self {
         self.watch = Some(watch);

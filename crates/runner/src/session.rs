@@ -28,7 +28,7 @@ pub struct Session<'a> {
     pub agent_program: (PathBuf, Vec<String>),
     /// The version to write into the header.
     pub program_version: &'a str,
-    /// What tells this build from others of its version, see [`plumb_host::own_build`].
+    /// Identifies this build among others of its version, see [`plumb_host::own_build`].
     pub build: &'a str,
     /// Tells whoever watches.
     pub emit: &'a mut dyn FnMut(&Event),

@@ -2,7 +2,7 @@
 //!
 //! A slot that failed, or in which nothing completed, is an outcome. Leaving its block out favours the side that has no
 //! value: a server that hangs in every third slot is judged by the other two. Nobody knows what a missing value would have
-//! been, so the interval is made to hold for all that it could have been: the worst-case bounds of Manski, "Nonparametric
+//! been, so the interval holds for every value that it could have been: the worst-case bounds of Manski, "Nonparametric
 //! Bounds on Treatment Effects" (American Economic Review 1990), and of Horowitz and Manski (Journal of the American
 //! Statistical Association 2000). A logarithm has no smallest value, so one missing block opens a side of the interval,
 //! and no claim that needs this side can be decided. The other side stays as the known blocks have it.
@@ -82,7 +82,7 @@ impl Sample {
         &self.logs
     }
 
-    /// How many blocks have not.
+    /// How many blocks lack a value.
     pub fn missing(&self) -> usize {
         self.missing
     }
