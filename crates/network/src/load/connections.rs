@@ -136,7 +136,7 @@ mod tests {
         under_way.begin(&second).unwrap();
         assert!(!under_way.is_shut());
         under_way.shut();
-        assert_eq!(socket::receive(&second, &mut [0]).unwrap(), 0, "it ends, and holds up nobody");
+        assert_eq!(socket::receive(&second, &mut [0]).unwrap(), 0, "a receive that waits returns");
         let of_the_first = socket::receive_now(&first, &mut [0]).unwrap_err();
         assert_eq!(of_the_first.kind(), io::ErrorKind::WouldBlock, "it was over, and is not touched");
         under_way.end();

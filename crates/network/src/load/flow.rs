@@ -1,6 +1,6 @@
 //! The loops of the client's flows. A round trip costs two system calls and one look at the clock, a message that goes one
-//! way one system call; nothing is allocated for a message, and no socket has a timeout, which would cost a timer each
-//! time: a flow that is to end while it waits is woken by a shutdown of its socket.
+//! way one system call. Nothing is allocated for a message. No socket has a timeout, which would cost a timer each time. To end
+//! a flow that waits, the watching thread shuts its socket down.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ use crate::wire::control::SocketTerms;
 use crate::wire::placement::pin;
 use crate::wire::socket;
 
-/// A flow that waits for its turn looks so often whether it is over.
+/// How often a flow that waits for its turn checks whether the test is over.
 const LOOK_NS: u64 = 50_000_000;
-/// Why a flow can go on no more.
+/// Why a flow cannot continue.
 const CLOSED: &str = "the server closed a connection";
 
 /// What a flow is made of.

@@ -3,11 +3,11 @@
 //! An answer is waited for alone for [`patience_ns`]; then a probe, a message that is not measured, frees the flow. The answer
 //! may come beside those of later messages until [`loss_ns`] have passed. Only then is it lost.
 
-/// An answer is waited for alone for so many round trips, and for so long at least and at most.
+/// How many round trips a flow waits for one answer alone, with a lower and an upper bound in ns.
 const PATIENCE_ROUND_TRIPS: u64 = 16;
 const PATIENCE_NS_MIN: u64 = 20_000_000;
 const PATIENCE_NS_MAX: u64 = 1_000_000_000;
-/// And counts as lost after a second, or after as many round trips where these take longer.
+/// An answer counts as lost after a second, or after as many round trips where these take longer.
 const LOSS_NS_MIN: u64 = 1_000_000_000;
 const LOSS_NS_MAX: u64 = 4_000_000_000;
 

@@ -172,7 +172,7 @@ impl Seen<'_> {
         };
         measurement.attempts.tried += tried;
         measurement.attempts.failed += failed;
-        // Who sends datagrams without an answer does not see that they are held up.
+        // A sender of datagrams without answers does not notice when they are held up.
         if self.outcome.test != Test::UdpBw {
             let longest_ns = self.tally.gaps.longest_ns();
             measurement.stall_ns_max = Some(measurement.stall_ns_max.unwrap_or(0).max(longest_ns));

@@ -17,8 +17,8 @@ use crate::wire::{datagram, socket};
 
 /// Without a rate every so many datagrams one carries a time: the clock costs as much as a tenth of a send.
 const STAMP_EVERY: u64 = 8;
-/// The clock is looked at after so many bytes or messages, whichever are fewer: for the thread's own CPU time, and for how long it
-/// was held up.
+/// The flow reads the clock after this many bytes or messages, whichever come first. It notes its CPU time and how long it was held
+/// up.
 const LOOK_EVERY_BYTES: u64 = 64 << 10;
 const LOOK_EVERY: u64 = 1024;
 
@@ -31,7 +31,7 @@ const COMPLETE_WAIT: Duration = Duration::from_millis(5);
 /// Why nothing can be lent although nothing is.
 const NO_ROOM: &str = "MSG_ZEROCOPY lends the kernel more at once than it takes: a smaller message or batch, or a higher limit of \
                        locked memory (ulimit -l) or net.core.optmem_max is needed";
-/// A flow that nobody ended by so long after the window ends by itself: the watching thread may be waiting for its CPU.
+/// How long after the window a flow ends by itself, where the watching thread has not ended it. That thread may have no CPU.
 pub const OVERDUE_NS: u64 = 1_000_000_000;
 /// How often a flow that is to end waits for room.
 const WAITS_AT_END_MAX: u32 = 40;
@@ -191,7 +191,7 @@ fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
     turn.is_some()
 }
 
-/// Now and then, the clock.
+/// When a flow reads the clock.
 struct Looks {
     every: u64,
     /// The number of messages at which it is looked at next.

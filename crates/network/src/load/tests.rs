@@ -278,7 +278,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let measurement = load.measure_all(window, &mut |_, _| {}, &|| false).unwrap().unwrap();
     assert!(measurement.work > 0);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
-    assert!(threads < silent.len(), "{threads} threads: nobody who says nothing is to have one");
+    assert!(threads < silent.len(), "{threads} threads: silent connections must not have threads");
     // The oldest were told why they had to go.
     let mut said = Vec::new();
     let mut first = &silent[0];
@@ -450,7 +450,7 @@ fn a_late_answer_is_late_and_not_lost() {
     }
 }
 
-/// Stalls connections 300 ms after the window opened, for a length or until somebody ends it.
+/// Stalls connections 300 ms after the window opened, for `length` or until the test ends the stall.
 fn stall(mark: Mark, is_stalled: &Arc<AtomicBool>, length: Option<Duration>) {
     if mark != Mark::Opened {
         return;

@@ -1,7 +1,7 @@
-//! Who comes: control connections, flows, connections that are used once, and strangers.
+//! New connections: for control, for flows, for one message each, and from strangers.
 //!
-//! Nobody who says nothing holds up others: what a connection is for is read where it is there, and waited for elsewhere
-//! (`greeter`).
+//! A silent connection does not hold up others. This thread reads what a connection is for if that has arrived already; otherwise
+//! `greeter` waits for it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::wire::socket;
 
 /// How long a connection that is used once may take for its message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long its hello is waited for right here: it comes right behind the connection, and to hand it on costs more.
+/// How long this thread waits for its hello, which follows at once; handing the connection to another thread would cost more.
 const HELLO_WAIT: Duration = Duration::from_millis(20);
 /// Pause where the kernel has no connection to give, such as without a free descriptor.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -78,7 +78,7 @@ fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
             }
             Err(reason) => refuse(&connection, reason),
         },
-        // Its version is in our hello, for the peer to name.
+        // The peer reads our version from our hello, and names it.
         Err(Stranger::Version(_)) => {
             let _ = socket::send_all(&connection, &Purpose::Control.encode());
         }
@@ -89,7 +89,7 @@ fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
     }
 }
 
-/// Tells whoever wanted to measure why that cannot be, as far as it fits into what the kernel keeps for the peer.
+/// Tells a client why it cannot measure, as far as the reason fits into the socket's buffer.
 pub fn refuse(connection: &OwnedFd, reason: String) {
     let mut bytes = Purpose::Control.encode().to_vec();
     if write_line(&mut bytes, &Reply::Refused { reason, is_usage: false }).is_ok() {

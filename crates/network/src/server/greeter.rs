@@ -1,7 +1,7 @@
 //! Connections that have not said yet what they are for. One thread waits for all of them, each until its deadline.
 //!
-//! There are so many at most, of one address and in all. The oldest goes where one more comes: whoever wants to measure says
-//! so at once.
+//! Their number is bounded, for each address and in all, and the oldest makes room for a new one. A client that wants to measure
+//! says so at once.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ use crate::wire::socket;
 
 /// How long a connection may take to say what it is for.
 const HELLO_NS: u64 = 2_000_000_000;
-/// How many may be silent at a time: of one address, and of all.
+/// How many may be silent at a time, of one address and of all.
 const OF_ONE_MAX: usize = 64;
 const OF_ALL_MAX: usize = 256;
 
@@ -63,13 +63,13 @@ impl Silent {
         if self.filled == HELLO_BYTES { Heard::All(self.bytes) } else { Heard::More }
     }
 
-    /// Waits until there is something, but not longer than that.
+    /// Waits until something arrives, for `timeout` at most.
     pub fn wait(&self, timeout: Duration) {
-        // One that fails is found out when it is listened to.
+        // `listen` reports a connection that failed.
         let _ = socket::is_ready(&self.connection, PollFlags::IN, timeout);
     }
 
-    /// The connection, and whose it is.
+    /// The connection, and the address of its peer.
     pub fn into_connection(self) -> (OwnedFd, IpAddr) {
         (self.connection, self.peer)
     }
@@ -84,7 +84,7 @@ pub struct Greeter {
 
 impl Greeter {
     /// # Errors
-    /// When there is no descriptor left.
+    /// When the process has no descriptor left.
     pub fn new() -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { new: Mutex::default(), wake })
@@ -137,7 +137,7 @@ pub fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Without the oldest of those of whom there are too many.
+/// Drops the oldest of an address that has too many, and of all where these are too many.
 fn bounded(mut silent: Vec<Silent>) -> Vec<Silent> {
     let mut kept: Vec<Silent> = Vec::with_capacity(silent.len().min(OF_ALL_MAX));
     while let Some(one) = silent.pop() {

@@ -84,7 +84,7 @@ pub fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Accepts a connection, and says whose it is.
+/// Accepts a connection. Returns it with the address of its peer.
 ///
 /// # Errors
 /// When the listener was shut down.
@@ -144,7 +144,7 @@ pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| net::recv(&socket, &mut *into, RecvFlags::empty()))?.0)
 }
 
-/// Receives once what is there, without waiting; `WouldBlock` where nothing is.
+/// Receives once without waiting; `WouldBlock` where nothing has arrived.
 ///
 /// # Errors
 /// When nothing is there, or the connection broke.
