@@ -156,7 +156,7 @@ impl StorageSettings {
     /// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.
     fn check_depth(&self) -> Result<(), Fault> {
         let system = &self.system;
-        // A volume of NBD has an engine of its own.
+        // Volumes behind NBD have a separate engine, which has a depth.
         let is_nbd = match system.kind {
             Kind::Volumes => system.volume.layer == Layer::Nbd,
             _ => system.path.as_ref().is_some_and(|path| path.starts_with("nbd://")),

@@ -1,19 +1,19 @@
-//! What came first and faster than what followed: operations that a token bucket had saved up, or that a cache took.
+//! Operations that came first and faster than those that followed: a token bucket had saved them up, or a cache took them.
 //!
-//! A rate over a window that contains a burst is neither the rate of the burst nor the settled one. So the seconds of a
-//! burst at the beginning of the window are no part of the rate, and the burst is reported, from the load's start on.
+//! A rate over a window that contains a burst is neither the rate of the burst nor the settled one. So the rate excludes the
+//! seconds of a burst at the beginning of the window, and the load reports the burst, counted from its own start.
 
 use super::limiter::STEP_NS;
 
-/// A second belongs to a burst if it is above the settled rate by more than this share of it.
+/// A second belongs to a burst if it exceeds the settled rate by more than this share of it.
 const ABOVE: f64 = 0.10;
-/// And by more than this many times the largest deviation among the seconds that follow.
+/// It also exceeds that rate by more than this many times the largest deviation among the seconds that follow.
 const DEVIATIONS: f64 = 4.0;
 /// Seconds that deviate by more than this share of their median have not settled (SNIA's rule, see `steady`).
 const DEVIATION_MAX: f64 = 0.20;
-/// While the burst lasted, from the load's start on, the rate was at least so many times the settled one.
+/// The rate during a burst before the window is at least this many times the settled one.
 const TIMES: f64 = 1.2;
-/// So many seconds at least have to follow.
+/// How many seconds at least have to follow a burst.
 const FOLLOWING_MIN: usize = 2;
 
 /// Operations that came before the rate settled.
@@ -23,7 +23,7 @@ pub struct Burst {
     pub operations: f64,
     /// What came per second after it.
     pub settled: f64,
-    /// The seconds of the window that are a part of it; 0 where it ended in the warm-up.
+    /// How many seconds of the window belong to it; 0 where it ended in the warm-up.
     pub seconds: usize,
 }
 

@@ -20,9 +20,9 @@ use super::pattern;
 use super::tally::{Slot, Tally};
 use crate::spec::Access;
 
-/// Every so many batches the hand-over is timed by itself, which takes a system call more.
+/// One batch in this many has its hand-over timed by itself, which takes one more system call.
 const SAMPLE_EVERY: u64 = 16;
-/// A job whose last so many reads and writes all failed gives up.
+/// A job gives up after this many failures in a row.
 const FAILURES_MAX: u32 = 100;
 
 /// What a job is made of.
@@ -359,7 +359,7 @@ impl Job {
         self.has_ended |= self.failures >= FAILURES_MAX;
     }
 
-    /// Nothing that is due later begins any more.
+    /// Ends the schedule: no later read or write begins.
     ///
     /// The thread sees the end of the window a little late. What was due by then begins now, as far as places had been free.
     /// The rest counts with the time that it waited.

@@ -46,9 +46,9 @@ use crate::spec::{EngineKind, Limit, LoadSpec, Target};
 
 /// From the moment the threads are started to the moment they all begin.
 const LEAD_NS: u64 = 2_000_000;
-/// Progress is told about this often.
+/// How often the load reports its progress.
 const PROGRESS_NS: u64 = 1_000_000_000;
-/// This often somebody looks whether the measurement is to end early.
+/// How often the watching thread checks whether the measurement is to end early.
 const LOOK_NS: u64 = 50_000_000;
 /// How long what is under way at the end of the window may take.
 const PATIENCE_NS: u64 = 30_000_000_000;

@@ -59,7 +59,7 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
     let windows = windows(&tally, of.spec, seconds);
     let sums = both_directions(&tally, seconds);
     let burst = Burst::find(&sums, &tally.steps).filter(|_| !is_open_loop);
-    // The seconds of a burst are no part of any rate, nor of what says whether that had settled.
+    // The seconds of a burst count neither for a rate nor for whether that had settled.
     let first = burst.map_or(0, |burst| burst.seconds);
     let Attempts { tried, failed } = tally.attempts;
     let mut measurement = Measurement {

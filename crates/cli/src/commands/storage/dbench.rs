@@ -19,7 +19,7 @@ pub const DURATION: Span = Span(15_000_000_000);
 /// What it does not measure before each.
 pub const WARMUP: Span = Span(2_000_000_000);
 
-/// Runs the jobs one after the other, until somebody interrupts them.
+/// Runs the jobs one after the other, until the user interrupts them.
 pub fn measure(
     spec: &LoadSpec,
     prepared: &Prepared,
