@@ -7,10 +7,10 @@ use std::path::Path;
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// What others may do.
+/// The rights of other users.
 const OTHERS: u32 = 0o077;
 
-/// How to open a file that is this user's own, if it has to be made.
+/// Options for opening a file; if it has to be made, only this user may read it.
 #[must_use]
 pub fn options() -> OpenOptions {
     let mut options = File::options();
@@ -18,15 +18,15 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// Makes a directory and those above it where they are not there.
+/// Makes a directory and its parents where they do not exist.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
-/// Takes from others what they may do with a file or a directory that is there.
+/// Removes the rights of other users to an existing file or directory.
 ///
 /// # Errors
-/// When it is somebody else's.
+/// When it belongs to another user.
 pub fn tighten(path: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     let mode = found.permissions().mode() & 0o7777;

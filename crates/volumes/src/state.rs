@@ -440,7 +440,7 @@ impl State {
                 let directory = self.directory.display();
                 Err(fail(format!("the file system of {directory} has no files so large ({cause})")))
             }
-            // A full disk has no place for the file, and a smaller volume is no reason to refuse.
+            // A full disk has no place for the file. That must not keep a volume from shrinking.
             _ => Ok(size),
         }
     }

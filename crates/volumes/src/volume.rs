@@ -50,13 +50,13 @@ pub struct Volume {
     file: File,
     /// The file system can read what is in memory and nothing else.
     tells_cold: bool,
-    /// Whoever changes the file holds it for reading, so that a resize waits for changes that have begun, and none begins
-    /// beyond the new end. The kernel serialises writes to a file and a change of its length in the same way.
+    /// A change of the file holds this lock for reading. So a resize waits for changes that have begun, and none begins beyond
+    /// the new end. The kernel serialises writes to a file and a change of its length in the same way.
     extent: RwLock<Extent>,
     limiter: RwLock<Arc<VolumeLimiter>>,
 }
 
-/// So much of a long change is done under the lock at once.
+/// How much of a long change is done under one hold of the lock.
 const CHANGE_BYTES: usize = 64 << 20;
 
 impl Volume {
@@ -121,7 +121,7 @@ impl Volume {
         self.extent_to_change().is_offline = true;
     }
 
-    /// Whether so many bytes from `offset` on may be used now.
+    /// Whether `bytes` from `offset` on may be used now.
     pub(crate) fn check(&self, offset: u64, bytes: u64) -> Result<(), Fault> {
         check(&self.extent(), offset, bytes)
     }
@@ -147,7 +147,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The same for a long range, a part at a time: who waits to change the volume's size holds up everything that begins later.
+    /// The same for a long range, a part at a time, because a resize that waits holds up every change that begins later.
     fn change_in_parts(&self, offset: u64, bytes: u64, flags: FallocateFlags) -> Result<(), Fault> {
         self.check(offset, bytes)?;
         let end = offset.saturating_add(bytes);

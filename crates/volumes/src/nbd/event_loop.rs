@@ -32,7 +32,7 @@ const EVENTS_MAX: usize = 256;
 /// The shortest sleep for a limiter's sake. Above 10,000 operations per second it lets several begin at a time, whose
 /// replies go in one write; the limiter makes up for the delay, which is 0.01% of a window.
 const NAP_NS: u64 = 100_000;
-/// How long nobody is accepted after there was no place or no descriptor. Clients wait in the kernel's queue meanwhile.
+/// How long the loop accepts no client after places or descriptors ran out. Clients wait in the kernel's queue meanwhile.
 const PAUSE_NS: u64 = 100_000_000;
 
 /// What loops share.
@@ -64,9 +64,9 @@ pub(super) struct EventLoop {
     awaited: Vec<Arc<VolumeLimiter>>,
     /// Connections that could go on.
     ready: Vec<u64>,
-    /// Connections by when their client has to have chosen a volume, which many have long since.
+    /// Connections in the order of their deadlines for choosing a volume. Many of them have chosen already.
     handshakes: VecDeque<(u64, u64)>,
-    /// Nobody is accepted before.
+    /// No client is accepted before this moment.
     paused_until_ns: Option<u64>,
 }
 
@@ -157,7 +157,7 @@ impl EventLoop {
         }
     }
 
-    /// Accepts nobody for a while; the other connections go on.
+    /// Accepts no client for a while; other connections continue.
     fn pause(&mut self) {
         if epoll::delete(&self.queue, &*self.common.listener).is_ok() {
             self.paused_until_ns = Some(monotonic_ns() + PAUSE_NS);
@@ -207,10 +207,10 @@ impl EventLoop {
         let (socket, client) = match self.common.listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if is_passing(&error) => return,
-            // No descriptor or no memory is left, and the listener goes on saying that somebody is there.
+            // No descriptor or no memory is left, and the listener would stay readable.
             Err(_) => return self.pause(),
         };
-        // Closed at once where its address has its share.
+        // The connection is closed at once where its address has its share.
         let Some(place) = self.common.places.take(client.ip()) else { return };
         let id = self.next_id;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;

@@ -9,7 +9,7 @@
 //! no thread but the loop's needs memory for it; a page that is gone again by then is waited for. Nothing in a
 //! connection grows with what its client sends: there are two buffers of a fixed size, given back while they are empty,
 //! and a client that does not read its replies is not read from. There are fewer places for connections than descriptors,
-//! an address has a share of them, and who does not choose a volume in time gives its place back.
+//! an address has a share of them, and a client that does not choose a volume in time loses its place.
 
 mod buffer;
 mod connection;

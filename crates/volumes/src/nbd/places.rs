@@ -1,4 +1,4 @@
-//! How many connections there may be: of all clients, and of those at one address.
+//! Bounds on the number of connections, of all clients and of one address.
 //!
 //! A server that has used up its file descriptors can neither follow its state nor write its report, and one client could
 //! do that to all others. So there are fewer places than descriptors, and an address may take a part of them only.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Descriptors for everything but connections: volumes, the database, the REST interface.
 const KEPT_DESCRIPTORS: u64 = 512;
-/// An idle connection costs little memory, and so many of them still a bounded amount.
+/// An idle connection costs little memory; this many cost a bounded amount.
 const CONNECTIONS_MAX: usize = 32 << 10;
 const ADDRESS_CONNECTIONS_MAX: usize = 1024;
 /// qemu-nbd gives its clients as long to choose a volume.
@@ -28,7 +28,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// For a process that may have so many files open.
+    /// For a process that may have `open_files` files open.
     pub(super) fn of(open_files: u64) -> Self {
         let spare = open_files.saturating_sub(KEPT_DESCRIPTORS).max(open_files / 2);
         let connections = usize::try_from(spare).unwrap_or(usize::MAX).clamp(2, CONNECTIONS_MAX);
@@ -66,7 +66,7 @@ impl Places {
         self.bounds
     }
 
-    /// Whether there is a place for anybody.
+    /// Whether any place is left.
     pub(super) fn are_left(&self) -> bool {
         self.lock().all < self.bounds.connections
     }

@@ -52,7 +52,7 @@ impl Server {
         Self::bind_within(Bounds::of(raise_open_files_limit()), address, threads, exports)
     }
 
-    /// As [`Server::bind`], for clients that may take so much.
+    /// As [`Server::bind`], with other bounds for clients.
     pub(super) fn bind_within(
         bounds: Bounds,
         address: SocketAddr,

@@ -373,7 +373,7 @@ fn an_address_that_has_its_share_keeps_no_other_out_and_a_free_place_is_taken_ag
     assert_eq!(fourth.read(&mut [0; 1]).unwrap_or(0), 0, "closed without a greeting");
     let mut other = Client::connect(at("[::1]"), "vol1", true);
     assert_eq!(other.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
-    // All places are taken now: who comes waits until one is free.
+    // All places are taken now: the next client waits until one is free.
     let mut late = TcpStream::connect::<std::net::SocketAddr>(at("[::1]")).unwrap();
     late.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     assert!(late.read(&mut [0; 18]).is_err(), "no answer yet");
