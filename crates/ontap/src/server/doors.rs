@@ -1,6 +1,6 @@
-//! Who is connected: so many in all, so many from one address, and those that have shown no password make room first.
+//! The open connections, whose number is bounded in all and for each address. Those without a valid password make room first.
 //!
-//! A limit alone would let whoever opens that many connections and says nothing keep everybody else out.
+//! With a limit alone, one client that opens that many silent connections would keep all others out.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,7 +89,7 @@ impl Place {
         self.doors.lock().with(self.number, |connection| connection.is_known = true);
     }
 
-    /// Whose it is.
+    /// The address of its client.
     pub fn address(&self) -> IpAddr {
         self.address
     }
@@ -101,7 +101,7 @@ impl Drop for Place {
     }
 }
 
-/// Whom an address stands for: one host has a whole /64 of IPv6 (RFC 4291, section 2.5.1), and an IPv4 address may come
+/// The client that an address stands for: one host has a whole /64 of IPv6 (RFC 4291, section 2.5.1), and an IPv4 address may come
 /// as one of IPv6.
 fn party(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -24,7 +24,7 @@ pub struct Lenient<S> {
     stream: S,
     /// Whether what is read next belongs to the first line of a request.
     is_first_line: bool,
-    /// What still has to be written of an answer of our own.
+    /// The rest of an answer that this layer writes itself.
     pending: Vec<u8>,
 }
 

@@ -1,8 +1,8 @@
 //! Passwords that have to be hashed: one at a time, a few of each address at a time, and slower after each failure.
 //!
-//! A hash takes tens of milliseconds of a CPU on purpose. So hashing has a worker of its own, beside the ones that
-//! answer requests, and whoever guesses passwords waits for the guesses of their own address before anybody else does. The
-//! wait after a failure goes on when its client leaves, so that a new connection is no way round it.
+//! A hash takes tens of milliseconds of a CPU on purpose. So hashing has a separate worker, beside those that answer requests.
+//! Guesses from one address wait for each other before they delay anybody else. The wait after a failure continues when its
+//! client disconnects, so that a new connection does not avoid it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ const WAITING_MAX: usize = 32;
 /// The wait after the first failure; each further one doubles it.
 const DELAY: Duration = Duration::from_millis(50);
 const DELAY_MAX: Duration = Duration::from_millis(400);
-/// For so long after an address was last seen its failures count.
+/// How long the failures of an address count after it was last seen.
 const MEMORY_NS: u64 = 60_000_000_000;
 /// Addresses that are remembered before old ones are forgotten.
 const ADDRESSES_MAX: usize = 1024;
@@ -46,7 +46,7 @@ pub enum Login {
     Right,
     /// It is wrong.
     Wrong,
-    /// It was not looked at: too many of this address wait already.
+    /// It was not checked: too many logins of this address wait already.
     TooMany,
 }
 

@@ -37,8 +37,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// For a request's head, and for the next one on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(15);
-/// Reading and writing the database, and hashing passwords, of which `logins` does one at a time, are done beside the
-/// event loop by so many threads.
+/// How many threads beside the event loop use the database and hash passwords. `logins` has one password hashed at a time.
 const WORKERS: usize = 3;
 
 /// Why the interface cannot be served; completes "failed to …".
