@@ -71,8 +71,8 @@ pub enum Error {
     },
     /// The watching thread had no CPU while its flows ran.
     #[error(
-        "measure {test}: its threads kept this process off the CPU from the beginning to the end of the window, so that no counter \
-         was read in time; run it with a real-time priority of at least 2 (`chrt -f 2`), or with none"
+        "measure {test}: its flows kept the thread that reads counters off the CPUs for the whole window; use a real-time priority of \
+         2 or more (`chrt -f 2`), or none"
     )]
     Starved {
         /// The test.

@@ -139,6 +139,24 @@ fn a_server_refuses_a_cpu_that_it_has_not() {
 }
 
 #[test]
+fn a_connection_that_ends_before_its_message_is_whole_brought_none() {
+    let server = Server::start(&ServerOptions::default()).unwrap();
+    let mut control = connect_to(server.address());
+    let token = control.begin(&prepare::terms(&spec(&[Test::TcpCrr], 100), Test::TcpCrr).unwrap()).unwrap();
+    let hello = crate::wire::hello::Purpose::Once { token }.encode();
+    let mut broken = TcpStream::connect(server.address()).unwrap();
+    broken.write_all(&[&hello[..], &[7; 50]].concat()).unwrap();
+    broken.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(broken.read(&mut [0; 100]).unwrap(), 0, "the server closes it without an answer");
+    let mut whole = TcpStream::connect(server.address()).unwrap();
+    whole.write_all(&[&hello[..], &[7; 100]].concat()).unwrap();
+    whole.read_exact(&mut [0; 100]).unwrap();
+    assert_eq!(whole.read(&mut [0; 1]).unwrap(), 0, "the server closes first");
+    let totals = control.finish().unwrap();
+    assert_eq!((totals.messages, totals.bytes), (1, 100), "{totals:?}");
+}
+
+#[test]
 fn batches_of_datagrams_are_counted_one_by_one() {
     for batch in [2, 64, 200] {
         let measurement = measure(&LoadSpec { batch, ..spec(&[Test::UdpBw, Test::TcpBw], 64) });
