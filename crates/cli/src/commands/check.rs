@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use plumb_model::{Claim, Plan, RequiredSaving};
-use plumb_runner::{at_most_s, hopeless};
+use plumb_runner::at_most_s;
 
 use crate::args::CheckArguments;
 use crate::commands::planning;
@@ -16,12 +16,13 @@ pub fn check(arguments: &CheckArguments) -> Outcome {
     if arguments.json {
         output::json(planned.plan())?;
     } else {
-        output::result(&describe(planned.plan()))?;
+        output::result(&describe(planned.plan(), planned.hopeless().as_deref()))?;
     }
     Ok(HOLDS)
 }
 
-fn describe(plan: &Plan) -> String {
+/// The plan as text. `hopeless` is why it cannot run here, if so.
+fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{} — {}", plan.name, plan.title);
@@ -64,7 +65,7 @@ fn describe(plan: &Plan) -> String {
             let _ = writeln!(text, "    {note}");
         }
     }
-    let _ = match hopeless(plan) {
+    let _ = match hopeless {
         Some(reason) => writeln!(text, "\nIt cannot run here: {reason}."),
         None => writeln!(text, "\n{}", duration_words(plan)),
     };
