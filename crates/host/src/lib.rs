@@ -30,6 +30,8 @@ mod ethtool;
 mod own_build;
 mod procfs;
 mod text;
+#[cfg(test)]
+mod unprivileged;
 
 pub use cgroup::Throttling;
 pub use error::Error;

@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn a_device_holds_the_file_and_goes_with_its_last_user() {
         if let Err(reason) = LoopDevice::can_be_made() {
-            let test = "a_device_holds_the_file_and_goes_with_its_last_user";
-            let _ = writeln!(io::stderr(), "test skipped: {test}: hardware: {reason}");
+            let test = "loop_device::tests::a_device_holds_the_file_and_goes_with_its_last_user";
+            crate::unprivileged::skip(test, &format!("make a loop device ({reason})"));
             return;
         }
         let mut file = tempfile::tempfile().unwrap();

@@ -187,16 +187,13 @@ pub fn become_root_within() -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     /// Says why a test that needs root does nothing.
     fn may(name: &str) -> bool {
         let may = may_create();
         if !may {
-            let reason = "it makes network namespaces, which needs root";
-            let _ = writeln!(io::stderr(), "test skipped: namespace::tests::{name}: {reason}");
+            crate::unprivileged::skip(&format!("namespace::tests::{name}"), "make network namespaces");
         }
         may
     }

@@ -233,7 +233,7 @@ fn owners(inodes: &[u64]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, BufRead, BufReader, Write};
+    use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
     use std::time::Duration;
 
@@ -332,10 +332,9 @@ mod tests {
         let (name, beside) = (format!("plumb-{}", std::process::id()), Path::new(GROUPS).join("unified"));
         let unit = format!("{slice}/{name}.service");
         let Some(groups) = Groups::make(&counting_hierarchy(), &[&slice, &unit]) else {
-            let reason = "hardware: no control groups that this user may make";
-            let _ = writeln!(
-                io::stderr(),
-                "test skipped: service::tests::a_service_named_by_its_unit_or_group_has_the_cpu_time_of_what_is_in_it: {reason}"
+            crate::unprivileged::skip(
+                "service::tests::a_service_named_by_its_unit_or_group_has_the_cpu_time_of_what_is_in_it",
+                "make control groups",
             );
             return;
         };
@@ -368,10 +367,9 @@ mod tests {
     #[test]
     fn a_listener_is_looked_for_in_the_network_namespace_of_the_thread_that_asks() {
         let Ok(namespace) = crate::namespace::Namespace::create() else {
-            let _ = writeln!(
-                io::stderr(),
-                "test skipped: service::tests::a_listener_is_looked_for_in_the_network_namespace_of_the_thread_that_asks: \
-                 it makes network namespaces, which needs root"
+            crate::unprivileged::skip(
+                "service::tests::a_listener_is_looked_for_in_the_network_namespace_of_the_thread_that_asks",
+                "make network namespaces",
             );
             return;
         };

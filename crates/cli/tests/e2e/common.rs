@@ -52,6 +52,16 @@ pub fn skip(test_and_reason: &str) {
     let _ = writeln!(std::io::stderr(), "test skipped: {test_and_reason}");
 }
 
+/// Says that a test cannot run because this process may not `what`. An ordinary user lacks root, which `.ci/run` has; where root may
+/// not either, the machine is what is missing.
+pub fn skip_unprivileged(test: &str, what: &str) {
+    if rustix::process::geteuid().is_root() {
+        skip(&format!("{test}: hardware: this machine does not let root {what}"));
+    } else {
+        skip(&format!("{test}: only root may {what}"));
+    }
+}
+
 /// Writes a file into a directory.
 pub fn write(directory: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     let path = directory.join(name);

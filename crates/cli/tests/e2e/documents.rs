@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{code, plumb, run, skip, stderr, write};
+use crate::common::{code, plumb, run, skip_unprivileged, stderr, write};
 
 /// A fenced block of a page: what stands behind the fence, and the text.
 struct Block {
@@ -64,7 +64,7 @@ fn stand_in() -> String {
 fn every_block_of_commands_runs_from_top_to_bottom() {
     let has_namespaces = Command::new("unshare").args(["--net", "--pid", "--fork", "true"]).status();
     if !has_namespaces.is_ok_and(|status| status.success()) {
-        skip("every_block_of_commands_runs_from_top_to_bottom: it makes namespaces, which needs root");
+        skip_unprivileged("every_block_of_commands_runs_from_top_to_bottom", "make namespaces");
         return;
     }
     for (path, page) in pages() {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, write};
+use crate::common::{code, plumb, run, signal, skip, skip_unprivileged, stderr, stdout, wait, write};
 
 /// Why a test that builds networks does nothing, if so.
 fn may(test: &str) -> bool {
     let may = plumb_host::namespace::may_create();
     if !may {
-        skip(&format!("{test}: it makes network namespaces, which needs root"));
+        skip_unprivileged(test, "make network namespaces");
     }
     may
 }

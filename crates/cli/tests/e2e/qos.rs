@@ -69,9 +69,7 @@ fn can_make_devices(test: &str) -> bool {
     let root = std::fs::File::options().write(true).open("/dev/loop-control").is_ok();
     let groups = block_groups().is_some();
     if !(root && groups) {
-        crate::common::skip(&format!(
-            "{test}: hardware: no loop devices or no control groups of block devices"
-        ));
+        crate::common::skip_unprivileged(test, "make loop devices and control groups of block devices");
     }
     root && groups
 }

@@ -185,7 +185,7 @@ impl LoopDevice {
         match output {
             Ok(output) if output.status.success() => Some(Self(stdout(&output).trim().to_owned())),
             _ => {
-                crate::common::skip("a_loop_device: hardware: losetup needs root and /dev/loop-control");
+                crate::common::skip_unprivileged("a_loop_device", "make loop devices");
                 None
             }
         }

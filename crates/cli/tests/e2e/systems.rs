@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{
-    code, plumb, processes_with_files_in, run, signal, skip, slots_on_disk, stderr, stdout, wait, wait_until,
-    write,
+    code, plumb, processes_with_files_in, run, signal, skip, skip_unprivileged, slots_on_disk, stderr,
+    stdout, wait, wait_until, write,
 };
 use serde_json::Value;
 
@@ -233,8 +233,9 @@ impl Drop for Quota {
 #[test]
 fn a_load_under_a_cpu_quota_is_the_limit_and_says_so() {
     let Some(quota) = Quota::make() else {
-        return skip(
-            "a_load_under_a_cpu_quota_is_the_limit_and_says_so: root and a CPU controller of control groups are needed",
+        return skip_unprivileged(
+            "a_load_under_a_cpu_quota_is_the_limit_and_says_so",
+            "make control groups with a CPU quota",
         );
     };
     let url = format!("http://127.0.0.1:{}/", small_server());

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::common::{code, plumb, signal, skip, slots_on_disk, stderr, stdout, wait, wait_until, write};
+use crate::common::{
+    code, plumb, signal, skip_unprivileged, slots_on_disk, stderr, stdout, wait, wait_until, write,
+};
 
 /// How many processes are killed where nobody asks for more.
 const KILLS: u64 = 4;
@@ -219,7 +221,7 @@ fn a_kill_between_slots_is_made_good_by_the_next_run() {
 fn may_set_sysctls(test: &str) -> bool {
     let may = fs::OpenOptions::new().write(true).open("/proc/sys/vm/stat_interval").is_ok();
     if !may {
-        skip(&format!("{test}: it needs root"));
+        skip_unprivileged(test, "set sysctls");
     }
     may
 }

@@ -231,7 +231,7 @@ fn a_full_disk_is_the_affair_of_who_writes() {
                   && exec $0 volumes --state $1 serve --listen 127.0.0.1:0";
     let before = ["unshare", "--map-root-user", "--mount"];
     let Some(serving) = Serving::by_script(script, &before, directory.path()) else {
-        return crate::common::skip(&format!("{TEST}: unshare cannot make a mount namespace"));
+        return crate::common::skip_unprivileged(TEST, "make a mount namespace");
     };
     let measure = |volume: &str, access: &str, seconds: &str| {
         let uri = serving.uri(volume);

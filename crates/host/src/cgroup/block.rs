@@ -366,12 +366,9 @@ mod tests {
 
     #[test]
     fn a_group_takes_this_process_in_and_goes_with_those_of_the_dead() {
-        let name = "a_group_takes_this_process_in_and_goes_with_those_of_the_dead";
         if let Err(reason) = BlockGroup::can_be_made() {
-            let _ = io::Write::write_all(
-                &mut io::stderr(),
-                format!("test skipped: {name}: hardware: {reason}\n").as_bytes(),
-            );
+            let test = "cgroup::block::tests::a_group_takes_this_process_in_and_goes_with_those_of_the_dead";
+            crate::unprivileged::skip(test, &format!("make a control group of block devices ({reason})"));
             return;
         }
         let hierarchy = Hierarchy::find().unwrap();

@@ -23,7 +23,7 @@ fn skip(test: &str, reason: &str) {
 /// Two namespaces with a pair of devices between them, or why there are none.
 fn pair(test: &str) -> Option<(Namespace, Namespace)> {
     if !may_create() {
-        skip(test, "it makes network namespaces, which needs root");
+        crate::unprivileged::skip(&format!("network::tests::{test}"), "make network namespaces");
         return None;
     }
     let (a, b) = (Namespace::create().unwrap(), Namespace::create().unwrap());

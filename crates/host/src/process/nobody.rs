@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn a_child_is_nobody_and_gets_no_rights_back() {
         if !can_run_as_nobody() {
-            return skip("a_child_is_nobody_and_gets_no_rights_back");
+            let test = "process::nobody::tests::a_child_is_nobody_and_gets_no_rights_back";
+            return crate::unprivileged::skip(test, "become `nobody`");
         }
         let script = "id -u; id -g; id -G; grep NoNewPrivs /proc/self/status";
         let command = Command::new("sh").args(["-c", script]).stdout(Stream::Piped);
@@ -95,13 +96,5 @@ mod tests {
             std::time::Duration::from_secs(60),
         );
         assert_eq!(output.unwrap().stdout, "65534\n65534\n65534\nNoNewPrivs:\t1\n");
-    }
-
-    fn skip(test: &str) {
-        use std::io::Write;
-        let _ = writeln!(
-            io::stderr(),
-            "test skipped: process::nobody::tests::{test}: this user may not change to another"
-        );
     }
 }
