@@ -327,3 +327,37 @@ fn prepare(message: &mut [u8], number: u64, always: bool) {
 fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN))
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_pace::Frame;
+
+    use super::super::flow::Making;
+    use super::*;
+    use crate::spec::Test;
+
+    #[test]
+    fn a_flow_that_nobody_ends_ends_by_itself_after_the_window() {
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = peer.local_addr().unwrap();
+        let frame = Frame::new(monotonic_ns() - OVERDUE_NS, 0, 50_000_000);
+        let make = Making {
+            test: Test::UdpBw,
+            socket: None,
+            size: 64,
+            batch: 1,
+            zero_copy: ZeroCopy::Off,
+            token: 0,
+            options: crate::wire::control::SocketTerms::default(),
+            address,
+            netns: None,
+            cpu: None,
+            due: None,
+            frame,
+            live: Arc::default(),
+        };
+        let mut flow = Flow::new(make);
+        datagrams(&mut flow, &socket::datagrams_to(address).unwrap()).unwrap();
+        assert!(monotonic_ns() >= frame.close_ns + OVERDUE_NS && flow.tally.messages > 0);
+    }
+}
