@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, write};
+use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, wait_until, write};
 
 /// A server that ends with this value.
 pub struct Server {
@@ -228,7 +228,9 @@ fn a_server_that_is_killed_is_one_clear_error() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(600));
+        let threads = format!("/proc/{}/task", client.id());
+        wait_until("the flow", || std::fs::read_dir(&threads).is_ok_and(|tasks| tasks.count() > 1));
+        std::thread::sleep(std::time::Duration::from_millis(300));
         signal(server.child.id(), "KILL");
         let output = wait(client);
         assert_eq!(code(&output), 5);
