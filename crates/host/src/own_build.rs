@@ -1,4 +1,4 @@
-//! Which build of this program runs: a hash of its file, as versions are the same for months.
+//! Which build of this program runs: a hash of its file, because a version number lasts for months.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,8 +8,8 @@ use twox_hash::XxHash3_128;
 
 use crate::Error;
 
-/// XXH3 of this program's file with 128 bits, as 32 hexadecimal digits. It is the file that was started, also where another
-/// one has its name by now.
+/// XXH3 of this program's file with 128 bits, as 32 hexadecimal digits. This is the file that was started, even if another
+/// file has its name by now.
 ///
 /// # Errors
 ///

@@ -168,7 +168,7 @@ fn wrong_flags_are_usage_errors_that_name_the_flag() {
         (["--channels", "0"], "--channels: a number from 1 to 255"),
         (["--cap", "10 Gbps"], "write `Gbit/s` for bits or `GB/s` for bytes"),
         (["--time-limit", "1h"], "--time-limit: a time of at most 46 s"),
-        (["--zero", "200%"], "--content: failed to divide memory"),
+        (["--zero", "200%"], "expected a percentage from `0%` to `100%`"),
     ] {
         let output = run(&[&["migrate"], arguments.as_slice()].concat());
         assert_eq!(code(&output), 2, "{arguments:?}");

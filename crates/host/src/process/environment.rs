@@ -1,7 +1,7 @@
-//! What a child process gets to know of this one's environment.
+//! The part of this process's environment that a child process gets.
 //!
-//! An environment holds secrets of whoever set it (tokens of CI, passwords for other programs), and switches of libraries
-//! that would change one run and not another without a trace. So what is passed on is named here.
+//! An environment holds secrets (tokens of CI, passwords for other programs). It also holds switches of libraries that would
+//! change one run and not another without a trace. So this list names the variables that children get.
 
 use std::ffi::{OsStr, OsString};
 

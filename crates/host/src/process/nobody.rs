@@ -1,4 +1,4 @@
-//! The user `nobody`: who programs are run as that need no rights of root's.
+//! The user `nobody`, as which programs run that need none of root's rights.
 
 use std::fs;
 use std::io;

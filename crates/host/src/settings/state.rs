@@ -80,8 +80,8 @@ impl StateDirectory {
 }
 
 impl StateDirectory {
-    /// Root writes to the kernel what a journal says that settings were, so nobody else may write one, or put another
-    /// directory in its place.
+    /// Root writes the old values in a journal to the kernel. So no other user may write a journal, or replace the
+    /// directory.
     fn trust(&self) -> Result<(), LockError> {
         let read = |cause| LockError::Host(Error::Read { path: self.0.clone(), cause });
         let written = std::path::absolute(&self.0).map_err(read)?;
@@ -107,8 +107,8 @@ impl StateDirectory {
     }
 }
 
-/// Whether root here is root of the machine. In a user namespace it is an ordinary user, and others' files look like
-/// nobody's.
+/// Whether root here is root of the machine. In a user namespace it is an ordinary user, and other users' files seem to
+/// belong to `nobody`.
 fn is_initial_user_namespace() -> bool {
     fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
@@ -197,7 +197,8 @@ mod tests {
         use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
         if !geteuid().is_root() || !is_initial_user_namespace() {
-            return;
+            let test = "settings::state::tests::root_trusts_no_directory_that_others_can_write";
+            return crate::unprivileged::skip(test, "be root of the whole machine");
         }
         let directory = tempfile::tempdir().unwrap();
         let made = |name: &str, mode: u32| {
