@@ -46,10 +46,12 @@ pub fn run(arguments: &[String]) -> Result<Outcome, Error> {
 fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
     let mut found = Vec::new();
     let rust_files = rust_files(repository, &mut found);
+    let places = links::Places::new(&repository.paths, &repository.texts);
+    found.extend(links::check_contents(&repository.texts));
     for file in &repository.texts {
         found.extend(text::check(file));
         found.extend(leftovers::check(file));
-        found.extend(links::check(file, &repository.paths));
+        found.extend(links::check(file, &places));
     }
     for file in &rust_files {
         found.extend(leftovers::check_macros(file));
