@@ -41,13 +41,22 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The pages that users read.
+/// The pages that users read: the README, and all of `docs/`.
 fn pages() -> Vec<(PathBuf, String)> {
-    let docs = fs::read_dir(repository().join("docs")).into_iter().flatten();
-    let pages =
-        docs.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|it| it == "md"));
-    let pages = pages.chain([repository().join("README.md")]);
-    pages.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+    let mut pages = vec![repository().join("README.md")];
+    let mut directories = vec![repository().join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages.sort();
+    pages.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
 /// `plumb` as the page has it. A verdict other than `holds` is a result, so 1, 3 and 4 let the page go on; 2 and 5 end it, as the
@@ -68,8 +77,13 @@ fn every_block_of_commands_runs_from_top_to_bottom() {
         return;
     }
     for (path, page) in pages() {
+        let blocks = blocks(&page);
+        let commands: Vec<&Block> = blocks.iter().filter(|block| block.info == "sh").collect();
+        if commands.is_empty() {
+            continue;
+        }
         let mut script = "set -eu\nip link set lo up\n".to_owned();
-        for block in blocks(&page).iter().filter(|block| block.info == "sh") {
+        for block in commands {
             writeln!(script, "echo '{}:{}' >&2\n{}", path.display(), block.line, block.text).unwrap();
         }
         let directory = tempfile::tempdir().unwrap();
@@ -136,6 +150,18 @@ fn no_block_of_commands_is_left_out() {
                 }
             }
         }
+    }
+}
+
+/// A decision is a record of its time: commands in it would have to change with the program.
+#[test]
+fn a_decision_has_no_commands() {
+    let is_decision = |path: &PathBuf| path.parent().is_some_and(|parent| parent.ends_with("docs/decisions"));
+    let decisions: Vec<_> = pages().into_iter().filter(|(path, _)| is_decision(path)).collect();
+    assert!(!decisions.is_empty());
+    for (path, page) in decisions {
+        let commands = blocks(&page).into_iter().find(|block| block.info.starts_with("sh"));
+        assert!(commands.is_none(), "{}: a decision has no block of `sh`", path.display());
     }
 }
 
