@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec tools clean
+.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ bench-network: ## Measure network load against qperf, sockperf and iperf3, on th
 
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh
+
+docs: ## Build the documentation as a book, in target/book
+	@mdbook build docs
 
 tools: ## Install the tools of tests, benchmarks and lints, from the registries of Debian, Rust and Python
 	@scripts/install-tools.sh build systems tests lint

@@ -10,7 +10,7 @@
 #            a missing one is skipped
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, losetup,
 #            zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
-#   lint     git, rustfmt, clippy, cargo-deny
+#   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
 # apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
 # what to install by hand.
@@ -18,9 +18,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
-# The oldest Rust that the workspace says it builds with, and the cargo-deny that `deny.toml` was tried with.
+# The oldest Rust that the workspace says it builds with, the cargo-deny that `deny.toml` was tried with, and the mdbook that
+# `docs/book.toml` was.
 RUST_MIN=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 CARGO_DENY=0.20.2
+MDBOOK=0.5.4
 POLICY=/usr/sbin/policy-rc.d
 
 say() { printf 'install-tools: %s\n' "$*" >&2; }
@@ -184,13 +186,21 @@ install_lint() {
     if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
         rustup component add rustfmt clippy >&2 || fail "rustfmt and clippy are missing; install both by hand"
     fi
-    ! cargo deny --version >/dev/null 2>&1 || return 0
-    say "building cargo-deny $CARGO_DENY"
-    # It runs for a second and compiles for minutes, so it is compiled without optimisation: under a minute on 2 cores.
+    cargo deny --version >/dev/null 2>&1 || build_tool cargo-deny "$CARGO_DENY"
+    # Without its web server, which is most of what it would compile.
+    mdbook --version >/dev/null 2>&1 || build_tool mdbook "$MDBOOK" --no-default-features --features search
+}
+
+# build_tool NAME VERSION OPTION...: builds a program from the Rust registry. Such a program runs for a second and compiles for
+# minutes, so it is compiled without optimisation: under a minute on 2 cores.
+build_tool() {
+    local name=$1 version=$2
+    shift 2
+    say "building $name $version"
     CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 CARGO_PROFILE_RELEASE_PANIC=abort \
-        cargo install --quiet --locked cargo-deny --version "$CARGO_DENY" >&2 ||
-        fail "cargo-deny could not be built; \`cargo install --locked cargo-deny\` by hand shows why"
+        cargo install --quiet --locked "$name" --version "$version" "$@" >&2 ||
+        fail "$name could not be built; \`cargo install --locked $name\` by hand shows why"
 }
 
 main() {
