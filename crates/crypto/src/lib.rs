@@ -1,44 +1,16 @@
-//! Devices that do private-key operations, and what they are worth.
+//! The `crypto` data path: what devices that do private-key operations are worth, alone.
 //!
-//! A [`Device`] signs, generates and derives: in software by OpenSSL or by AWS-LC, one operation at a time, or by
-//! Intel's libcrypto_mb, eight in one pass. A [`Batcher`] gathers operations for it in an event loop.
-//! What libcrypto_mb signs, generates or derives is checked before it leaves the device.
-//!
-//! [`measure`] says what each is worth, for the command `plumb crypto` and for the data path [`Crypto`].
+//! [`measure`] is the engine, for the command `plumb crypto` and for the data path [`Crypto`]. The devices themselves are in
+//! `plumb-devices`.
 
-mod aws_lc;
-mod batcher;
-mod break_even;
-mod counters;
-mod device;
-mod ecdsa;
 mod error;
-mod exchange;
-mod key;
-mod library;
 mod load;
 pub mod measure;
 pub mod metrics;
-mod multibuffer;
-mod openssl_device;
-mod operation;
-mod padding;
 mod settings;
 mod spec;
 mod system;
-mod words;
 
-#[cfg(test)]
-mod known_answers;
-
-pub use batcher::{Batch, Batcher, Reason};
-pub use break_even::BreakEven;
-pub use counters::{Counters, Totals};
-pub use device::{Device, DeviceKind, Lane, Presence};
-pub use error::{CryptoError, LaneError, Unavailable};
-pub use exchange::ExchangeKey;
-pub use key::{SigningKey, generate_key};
-pub use library::LANES;
-pub use operation::{Group, Hash, Kind, Operation, Outcome, Scheme, SharedSecret};
+pub use error::CryptoError;
 pub use settings::Crypto;
 pub use spec::{CryptoSettings, LoadSpec, SystemSpec};

@@ -39,9 +39,9 @@ mod tests {
     use plumb_path::{Family, Place, Settings, Snapshot};
 
     use super::*;
-    use crate::device::DeviceKind;
     use crate::measure::Algorithm;
     use crate::settings::Crypto;
+    use plumb_devices::DeviceKind;
 
     #[test]
     fn a_slot_is_measured_with_the_systems_key_and_its_evidence_holds() {

@@ -16,6 +16,7 @@ mod tally;
 
 use std::sync::Arc;
 
+use plumb_devices::{Counters, Device, DeviceError, DeviceKind};
 use plumb_host::cpu::CpuSupply;
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Bytes, Measurement};
@@ -31,8 +32,6 @@ pub use sweep::{Keys, Point, Row, Source, Sweep};
 use self::bulk::Bulk;
 use self::closed_loop::ClosedLoop;
 use self::tally::Tally;
-use crate::counters::Counters;
-use crate::device::{Device, DeviceKind};
 use crate::error::CryptoError;
 
 /// What to measure.
@@ -89,7 +88,7 @@ impl Worker {
 
 impl Bench {
     /// Opens the device and prepares the work. Signatures take a private key in DER, see
-    /// [`generate_key`](crate::generate_key).
+    /// [`generate_key`](plumb_devices::generate_key).
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl Bench {
         if !work.algorithm.is_done_by(device) {
             return Err(CryptoError::NotDone { device, algorithm: work.algorithm });
         }
-        let library = device.probe().map_err(|cause| CryptoError::Unavailable { device, cause })?.version;
+        let library = device.probe().map_err(|cause| DeviceError::Unavailable { device, cause })?.version;
         let worker = match work.algorithm.exchange() {
             _ if work.algorithm.is_bulk() => Worker::Bulk(Bulk::new(device, work)?),
             Some(group) => {
@@ -109,7 +108,7 @@ impl Bench {
                 let key = open.signing_key(key.unwrap_or_default())?;
                 if work.algorithm.signature() != Some(key.kind()) {
                     let reason = format!("it is for {}, and {} is asked", key.kind().name(), work.algorithm);
-                    return Err(CryptoError::Key { device, reason });
+                    return Err(DeviceError::Key { device, reason }.into());
                 }
                 Worker::PrivateKey(Box::new(ClosedLoop::signing(open, key, work)))
             }
@@ -148,7 +147,11 @@ impl Bench {
     }
 
     /// Writes down which device it was, and what it counted itself.
-    fn observe(&self, measurement: &mut Measurement, totals: Option<(crate::Totals, crate::Totals)>) {
+    fn observe(
+        &self,
+        measurement: &mut Measurement,
+        totals: Option<(plumb_devices::Totals, plumb_devices::Totals)>,
+    ) {
         let work = measurement.work;
         let mut observe = |property: &str, value: &str, count: u64| {
             if count > 0 {
@@ -163,7 +166,7 @@ impl Bench {
             return;
         };
         let done = after.since(&before);
-        for kind in crate::Kind::ALL {
+        for kind in plumb_devices::Kind::ALL {
             observe("operations", kind.name(), done.operations_of(kind));
         }
         for (lanes, passes) in (1..).zip(done.fill) {

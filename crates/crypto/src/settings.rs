@@ -1,11 +1,10 @@
 //! `crypto` settings as a whole: what no single field can check, and the evidence that a slot did what was asked.
 
+use plumb_devices::{DeviceKind, LANES};
 use plumb_model::{Evidence, Measurement, Metric};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
-use crate::device::DeviceKind;
-use crate::library::LANES;
 use crate::measure::{Fill, Work, fill};
 use crate::spec::{CryptoSettings, Target};
 use crate::{load, metrics, system};

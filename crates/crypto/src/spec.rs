@@ -1,10 +1,10 @@
 //! The `system` and `load` of a `crypto` experiment as types.
 
+use plumb_devices::DeviceKind;
 use plumb_model::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::DeviceKind;
 use crate::measure::Algorithm;
 
 /// What a `crypto` experiment sets.

@@ -6,10 +6,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use plumb_devices::generate_key;
 use plumb_path::{PathError, Snapshot, System};
 use serde_json::Value;
 
-use crate::key::generate_key;
 use crate::measure::Algorithm;
 use crate::spec::Target;
 

@@ -4,6 +4,7 @@
 //! file only hands them their material. Rules that need types or name resolution are clippy's (`clippy.toml`);
 //! those here are about what clippy cannot see: edges between crates, lengths, headers, comments and links.
 
+mod data_paths;
 mod doors;
 mod edges;
 mod leftovers;
@@ -60,12 +61,14 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(unsafe_code::check(file));
         found.extend(doors::check(file));
     }
+    let data_paths = data_paths::find(&rust_files);
     for package in &repository.packages {
         let path = repository.relative(&package.manifest_path);
         let text = repository.texts.iter().find(|file| file.path == path).map_or("", |file| &file.text);
         found.extend(manifests::check(&path, text));
         found.extend(edges::check_direct(package, &path, text));
         found.extend(edges::check_needed(package));
+        found.extend(data_paths::check(package, &path, text, &data_paths));
         found.extend(edges::check_linked(&package.name, &path, &repository.linked(&package.name)?));
     }
     Ok(found)

@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, TokenTree};
 const MAY_BE_UNSAFE: [(&str, &str); 6] = [
     ("host", "it calls the kernel"),
     ("http", "its event loop and its coroutines call the kernel and C"),
-    ("crypto", "it calls libcrypto_mb, which it loads at run time"),
+    ("devices", "it calls libcrypto_mb, which it loads at run time"),
     ("migration", "it maps guest memory, watches it through the kernel, and calls codecs in C"),
     ("storage", "its engines hand memory to the kernel"),
     ("network", "it sends and receives batches of messages in one call"),

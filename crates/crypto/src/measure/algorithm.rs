@@ -1,12 +1,10 @@
 //! What can be measured: signatures, key exchanges, AEAD, hashes.
 
+use plumb_devices::{DeviceKind, Group, Kind};
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::device::DeviceKind;
-use crate::operation::{Group, Kind};
 
 /// An algorithm; one operation of it is the unit of work.
 #[derive(

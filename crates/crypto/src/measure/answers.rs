@@ -13,12 +13,13 @@ use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Private};
 use openssl::sign::Verifier;
 
+use plumb_devices::{
+    Device, DeviceError, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme,
+};
+
 use super::bulk::{Bulk, BulkKey};
 use super::{Algorithm, Keys};
-use crate::device::{Device, DeviceKind};
-use crate::error::{CryptoError, LaneError};
-use crate::exchange::ExchangeKey;
-use crate::operation::{Group, Hash, Kind, Operation, Outcome, Scheme};
+use crate::error::CryptoError;
 
 /// How many operations at a time: one alone, a pass with empty lanes, and a full one.
 const BATCHES: [usize; 3] = [1, 3, 8];
@@ -146,7 +147,7 @@ fn secrets(
     device: &mut Device,
     keys: Vec<ExchangeKey>,
     peers: Vec<Vec<u8>>,
-) -> Result<Vec<Option<crate::SharedSecret>>, CryptoError> {
+) -> Result<Vec<Option<plumb_devices::SharedSecret>>, CryptoError> {
     let derive = |(key, peer)| Operation::Derive { key, peer };
     let operations: Vec<Operation> = keys.into_iter().zip(peers).map(derive).collect();
     let secret = |lane| match lane {
@@ -159,7 +160,7 @@ fn secrets(
 
 fn run(device: &mut Device, operations: &[Operation]) -> Result<Vec<Outcome>, CryptoError> {
     let outcomes: Result<Vec<Outcome>, LaneError> = device.run(operations).into_iter().collect();
-    outcomes.map_err(|cause| CryptoError::Operation { cause })
+    outcomes.map_err(|cause| DeviceError::Operation { cause }.into())
 }
 
 fn blocks(device: DeviceKind, reference: DeviceKind, algorithm: Algorithm) -> Result<Vec<bool>, CryptoError> {
@@ -171,7 +172,7 @@ fn blocks(device: DeviceKind, reference: DeviceKind, algorithm: Algorithm) -> Re
         let mut both = [device, reference].map(|library| Bulk::with(library, algorithm, &key, block.clone()));
         let answers = both.each_mut().map(|bulk| match bulk {
             Ok(bulk) => {
-                bulk.answer().map_err(|cause| CryptoError::OpenSsl { what: "work on a block", cause })
+                bulk.answer().map_err(|cause| DeviceError::OpenSsl { what: "work on a block", cause }.into())
             }
             Err(error) => Err(error.clone()),
         });
@@ -188,13 +189,13 @@ fn random(bytes: usize) -> Result<Vec<u8>, CryptoError> {
 }
 
 fn openssl_failed(error: ErrorStack) -> CryptoError {
-    CryptoError::OpenSsl { what: "read a key to check signatures with", cause: error.to_string() }
+    DeviceError::OpenSsl { what: "read a key to check signatures with", cause: error.to_string() }.into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate_key;
+    use plumb_devices::generate_key;
 
     #[test]
     fn every_device_here_has_the_right_answers() {

@@ -12,11 +12,11 @@ use openssl::cipher::{Cipher, CipherRef};
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
 use openssl::hash::{Hasher, MessageDigest};
+use plumb_devices::{DeviceError, DeviceKind};
 use plumb_host::time::monotonic_ns;
 
 use super::tally::Tally;
 use super::{Algorithm, Work};
-use crate::device::DeviceKind;
 use crate::error::CryptoError;
 
 const BURST_NS_MIN: u64 = 20_000;
@@ -54,7 +54,7 @@ impl Bulk {
     pub(super) fn new(device: DeviceKind, work: Work) -> Result<Self, CryptoError> {
         let block = vec![0x5a; usize::try_from(work.block.0).unwrap_or(usize::MAX)];
         let mut this = Self::with(device, work.algorithm, &KEY, block)?;
-        this.find_burst().map_err(|cause| CryptoError::OpenSsl { what: "work on a block", cause })?;
+        this.find_burst().map_err(|cause| DeviceError::OpenSsl { what: "work on a block", cause })?;
         Ok(this)
     }
 
@@ -200,7 +200,7 @@ fn seal(context: &mut CipherCtx, nonce: &[u8], block: &mut [u8]) -> Result<[u8; 
 }
 
 fn openssl_failed(error: ErrorStack) -> CryptoError {
-    CryptoError::OpenSsl { what: "prepare a cipher or a hash", cause: error.to_string() }
+    DeviceError::OpenSsl { what: "prepare a cipher or a hash", cause: error.to_string() }.into()
 }
 
 #[cfg(test)]

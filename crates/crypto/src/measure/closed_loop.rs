@@ -6,16 +6,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use plumb_devices::{
+    Batch, Batcher, Counters, Device, DeviceError, Group, Hash, Kind, Lane, Operation, Outcome, Scheme,
+    SigningKey,
+};
 use plumb_host::time::monotonic_ns;
 
 use super::Work;
 use super::tally::Tally;
-use crate::batcher::{Batch, Batcher};
-use crate::counters::Counters;
-use crate::device::{Device, Lane};
 use crate::error::CryptoError;
-use crate::key::SigningKey;
-use crate::operation::{Group, Hash, Kind, Operation, Outcome, Scheme};
 
 /// About as long as what a server signs in a TLS 1.2 handshake: two random numbers and an elliptic-curve key.
 const MESSAGE: [u8; 100] = [0x5a; 100];
@@ -51,7 +50,7 @@ impl ClosedLoop {
     pub(super) fn exchanging(mut device: Device, group: Group, work: Work) -> Result<Self, CryptoError> {
         let peer = match device.run(&[Operation::Generate(group)]).pop() {
             Some(Ok(Outcome::Key(key))) => key.public().to_vec(),
-            Some(Err(cause)) => return Err(CryptoError::Operation { cause }),
+            Some(Err(cause)) => return Err(DeviceError::Operation { cause }.into()),
             _ => Vec::new(),
         };
         Ok(Self::new(device, work, peer, || Operation::Generate(group)))

@@ -100,8 +100,8 @@ mod tests {
     use plumb_model::{Bytes, Statistic, Unit};
 
     use super::*;
-    use crate::DeviceKind;
     use crate::measure::{Algorithm, Source, Work};
+    use plumb_devices::DeviceKind;
 
     fn window(work: u64, window_ns: u64, latency_ns: u64, passes: &[(&str, u64)]) -> Measurement {
         let mut latency = Histogram::new();

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use plumb_devices::{DeviceKind, Kind, Presence, generate_key};
 use plumb_model::{Bytes, Measurement, Reading, Span};
 use plumb_path::{Mark, Window};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::{Algorithm, Bench, SpeedError, Work, openssl_speed, openssl_version};
-use crate::device::{DeviceKind, Presence};
 use crate::error::CryptoError;
-use crate::key::generate_key;
 use crate::metrics;
-use crate::operation::Kind;
 
 /// What to measure, as lists whose combinations are meant.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! What can be said of a system's settings before it is built.
 
-use plumb_crypto::DeviceKind;
+use plumb_devices::DeviceKind;
 use plumb_path::Fault;
 
 use super::external::host_and_port;

@@ -1,7 +1,7 @@
 //! From what was measured to what the report knows: names and numbers.
 
 use plumb_crypto::measure::{Series, Source, fill};
-use plumb_crypto::{DeviceKind, Presence};
+use plumb_devices::{DeviceKind, Presence};
 use plumb_report::{DeviceFound, DeviceRow, RowWork};
 
 /// Below this share of the time on a CPU, others were in the way of what was measured.

@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use plumb_crypto::{
-    Batch, Batcher, Counters, CryptoError, DeviceKind, Kind, LANES, Lane, LaneError, Operation,
-};
 use rustls::PeerMisbehaved;
+
+use plumb_devices::{
+    Batch, Batcher, Counters, DeviceError, DeviceKind, Kind, LANES, Lane, LaneError, Operation,
+};
 
 use super::device::Answer;
 use crate::system::net::Key;
@@ -44,7 +45,7 @@ impl Gathering {
 /// A device with what waits for it. It belongs to one event loop.
 #[derive(Debug)]
 pub(super) struct Batches {
-    device: plumb_crypto::Device,
+    device: plumb_devices::Device,
     batcher: Batcher<Operation>,
     /// Batches that are full. They are not run at once, since the handshake that filled one is still on its stack.
     full: VecDeque<Batch<Operation>>,
@@ -66,9 +67,9 @@ impl Batches {
     /// # Errors
     ///
     /// When this machine has none.
-    pub(super) fn open(gathering: Gathering) -> Result<Self, CryptoError> {
+    pub(super) fn open(gathering: Gathering) -> Result<Self, DeviceError> {
         Ok(Self {
-            device: plumb_crypto::Device::open(DeviceKind::Multibuffer)?,
+            device: plumb_devices::Device::open(DeviceKind::Multibuffer)?,
             batcher: Batcher::new(gathering.width, gathering.bound_ns),
             full: VecDeque::new(),
             pays_from: gathering.pays_from,
@@ -139,7 +140,7 @@ mod tests {
     use openssl::hash::MessageDigest;
     use openssl::pkey::PKey;
     use openssl::sign::Verifier;
-    use plumb_crypto::{Hash, Outcome, Scheme, SigningKey, generate_key};
+    use plumb_devices::{Hash, Outcome, Scheme, SigningKey, generate_key};
 
     use super::*;
     use crate::system::net::Slab;

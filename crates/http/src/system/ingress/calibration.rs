@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use plumb_crypto::{
-    CryptoError, Device, DeviceKind, Group, Kind, LANES, Lane, LaneError, Operation, Outcome,
+use plumb_devices::{
+    Device, DeviceError, DeviceKind, Group, Kind, LANES, Lane, LaneError, Operation, Outcome, Scheme,
+    SigningKey,
 };
-use plumb_crypto::{Scheme, SigningKey};
 use plumb_host::time::monotonic_ns;
 use rustls::sign::Signer;
 
@@ -30,7 +30,7 @@ pub(super) struct Pair {
 /// # Errors
 ///
 /// When there is no device, or one of the operations fails.
-pub(super) fn pays_from(pair: &Pair) -> Result<PaysFrom, CryptoError> {
+pub(super) fn pays_from(pair: &Pair) -> Result<PaysFrom, DeviceError> {
     let mut device = Device::open(DeviceKind::Multibuffer)?;
     let mut pays_from = [1; Kind::COUNT];
     let Pair { key, scheme, software } = pair;
@@ -53,7 +53,7 @@ fn enough(pass_ns: u64, single_ns: u64) -> usize {
     usize::try_from(enough).unwrap_or(LANES).min(LANES)
 }
 
-fn exchange(device: &mut Device, group: Group) -> Result<(), CryptoError> {
+fn exchange(device: &mut Device, group: Group) -> Result<(), DeviceError> {
     let Outcome::Key(key) = only(device.run(&[Operation::Generate(group)]))? else { return Ok(()) };
     let peer = key.public().to_vec();
     only(device.run(&[Operation::Derive { key, peer }])).map(drop)
@@ -65,7 +65,7 @@ fn exchange_in_software(group: Group) -> Result<(), rustls::Error> {
     key.complete(&peer).map(drop)
 }
 
-fn shortest_ns(mut act: impl FnMut() -> Result<(), CryptoError>) -> Result<u64, CryptoError> {
+fn shortest_ns(mut act: impl FnMut() -> Result<(), DeviceError>) -> Result<u64, DeviceError> {
     let mut shortest_ns = u64::MAX;
     for _ in 0..TRIALS {
         let begun_ns = monotonic_ns();
@@ -76,13 +76,13 @@ fn shortest_ns(mut act: impl FnMut() -> Result<(), CryptoError>) -> Result<u64, 
 }
 
 /// The result of a batch of one.
-fn only(lanes: Vec<Lane>) -> Result<Outcome, CryptoError> {
+fn only(lanes: Vec<Lane>) -> Result<Outcome, DeviceError> {
     let lane = lanes.into_iter().next().unwrap_or_else(|| Err(no_time("the device gave no result")));
-    lane.map_err(|cause| CryptoError::Operation { cause })
+    lane.map_err(|cause| DeviceError::Operation { cause })
 }
 
-fn refused(error: rustls::Error) -> CryptoError {
-    CryptoError::Operation { cause: no_time(&error.to_string()) }
+fn refused(error: rustls::Error) -> DeviceError {
+    DeviceError::Operation { cause: no_time(&error.to_string()) }
 }
 
 fn no_time(reason: &str) -> LaneError {

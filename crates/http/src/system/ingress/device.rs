@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plumb_crypto::{Kind, Outcome};
 use rustls::sign::Signer;
+
+use plumb_devices::{Kind, Outcome};
 
 use super::batches::Batches;
 use super::pool::WorkerPool;
@@ -15,7 +16,7 @@ pub(super) enum Operation {
     /// For a worker thread.
     Software(Signing),
     /// For libcrypto_mb.
-    Multibuffer(plumb_crypto::Operation),
+    Multibuffer(plumb_devices::Operation),
 }
 
 impl Operation {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_crypto::Batch;
+use plumb_devices::Batch;
 use plumb_host::time::monotonic_ns;
 use rustls::ServerConfig;
 
@@ -187,13 +187,13 @@ impl EventLoop {
         self.run_batches(Batches::full);
     }
 
-    fn run_batches(&mut self, next: impl Fn(&mut Batches) -> Option<Batch<plumb_crypto::Operation>>) {
+    fn run_batches(&mut self, next: impl Fn(&mut Batches) -> Option<Batch<plumb_devices::Operation>>) {
         while let Some(batch) = self.thread.batches().and_then(&next) {
             self.run_batch(batch);
         }
     }
 
-    fn run_batch(&mut self, batch: Batch<plumb_crypto::Operation>) {
+    fn run_batch(&mut self, batch: Batch<plumb_devices::Operation>) {
         let Some(batches) = self.thread.batches() else { return };
         let finished = batches.run(batch, monotonic_ns());
         self.thread.now_ns = monotonic_ns();

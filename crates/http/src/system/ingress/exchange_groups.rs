@@ -1,9 +1,10 @@
 //! Key-exchange groups whose operations give way to a device, as those of the private key do.
 
-use plumb_crypto::{ExchangeKey, Group, Operation as Multibuffer, Outcome};
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup};
+
+use plumb_devices::{ExchangeKey, Group, Operation as Multibuffer, Outcome};
 
 use super::coroutine;
 use super::device::{Answer, Operation};

@@ -20,7 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plumb_crypto::{Batcher, Counters, Kind};
+use plumb_devices::{Batcher, Counters, Kind};
 use plumb_path::PathError;
 use rustls::ServerConfig;
 
@@ -218,7 +218,7 @@ impl EmbeddedIngress {
 impl Multibuffer {
     /// The sums over all devices.
     fn counters(&self) -> BTreeMap<String, u64> {
-        self.counters.iter().map(|counters| counters.totals()).sum::<plumb_crypto::Totals>().by_name()
+        self.counters.iter().map(|counters| counters.totals()).sum::<plumb_devices::Totals>().by_name()
     }
 
     fn states(&self) -> [(&'static str, String); 2] {

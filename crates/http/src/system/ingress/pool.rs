@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use plumb_crypto::Outcome;
+use plumb_devices::Outcome;
 
 use super::device::{Answer, Reply, Signing};
 

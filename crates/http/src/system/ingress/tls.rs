@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plumb_crypto::{DeviceKind, Hash, Outcome, Scheme};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
 use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
+
+use plumb_devices::{DeviceKind, Hash, Outcome, Scheme};
 
 use super::calibration::Pair;
 use super::coroutine;
@@ -18,7 +19,7 @@ use crate::spec::TlsVersion;
 use crate::system::certificates::Certificates;
 
 /// The key as the multi-buffer device has it.
-pub(super) type Prepared = Arc<plumb_crypto::SigningKey>;
+pub(super) type Prepared = Arc<plumb_devices::SigningKey>;
 
 /// What the ingress offers. Operations of the key that are not done elsewhere are counted. With a `prepared` key,
 /// signatures and key exchanges are in the form of the multi-buffer device.
@@ -62,7 +63,7 @@ pub(super) fn server_config(
 ///
 /// When one of the two does not take the key.
 pub(super) fn pair(certificates: &Certificates) -> Result<Pair, String> {
-    let key = plumb_crypto::SigningKey::from_der(DeviceKind::Multibuffer, certificates.key.secret_der())
+    let key = plumb_devices::SigningKey::from_der(DeviceKind::Multibuffer, certificates.key.secret_der())
         .map_err(|error| error.to_string())?;
     let software = aws_lc_rs::default_provider()
         .key_provider
@@ -132,7 +133,7 @@ impl OffloadableSigner {
     fn operation(&self, message: &[u8]) -> Operation {
         let message = message.to_vec();
         match &self.prepared {
-            Some((key, scheme)) => Operation::Multibuffer(plumb_crypto::Operation::Sign {
+            Some((key, scheme)) => Operation::Multibuffer(plumb_devices::Operation::Sign {
                 key: Arc::clone(key),
                 scheme: *scheme,
                 message,

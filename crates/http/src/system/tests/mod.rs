@@ -9,7 +9,7 @@ mod origins;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
-use plumb_crypto::DeviceKind;
+use plumb_devices::DeviceKind;
 use plumb_path::{Place, Snapshot, System};
 use tempfile::TempDir;
 

@@ -12,7 +12,7 @@ use openssl::rsa::Rsa;
 use zeroize::Zeroizing;
 
 use crate::device::DeviceKind;
-use crate::error::CryptoError;
+use crate::error::DeviceError;
 use crate::operation::Kind;
 use crate::{aws_lc, multibuffer, openssl_device};
 
@@ -39,8 +39,8 @@ impl SigningKey {
     /// # Errors
     ///
     /// When the bytes are no such key, or the device has no use for it.
-    pub fn from_der(device: DeviceKind, der: &[u8]) -> Result<Self, CryptoError> {
-        let refused = |reason: String| CryptoError::Key { device, reason };
+    pub fn from_der(device: DeviceKind, der: &[u8]) -> Result<Self, DeviceError> {
+        let refused = |reason: String| DeviceError::Key { device, reason };
         let key = PKey::private_key_from_der(der)
             .map_err(|_| refused("it is no private key in PKCS#8, PKCS#1 or SEC1".to_owned()))?;
         let kind = kind_of(&key).map_err(refused)?;
@@ -75,7 +75,7 @@ impl SigningKey {
 /// # Errors
 ///
 /// When OpenSSL cannot generate it.
-pub fn generate_key(kind: Kind) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
+pub fn generate_key(kind: Kind) -> Result<Zeroizing<Vec<u8>>, DeviceError> {
     let generate = || {
         let key = match kind.rsa_bits() {
             Some(bits) => PKey::from_rsa(Rsa::generate(bits)?)?,
@@ -86,7 +86,7 @@ pub fn generate_key(kind: Kind) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
         };
         key.private_key_to_pkcs8().map(Zeroizing::new)
     };
-    generate().map_err(|error: ErrorStack| CryptoError::OpenSsl {
+    generate().map_err(|error: ErrorStack| DeviceError::OpenSsl {
         what: "generate a private key",
         cause: error.to_string(),
     })

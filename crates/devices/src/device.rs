@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::aws_lc::AwsLc;
 use crate::break_even::{self, BreakEven};
 use crate::counters::Counters;
-use crate::error::{CryptoError, LaneError, Unavailable};
+use crate::error::{DeviceError, LaneError, Unavailable};
 use crate::key::SigningKey;
 use crate::library::{LANES, Library};
 use crate::multibuffer::Multibuffer;
@@ -124,12 +124,12 @@ impl Device {
     /// # Errors
     ///
     /// When this machine does not have it.
-    pub fn open(kind: DeviceKind) -> Result<Self, CryptoError> {
+    pub fn open(kind: DeviceKind) -> Result<Self, DeviceError> {
         let engine = match kind {
             DeviceKind::SoftwareAwsLc => Engine::AwsLc(AwsLc::new()),
             DeviceKind::SoftwareOpenssl => {
                 let cause = |error: ErrorStack| error.to_string();
-                let opened = OpenSsl::new().map_err(|error| CryptoError::OpenSsl {
+                let opened = OpenSsl::new().map_err(|error| DeviceError::OpenSsl {
                     what: "find the curve P-256",
                     cause: cause(error),
                 })?;
@@ -137,7 +137,7 @@ impl Device {
             }
             DeviceKind::Multibuffer => Multibuffer::new()
                 .map(|multibuffer| Engine::Multibuffer(Box::new(multibuffer), AwsLc::new()))
-                .map_err(|cause| CryptoError::Unavailable { device: kind, cause })?,
+                .map_err(|cause| DeviceError::Unavailable { device: kind, cause })?,
         };
         Ok(Self { kind, engine, break_even: BreakEven::default(), counters: Arc::default() })
     }
@@ -170,7 +170,7 @@ impl Device {
     /// # Errors
     ///
     /// See [`SigningKey::from_der`].
-    pub fn signing_key(&self, der: &[u8]) -> Result<SigningKey, CryptoError> {
+    pub fn signing_key(&self, der: &[u8]) -> Result<SigningKey, DeviceError> {
         SigningKey::from_der(self.kind, der)
     }
 

@@ -1,0 +1,130 @@
+//! What can go wrong: with a device as a whole, with a key, and with one lane of a batch.
+//!
+//! A lane's failure is no failure of the batch: the other lanes have their results.
+
+use std::path::PathBuf;
+
+use crate::device::DeviceKind;
+use crate::operation::Scheme;
+
+/// Why a device cannot be had on this machine: what is missing and, where something can be installed, what.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// The processor has not the instructions.
+    #[error("no AVX-512 IFMA on this CPU")]
+    NoIfma,
+    /// The library is nowhere.
+    #[error(
+        "libcrypto_mb.so was not found: run scripts/install-crypto-mb.sh, install Debian's package libcrypto-mb12, or \
+         set PLUMB_CRYPTO_MB to where it is"
+    )]
+    NotFound,
+    /// The place that the user named has no library.
+    #[error("there is no libcrypto_mb.so at {} (PLUMB_CRYPTO_MB)", .0.display())]
+    NotThere(PathBuf),
+    /// The library is there and the loader refuses it.
+    #[error("{} cannot be loaded: {cause}", .path.display())]
+    NotLoadable {
+        /// The file.
+        path: PathBuf,
+        /// What the loader says.
+        cause: String,
+    },
+    /// The library is another, or an older one.
+    #[error("{} has no function {symbol}: it is too old, or another library; run scripts/install-crypto-mb.sh", .path.display())]
+    NoSymbol {
+        /// The file.
+        path: PathBuf,
+        /// The function's name.
+        symbol: &'static str,
+    },
+    /// The library itself says that it does not work here.
+    #[error("{version} says that this CPU or this kernel lacks something that it needs beside AVX-512 IFMA")]
+    NotApplicable {
+        /// The library's own name and version.
+        version: String,
+    },
+}
+
+impl Unavailable {
+    /// Whether the machine lacks the hardware, so that installing something would not help.
+    #[must_use]
+    pub fn is_hardware(&self) -> bool {
+        matches!(self, Self::NoIfma | Self::NotApplicable { .. })
+    }
+}
+
+/// What a device as a whole can fail at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// The device is not to be had.
+    #[error("open the {device} device: {cause}")]
+    Unavailable {
+        /// The device.
+        device: DeviceKind,
+        /// Why.
+        cause: Unavailable,
+    },
+    /// A key cannot be used.
+    #[error("prepare a private key for the {device} device: {reason}")]
+    Key {
+        /// The device.
+        device: DeviceKind,
+        /// What is wrong with the key.
+        reason: String,
+    },
+    /// An operation failed that all others need.
+    #[error(transparent)]
+    Operation {
+        /// Why.
+        cause: LaneError,
+    },
+    /// OpenSSL failed at what it does for every device.
+    #[error("{what} with OpenSSL: {cause}")]
+    OpenSsl {
+        /// What was to be done.
+        what: &'static str,
+        /// What OpenSSL says.
+        cause: String,
+    },
+}
+
+/// Why one operation of a batch has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaneError {
+    /// The key was prepared for another device.
+    #[error("use a key on the {device} device: it was prepared for another one")]
+    ForeignKey {
+        /// The device that was asked.
+        device: DeviceKind,
+    },
+    /// The key cannot sign in this way.
+    #[error("sign by {scheme}: the key is {key}")]
+    Scheme {
+        /// What was asked.
+        scheme: Scheme,
+        /// What the key is.
+        key: &'static str,
+    },
+    /// What the peer sent is no public key of the group.
+    #[error("derive a shared secret: the peer's public key is not valid")]
+    Peer,
+    /// The device refused.
+    #[error("{what} on the {device} device: {reason}")]
+    Refused {
+        /// What was to be done.
+        what: &'static str,
+        /// The device.
+        device: DeviceKind,
+        /// What it says.
+        reason: String,
+    },
+    /// The device's result was wrong; it was withheld.
+    #[error("{what} on the {device} device: the result is wrong and was withheld")]
+    Faulty {
+        /// What was to be done.
+        what: &'static str,
+        /// The device.
+        device: DeviceKind,
+    },
+}

@@ -1,0 +1,84 @@
+//! Data paths do not know each other: what two of them need lies below both.
+//!
+//! Which crates are data paths is read from the code: those that implement `Family`. The crate that has the trait may have
+//! the synthetic one beside it.
+
+use std::collections::BTreeSet;
+
+use super::manifests::line_of;
+use super::rust_file::RustFile;
+use super::violation::Violation;
+use crate::repository::Package;
+use syn::spanned::Spanned;
+
+/// The crate that has the trait.
+const TRAITS: &str = "path";
+
+/// The names of the packages that implement `Family`, as `plumb-http`.
+pub fn find(files: &[RustFile]) -> BTreeSet<String> {
+    let of_file = |file: &RustFile| {
+        let directory = file.crate_directory().filter(|directory| *directory != TRAITS)?;
+        file.syntax
+            .items
+            .iter()
+            .any(|item| is_family(item) && !file.in_test(item.span().start().line))
+            .then(|| format!("plumb-{directory}"))
+    };
+    files.iter().filter_map(of_file).collect()
+}
+
+fn is_family(item: &syn::Item) -> bool {
+    let syn::Item::Impl(implementation) = item else { return false };
+    let name = implementation.trait_.as_ref().and_then(|(path, _)| path.segments.last());
+    name.is_some_and(|name| name.ident == "Family")
+}
+
+/// Judges what a data path's manifest names.
+pub fn check(package: &Package, path: &str, manifest: &str, data_paths: &BTreeSet<String>) -> Vec<Violation> {
+    if !data_paths.contains(&package.name) {
+        return Vec::new();
+    }
+    let others = package.dependencies.iter().filter(|it| it.kind.is_none() && data_paths.contains(&it.name));
+    let words = |other: &str| {
+        let what =
+            format!("`{}` and `{other}` are both data paths, which do not know each other", package.name);
+        Violation::new(path, line_of(manifest, other), what)
+    };
+    others.map(|other| words(&other.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rust_file::sample;
+    use super::super::violation::lines;
+    use super::*;
+    use crate::repository::Dependency;
+
+    #[test]
+    fn a_data_path_is_a_crate_that_implements_the_trait() {
+        let files = [
+            sample("crates/http/src/settings.rs", "//! A.\nimpl plumb_path::Family for Http {}\n"),
+            sample("crates/devices/src/lib.rs", "//! A.\nimpl Device for OpenSsl {}\n"),
+            sample("crates/path/src/null.rs", "//! A.\nimpl Family for Null {}\n"),
+            sample("crates/runner/src/lib.rs", "//! A.\n#[cfg(test)]\nimpl Family for Test {}\n"),
+        ];
+        assert_eq!(find(&files).into_iter().collect::<Vec<_>>(), ["plumb-http"]);
+    }
+
+    #[test]
+    fn a_data_path_names_no_other() {
+        let data_paths: BTreeSet<String> = ["plumb-http", "plumb-crypto"].map(str::to_owned).into();
+        let uses = |name: &str, kind: Option<&str>| Package {
+            name: "plumb-http".to_owned(),
+            manifest_path: "Cargo.toml".into(),
+            dependencies: vec![Dependency { name: name.to_owned(), kind: kind.map(str::to_owned) }],
+            targets: Vec::new(),
+        };
+        let found = |package: &Package| -> Vec<usize> {
+            lines(&check(package, "Cargo.toml", "[dependencies]\nplumb-crypto = {}\n", &data_paths))
+        };
+        assert_eq!(found(&uses("plumb-crypto", None)), [2]);
+        assert_eq!(found(&uses("plumb-crypto", Some("dev"))), Vec::<usize>::new());
+        assert_eq!(found(&uses("plumb-devices", None)), Vec::<usize>::new());
+    }
+}
