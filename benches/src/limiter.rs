@@ -251,7 +251,6 @@ impl Bench {
         let limit = match case.limit {
             Limit::Nothing => f64::INFINITY,
             Limit::Iops(iops) => f64::from(iops),
-            #[expect(clippy::cast_precision_loss, reason = "a limit of some megabytes")]
             Limit::BytesPerS(bytes) => bytes as f64 / f64::from(case.block_bytes),
         };
         let off = |rate: f64| format!("{:+.2}%", (rate / limit - 1.0) * 100.0);

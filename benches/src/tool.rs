@@ -100,7 +100,6 @@ fn read_all(stream: Option<impl std::io::Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of some seconds")]
 fn as_f64(value_ns: u64) -> f64 {
     value_ns as f64
 }

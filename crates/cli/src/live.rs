@@ -107,7 +107,6 @@ impl Course<'_> {
 
 /// `4000/s, about 5.000 ms each`, from work and time at two marks; `None` where no time is between them. By Little's law, the
 /// time of each is the number in flight divided by the rate. It is unknown where nothing was done.
-#[expect(clippy::cast_precision_loss, reason = "counts of a measurement are far below 2^53")]
 pub fn pace(
     (work_before, ns_before): (u64, u64),
     (work, ns): (u64, u64),

@@ -312,7 +312,6 @@ fn counts(measurement: &Measurement, property: &str) -> String {
     words.join(", ")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
 fn as_f64(count: u64) -> f64 {
     count as f64
 }

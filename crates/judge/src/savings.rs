@@ -164,7 +164,6 @@ fn hint(saving: &RequiredSaving) -> String {
 }
 
 /// A component's CPU time per unit, in us; `None` where a slot has neither.
-#[expect(clippy::cast_precision_loss, reason = "CPU time and counts of one window are far below 2^53")]
 fn cost_us(result: &SlotResult, saving: &RequiredSaving) -> Option<f64> {
     let spent_ns = *result.system_cpu.components.get(&saving.component)?;
     let units = result.measurement.observed_count(&saving.per.0, &saving.per.1);

@@ -116,7 +116,6 @@ impl Histogram {
 
     /// One statistic in nanoseconds, `None` where there is no value.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
     pub fn statistic_ns(&self, statistic: Statistic) -> Option<f64> {
         let dense = self.dense();
         if dense.is_empty() {
@@ -137,7 +136,6 @@ impl Histogram {
 
     /// The value at a quantile in nanoseconds, 0 where there is none.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
         self.dense().value_at_quantile(quantile) as f64
     }

@@ -36,7 +36,6 @@ impl Reading {
     /// The one number that stands for the reading, in the metric's unit: `statistic` of a trend, the value of
     /// all else. `None` where there is no data, or a trend is asked without a statistic.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
     pub fn number(&self, statistic: Option<Statistic>, unit: Unit) -> Option<f64> {
         match self {
             Self::Rate { value, .. } | Self::Gauge(value) => Some(*value),
@@ -186,7 +185,6 @@ impl Attempts {
 
     /// The share that failed; `None` where nothing was tried.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
     pub fn failed_share(self) -> Option<f64> {
         (self.tried > 0).then(|| self.failed as f64 / self.tried as f64)
     }

@@ -187,7 +187,6 @@ impl Plan {
     /// The error probability of every interval of the run: what is left of α for each claim in each cell. Comparisons that
     /// no claim speaks of use it too, so that one ratio has one interval wherever it is shown.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "no experiment has 2^53 claims")]
     pub fn alpha_each(&self) -> f64 {
         Self::ALPHA / self.shares_of_alpha() as f64
     }

@@ -431,16 +431,10 @@ macro_rules! quantity_type {
     };
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the value is checked to be in the range of u64"
-)]
 fn whole(value: f64) -> Option<u64> {
     (0.0..1.8e19).contains(&value).then(|| value.round() as u64)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "only printed")]
 fn with_symbol(value: u64, steps: &[(u64, &str)]) -> String {
     let exact = steps.iter().find(|(size, _)| value >= *size && value.is_multiple_of(*size));
     match exact {
@@ -503,10 +497,6 @@ quantity_type!(
 impl Span {
     /// The length in seconds.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "spans are far below 2^53 ns squared; a rounding of 1 ns in 104 days"
-    )]
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }

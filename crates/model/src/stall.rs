@@ -27,12 +27,6 @@ impl HiddenStall {
     /// stall: in a closed loop the next unit of work begins when the last one ends, and unlike the mean the median is not
     /// moved by the stall itself.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "times of one window are positive and far below 2^53 ns"
-    )]
     pub fn find(metric: &'static str, times: &Histogram, stall_ns_max: Option<u64>) -> Option<Self> {
         let stall_ns = stall_ns_max.filter(|stall_ns| *stall_ns >= SHORTEST_NS)?;
         let median_ns = times.statistic_ns(Statistic::Med)?;
@@ -46,7 +40,6 @@ impl HiddenStall {
 }
 
 impl fmt::Display for HiddenStall {
-    #[expect(clippy::cast_precision_loss, reason = "printed in milliseconds")]
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,

@@ -17,12 +17,6 @@ impl Proportion {
     /// Choices of which `share` (0 to 1) are yes. `seed` decides where in the pattern the stream begins, so that
     /// threads with different seeds do not choose in step.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "the share is clamped to 0..=1, and a float cast saturates"
-    )]
     pub fn new(share: f64, seed: u64) -> Self {
         let share = (share.clamp(0.0, 1.0) * WHOLE as f64).round() as u64;
         Self { share, owed: seed % WHOLE }

@@ -17,11 +17,6 @@ pub struct Schedule {
 impl Schedule {
     /// A schedule of `rate_per_s` arrivals per second; `None` where that is not a positive number.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the period is positive, and a float cast saturates"
-    )]
     pub fn constant(rate_per_s: f64) -> Option<Self> {
         let is_rate = rate_per_s.is_finite() && rate_per_s > 0.0;
         is_rate.then(|| Self { period: ((SECOND_NS / rate_per_s * FIXED_POINT) as u128).max(1) })

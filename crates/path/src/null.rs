@@ -249,12 +249,6 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
     radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "synthetic values of moderate size"
-)]
 fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
     let system = &settings.system;
     let mut random = ChaCha8Rng::seed_from_u64(window.seed);

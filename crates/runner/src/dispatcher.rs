@@ -308,7 +308,6 @@ impl Dispatch<'_, '_> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "spans of a run are far below 2^53 ns")]
 fn seconds(span_ns: u64) -> f64 {
     span_ns as f64 / 1e9
 }

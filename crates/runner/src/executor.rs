@@ -379,10 +379,6 @@ fn in_doubt(evidence: &[plumb_model::Evidence]) -> Option<String> {
     ))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "CPU time of one window and its count of work are far below 2^53"
-)]
 fn per_unit_us(cpu_ns: u64, work: u64) -> f64 {
     cpu_ns as f64 / 1e3 / work as f64
 }

@@ -254,7 +254,6 @@ pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
     lines
 }
 
-#[expect(clippy::cast_precision_loss, reason = "only printed, with one decimal")]
 fn gibibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }

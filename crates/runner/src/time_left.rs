@@ -38,7 +38,6 @@ pub fn time_left(plan: &Plan, cell: usize, done: u32, verdicts: &[ClaimVerdict],
     TimeLeft { at_most_s: at_most * block_s, probably_s: probably * block_s }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a plan has at most some hundred cells")]
 fn later_blocks(cells: usize, blocks: u32) -> f64 {
     cells as f64 * f64::from(blocks)
 }

@@ -109,7 +109,6 @@ fn proof_words(plan: &Plan, saving: &RequiredSaving) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "only printed")]
 fn seconds(span_ns: u64) -> f64 {
     span_ns as f64 / 1e9
 }

@@ -121,7 +121,6 @@ fn defined(arguments: &PolicyArguments) -> Result<Policy, Failure> {
 }
 
 /// Limits are whole operations and bytes.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn whole(rate: f64) -> Result<u64, Failure> {
     let is_whole = (0.0..1e15).contains(&rate) && (rate == 0.0 || rate >= 1.0);
     is_whole
@@ -174,7 +173,6 @@ fn print_json(rows: &Vec<Value>) -> Outcome {
 
 fn limits_text(limits: &Value) -> String {
     let iops = limits["iops"].as_u64().map(|iops| format!("{iops} IOPS"));
-    #[expect(clippy::cast_precision_loss, reason = "only printed")]
     let bytes = limits["bytes_per_s"].as_u64().map(|bytes| ByteRate(bytes as f64).to_string());
     let parts: Vec<String> = iops.into_iter().chain(bytes).collect();
     if parts.is_empty() { "unlimited".to_owned() } else { parts.join(", ") }

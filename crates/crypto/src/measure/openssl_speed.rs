@@ -143,7 +143,6 @@ fn line_of(algorithm: Algorithm) -> (&'static str, Option<&'static str>) {
 /// # Errors
 ///
 /// When the line is not there, or its number is none.
-#[expect(clippy::cast_precision_loss, reason = "a block is far below 2^53 bytes")]
 pub fn read_speed(
     algorithm: Algorithm,
     block: Bytes,

@@ -38,7 +38,6 @@ impl Series {
 
     /// All windows as one: counts and times are summed up, distributions merged.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts and times of some windows are far below 2^53")]
     pub fn total(&self) -> Measurement {
         let mut total = Measurement::default();
         let mut latency = Histogram::new();
@@ -86,7 +85,6 @@ pub struct Fill {
 
 /// How full the passes of a measurement were; `None` where a device has counted none.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "counts of one measurement are far below 2^53")]
 pub fn fill(measurement: &Measurement) -> Option<Fill> {
     let passes = measurement.observed.get("passes")?.iter();
     let fills = passes.filter_map(|(lanes, count)| Some((lanes.parse::<u64>().ok()?, *count)));

@@ -187,7 +187,6 @@ impl Point {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the count of one window is far below 2^53")]
 fn speed_measurement(work: Work, window: Span) -> Result<Measurement, SpeedError> {
     let seconds = window.0.div_ceil(1_000_000_000).max(1);
     let (speed, version) = openssl_speed(work.algorithm, work.block, seconds)?;

@@ -83,7 +83,6 @@ impl Tally {
     }
 
     /// Ends the window at `now_ns`; `supply` is from before it opened.
-    #[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
     pub(super) fn close(self, now_ns: u64, supply: &CpuSupply) -> Measurement {
         let closed = ThreadAccount::now();
         let cpu_ns = closed.cpu.saturating_sub(self.opened.cpu).total_ns();

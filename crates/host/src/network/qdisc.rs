@@ -149,7 +149,6 @@ fn bucket_options(bucket: TokenBucket) -> Vec<u8> {
 }
 
 /// `struct tc_netem_qopt` and attributes (include/uapi/linux/pkt_sched.h).
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 2^32 is below 2^32")]
 fn impairment_options(impairment: Impairment) -> Vec<u8> {
     /// Far more than is on the way at any rate that a machine reaches alone.
     const LIMIT_PACKETS: u32 = 100_000;

@@ -40,7 +40,6 @@ pub struct Asked {
 impl Asked {
     /// Warns where the rate needs more connections than the load has. By Little's law it needs the rate times the mean time for
     /// which a request keeps a connection.
-    #[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
     fn too_few_connections(self, times: &Times) -> Option<String> {
         let rate = self.rate_per_s?;
         let sum_ns = |histogram: &Histogram| {
@@ -128,7 +127,6 @@ pub fn measurement(watched: &Watched, frame: Frame, asked: Asked, checks: &Check
     measurement
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts and times of one window are far below 2^53")]
 fn per_second(count: u64, window_ns: u64) -> f64 {
     if window_ns == 0 { 0.0 } else { count as f64 * 1e9 / window_ns as f64 }
 }
@@ -195,7 +193,6 @@ fn trends(times: &Times, is_open_loop: bool) -> [(Metric, Histogram); 9] {
 }
 
 /// Rates in each whole second of the window.
-#[expect(clippy::cast_precision_loss, reason = "counts of one second are far below 2^53")]
 fn windows(yields: &[Yield], tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
     let completed = tally.completed_by_second.iter().take(seconds).map(|count| *count as f64).collect();
     let bytes = |counter: fn(&super::worker::Reading) -> u64| -> Vec<f64> {
@@ -264,7 +261,6 @@ fn health(watched: &Watched, tally: &Tally, window_ns: u64) -> LoadHealth {
 }
 
 /// Warns where the server resumed far fewer sessions than it was to resume. That is a result, and it explains others.
-#[expect(clippy::cast_precision_loss, reason = "counts of one window are far below 2^53")]
 fn resumption_warning(tally: &Tally) -> Option<String> {
     let (offered, missing, resumed) =
         (tally.sessions_offered, tally.sessions_missing, tally.handshakes_resumed);
@@ -280,7 +276,6 @@ fn resumption_warning(tally: &Tally) -> Option<String> {
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "printed in milliseconds")]
 fn warnings(yields: &[Yield], tally: &Tally, pending: (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
     let count = |failure: &Failure| tally.errors.get(&failure.to_string()).copied().unwrap_or(0);

@@ -364,7 +364,6 @@ impl Times {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "times of one window are far below 2^53 ns")]
 fn as_f64(time_ns: u64) -> f64 {
     time_ns as f64
 }

@@ -41,7 +41,6 @@ impl Pacer {
 
     /// How much may be asked for at once.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped below")]
     pub fn piece_bytes(&self) -> usize {
         let piece = self.bytes_per_s.map_or(PIECE_BYTES_MAX, |rate| (rate * PIECE_S) as usize);
         (piece / PIECE_BYTES_MIN * PIECE_BYTES_MIN).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
@@ -61,12 +60,6 @@ impl Pacer {
     }
 
     /// When so many bytes may pass.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a piece of at most 512 KiB over a rate of at least one byte per second"
-    )]
     fn reserve(&self, bytes: usize, rate: f64, now_ns: u64) -> u64 {
         let cost_ns = (bytes as f64 / rate * 1e9).ceil() as u64;
         let mut arrival_ns = self.arrival_ns.load(Ordering::Relaxed);
@@ -136,7 +129,6 @@ mod tests {
             pauses_ns in prop::collection::vec(0_u64..40_000_000, 1..20)
         ) {
             let (passed, _) = simulate(rate, channels, &pauses_ns);
-            #[expect(clippy::cast_precision_loss, reason = "bytes of one second")]
             let most = busiest_second(&passed) as f64;
             prop_assert!(most <= rate * 1.01, "{most} of {rate}");
         }
@@ -148,7 +140,6 @@ mod tests {
             // A channel comes back 100 us after its time: later than a piece is long.
             let (passed, piece) = simulate(rate, 2, &[100_000]);
             let bytes = passed.iter().take_while(|(at, _)| *at < SECOND_NS).count() * piece;
-            #[expect(clippy::cast_precision_loss, reason = "bytes of one second")]
             let used = bytes as f64 / rate;
             assert!(used > 0.99, "{used}");
         }

@@ -25,7 +25,6 @@ pub struct Slot {
     pub stream_limits: Vec<f64>,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes, pages and nanoseconds of one slot")]
 fn as_f64(count: u64) -> f64 {
     count as f64
 }
@@ -140,7 +139,6 @@ fn rates(all: &[&Outcome]) -> Vec<(&'static str, Reading)> {
     rates
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count before")]
 fn whole(count: f64) -> u64 {
     count as u64
 }

@@ -94,7 +94,6 @@ fn union(block: &[u8; BLOCK_BYTES]) -> u64 {
 
 /// How fast zeros are told, in bytes per second: pages of zeros one after another, from memory and not from a cache.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "bytes and nanoseconds of one measurement")]
 pub fn speed(test: ZeroTest, bytes: usize) -> f64 {
     let memory = vec![0_u8; bytes.next_multiple_of(PAGE_BYTES)];
     let before_ns = plumb_host::time::monotonic_ns();

@@ -208,11 +208,6 @@ fn parameters(system: &SystemSpec, abilities: &Abilities) -> Result<Value, Strin
     Ok(Value::Object(parameters))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate from 1 to 1e12 bytes per second"
-)]
 fn whole(bytes_per_s: f64) -> u64 {
     bytes_per_s.clamp(1.0, UNCAPPED).round() as u64
 }

@@ -120,10 +120,6 @@ impl Outcome {
     }
 
     /// Bytes sent until a moment, by the straight line between the samples around it.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "bytes and nanoseconds of one migration are far below 2^53"
-    )]
     fn sent_at(&self, at_ns: u64) -> f64 {
         let after = self.samples.partition_point(|sample| sample.at_ns < at_ns);
         let (Some(to), Some(from)) = (self.samples.get(after), self.samples.get(after.saturating_sub(1)))

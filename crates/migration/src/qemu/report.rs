@@ -65,10 +65,6 @@ pub(super) fn work(outcomes: &[Outcome]) -> u64 {
     outcomes.iter().map(|outcome| outcome.account.pages()).sum()
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "bytes, pages and nanoseconds of one window are far below 2^53"
-)]
 fn readings(settings: &MigrationSettings, outcomes: &[Outcome]) -> BTreeMap<String, Reading> {
     let sum = |part: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>();
     let mean = |part: &dyn Fn(&Outcome) -> u64| sum(part) as f64 / outcomes.len().max(1) as f64;
@@ -151,16 +147,10 @@ fn observed(
     observed
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate of some Gbit/s, made to a whole number"
-)]
 fn whole(value: f64) -> u64 {
     value.max(0.0).round() as u64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes and milliseconds of one window are far below 2^53")]
 fn warnings(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Outcome]) -> Vec<String> {
     let sum = |part: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>() as f64;
     let qemu = format!("QEMU {}", abilities.version);

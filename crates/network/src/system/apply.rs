@@ -76,11 +76,6 @@ pub(super) fn is_pair(role: Role) -> bool {
 }
 
 /// What a link's queues are to do, if anything.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are far below 2^64 and not negative"
-)]
 pub(super) fn wanted(link: &LinkShape) -> Option<Shape> {
     let rate = link.rate.map(|rate| rate.0);
     if link.delay.is_some() || link.loss.is_some() {

@@ -37,7 +37,6 @@ impl Ledger {
     }
 
     /// A write is complete: with `None` it failed, and what the block holds is not known.
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the number of the write")]
     pub fn confirm(&mut self, offset: u64, generation: Option<u64>) {
         let index = self.index(offset);
         if let Some(confirmed) = self.confirmed.get_mut(index) {

@@ -14,12 +14,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"plumbln1");
 pub const HEADER_BYTES: usize = 40;
 
 /// Fills a block with random bytes, and the last `compressible` (0 to 1) of every chunk with zeros.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share of a chunk"
-)]
 pub fn fill(block: &mut [u8], compressible: f64, seed: u64) {
     let mut state = seed;
     for chunk in block.chunks_mut(CHUNK_BYTES) {

@@ -99,7 +99,6 @@ fn fixed(spec: &FixedSpec) -> Result<Fixed, Fault> {
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "2^40 is a float")]
 fn adaptive(spec: &AdaptiveSpec) -> Result<Adaptive, Fault> {
     let per_tb = |key: &str, rate: CapacityRate| match rate.0 * TB_BYTES as f64 {
         0.0 => Ok(0),
@@ -124,7 +123,6 @@ fn adaptive(spec: &AdaptiveSpec) -> Result<Adaptive, Fault> {
 }
 
 /// Limits are whole.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn whole(key: &str, rate: f64) -> Result<u64, Fault> {
     if (1.0..=RATE_MAX).contains(&rate) {
         return Ok(rate.round() as u64);
@@ -149,7 +147,6 @@ fn allowed(volume: &VolumeSpec, used_bytes: f64) -> (Option<f64>, Option<f64>) {
         return (fixed.max_iops.map(|rate| rate.0), fixed.max_bandwidth.map(|rate| rate.0));
     }
     let Some(adaptive) = &volume.policy.adaptive else { return (None, None) };
-    #[expect(clippy::cast_precision_loss, reason = "sizes of volumes are far below 2^53")]
     let size_bytes = volume.size.0 as f64;
     let of = |allocation| match allocation {
         Allocation::AllocatedSpace => size_bytes,
@@ -159,7 +156,6 @@ fn allowed(volume: &VolumeSpec, used_bytes: f64) -> (Option<f64>, Option<f64>) {
     let expected = adaptive.expected_iops.0 * of(adaptive.expected_iops_allocation);
     let least = adaptive.absolute_min_iops.map_or(1.0, |rate| rate.0.max(1.0));
     let iops = peak.max(expected).max(least);
-    #[expect(clippy::cast_precision_loss, reason = "at most 128 KiB")]
     let bytes = adaptive.block_size.map(|size| size.0 as f64 * iops);
     (Some(iops), bytes)
 }
@@ -233,7 +229,6 @@ fn limit(
 
 /// How much of the time the limit was what held the load up. The kernel keeps no such account: there it is how much of what
 /// the limit lets through went through.
-#[expect(clippy::cast_precision_loss, reason = "times and counts of one window are far below 2^53")]
 fn binding(layer: Layer, before: &Snapshot, after: &Snapshot) -> Evidence {
     let moved = |counter: &str| after.moved(before, counter).unwrap_or(0) as f64;
     let elapsed_ns = moved(names::AT_NS).max(1.0);

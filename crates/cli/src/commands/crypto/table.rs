@@ -43,7 +43,6 @@ pub fn row(series: &Series) -> DeviceRow {
 }
 
 /// What to distrust: a thread that works without a pause and is not on a CPU all the time has lost it to others.
-#[expect(clippy::cast_precision_loss, reason = "times of some windows are far below 2^53 ns")]
 pub fn warnings(measured: &[Series]) -> Vec<String> {
     let of_devices = measured.iter().filter(|series| matches!(series.point.source, Source::Device(_)));
     let (cpu_ns, window_ns) = of_devices.fold((0, 0), |(cpu_ns, window_ns), series| {

@@ -226,12 +226,6 @@ impl From<SpaceArgument> for Space {
 }
 
 /// Operations per 2^40 bytes, from `50 IOPS/GB` or `51200 IOPS/TiB`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "quantities are not negative, a float cast saturates, and 2^40 is a float"
-)]
 fn per_tb(text: &str) -> Result<u64, QuantityError> {
     let quantity = Quantity::parse_as(text, Dimension::EventRatePerData)?;
     Ok((quantity.value * TB_BYTES as f64).round() as u64)

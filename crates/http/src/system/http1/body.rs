@@ -83,7 +83,6 @@ impl Body {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lesser of both fits where one of them came from")]
 fn take_up_to(left: &mut u64, available: usize) -> usize {
     let taken = (*left).min(available as u64);
     *left -= taken;

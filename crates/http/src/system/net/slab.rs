@@ -19,7 +19,6 @@ impl Key {
     }
 
     /// Tag and key of a token.
-    #[expect(clippy::cast_possible_truncation, reason = "the parts are cut out of the token")]
     pub(in crate::system) fn from_token(token: u64) -> (u64, Self) {
         let generation = (token >> 32) as u32 & ((1 << GENERATION_BITS) - 1);
         (token >> 62, Self { index: token as u32, generation })

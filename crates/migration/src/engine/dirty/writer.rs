@@ -172,12 +172,6 @@ fn run(memory: &GuestMemory, dirty: &DirtySpec, notes: bool, shared: &Shared) {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a number of pages written in the time of one migration"
-)]
 fn due(elapsed_ns: u64, ns_per_page: f64) -> u64 {
     (elapsed_ns as f64 / ns_per_page) as u64
 }
@@ -236,12 +230,6 @@ fn scale(word: u64, limit: u64) -> u64 {
     u64::try_from((u128::from(word) * u128::from(limit)) >> 64).unwrap_or(0)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share of one of a whole number"
-)]
 fn part(share: f64, whole: u64) -> u64 {
     (share * whole as f64) as u64
 }

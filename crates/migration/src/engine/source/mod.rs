@@ -155,7 +155,6 @@ impl Source {
     }
 
     /// Whether so many pages can be sent within the downtime limit, at the rate at which content went so far.
-    #[expect(clippy::cast_precision_loss, reason = "bytes of memory and nanoseconds of a migration")]
     fn fits(&self, link: &Link, course: &Course, dirty_pages: u64) -> bool {
         let content = |report: &RoundReport| (report.pages - report.zero_pages) * PAGE_BYTES as u64;
         let rate = match course.rounds.last() {
@@ -261,7 +260,6 @@ impl Source {
     ///
     /// # Errors
     /// When a side or a connection fails.
-    #[expect(clippy::cast_precision_loss, reason = "bytes of memory and nanoseconds of one transfer")]
     pub fn stream_limit(&self) -> Result<f64, MigrationError> {
         self.guest.stop();
         let measure = || -> Result<f64, MigrationError> {

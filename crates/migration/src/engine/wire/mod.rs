@@ -69,7 +69,6 @@ pub fn prepare(stream: &TcpStream) -> io::Result<()> {
 ///
 /// # Errors
 /// When the kernel refuses.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before it is used")]
 pub fn limit_unsent(stream: &TcpStream, cap_bytes_per_s: f64, channels: u32) -> io::Result<()> {
     let bytes = (cap_bytes_per_s * UNSENT_SHARE / f64::from(channels.max(1))) as usize;
     let bytes = bytes.clamp(*UNSENT_BYTES.start(), *UNSENT_BYTES.end());

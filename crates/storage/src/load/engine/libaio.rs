@@ -92,10 +92,6 @@ impl Libaio {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "slots and results are those of requests of at most 1 GiB"
-)]
 fn completion(event: Event) -> Completion {
     Completion { slot: event.data as u32, result: event.result as i32 }
 }

@@ -254,14 +254,12 @@ impl Nbd {
 }
 
 /// Puts what was read where it was asked to be; the caller made sure that it fits.
-#[expect(clippy::cast_possible_truncation, reason = "an offset within a block of at most 1 GiB")]
 fn place(request: &Request, begin: u64, data: &[u8]) {
     assert!(begin + data.len() as u64 <= request.length.into(), "the caller made sure that it fits");
     // SAFETY: the request's buffer is valid for its length until it is complete, and nobody else uses it until then.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), request.buffer.add(begin as usize), data.len()) };
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a part of a block of at most 1 GiB")]
 fn clear(request: &Request, begin: u64, length: u64) {
     assert!(begin + length <= request.length.into(), "the caller made sure that it fits");
     // SAFETY: as in `place`.

@@ -49,7 +49,6 @@ impl Uring {
         entry.user_data(slot.into())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the user data is the slot's number")]
     fn reap(&mut self, completions: &mut Vec<Completion>) {
         let completion = |entry: io_uring::cqueue::Entry| Completion {
             slot: entry.user_data() as u32,

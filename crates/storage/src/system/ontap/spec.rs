@@ -199,7 +199,6 @@ fn put(map: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn whole(key: &str, value: Option<f64>) -> Result<Option<u64>, Fault> {
     let Some(value) = value else { return Ok(None) };
     let rounded = value.round();
@@ -210,7 +209,6 @@ fn whole(key: &str, value: Option<f64>) -> Result<Option<u64>, Fault> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn per_tib(key: &str, text: Option<&str>) -> Result<Option<u64>, Fault> {
     let Some(text) = text else { return Ok(None) };
     let quantity = Quantity::parse_as(text, Dimension::EventRatePerData);
