@@ -250,3 +250,9 @@ impl Measurement {
         self.observed.get(property).and_then(|values| values.get(value)).copied().unwrap_or(0)
     }
 }
+
+/// A count over a time, per second; 0 over no time.
+#[must_use]
+pub fn per_second(count: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
+}

@@ -4,6 +4,7 @@
 //! into step with a periodic disturbance. Orders depend on seed, cell and block alone, so that a resumed run
 //! continues the very block that was cut.
 
+use plumb_model::SplitMix;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 /// The order in which the variants at `indices` run in one block, each twice.
 #[must_use]
 pub fn block_order(seed: u64, cell: usize, block: u32, indices: &[usize]) -> Vec<usize> {
-    let mut random = ChaCha8Rng::seed_from_u64(mix(&[seed, cell as u64, u64::from(block)]));
+    let mut random = ChaCha8Rng::seed_from_u64(SplitMix::mix(&[seed, cell as u64, u64::from(block)]));
     let mut order = indices.to_vec();
     order.shuffle(&mut random);
     let back: Vec<usize> = order.iter().rev().copied().collect();
@@ -22,17 +23,7 @@ pub fn block_order(seed: u64, cell: usize, block: u32, indices: &[usize]) -> Vec
 /// The seed of everything random within one slot.
 #[must_use]
 pub fn slot_seed(seed: u64, cell: usize, block: u32, position: u32) -> u64 {
-    mix(&[seed, cell as u64, u64::from(block), u64::from(position), 0x51_07])
-}
-
-/// Mixes words into one, by the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
-fn mix(words: &[u64]) -> u64 {
-    words.iter().fold(0x9e37_79b9_7f4a_7c15, |state, word| {
-        let mut mixed = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    })
+    SplitMix::mix(&[seed, cell as u64, u64::from(block), u64::from(position), 0x51_07])
 }
 
 #[cfg(test)]

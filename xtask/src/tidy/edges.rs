@@ -24,7 +24,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path"]),
     ("plumb-volumes", &["plumb-host"]),
     ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
-    ("plumb-storage", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-volumes"]),
+    (
+        "plumb-storage",
+        &["plumb-model", "plumb-stats", "plumb-host", "plumb-pace", "plumb-path", "plumb-volumes"],
+    ),
     ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-tunings", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model"]),

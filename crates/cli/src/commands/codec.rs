@@ -160,13 +160,7 @@ fn speed(spent: impl Iterator<Item = Spent> + Clone) -> CodecSpeed {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => values[count / 2],
-        count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
-    }
+    plumb_stats::median(&values.collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
 /// A codec that was chosen for its device and did something without it.

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::CpuSupply;
 use plumb_host::time::monotonic_ns;
-use plumb_model::Measurement;
+use plumb_model::{Measurement, SplitMix};
 use plumb_pace::{Budget, Closing, End, Frame, Proportion, Schedule};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
@@ -186,7 +186,7 @@ impl Load for HttpLoad {
         let (sender, receiver) = channel();
         let progress: Vec<Arc<AtomicU64>> = securities.iter().map(|_| Arc::default()).collect();
         for (thread, (security, progress)) in (0_u32..).zip(securities.into_iter().zip(&progress)) {
-            let seed = window.seed.wrapping_add(u64::from(thread).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let seed = SplitMix::seed_of(window.seed, thread.into());
             let make = Making {
                 plan: Arc::clone(&self.plan),
                 security,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuTime, Demand};
+use plumb_model::measurement::per_second;
 use plumb_model::{HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading, Statistic};
 use plumb_pace::{Frame, Gaps};
 use plumb_path::load_health;
@@ -125,10 +126,6 @@ pub fn measurement(watched: &Watched, frame: Frame, asked: Asked, checks: &Check
         measurement.readings.insert(plumb_model::metric::CPU_LOAD.name.to_owned(), gauge);
     }
     measurement
-}
-
-fn per_second(count: u64, window_ns: u64) -> f64 {
-    if window_ns == 0 { 0.0 } else { count as f64 * 1e9 / window_ns as f64 }
 }
 
 fn cpu_time(one: &Yield) -> CpuTime {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::Demand;
+use plumb_model::measurement::per_second;
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
 use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading};
 use plumb_path::load_health;
@@ -52,8 +53,7 @@ fn put(measurement: &mut Measurement, metric: Metric, reading: Reading) {
 }
 
 fn rate(count: u64, ns: u64) -> Reading {
-    let value = if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 };
-    Reading::Rate { value, count }
+    Reading::Rate { value: per_second(count, ns), count }
 }
 
 /// The first and the last sample: what lies between them is the window.

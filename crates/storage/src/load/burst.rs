@@ -33,7 +33,7 @@ impl Burst {
     pub fn find(seconds: &[f64], steps: &[u64]) -> Option<Self> {
         // Late seconds are the least likely to have a part of it.
         let late = &seconds[seconds.len() / 2..];
-        let settled = median(late).filter(|rate| *rate > 0.0)?;
+        let settled = plumb_stats::median(late).filter(|rate| *rate > 0.0)?;
         let deviation = late.iter().map(|second| (second - settled).abs()).fold(0.0, f64::max);
         if deviation > DEVIATION_MAX * settled {
             return None;
@@ -65,12 +65,6 @@ pub fn most_ahead(steps: &[u64], rate: f64) -> (f64, u64) {
         }
     }
     most
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
 }
 
 #[cfg(test)]

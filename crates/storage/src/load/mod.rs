@@ -29,7 +29,7 @@ use std::time::Duration;
 use plumb_host::cgroup::block::Membership;
 use plumb_host::cpu::{CpuSupply, CpuTime, process_cpu_time};
 use plumb_host::time::monotonic_ns;
-use plumb_model::Measurement;
+use plumb_model::{Measurement, SplitMix};
 use plumb_pace::{Budget, Closing, End, Frame, Proportion, Schedule};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
@@ -40,7 +40,7 @@ pub(crate) use self::engine::nbd::Address as NbdAddress;
 pub use self::error::Error;
 use self::job::{Job, Making, Yield};
 use self::ledger::Ledger;
-use self::offsets::{Offsets, split_mix};
+use self::offsets::Offsets;
 pub use self::prepared::{Prepared, prepare};
 use crate::spec::{EngineKind, Limit, LoadSpec, Target};
 
@@ -217,7 +217,7 @@ impl Load for StorageLoad {
         for ((job, buffers), progress) in (0_u32..).zip(buffers).zip(&progress) {
             let own = Own {
                 region: self.regions[job as usize],
-                seed: window.seed.wrapping_add(u64::from(job).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                seed: SplitMix::seed_of(window.seed, job.into()),
                 due: schedule.map(|schedule| schedule.share(job.into(), jobs.into())),
                 budget: budget.clone(),
                 end: closing.end(),
@@ -292,8 +292,8 @@ fn making(
     own: Own,
 ) -> Result<Making, Error> {
     let (begin, length) = own.region;
-    let mut state = own.seed;
-    let random_seed = spec.access.is_random().then(|| split_mix(&mut state));
+    let mut random = SplitMix::new(own.seed);
+    let random_seed = spec.access.is_random().then(|| random.draw());
     let block = spec.block_size.0;
     let offsets = Offsets::new(begin, length, block, random_seed).ok_or_else(|| Error::Setting {
         key: "load.block_size".to_owned(),
@@ -301,7 +301,7 @@ fn making(
     })?;
     let ledger = spec
         .verify
-        .then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), split_mix(&mut state)));
+        .then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), random.draw()));
     Ok(Making {
         engine: engine::build(engine, handle, spec.depth, &buffers)?,
         buffers,

@@ -6,6 +6,8 @@
 //! the result lies outside of the region ("cycle walking", Black and Rogaway, "Ciphers with Arbitrary Finite Domains",
 //! CT-RSA 2002). It keeps no state but a counter, whatever the size of the region.
 
+use plumb_model::SplitMix;
+
 /// The blocks of one job's region, in the order in which they are taken.
 #[derive(Debug, Clone)]
 pub struct Offsets {
@@ -58,21 +60,11 @@ struct Permutation {
     keys: [u64; 3],
 }
 
-/// The next of a sequence of well-mixed numbers (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
-/// Generators", OOPSLA 2014).
-pub fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut value = *state;
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 impl Permutation {
     fn new(count: u64, seed: u64) -> Self {
         let bits = (u64::BITS - (count - 1).leading_zeros()).max(1);
-        let mut state = seed;
-        let keys = [(); 3].map(|()| split_mix(&mut state) | 1);
+        let mut random = SplitMix::new(seed);
+        let keys = [(); 3].map(|()| random.draw() | 1);
         Self { count, mask: u64::MAX >> (u64::BITS - bits), shift: bits.div_ceil(2), keys }
     }
 

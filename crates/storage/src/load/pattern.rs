@@ -1,9 +1,8 @@
 //! What is written: data that neither compresses nor dedupes, as storage that does either would otherwise measure its
 //! own cleverness; and, to be checked later, patterns that say where and when they were written.
 
+use plumb_model::SplitMix;
 use twox_hash::XxHash3_64;
-
-use super::offsets::split_mix;
 
 /// Storage that dedupes does so by blocks of this size or larger.
 const SECTOR_BYTES: usize = 512;
@@ -15,12 +14,12 @@ pub const HEADER_BYTES: usize = 40;
 
 /// Fills a block with random bytes, and the last `compressible` (0 to 1) of every chunk with zeros.
 pub fn fill(block: &mut [u8], compressible: f64, seed: u64) {
-    let mut state = seed;
+    let mut random = SplitMix::new(seed);
     for chunk in block.chunks_mut(CHUNK_BYTES) {
-        let random = (chunk.len() as f64 * (1.0 - compressible.clamp(0.0, 1.0))).round() as usize;
-        let (random, zeros) = chunk.split_at_mut(random);
-        for bytes in random.chunks_mut(8) {
-            bytes.copy_from_slice(&split_mix(&mut state).to_le_bytes()[..bytes.len()]);
+        let filled = (chunk.len() as f64 * (1.0 - compressible.clamp(0.0, 1.0))).round() as usize;
+        let (filled, zeros) = chunk.split_at_mut(filled);
+        for bytes in filled.chunks_mut(8) {
+            bytes.copy_from_slice(&random.draw().to_le_bytes()[..bytes.len()]);
         }
         zeros.fill(0);
     }
@@ -72,8 +71,7 @@ impl Mismatch {
 
 /// Writes the pattern of a place and a generation over a whole block.
 pub fn write(block: &mut [u8], compressible: f64, offset: u64, generation: u64) {
-    let mut state = offset ^ generation.rotate_left(32);
-    let seed = split_mix(&mut state);
+    let seed = SplitMix::new(offset ^ generation.rotate_left(32)).draw();
     let length = block.len() as u64;
     let (header, body) = block.split_at_mut(HEADER_BYTES);
     fill(body, compressible, seed);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuSupply, CpuTime, Demand};
+use plumb_model::measurement::per_second;
 use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading};
 use plumb_pace::Frame;
 use plumb_path::load_health;
@@ -157,10 +158,6 @@ fn look_for_a_limiter(measurement: &mut Measurement, tally: &Tally, of: &Circums
         measurement.tables = met.tables();
         measurement.warnings.extend(met.warning(in_flight));
     }
-}
-
-fn per_second(count: u64, window_ns: u64) -> f64 {
-    if window_ns == 0 { 0.0 } else { count as f64 * 1e9 / window_ns as f64 }
 }
 
 /// What was read off the window; rates from its second `first` on.

@@ -3,6 +3,8 @@
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 
+use plumb_model::SplitMix;
+
 use crate::system::http1::{Refusal, Version};
 use crate::system::net::{Sent, write_all_of};
 
@@ -14,7 +16,7 @@ pub(in crate::system) fn text(length: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(length + 10);
     let mut counter = 0_u64;
     while text.len() < length {
-        let mut bits = scramble(counter);
+        let mut bits = SplitMix::at(counter);
         counter += 1;
         for _ in 0..10 {
             let end_of_line = text.len() % 80 == 79;
@@ -24,14 +26,6 @@ pub(in crate::system) fn text(length: usize) -> Vec<u8> {
     }
     text.truncate(length);
     text
-}
-
-/// The output function of `SplitMix64` (Steele, Lea and Flood 2014), one value for each place in its sequence.
-fn scramble(place: u64) -> u64 {
-    let mut value = place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// The answers of one server.

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::SplitMix;
 
 use super::super::bitmap::SharedPageSet;
 use super::super::error::MigrationError;
@@ -139,7 +140,7 @@ impl Drop for Writer {
 
 fn run(memory: &GuestMemory, dirty: &DirtySpec, notes: bool, shared: &Shared) {
     let ns_per_page = PAGE_BYTES as f64 / dirty.rate.0 * 1e9;
-    let mut choice = Choice { pattern: dirty.pattern, pages: memory.pages(), next: 0, state: 0x9e37_79b9 };
+    let mut choice = Choice { pattern: dirty.pattern, pages: memory.pages(), next: 0, random: SplitMix::new(0x9e37_79b9) };
     let mut epoch_ns = monotonic_ns();
     let mut done = 0_u64;
     loop {
@@ -193,13 +194,13 @@ struct Choice {
     pattern: Pattern,
     pages: u64,
     next: u64,
-    state: u64,
+    random: SplitMix,
 }
 
 impl Choice {
     /// A page, a word in it, and what to write there.
     fn draw(&mut self) -> (u64, u64, u64) {
-        let (place, value) = (self.random(), self.random());
+        let (place, value) = (self.random.draw(), self.random.draw());
         let page = match self.pattern {
             Pattern::Sequential => {
                 self.next = (self.next + 1) % self.pages;
@@ -208,20 +209,11 @@ impl Choice {
             Pattern::Uniform => scale(place, self.pages),
             Pattern::HotSet => {
                 let hot = part(HOT_PAGES.0, self.pages).max(1);
-                let is_hot = self.random() < part(HOT_WRITES.0, u64::MAX);
+                let is_hot = self.random.draw() < part(HOT_WRITES.0, u64::MAX);
                 if is_hot { scale(place, hot) } else { scale(place, self.pages) }
             }
         };
         (page, value >> 32 & (WORDS_PER_PAGE - 1), value)
-    }
-
-    /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.state;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
     }
 }
 
@@ -239,7 +231,7 @@ mod tests {
     use super::*;
 
     fn pages(pattern: Pattern) -> Vec<u64> {
-        let mut choice = Choice { pattern, pages: 1000, next: 0, state: 1 };
+        let mut choice = Choice { pattern, pages: 1000, next: 0, random: SplitMix::new(1) };
         (0..20_000).map(|_| choice.draw().0).collect()
     }
 
@@ -258,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_word_of_every_place_in_a_page_is_written() {
-        let mut choice = Choice { pattern: Pattern::Uniform, pages: 1, next: 0, state: 1 };
+        let mut choice = Choice { pattern: Pattern::Uniform, pages: 1, next: 0, random: SplitMix::new(1) };
         let words: std::collections::BTreeSet<u64> = (0..10_000).map(|_| choice.draw().1).collect();
         assert_eq!(words.len() as u64, WORDS_PER_PAGE);
     }
