@@ -1,8 +1,6 @@
 //! The `migration` data path: memory of a virtual machine, moved while it runs, by a stream engine of our own and by
 //! QEMU, with the same codecs, channels, caps and meanings of every number.
 
-pub mod codec;
-pub mod content;
 pub mod engine;
 pub mod metrics;
 pub mod qemu;

@@ -4,9 +4,9 @@ use plumb_model::{Evidence, Measurement, Metric};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
-use crate::codec::PAGE_BYTES;
 use crate::spec::{Kind, MigrationSettings};
 use crate::{engine, metrics, qemu};
+use plumb_codec::PAGE_BYTES;
 
 /// More channels than this only take turns.
 const CHANNELS_MAX: u32 = 255;

@@ -6,8 +6,8 @@ use plumb_model::{ByteRate, Bytes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::codec::CodecSpec;
-use crate::content::ContentSpec;
+use plumb_codec::CodecSpec;
+use plumb_codec::content::ContentSpec;
 
 /// What a `migration` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

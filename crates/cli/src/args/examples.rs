@@ -110,7 +110,7 @@ Examples:
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
-    use plumb_migration::codec::CodecKind;
+    use plumb_codec::CodecKind;
 
     use crate::args::Arguments;
 

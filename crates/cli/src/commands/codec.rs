@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use plumb_codec::content::{ContentSpec, read};
+use plumb_codec::measure::{Finding, Form, MeasureError, Spent, measure};
+use plumb_codec::{CodecKind, CodecSpec, PAGE_BYTES, UNIT_BYTES};
 use plumb_host::facts::HostFacts;
 use plumb_host::signals::Interrupts;
-use plumb_migration::codec::measure::{Finding, Form, MeasureError, Spent, measure};
-use plumb_migration::codec::{CodecKind, CodecSpec, PAGE_BYTES, UNIT_BYTES};
-use plumb_migration::content::{ContentSpec, read};
 use plumb_model::{Bytes, Percent};
 use plumb_report::{CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable, TextStyle};
 
@@ -18,7 +18,7 @@ use crate::output;
 /// As much of a file or directory as is read: it, its compressed forms and what is restored are in memory together.
 const FILE_BYTES: u64 = 1 << 30;
 /// The size after which the built-in corpus has had every kind of data in its proportion.
-const BUILTIN_BYTES: u64 = plumb_migration::content::BUILTIN_BYTES as u64;
+const BUILTIN_BYTES: u64 = plumb_codec::content::BUILTIN_BYTES as u64;
 const GIB: f64 = (1_u64 << 30) as f64;
 
 /// Reads or makes the data, measures each codec that this host has and prints a table.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use plumb_path::PathError;
 
 use super::packet::PacketError;
-use crate::codec::CodecError;
-use crate::content::ContentError;
+use plumb_codec::CodecError;
+use plumb_codec::content::ContentError;
 
 /// Why a migration could not be made; each message completes "failed to …".
 #[derive(Debug, thiserror::Error)]

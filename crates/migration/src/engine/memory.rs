@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::XxHash3_128;
 
 use super::error::MigrationError;
-use crate::codec::PAGE_BYTES;
+use plumb_codec::PAGE_BYTES;
 
 /// The size of a huge page, to which the mapping is aligned.
 const HUGE_PAGE_BYTES: usize = 2 << 20;

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{CodecCounters, CodecSpec};
+use plumb_codec::{CodecCounters, CodecSpec};
 
 /// How many regions a memory is hashed in at most.
 pub const REGIONS_MAX: u64 = 4096;

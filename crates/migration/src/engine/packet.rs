@@ -14,7 +14,7 @@
 use twox_hash::XxHash3_64;
 
 use super::bitmap::PageRange;
-use crate::codec::{PAGE_BYTES, UNIT_BYTES, UNIT_PAGES};
+use plumb_codec::{PAGE_BYTES, UNIT_BYTES, UNIT_PAGES};
 
 /// The size of a header.
 pub const HEADER_BYTES: usize = 64;

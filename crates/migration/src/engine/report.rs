@@ -6,8 +6,8 @@ use plumb_model::{Attempts, Column, Histogram, LoadHealth, Measurement, Reading,
 
 use super::source::{Ending, Outcome, RoundReport, Sample};
 use super::zero::ZeroTest;
-use crate::codec::PAGE_BYTES;
 use crate::spec::{MigrationSettings, ZeroPages};
+use plumb_codec::PAGE_BYTES;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const GIB: f64 = (1_u64 << 30) as f64;

@@ -4,7 +4,7 @@
 //! Which of them runs is decided by the CPU at hand. A page with content is most often told by its first block, so the
 //! time goes to pages that are zero.
 
-use crate::codec::PAGE_BYTES;
+use plumb_codec::PAGE_BYTES;
 
 /// How much of a page is looked at before the next decision.
 const BLOCK_BYTES: usize = 256;

@@ -5,8 +5,8 @@ use plumb_path::PathError;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
-use crate::codec::PAGE_BYTES;
-use crate::content::{CONTENT_SEED, ContentError, ContentSpec};
+use plumb_codec::PAGE_BYTES;
+use plumb_codec::content::{CONTENT_SEED, ContentError, ContentSpec};
 
 /// Memory is hashed in regions of this size, so that a difference has a place.
 pub(super) const REGION_BYTES: usize = 16 << 20;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::codec::{CodecKind, CodecSpec};
+use plumb_codec::{CodecKind, CodecSpec};
 
 /// What `multifd-zstd-level` takes (qapi/migration.json); it has no negative levels.
 const ZSTD_LEVELS: RangeInclusive<i32> = 0..=20;

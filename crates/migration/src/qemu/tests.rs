@@ -10,9 +10,9 @@ use plumb_model::{ByteRate, Bytes, Percent, Reading, Span};
 use plumb_path::Window;
 
 use super::*;
-use crate::content::ContentSpec;
 use crate::metrics;
 use crate::spec::{Cap, Kind, SystemSpec};
+use plumb_codec::content::ContentSpec;
 
 const MIB: u64 = 1 << 20;
 
@@ -88,7 +88,7 @@ fn memory_moves_and_what_moved_is_proven() {
         // The migration of the warm-up was received before the window, too.
         assert!(evidence.holds || evidence.what.starts_with("memory"), "{evidence:?}");
     }
-    assert_eq!(measurement.work, 64 * MIB / crate::codec::PAGE_BYTES as u64);
+    assert_eq!(measurement.work, 64 * MIB / plumb_codec::PAGE_BYTES as u64);
     let half = 32 * MIB;
     let wire = gauge(&measurement, &metrics::WIRE_BYTES);
     assert!(wire > half as f64 * 0.9 && wire < half as f64 * 1.2, "{wire}");

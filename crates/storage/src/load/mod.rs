@@ -299,9 +299,8 @@ fn making(
         key: "load.block_size".to_owned(),
         message: format!("not one block of {block} B fits into {length} B"),
     })?;
-    let ledger = spec
-        .verify
-        .then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), random.draw()));
+    let ledger =
+        spec.verify.then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), random.draw()));
     Ok(Making {
         engine: engine::build(engine, handle, spec.depth, &buffers)?,
         buffers,

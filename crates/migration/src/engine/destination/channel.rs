@@ -11,7 +11,7 @@ use super::super::packet::{CHECK_PIECE_BYTES, Check, Encoding, HEADER_BYTES, Hea
 use super::super::wire::Incoming;
 use super::super::wire::tls::Protection;
 use super::arrivals::{Arrivals, Known};
-use crate::codec::{Codec, CodecCounters, UNIT_BYTES};
+use plumb_codec::{Codec, CodecCounters, UNIT_BYTES};
 
 /// How much of a stream without packets is read at once.
 const STREAM_PIECE_BYTES: usize = UNIT_BYTES;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use plumb_model::Bytes;
 
 use super::super::error::MigrationError;
-use crate::codec::PAGE_BYTES;
+use plumb_codec::PAGE_BYTES;
 
 /// How many migrations may be under way.
 const MIGRATIONS_MAX: usize = 16;

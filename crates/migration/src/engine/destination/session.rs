@@ -25,7 +25,7 @@ use super::arrivals::Arrivals;
 use super::channel::{Channel, Counts};
 use super::room::Stranger;
 use super::{Arrival, HELLO_TIMEOUT, Hub};
-use crate::codec::{CodecSpec, PAGE_BYTES};
+use plumb_codec::{CodecSpec, PAGE_BYTES};
 
 /// How long the channels of a migration may take to come.
 const CHANNELS_TIMEOUT: Duration = Duration::from_secs(4);
@@ -319,7 +319,7 @@ fn summarise(counts: &[Counts], cpu: CpuTime, sockets: &[TcpStream]) -> Received
         zero_pages: sum(|counts| counts.zero_pages),
         compressed_packets: sum(|counts| counts.compressed_packets),
         raw_packets: sum(|counts| counts.raw_packets),
-        codec: crate::codec::CodecCounters {
+        codec: plumb_codec::CodecCounters {
             hardware_frames: sum(|counts| counts.codec.hardware_frames),
             software_frames: sum(|counts| counts.codec.software_frames),
         },

@@ -107,9 +107,9 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::PAGE_BYTES;
     use crate::engine::bitmap::PageRange;
     use crate::spec::Pattern;
+    use plumb_codec::PAGE_BYTES;
     use plumb_model::ByteRate;
 
     fn guest(rate: f64, pattern: Pattern) -> Guest {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::super::bitmap::{PageRange, PageSet};
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use crate::codec::PAGE_BYTES;
+use plumb_codec::PAGE_BYTES;
 
 /// `UFFD_USER_MODE_ONLY`: all that is watched are writes of this process itself, and it takes no privilege.
 const USER_MODE_ONLY: libc::c_int = 1;

@@ -15,8 +15,8 @@ use plumb_model::SplitMix;
 use super::super::bitmap::SharedPageSet;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use crate::codec::PAGE_BYTES;
 use crate::spec::{DirtySpec, HOT_PAGES, HOT_WRITES, Pattern};
+use plumb_codec::PAGE_BYTES;
 
 /// Pages between two looks at the clock.
 const STEP_PAGES: u64 = 64;
@@ -140,7 +140,8 @@ impl Drop for Writer {
 
 fn run(memory: &GuestMemory, dirty: &DirtySpec, notes: bool, shared: &Shared) {
     let ns_per_page = PAGE_BYTES as f64 / dirty.rate.0 * 1e9;
-    let mut choice = Choice { pattern: dirty.pattern, pages: memory.pages(), next: 0, random: SplitMix::new(0x9e37_79b9) };
+    let mut choice =
+        Choice { pattern: dirty.pattern, pages: memory.pages(), next: 0, random: SplitMix::new(0x9e37_79b9) };
     let mut epoch_ns = monotonic_ns();
     let mut done = 0_u64;
     loop {

@@ -12,7 +12,7 @@ use super::super::wire::Outgoing;
 use super::super::wire::tls::Protection;
 use super::super::zero::ZeroTest;
 use super::round::Round;
-use crate::codec::{Codec, CodecCounters, PAGE_BYTES, UNIT_BYTES};
+use plumb_codec::{Codec, CodecCounters, PAGE_BYTES, UNIT_BYTES};
 
 /// What one channel has sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -21,9 +21,9 @@ use super::dirty::Guest;
 use super::error::MigrationError;
 use super::memory::GuestMemory;
 use super::message::{Carry, FromDestination, FromSource, REGIONS_MAX, Received};
-use crate::codec::PAGE_BYTES;
-use crate::content::CONTENT_SEED;
 use crate::spec::{LoadSpec, MigrationSettings, SystemSpec};
+use plumb_codec::PAGE_BYTES;
+use plumb_codec::content::CONTENT_SEED;
 
 /// A round with less content than this says little about the rate at which content goes.
 const RATE_BYTES_MIN: u64 = 8 << 20;

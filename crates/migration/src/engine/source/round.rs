@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::super::bitmap::{PageRange, PageSet};
-use crate::codec::UNIT_PAGES;
+use plumb_codec::UNIT_PAGES;
 
 /// The pages of a round, and how far the channels have come.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::super::alarm::Alarm;
 use super::super::memory::GuestMemory;
 use super::super::pace::Pacer;
 use super::tls::Protection;
-use crate::codec::PAGE_BYTES;
+use plumb_codec::PAGE_BYTES;
 
 /// How much the pipe before a socket may hold.
 const PIPE_BYTES: usize = 1 << 20;

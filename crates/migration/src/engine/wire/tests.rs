@@ -8,7 +8,7 @@ use super::super::alarm::Alarm;
 use super::super::memory::GuestMemory;
 use super::super::pace::Pacer;
 use super::*;
-use crate::codec::PAGE_BYTES;
+use plumb_codec::PAGE_BYTES;
 
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

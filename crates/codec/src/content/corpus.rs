@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::ContentError;
-use crate::codec::{PAGE_BYTES, UNIT_BYTES};
+use crate::{PAGE_BYTES, UNIT_BYTES};
 
 /// A file and where it stands in the row.
 #[derive(Debug)]

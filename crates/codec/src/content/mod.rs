@@ -20,13 +20,13 @@ use self::builtin::Builtin;
 use self::builtin::random::Random;
 use self::corpus::Corpus;
 use self::layout::{Layout, Sort};
-use crate::codec::{PAGE_BYTES, UNIT_BYTES};
+use crate::{PAGE_BYTES, UNIT_BYTES};
 
 /// The size after which the built-in corpus has had every kind of data in its proportion.
 pub const BUILTIN_BYTES: usize = builtin::DECK_BYTES;
 
 /// Memory is the same in every slot, for every variant and every system, and in every run.
-pub(crate) const CONTENT_SEED: u64 = 0x706c_756d_6221;
+pub const CONTENT_SEED: u64 = 0x706c_756d_6221;
 
 /// What guest memory holds: pages of a corpus, but for the shares that are zero or do not compress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

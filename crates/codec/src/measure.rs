@@ -226,12 +226,12 @@ fn repeat(bytes: usize, mut once: impl FnMut() -> Result<(), CodecError>) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::super::CodecKind;
     use super::*;
+    use crate::CodecKind;
     use crate::content::ContentSpec;
 
     fn data() -> Vec<u8> {
-        let mut data = vec![0; UNIT_BYTES + 3 * super::super::PAGE_BYTES];
+        let mut data = vec![0; UNIT_BYTES + 3 * crate::PAGE_BYTES];
         ContentSpec::default().fill(&mut data, 3).unwrap();
         data.truncate(data.len() - 5);
         data

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use super::*;
-use crate::codec::CodecSpec;
+use crate::CodecSpec;
 
 fn filled(spec: &ContentSpec, seed: u64, bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];

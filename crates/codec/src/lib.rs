@@ -3,6 +3,8 @@
 //! The unit is the one in which memory travels: up to 128 pages of 4 KiB, gathered into one contiguous buffer. A codec
 //! is a worker of one channel's thread and keeps its contexts for as long as it lives. Its forms are the libraries' own
 //! without a file format around them, so the size of the unit travels beside them, in the packet's header.
+//!
+//! [`content`] is what codecs are measured with: the memory of a guest.
 
 mod error;
 mod isal;
@@ -17,6 +19,7 @@ mod spec;
 mod zlib;
 mod zstd;
 
+pub mod content;
 pub mod measure;
 
 #[cfg(test)]

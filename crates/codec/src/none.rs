@@ -31,8 +31,8 @@ impl Codec for Copy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::UNIT_BYTES;
     use super::*;
+    use crate::UNIT_BYTES;
 
     #[test]
     fn none_restores_what_it_was_given_and_refuses_another_size() {

@@ -18,7 +18,7 @@ mod text;
 
 use self::automaton::Automaton;
 use self::random::Random;
-use crate::codec::PAGE_BYTES;
+use crate::PAGE_BYTES;
 
 /// A kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
