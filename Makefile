@@ -7,13 +7,17 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec docs tools clean
+.PHONY: help demo check test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 demo: ## Install what is missing, build, run one experiment and show its report
 	@scripts/demo.sh
+
+check: ## Run what answers within two minutes: format, house rules, clippy and the unit tests
+	@$(MAKE) --no-print-directory format tidy clippy
+	@cargo test --workspace --lib --bins --quiet
 
 test: ## Run every test, the end-to-end ones on real systems too
 	@scripts/install-tools.sh build systems tests || echo "tests that need what is missing will be skipped"

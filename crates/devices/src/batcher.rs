@@ -5,7 +5,7 @@
 //! pure: the loop says what time it is, and asks.
 //!
 //! ```
-//! # use plumb_crypto::{Batcher, Kind};
+//! # use plumb_devices::{Batcher, Kind};
 //! let mut batcher = Batcher::new(8, 200_000);
 //! let now_ns = 0;
 //! // Something arrives: push it, and run the batch if that filled one.
