@@ -493,7 +493,7 @@ pub struct MigrateArguments {
     pub codec: Option<CodecSpec>,
     /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
     #[arg(long, value_name = "RATE")]
-    pub cap: Option<plumb_migration::spec::Cap>,
+    pub cap: Option<plumb_migration::settings::Cap>,
     /// How long the guest may stand still for the switch-over.
     #[arg(long, value_name = "TIME")]
     pub downtime_limit: Option<Span>,

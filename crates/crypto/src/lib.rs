@@ -3,14 +3,16 @@
 //! [`measure`] is the engine, for the command `plumb crypto` and for the data path [`Crypto`]. The devices themselves are in
 //! `plumb-devices`.
 
+mod check;
 mod error;
+mod evidence;
+mod family;
 mod load;
 pub mod measure;
 pub mod metrics;
 mod settings;
-mod spec;
 mod system;
 
 pub use error::CryptoError;
-pub use settings::Crypto;
-pub use spec::{CryptoSettings, LoadSpec, SystemSpec};
+pub use family::Crypto;
+pub use settings::{CryptoSettings, LoadSpec, SystemSpec};

@@ -7,7 +7,7 @@ use plumb_path::{Load, Mark, PathError, Window};
 use zeroize::Zeroizing;
 
 use crate::measure::Bench;
-use crate::spec::{CryptoSettings, Target};
+use crate::settings::{CryptoSettings, Target};
 
 /// A load that drives the settings' device.
 ///
@@ -39,8 +39,8 @@ mod tests {
     use plumb_path::{Family, Place, Settings, Snapshot};
 
     use super::*;
+    use crate::family::Crypto;
     use crate::measure::Algorithm;
-    use crate::settings::Crypto;
     use plumb_devices::DeviceKind;
 
     #[test]

@@ -11,7 +11,7 @@ use plumb_path::{PathError, Snapshot, System};
 use serde_json::Value;
 
 use crate::measure::Algorithm;
-use crate::spec::Target;
+use crate::settings::Target;
 
 /// A system that is a private key, where the algorithm has one.
 ///

@@ -1,9 +1,11 @@
 //! The `http` data path: a TLS ingress in front of an origin, driven by a thread-per-core HTTP/1.1 load generator.
 
+mod check;
+mod evidence;
+mod family;
 pub mod load;
 pub mod metrics;
 pub mod settings;
-pub mod spec;
 pub mod system;
 
-pub use settings::Http;
+pub use family::Http;

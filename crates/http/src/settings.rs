@@ -1,484 +1,321 @@
-//! HTTP settings as a whole: what no single field can check, and the evidence that a slot did what was asked.
+//! The `system` and `load` of an HTTP experiment as types.
+//!
+//! Every struct is flat with a `kind` beside optional fields, and not an enum per kind: variants are deep merges, and
+//! a variant that changes only `kind` must leave its neighbours standing. What a kind does not use is checked in
+//! `check.rs`.
 
-mod module;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use plumb_model::{Evidence, Measurement, RequiredSaving, Span};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
-use serde_json::Value;
+use plumb_model::{Bytes, Percent, Rate, Span};
+use plumb_path::RunBy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::spec::{HttpSettings, IngressKind, Offload, OffloadMode, Reuse, Target, TlsVersion};
-use crate::{load, metrics, system};
+/// What an HTTP experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSettings {
+    /// The system under test.
+    pub system: SystemSpec,
+    /// What drives it.
+    pub load: LoadSpec,
+}
 
-/// The family `http`.
-#[derive(Debug, Clone, Copy)]
-pub struct Http;
+/// The system under test: an ingress in front of an origin.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// What terminates TLS and forwards.
+    pub ingress: IngressSpec,
+    /// What answers.
+    pub origin: OriginSpec,
+}
 
-impl Family for Http {
-    type Settings = HttpSettings;
+/// Which program is the ingress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IngressKind {
+    /// Plumbline's own TLS-terminating reverse proxy.
+    #[default]
+    Embedded,
+    /// HAProxy from the host's packages.
+    Haproxy,
+    /// nginx from the host's packages.
+    Nginx,
+    /// A URL that exists; nothing is built.
+    External,
+}
 
-    const NAME: &'static str = "http";
+/// A TLS version, or none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TlsVersion {
+    /// Plain HTTP.
+    #[serde(rename = "none")]
+    None,
+    /// TLS 1.2 only.
+    #[serde(rename = "1.2")]
+    V12,
+    /// TLS 1.3 only.
+    #[default]
+    #[serde(rename = "1.3")]
+    V13,
+}
 
-    const UNITS: &'static str = "requests";
-
-    const METRICS: &'static [plumb_model::Metric] = metrics::METRICS;
-
-    const LOAD_IS_UNPRIVILEGED: bool = true;
-
-    fn system(settings: &HttpSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        system::http_system(&settings.system, place)
-    }
-
-    fn load(settings: &HttpSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError(format!("understand where the system is: {error}")))?;
-        load::http_load(&settings.load, &target)
-    }
-
-    fn saving(settings: &HttpSettings) -> Option<(HttpSettings, RequiredSaving)> {
-        settings.saving()
+impl TlsVersion {
+    /// The name under which TLS libraries report it.
+    pub(crate) fn negotiated(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::V12 => "TLSv1.2",
+            Self::V13 => "TLSv1.3",
+        }
     }
 }
 
-impl Settings for HttpSettings {
-    fn check(&self) -> Result<(), Fault> {
-        load::validate(&self.load)?;
-        system::validate(&self.system)?;
-        let ingress = &self.system.ingress;
-        if ingress.kind == IngressKind::External {
-            return Ok(());
+/// The kind of the server's private key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyKind {
+    /// RSA with 2048 bits.
+    #[default]
+    #[serde(rename = "rsa-2048")]
+    Rsa2048,
+    /// RSA with 3072 bits.
+    #[serde(rename = "rsa-3072")]
+    Rsa3072,
+    /// RSA with 4096 bits.
+    #[serde(rename = "rsa-4096")]
+    Rsa4096,
+    /// ECDSA on P-256.
+    #[serde(rename = "ecdsa-p256")]
+    EcdsaP256,
+}
+
+/// Where private-key operations run: `none`, `threads` and `multibuffer` in the embedded ingress; `none`,
+/// `{ engine: … }` and `{ provider: … }` in HAProxy and nginx.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offload {
+    /// In the event loop.
+    #[default]
+    None,
+    /// On a pool of worker threads, while the event loop goes on.
+    Threads,
+    /// In the event loop, eight in one pass of AVX-512 IFMA instructions (libcrypto_mb); key exchanges too.
+    Multibuffer,
+    /// In an OpenSSL engine: its name, such as `qatengine`, or the path of its library.
+    Engine(String),
+    /// In an OpenSSL provider: its name, such as `qatprovider`, or the path of its library.
+    Provider(String),
+}
+
+/// How operations reach the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OffloadMode {
+    /// Handshakes are set aside until their operations have come together in a batch.
+    #[default]
+    Async,
+    /// The event loop waits for each operation.
+    Sync,
+}
+
+/// The ingress.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IngressSpec {
+    /// Which program.
+    pub kind: IngressKind,
+    /// The TLS version that it offers.
+    pub tls: TlsVersion,
+    /// The kind of its private key.
+    pub key: KeyKind,
+    /// Where private-key operations run.
+    pub offload: Offload,
+    /// How operations reach the device of `multibuffer`, an engine or a provider; `async` if absent, and in nginx, which
+    /// has nothing else, `sync`.
+    pub offload_mode: Option<OffloadMode>,
+    /// How long an operation of `offload: multibuffer` waits for others at most; 200 us if absent.
+    pub batch_wait: Option<Span>,
+    /// Event-loop threads.
+    pub threads: u32,
+    /// Worker threads of `offload: threads`; as many as the system's CPUs if absent.
+    pub workers: Option<u32>,
+    /// Whether sessions can be resumed.
+    pub tickets: bool,
+    /// Where an external system is.
+    pub url: Option<String>,
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// process that listens at `url`.
+    pub pid: Option<u32>,
+    /// `external`: the systemd unit that runs it on this host.
+    pub unit: Option<String>,
+    /// `external`: the control group in which it runs on this host.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl Default for IngressSpec {
+    fn default() -> Self {
+        Self {
+            kind: IngressKind::default(),
+            tls: TlsVersion::default(),
+            key: KeyKind::default(),
+            offload: Offload::default(),
+            offload_mode: None,
+            batch_wait: None,
+            threads: 1,
+            workers: None,
+            tickets: true,
+            url: None,
+            pid: None,
+            unit: None,
+            cgroup: None,
         }
-        match self.load.tls {
-            Some(asked) if asked != ingress.tls && ingress.tls != TlsVersion::None => {
-                Err(Fault::new("load.tls", format!("the ingress offers {} only", version_name(ingress.tls))))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn feasible(&self) -> Result<(), String> {
-        system::feasible(&self.system)
-    }
-
-    fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
-    }
-
-    fn in_flight(&self) -> Option<f64> {
-        self.load.in_flight()
-    }
-
-    fn note(&self, metric: &str) -> Option<String> {
-        // At a fixed rate the duration begins when a request is due.
-        let is_partial = metric == metrics::HTTP_REQ_SERVICE.name
-            || metric == metrics::HTTP_REQ_DURATION.name && self.load.rate.is_none();
-        (is_partial && self.load.reuse == Reuse::None).then(|| {
-            format!(
-                "{metric} excludes connecting and TLS, which `reuse: none` needs for every request. A wait that moves into the \
-                 handshake looks like a gain. iteration_duration includes all of it"
-            )
-        })
-    }
-
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        let mut evidence = vec![];
-        evidence.extend(self.version_evidence(measurement));
-        evidence.extend(self.choice_evidence(
-            measurement,
-            "cipher",
-            self.load.cipher.as_deref(),
-            load::is_same_cipher,
-        ));
-        evidence.extend(self.choice_evidence(
-            measurement,
-            "group",
-            self.load.group.as_deref(),
-            load::is_same_group,
-        ));
-        evidence.extend(self.handshake_evidence(measurement));
-        evidence.extend(self.offload_evidence(before, after));
-        evidence.extend(self.library_evidence(after));
-        let full = measurement.observed_count("handshakes", "full");
-        evidence.extend(self.device_evidence(before, after, full));
-        evidence.extend(self.batch_evidence(before, after));
-        evidence.extend(self.server_evidence(before, after, measurement));
-        evidence
     }
 }
 
-/// How far the server's own count of requests may be from the load's. The two are read at different moments, which on a
-/// busy machine lie some milliseconds apart; a load that went elsewhere is off by all of it.
-const COUNT_TOLERANCE: f64 = 0.25;
-
-/// How many connections can fill a batch of the multi-buffer device.
-const BATCH_CONNECTIONS: u32 = 8;
-
-impl HttpSettings {
-    fn is_tls(&self) -> bool {
-        let ingress = &self.system.ingress;
-        match ingress.kind {
-            IngressKind::External => ingress.url.as_deref().is_some_and(|url| url.starts_with("https:")),
-            _ => ingress.tls != TlsVersion::None,
-        }
-    }
-
-    /// The version that must have been negotiated, if one is asked for.
-    fn version_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
-        let asked = match (self.load.tls, self.system.ingress.kind) {
-            (Some(asked), _) => asked,
-            (None, IngressKind::External) => return None,
-            (None, _) => self.system.ingress.tls,
-        };
-        let expected = if self.is_tls() { version_name(asked) } else { "none" };
-        let observed = counts(measurement, "tls_version");
-        let holds = match measurement.observed.get("tls_version") {
-            Some(versions) => versions.keys().all(|version| version == expected),
-            None => !self.is_tls() || measurement.work > 0,
-        };
-        Some(Evidence {
-            what: "TLS version negotiated".to_owned(),
-            expected: expected.to_owned(),
-            observed: if observed.is_empty() { "no handshake in the window".to_owned() } else { observed },
-            holds,
-        })
-    }
-
-    fn choice_evidence(
-        &self,
-        measurement: &Measurement,
-        property: &str,
-        asked: Option<&str>,
-        is_same: fn(&str, &str) -> bool,
-    ) -> Option<Evidence> {
-        let asked = asked.filter(|_| self.is_tls())?;
-        let values = measurement.observed.get(property)?;
-        Some(Evidence {
-            what: format!("{property} negotiated"),
-            expected: asked.to_owned(),
-            observed: counts(measurement, property),
-            holds: values.keys().all(|value| is_same(value, asked)),
-        })
-    }
-
-    /// Proof that handshakes were full, or offered a session, as the settings say. Most load generators do not notice this fault.
-    ///
-    /// The load's offers are evidence. The server's answers are a result, since refusing sessions may be the treatment.
-    fn handshake_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
-        if !self.is_tls() || self.load.reuse != Reuse::None {
-            return None;
-        }
-        let full = measurement.observed_count("handshakes", "full");
-        let resumed = measurement.observed_count("handshakes", "resumed");
-        let session = |value| measurement.observed_count("sessions", value);
-        let (offered, missing) = (session(load::OFFERED), session(load::MISSING));
-        let asked = self.load.resumption.0;
-        if asked <= 0.0 {
-            return Some(Evidence {
-                what: "handshakes".to_owned(),
-                expected: "0 resumed".to_owned(),
-                observed: format!("{full} full, {resumed} resumed"),
-                holds: resumed == 0 && offered == 0 && full > 0,
-            });
-        }
-        let all = as_f64(full + resumed);
-        let share = as_f64(offered + missing) / all;
-        // Handshakes do not end in the order in which they began, so each connection may be one off.
-        let slack = if asked >= 1.0 { 0.0 } else { 0.02 + f64::from(self.load.connections) / all };
-        Some(Evidence {
-            what: "sessions offered".to_owned(),
-            expected: format!("in {:.0}% of handshakes, where the server has given one", asked * 100.0),
-            observed: format!(
-                "{offered} of {} handshakes offered one and {resumed} resumed it; {missing} had none to offer",
-                full + resumed
-            ),
-            holds: (share - asked).abs() <= slack,
-        })
-    }
-
-    fn offload_evidence(&self, before: &Snapshot, after: &Snapshot) -> Option<Evidence> {
-        if self.system.ingress.kind != IngressKind::Embedded || !self.is_tls() {
-            return None;
-        }
-        let moved = |counter: &str| after.moved(before, counter).unwrap_or(0);
-        let (inline, device) = (moved("key_operations_inline"), moved("key_operations_device"));
-        let full = moved("handshakes_full");
-        let declined = moved("key_operations_declined");
-        let holds = match self.system.ingress.offload {
-            Offload::None | Offload::Engine(_) | Offload::Provider(_) => device == 0,
-            Offload::Threads => inline == 0 && device > 0 || full == 0,
-            Offload::Multibuffer => inline == 0 && self.has_used_batches(device, declined) || full == 0,
-        };
-        Some(Evidence {
-            what: "private-key operations".to_owned(),
-            expected: match self.system.ingress.offload {
-                Offload::None | Offload::Engine(_) | Offload::Provider(_) => "none by a device",
-                Offload::Threads => "all by the device, none in the event loop",
-                Offload::Multibuffer => "by the device, in software only where a pass would not have paid",
-            }
-            .to_owned(),
-            observed: match self.system.ingress.offload {
-                Offload::None | Offload::Threads | Offload::Engine(_) | Offload::Provider(_) => {
-                    format!("{device} by the device, {inline} in the event loop, {full} full handshakes")
-                }
-                Offload::Multibuffer => format!(
-                    "{device} by the device, {declined} in software because too few came together for a pass to pay, \
-                     {inline} past the device, {full} full handshakes"
-                ),
-            },
-            holds,
-        })
-    }
-
-    /// Whether all private-key operations of the multi-buffer ingress went the way that its settings ask for.
-    fn has_used_batches(&self, device: u64, declined: u64) -> bool {
-        match self.system.ingress.offload_mode.unwrap_or_default() {
-            OffloadMode::Sync => device > 0 && declined == 0,
-            // With few connections it can be that a pass never paid, which is what the mode is for.
-            OffloadMode::Async if self.fills_batches() => device > 0,
-            OffloadMode::Async => device + declined > 0,
-        }
-    }
-
-    /// Whether there are enough connections for a batch.
-    fn fills_batches(&self) -> bool {
-        self.load.connections >= BATCH_CONNECTIONS
-    }
-
-    /// How well the passes of the multi-buffer device were filled.
-    fn batch_evidence(&self, before: &Snapshot, after: &Snapshot) -> Option<Evidence> {
-        if self.system.ingress.offload != Offload::Multibuffer || !self.is_tls() {
-            return None;
-        }
-        let moved = |counter: &str| after.moved(before, counter).unwrap_or(0);
-        let (operations, passes) = (moved("device_operations"), moved("device_passes"));
-        let mean = as_f64(operations) / as_f64(passes);
-        let exchanges = operations.saturating_sub(moved("key_operations_device"));
-        let pays = after.states.get("device_pass_pays").filter(|pays| !pays.is_empty());
-        let pays = pays.map(|pays| format!("; a pass pays for {pays}")).unwrap_or_default();
-        let (expected, holds) = match self.system.ingress.offload_mode.unwrap_or_default() {
-            OffloadMode::Sync => ("1", operations == passes),
-            OffloadMode::Async if self.fills_batches() => ("more than 1", operations > passes),
-            OffloadMode::Async => ("at least 1", operations >= passes),
-        };
-        Some(Evidence {
-            what: "operations per batch".to_owned(),
-            expected: expected.to_owned(),
-            observed: match passes {
-                0 => "no batch".to_owned(),
-                _ => format!(
-                    "{mean:.2} ({operations} operations, {exchanges} of them of key exchanges, in {passes} batches, for \
-                     which they waited {} on average{pays})",
-                    // To the microsecond: what is finer is no property of the treatment.
-                    Span(moved("device_wait_ns") / moved("device_waited").max(1) / 1000 * 1000),
-                ),
-            },
-            holds: holds || moved("handshakes_full") == 0,
-        })
-    }
-
-    /// The ingress' own count of requests: proof that the load went through the program that the variant names.
-    fn server_evidence(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-        measurement: &Measurement,
-    ) -> Option<Evidence> {
-        let moved = after.moved(before, "requests")?;
-        let difference = (as_f64(moved) - as_f64(measurement.work)).abs();
-        let slack =
-            COUNT_TOLERANCE * as_f64(measurement.work) + 4.0 * f64::from(self.load.connections) + 20.0;
-        let program = self.program();
-        Some(Evidence {
-            what: format!("requests that {program} counted"),
-            expected: format!("about {}", measurement.work),
-            observed: moved.to_string(),
-            holds: moved > 0 && difference <= slack,
-        })
+impl IngressSpec {
+    /// The processes of an external system, as far as the settings name them.
+    #[must_use]
+    pub fn run_by(&self) -> RunBy<'_> {
+        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
     }
 }
 
-fn version_name(version: TlsVersion) -> &'static str {
-    match version {
-        TlsVersion::None => "none",
-        TlsVersion::V12 => "TLSv1.2",
-        TlsVersion::V13 => "TLSv1.3",
+/// Which program is the origin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OriginKind {
+    /// Plumbline's own server of one fixed body.
+    #[default]
+    Embedded,
+    /// nginx from the host's packages.
+    Nginx,
+}
+
+/// The origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OriginSpec {
+    /// Which program.
+    pub kind: OriginKind,
+    /// The size of the body that it answers with.
+    pub body: Bytes,
+}
+
+impl Default for OriginSpec {
+    fn default() -> Self {
+        Self { kind: OriginKind::default(), body: Bytes(612) }
     }
 }
 
-/// `TLSv1.2 (812)`, most frequent values first.
-fn counts(measurement: &Measurement, property: &str) -> String {
-    let mut values: Vec<(&String, &u64)> = measurement.observed.get(property).into_iter().flatten().collect();
-    values.sort_by(|a, b| b.1.cmp(a.1));
-    let words: Vec<String> = values.iter().map(|(value, count)| format!("{value} ({count})")).collect();
-    words.join(", ")
+/// Whether connections are used again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// Requests follow each other on one connection.
+    #[default]
+    KeepAlive,
+    /// A new connection, and over TLS a new handshake, for every request.
+    None,
 }
 
-fn as_f64(count: u64) -> f64 {
-    count as f64
+/// The load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// Connections at a time.
+    pub connections: u32,
+    /// Load threads; each is an event loop with its share of the connections.
+    pub threads: u32,
+    /// Whether connections are used again.
+    pub reuse: Reuse,
+    /// The measured window.
+    pub duration: Span,
+    /// What comes before the window and is not measured.
+    pub warmup: Span,
+    /// Stop after this many requests, if that is before `duration` ends.
+    pub requests: Option<u64>,
+    /// A fixed rate (open loop), timed from the intended start; a closed loop if absent.
+    pub rate: Option<Rate>,
+    /// The only TLS version to offer; what the system offers if absent.
+    pub tls: Option<TlsVersion>,
+    /// The only cipher suite to offer, by its IANA or OpenSSL name.
+    pub cipher: Option<String>,
+    /// The only key-exchange group to offer, such as `x25519` or `secp256r1`.
+    pub group: Option<String>,
+    /// The share of connections that try to resume a session; all others make a full handshake.
+    pub resumption: Percent,
+    /// Server name to send, if not the URL's host.
+    pub sni: Option<String>,
+    /// Application protocols to offer.
+    pub alpn: Vec<String>,
+    /// PEM file with the client's certificate chain and key.
+    pub client_certificate: Option<String>,
+    /// PEM file with the certificate authority to trust, instead of the host's own.
+    pub ca: Option<String>,
+    /// Accept any certificate.
+    pub insecure: bool,
+    /// Request method.
+    pub method: String,
+    /// Request path and query, if not the URL's.
+    pub path: Option<String>,
+    /// Host header, if not the URL's host.
+    pub host: Option<String>,
+    /// Further request headers.
+    pub headers: BTreeMap<String, String>,
+    /// Request body.
+    pub body: Option<String>,
+    /// What a good answer is: `status == 200`, `duration < 200 ms`, `body contains "x"`, `body length == 612 B`.
+    pub checks: Vec<String>,
+    /// After this time a request has failed.
+    pub timeout: Span,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use plumb_model::Percent;
-
-    fn settings(change: impl FnOnce(&mut HttpSettings)) -> HttpSettings {
-        let mut settings = HttpSettings::default();
-        settings.load.reuse = Reuse::None;
-        change(&mut settings);
-        settings
+impl LoadSpec {
+    /// How many requests are under way at a time in a closed loop.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<f64> {
+        self.rate.is_none().then(|| f64::from(self.connections))
     }
+}
 
-    /// Adds what was done to resume sessions.
-    fn offering(mut measurement: Measurement, offered: u64, missing: u64) -> Measurement {
-        let sessions = [(load::OFFERED.to_owned(), offered), (load::MISSING.to_owned(), missing)];
-        measurement.observed.insert("sessions".to_owned(), sessions.into());
-        measurement
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            connections: 10,
+            threads: 1,
+            reuse: Reuse::default(),
+            duration: Span(5_000_000_000),
+            warmup: Span(250_000_000),
+            requests: None,
+            rate: None,
+            tls: None,
+            cipher: None,
+            group: None,
+            resumption: Percent(0.0),
+            sni: None,
+            alpn: Vec::new(),
+            client_certificate: None,
+            ca: None,
+            insecure: false,
+            method: "GET".to_owned(),
+            path: None,
+            host: None,
+            headers: BTreeMap::new(),
+            body: None,
+            checks: Vec::new(),
+            timeout: Span(30_000_000_000),
+        }
     }
+}
 
-    fn measurement(version: &str, full: u64, resumed: u64) -> Measurement {
-        let mut measurement = Measurement { work: full + resumed, ..Measurement::default() };
-        measurement.observed.insert("tls_version".to_owned(), [(version.to_owned(), full + resumed)].into());
-        measurement.observed.insert(
-            "handshakes".to_owned(),
-            [("full".to_owned(), full), ("resumed".to_owned(), resumed)].into(),
-        );
-        measurement
-    }
-
-    fn snapshot(counters: &[(&str, u64)]) -> Snapshot {
-        let counters = counters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        Snapshot { counters, ..Snapshot::default() }
-    }
-
-    fn check(settings: &HttpSettings, measurement: &Measurement, after: &Snapshot, failing: &[&str]) {
-        let evidence = settings.evidence(&Snapshot::default(), after, measurement);
-        let broken: Vec<&str> = evidence
-            .iter()
-            .filter(|evidence| !evidence.holds)
-            .map(|evidence| evidence.what.as_str())
-            .collect();
-        assert_eq!(broken, failing, "{evidence:#?}");
-    }
-
-    #[test]
-    fn what_was_asked_for_holds() {
-        let inline = snapshot(&[("key_operations_inline", 100), ("handshakes_full", 100), ("requests", 101)]);
-        check(&settings(|_| {}), &measurement("TLSv1.3", 100, 0), &inline, &[]);
-        let device = snapshot(&[("key_operations_device", 100), ("handshakes_full", 100), ("requests", 100)]);
-        let threads = settings(|settings| settings.system.ingress.offload = Offload::Threads);
-        check(&threads, &measurement("TLSv1.3", 100, 0), &device, &[]);
-        let resumed = settings(|settings| settings.load.resumption = Percent(1.0));
-        let all = offering(measurement("TLSv1.3", 20, 1304), 1304, 20);
-        check(&resumed, &all, &Snapshot::default(), &[]);
-    }
-
-    #[test]
-    fn a_server_that_refuses_sessions_is_a_result() {
-        let half = settings(|settings| settings.load.resumption = Percent(0.5));
-        let refused = offering(measurement("TLSv1.3", 1000, 0), 500, 0);
-        check(&half, &refused, &Snapshot::default(), &[]);
-        let given_none = offering(measurement("TLSv1.3", 1000, 0), 0, 500);
-        check(&half, &given_none, &Snapshot::default(), &[]);
-        let not_tried = offering(measurement("TLSv1.3", 1000, 0), 400, 0);
-        check(&half, &not_tried, &Snapshot::default(), &["sessions offered"]);
-    }
-
-    #[test]
-    fn a_version_that_was_negotiated_holds_though_no_request_was_answered() {
-        let stalled = Measurement { work: 0, ..measurement("TLSv1.3", 20, 0) };
-        let inline = snapshot(&[("key_operations_inline", 20), ("handshakes_full", 20), ("requests", 0)]);
-        let evidence = settings(|_| {}).evidence(&Snapshot::default(), &inline, &stalled);
-        let version = evidence.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
-        assert!(version.holds, "{version:?}");
-    }
-
-    #[test]
-    fn what_silently_did_not_happen_is_found() {
-        let inline = snapshot(&[("key_operations_inline", 100), ("handshakes_full", 100)]);
-        let threads = settings(|settings| settings.system.ingress.offload = Offload::Threads);
-        check(&threads, &measurement("TLSv1.3", 100, 0), &inline, &["private-key operations"]);
-        check(&settings(|_| {}), &measurement("TLSv1.2", 100, 0), &inline, &["TLS version negotiated"]);
-        check(&settings(|_| {}), &measurement("TLSv1.3", 4, 6720), &inline, &["handshakes"]);
-        let resumed = settings(|settings| settings.load.resumption = Percent(1.0));
-        let most = offering(measurement("TLSv1.3", 50, 950), 990, 0);
-        check(&resumed, &most, &inline, &["sessions offered"]);
-        let version =
-            settings(|_| {}).evidence(&Snapshot::default(), &inline, &measurement("TLSv1.2", 100, 0));
-        let version = version.iter().find(|evidence| evidence.what == "TLS version negotiated").unwrap();
-        assert_eq!((version.expected.as_str(), version.observed.as_str()), ("TLSv1.3", "TLSv1.2 (100)"));
-        let elsewhere = snapshot(&[("requests", 3)]);
-        check(
-            &settings(|_| {}),
-            &measurement("TLSv1.3", 1000, 0),
-            &elsewhere,
-            &["requests that the embedded ingress counted"],
-        );
-    }
-
-    #[test]
-    fn batches_are_what_the_mode_asks_for() {
-        let with = |mode, connections| {
-            settings(|settings| {
-                let ingress = &mut settings.system.ingress;
-                (ingress.offload, ingress.offload_mode) = (Offload::Multibuffer, Some(mode));
-                settings.load.connections = connections;
-            })
-        };
-        let after = |device, declined, operations, passes| {
-            snapshot(&[
-                ("handshakes_full", 100),
-                ("requests", 100),
-                ("key_operations_device", device),
-                ("key_operations_declined", declined),
-                ("device_operations", operations),
-                ("device_passes", passes),
-            ])
-        };
-        let full = measurement("TLSv1.3", 100, 0);
-        let (many, few) = (with(OffloadMode::Async, 100), with(OffloadMode::Async, 1));
-        let sync = with(OffloadMode::Sync, 100);
-        check(&many, &full, &after(96, 4, 280, 40), &[]);
-        check(&few, &full, &after(0, 100, 0, 0), &[]);
-        check(&sync, &full, &after(100, 0, 300, 300), &[]);
-        check(&many, &full, &after(0, 100, 0, 0), &["private-key operations", "operations per batch"]);
-        check(&many, &full, &after(100, 0, 300, 300), &["operations per batch"]);
-        check(&sync, &full, &after(96, 4, 280, 40), &["private-key operations", "operations per batch"]);
-        let mut after = after(96, 4, 280, 40);
-        after
-            .counters
-            .extend([("device_waited".to_owned(), 280), ("device_wait_ns".to_owned(), 280 * 57_999)]);
-        after.states.insert("device_pass_pays".to_owned(), "rsa-2048 from 3".to_owned());
-        let evidence = many.evidence(&Snapshot::default(), &after, &full);
-        let words = |evidence: &Evidence| format!("{}: {}", evidence.what, evidence.observed);
-        insta::assert_snapshot!(evidence[2..4].iter().map(words).collect::<Vec<_>>().join("\n"), @"
-        private-key operations: 96 by the device, 4 in software because too few came together for a pass to pay, 0 past the device, 100 full handshakes
-        operations per batch: 7.00 (280 operations, 184 of them of key exchanges, in 40 batches, for which they waited 57 us on average; a pass pays for rsa-2048 from 3)
-        ");
-        let inline = snapshot(&[("handshakes_full", 100), ("requests", 100), ("key_operations_inline", 100)]);
-        check(&many, &full, &inline, &["private-key operations", "operations per batch"]);
-    }
-
-    #[test]
-    fn a_metric_that_leaves_the_handshake_out_says_so_where_every_request_has_one() {
-        let fresh = settings(|_| {});
-        assert!(fresh.note("http_req_duration").unwrap().contains("excludes connecting and TLS"));
-        assert_eq!(fresh.note("iteration_duration"), None);
-        let kept = settings(|settings| settings.load.reuse = Reuse::KeepAlive);
-        assert_eq!(kept.note("http_req_duration"), None);
-        let open = settings(|settings| settings.load.rate = Some(plumb_model::Rate(10.0)));
-        assert_eq!(open.note("http_req_duration"), None);
-        assert!(open.note("http_req_service").is_some());
-    }
-
-    #[test]
-    fn combinations_that_cannot_be_are_refused() {
-        let key = |settings: HttpSettings| settings.check().unwrap_err().key;
-        let refusing = settings(|settings| {
-            settings.load.resumption = Percent(0.5);
-            settings.system.ingress.tickets = false;
-        });
-        assert_eq!(refusing.check(), Ok(()), "to refuse what is offered can be the treatment");
-        assert_eq!(key(settings(|settings| settings.load.tls = Some(TlsVersion::V12))), "load.tls");
-        assert_eq!(settings(|_| {}).check(), Ok(()));
-    }
+/// What a started HTTP system tells the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Where to send requests.
+    pub url: String,
+    /// The certificate authority that signed the system's certificate, PEM; `None` for the host's own trust.
+    pub ca_pem: Option<String>,
 }

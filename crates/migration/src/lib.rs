@@ -1,10 +1,12 @@
 //! The `migration` data path: memory of a virtual machine, moved while it runs, by a stream engine of our own and by
 //! QEMU, with the same codecs, channels, caps and meanings of every number.
 
+mod check;
 pub mod engine;
+mod evidence;
+mod family;
 pub mod metrics;
 pub mod qemu;
 pub mod settings;
-pub mod spec;
 
-pub use settings::Migration;
+pub use family::Migration;

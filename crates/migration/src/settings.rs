@@ -1,99 +1,217 @@
-//! Migration settings as a whole: what no single field can check, and the evidence that a slot did what was asked.
+//! The `system` and `load` of a `migration` experiment as types.
 
-use plumb_model::{Evidence, Measurement, Metric};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
-use serde_json::Value;
+use std::fmt;
 
-use crate::spec::{Kind, MigrationSettings};
-use crate::{engine, metrics, qemu};
-use plumb_codec::PAGE_BYTES;
+use plumb_model::{ByteRate, Bytes, Percent, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// More channels than this only take turns.
-const CHANNELS_MAX: u32 = 255;
+use plumb_codec::CodecSpec;
+use plumb_codec::content::ContentSpec;
 
-/// How much longer than its window a slot may take, so that whoever waits for it does not give up before it does.
-const LIMIT_SLACK_NS: u64 = 45_000_000_000;
+/// What a `migration` experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MigrationSettings {
+    /// What moves, and how.
+    pub system: SystemSpec,
+    /// How long to measure, and when to give up.
+    pub load: LoadSpec,
+}
 
-/// The family `migration`.
-#[derive(Debug, Clone, Copy)]
-pub struct Migration;
+/// Which program moves the memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Plumbline's own stream engine.
+    #[default]
+    Plumb,
+    /// QEMU's multifd, between two QEMU processes.
+    Qemu,
+}
 
-impl Family for Migration {
-    type Settings = MigrationSettings;
+/// Whether pages of zeros are found and sent as a mark.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZeroPages {
+    /// They are found by each channel's thread and sent as a mark (QEMU: `multifd`).
+    #[default]
+    Detect,
+    /// They are sent like all others (QEMU: `none`).
+    Send,
+}
 
-    const NAME: &'static str = "migration";
+/// Whether the connections of a migration are encrypted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tls {
+    /// Plain TCP.
+    #[default]
+    Off,
+    /// TLS 1.3 on every connection. A destination with it takes no others.
+    On,
+}
 
-    const METRICS: &'static [Metric] = metrics::METRICS;
+/// A bandwidth cap over all channels together, in bytes on the wire: `1 GB/s`, `10 Gbit/s`, or `none`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cap(pub Option<ByteRate>);
 
-    fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        match settings.system.kind {
-            Kind::Plumb => engine::system(settings, place),
-            Kind::Qemu => qemu::system(settings, place),
-        }
-    }
+impl std::str::FromStr for Cap {
+    type Err = plumb_model::quantity::QuantityError;
 
-    fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
-        match settings.system.kind {
-            Kind::Plumb => engine::load(settings, target, place),
-            Kind::Qemu => qemu::load(settings, target, place),
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim() == "none" {
+            Ok(Self(None))
+        } else {
+            ByteRate::parse(text).map(|rate| Self(Some(rate)))
         }
     }
 }
 
-impl Settings for MigrationSettings {
-    fn check(&self) -> Result<(), Fault> {
-        let system = &self.system;
-        if system.memory.0 == 0 || !system.memory.0.is_multiple_of(PAGE_BYTES as u64) {
-            return Err(Fault::new("system.memory", "a multiple of 4 KiB is due here, such as `1 GiB`"));
-        }
-        if !(1..=CHANNELS_MAX).contains(&system.channels) {
-            return Err(Fault::new(
-                "system.channels",
-                format!("a number from 1 to {CHANNELS_MAX} is due here"),
-            ));
-        }
-        if system.cap.0.is_some_and(|cap| cap.0 < 1.0) {
-            return Err(Fault::new("system.cap", "a rate above 0 is due here, or `none`"));
-        }
-        system.content.check().map_err(|error| Fault::new("system.content", format!("failed to {error}")))?;
-        let (limit, longest) = (self.load.time_limit, self.load.duration.0.saturating_add(LIMIT_SLACK_NS));
-        if limit.0 == 0 || limit.0 > longest {
-            return Err(Fault::new(
-                "load.time_limit",
-                format!(
-                    "a time of at most {} is due here: `load.duration` and 45 s",
-                    plumb_model::Span(longest)
-                ),
-            ));
-        }
-        if self.load.max_rounds == 0 {
-            return Err(Fault::new("load.max_rounds", "a number above 0 is due here"));
-        }
-        match system.kind {
-            Kind::Plumb => Ok(()),
-            Kind::Qemu => qemu::check(self),
-        }
-    }
-
-    fn feasible(&self) -> Result<(), String> {
-        match self.system.kind {
-            Kind::Plumb => self.system.codec.feasible(),
-            Kind::Qemu => qemu::feasible(self),
-        }
-    }
-
-    fn timing(&mut self) -> Timing<'_> {
-        Timing {
-            window: &mut self.load.duration,
-            warmup: &mut self.load.warmup,
-            data: Some(&mut self.system.memory),
-        }
-    }
-
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        match self.system.kind {
-            Kind::Plumb => engine::evidence(self, before, after, measurement),
-            Kind::Qemu => qemu::evidence(self, before, after, measurement),
+impl fmt::Display for Cap {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(rate) => rate.fmt(formatter),
+            None => formatter.write_str("none"),
         }
     }
 }
+
+impl Serialize for Cap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Cap {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Cap".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "a data rate over all channels together, in bytes on the wire, or `none`",
+            "examples": ["1 GB/s", "10 Gbit/s", "none"]
+        })
+    }
+}
+
+/// In which order the writer dirties pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// One after the other, from the first to the last and again.
+    Sequential,
+    /// Any page, all equally often.
+    #[default]
+    Uniform,
+    /// Nine writes of ten go to a hot tenth of the pages.
+    HotSet,
+}
+
+/// The guest's writes while it is moved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DirtySpec {
+    /// Pages written per second, as an amount of memory; `0 B/s` for an idle guest.
+    pub rate: ByteRate,
+    /// In which order.
+    pub pattern: Pattern,
+}
+
+impl Default for DirtySpec {
+    fn default() -> Self {
+        Self { rate: ByteRate(0.0), pattern: Pattern::default() }
+    }
+}
+
+/// What moves, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// Which program moves the memory.
+    pub kind: Kind,
+    /// QEMU's program, a path or a name, where it is not the one that this machine's architecture names.
+    pub program: Option<String>,
+    /// The guest's memory, a multiple of 4 KiB.
+    pub memory: Bytes,
+    /// What it holds.
+    pub content: ContentSpec,
+    /// Connections, each with a thread on both sides.
+    pub channels: u32,
+    /// What compresses it.
+    pub codec: CodecSpec,
+    /// A bandwidth cap over all channels together, in bytes on the wire.
+    pub cap: Cap,
+    /// How long the guest may stand still for the switch-over.
+    pub downtime_limit: Span,
+    /// Whether the connections are encrypted.
+    pub tls: Tls,
+    /// The guest's writes while it is moved.
+    pub dirty: DirtySpec,
+    /// Whether pages of zeros are found and sent as a mark.
+    pub zero_pages: ZeroPages,
+    /// Whether the destination's memory is there before the migration begins. Otherwise each page is made when it
+    /// arrives, and in a virtual machine that can cost more than the migration, as often as the host feels like it.
+    pub prefault: bool,
+}
+
+impl Default for SystemSpec {
+    fn default() -> Self {
+        Self {
+            kind: Kind::default(),
+            program: None,
+            memory: Bytes(1 << 30),
+            content: ContentSpec::default(),
+            channels: 2,
+            codec: CodecSpec::default(),
+            cap: Cap::default(),
+            downtime_limit: Span(300_000_000),
+            tls: Tls::default(),
+            dirty: DirtySpec::default(),
+            zero_pages: ZeroPages::default(),
+            prefault: true,
+        }
+    }
+}
+
+/// How long to measure, and when to give up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// Migrations follow one another until this is over; the one under way is measured to its end.
+    pub duration: Span,
+    /// Migrations before the window, which are not measured.
+    pub warmup: Span,
+    /// A migration that is still not done after so many rounds does not converge and is given up.
+    pub max_rounds: u32,
+    /// A migration that is still not done after this time does not converge and is given up.
+    pub time_limit: Span,
+    /// Whether each migration is followed by a plain stream of the same memory between the same two processes, as the
+    /// limit of what they could move.
+    pub stream_limit: bool,
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            duration: Span(1_000_000_000),
+            warmup: Span(0),
+            max_rounds: 30,
+            time_limit: Span(40_000_000_000),
+            stream_limit: false,
+        }
+    }
+}
+
+/// The share of the pages that is hot in [`Pattern::HotSet`].
+pub const HOT_PAGES: Percent = Percent(0.1);
+/// The share of the writes that go there.
+pub const HOT_WRITES: Percent = Percent(0.9);

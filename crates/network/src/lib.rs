@@ -1,13 +1,14 @@
 //! The `network` data path: networks between two ends, driven by qperf's tests.
 
+mod check;
+pub mod evidence;
+mod family;
 pub mod load;
 pub mod metrics;
 pub mod options;
 pub mod server;
 pub mod settings;
-pub mod spec;
 pub mod system;
-
 mod wire;
 
-pub use settings::Network;
+pub use family::Network;

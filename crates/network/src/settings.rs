@@ -1,181 +1,271 @@
-//! Network settings as a whole: what no single field can check, and the evidence that a slot measured what it was asked
-//! to: messages of that size, over sockets as they were to be, all of which arrived.
+//! The `system` and `load` of a `network` experiment as types, under the names that users of qperf know.
 
-mod sends;
+use std::path::PathBuf;
 
-use std::collections::BTreeMap;
+use plumb_model::{Bytes, Rate, Span};
+use plumb_path::RunBy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use plumb_model::{Evidence, Measurement, Metric};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
-use serde_json::Value;
+use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
 
-use crate::options::Placement;
-use crate::spec::{Kind, NetworkSettings, Target, Test};
-use crate::{load, metrics, system};
-
-/// The family `network`.
-#[derive(Debug, Clone, Copy)]
-pub struct Network;
-
-impl Family for Network {
-    type Settings = NetworkSettings;
-
-    const NAME: &'static str = "network";
-
-    const METRICS: &'static [Metric] = metrics::METRICS;
-
-    fn system(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        system::start(&settings.system, place)
-    }
-
-    fn needs_namespaces(settings: &NetworkSettings) -> bool {
-        !matches!(settings.system.kind, Kind::Loopback | Kind::External)
-    }
-
-    fn load(settings: &NetworkSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError::new(format!("read where the server is: {error}")))?;
-        Ok(Box::new(load::network_load(&settings.load, &target)?))
-    }
+/// What a `network` experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSettings {
+    /// The network between the two ends.
+    pub system: SystemSpec,
+    /// What goes through it.
+    pub load: LoadSpec,
 }
 
-impl Settings for NetworkSettings {
-    fn check(&self) -> Result<(), Fault> {
-        if self.system.kind == Kind::External {
-            let Some(address) = &self.system.address else {
-                return Err(Fault::new(
-                    "system.address",
-                    "an external server needs an address, as HOST:PORT",
-                ));
-            };
-            system::parse_target(address).map_err(|message| Fault::new("system.address", message))?;
-            if self.load.cpus == Placement::Shared {
-                return Err(Fault::new(
-                    "load.cpus",
-                    "an external server may be on another host, whose CPUs cannot be shared",
-                ));
-            }
+/// What stands for the network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The loopback device of this host.
+    #[default]
+    Loopback,
+    /// Whatever leads to a server that runs already (`plumb network serve`).
+    External,
+    /// Two hosts with a link between them: what a pod on its host's own network has.
+    Veth,
+    /// Two pods on a node's bridge: an underlay.
+    Bridge,
+    /// Two pods on two nodes, each with a bridge and a VXLAN device: an overlay.
+    Vxlan,
+    /// The same by Open vSwitch's userspace datapath.
+    Ovs,
+}
+
+/// The network between the two ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// What stands for the network.
+    pub kind: Kind,
+    /// `external`: where the server is, as `HOST` or `HOST:PORT`.
+    pub address: Option<String>,
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
+    /// listens at `address`.
+    pub pid: Option<u32>,
+    /// `external`: the systemd unit that runs it on this host.
+    pub unit: Option<String>,
+    /// `external`: the control group in which it runs on this host.
+    pub cgroup: Option<PathBuf>,
+    /// `ovs`: how packets are wrapped between the nodes.
+    pub tunnel: TunnelType,
+    /// The largest packet of the hosts' link; that of pods behind a tunnel is 50 B less.
+    pub mtu: u32,
+    /// How many packets may wait to be sent at a device (txqueuelen); the kernel's own number if absent.
+    pub queue_length: Option<u32>,
+    /// Descriptors in a device's rings, where it has rings.
+    pub ring: Option<u32>,
+    /// Queues of each device, for sending and for receiving.
+    pub queues: u32,
+    /// The CPUs that handle what devices receive (receive packet steering), such as `0-1`.
+    pub rps: Option<String>,
+    /// The CPUs that each of the queues for sending belongs to in turn (transmit packet steering).
+    pub xps: Option<String>,
+    /// How packets wait to be sent over the link, by the kernel's name: `pfifo`, `fq`, `fq_codel`.
+    pub qdisc: Option<String>,
+    /// Offloads of all devices on the way.
+    pub offloads: Offloads,
+    /// A link that is worse than the machine.
+    pub link: LinkShape,
+    /// Rules of a service load balancer on the way of every packet, or with connection tracking of every connection.
+    pub service_rules: u32,
+    /// Whether connections are tracked on the way.
+    pub conntrack: Switch,
+    /// How packets pass by the filters.
+    pub fastpath: Fastpath,
+}
+
+impl Default for SystemSpec {
+    fn default() -> Self {
+        Self {
+            kind: Kind::default(),
+            address: None,
+            pid: None,
+            unit: None,
+            cgroup: None,
+            tunnel: TunnelType::default(),
+            mtu: 1500,
+            queue_length: None,
+            ring: None,
+            queues: 1,
+            rps: None,
+            xps: None,
+            qdisc: None,
+            offloads: Offloads::default(),
+            link: LinkShape::default(),
+            service_rules: 0,
+            conntrack: Switch::default(),
+            fastpath: Fastpath::default(),
         }
-        system::check(&self.system)?;
-        load::validate(&self.load)
-    }
-
-    fn feasible(&self) -> Result<(), String> {
-        system::feasible(&self.system)
-    }
-
-    fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
-    }
-
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        let mut evidence = evidence(self, measurement);
-        evidence.extend(system::proofs(self, before, after, measurement));
-        evidence
     }
 }
 
-/// What both ends saw of the messages and of their sockets.
-#[must_use]
-pub fn evidence(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evidence> {
-    let load = &settings.load;
-    let of = |tests: fn(Test) -> bool| load.tests.iter().copied().filter(move |test| tests(*test));
-    let mut evidence = Vec::new();
-    let ends = 2 * u64::from(load.flows);
-    // A stream has no messages; there their bytes are compared.
-    let sizes: Vec<String> = of(|test| !matches!(test, Test::TcpBw | Test::TcpCrr))
-        .map(|test| format!("{}: {} B", test.name(), load.size_of(test).0))
-        .collect();
-    if !sizes.is_empty() {
-        evidence.push(only(measurement, "message size received", "msg_size", &sizes));
-    }
-    let busy_poll_us = load.busy_poll.0 / 1000;
-    if busy_poll_us > 0 {
-        evidence.push(only(measurement, "SO_BUSY_POLL in us", "busy_poll_us", &[busy_poll_us.to_string()]));
-    }
-    evidence
-        .extend(of(|_| true).filter(|test| load.shares_cpus(*test)).map(|test| one_cpu(test, measurement)));
-    evidence.extend(sends::evidence(settings, measurement));
-    let tcp: Vec<Test> = of(|test| !test.is_udp()).collect();
-    if tcp.is_empty() {
-        return evidence;
-    }
-    let words =
-        |test: &Test| format!("{}: {}", test.name(), if load.nodelay_of(*test) { "on" } else { "off" });
-    let expected: Vec<String> = tcp.iter().filter(|test| **test != Test::TcpCrr).map(words).collect();
-    if !expected.is_empty() {
-        let mut nodelay = only(measurement, "TCP_NODELAY", "nodelay", &expected);
-        nodelay.holds &= expected.iter().all(|value| measurement.observed_count("nodelay", value) == ends);
-        evidence.push(nodelay);
-    }
-    evidence.push(only(measurement, "MPTCP", "mptcp", &["off".to_owned()]));
-    let as_sent: Vec<String> = tcp.iter().map(|test| format!("{}: as sent", test.name())).collect();
-    evidence.push(only(measurement, "received", "received", &as_sent));
-    evidence
-}
-
-/// Holds where the threads of both ends may run on the same single CPUs, as often as each other.
-fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
-    let nothing = BTreeMap::new();
-    let observed = measurement.observed.get("cpu").unwrap_or(&nothing);
-    let of = |end: &str| -> BTreeMap<&str, u64> {
-        let prefix = format!("{} {end}: ", test.name());
-        let cpus = observed.iter().filter_map(|(value, count)| Some((value.strip_prefix(&prefix)?, *count)));
-        cpus.collect()
-    };
-    let (client, server) = (of("client"), of("server"));
-    let words = |cpus: &BTreeMap<&str, u64>| {
-        let words: Vec<String> = cpus.iter().map(|(cpu, count)| format!("{cpu} ({count})")).collect();
-        if words.is_empty() { "anywhere".to_owned() } else { format!("on CPU {}", words.join(", ")) }
-    };
-    Evidence {
-        what: format!("{} on one CPU", test.name()),
-        expected: "both ends of each flow on the same CPU".to_owned(),
-        observed: format!("client {}, server {}", words(&client), words(&server)),
-        holds: !client.is_empty() && client == server && client.keys().all(|cpu| cpu.parse::<u32>().is_ok()),
+impl SystemSpec {
+    /// Who runs it, where it exists already.
+    #[must_use]
+    pub fn run_by(&self) -> RunBy<'_> {
+        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
     }
 }
 
-/// Holds where nothing but the expected values was observed, and each of them.
-fn only(measurement: &Measurement, what: &str, property: &str, expected: &[String]) -> Evidence {
-    let nothing = BTreeMap::new();
-    let observed = measurement.observed.get(property).unwrap_or(&nothing);
-    let is_there = |value: &String| observed.contains_key(value);
-    let is_expected = |value: &&String| property == "nodelay" && value.starts_with(Test::TcpCrr.name());
-    let holds = expected.iter().all(is_there)
-        && observed.keys().all(|value| expected.contains(value) || is_expected(&value));
-    let words: Vec<String> = observed.iter().map(|(value, count)| format!("{value} ({count})")).collect();
-    Evidence {
-        what: what.to_owned(),
-        expected: expected.join(", "),
-        observed: if words.is_empty() { "nothing".to_owned() } else { words.join(", ") },
-        holds,
+/// What is measured; qperf's tests, and netperf's connection set-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// Half of the time in which a message goes there and back over TCP.
+    TcpLat,
+    /// The same over UDP.
+    UdpLat,
+    /// What a receiver gets over TCP.
+    TcpBw,
+    /// What a sender sends and a receiver gets over UDP.
+    UdpBw,
+    /// TCP connections that are opened, used for one message there and back, and closed.
+    TcpCrr,
+}
+
+impl Test {
+    /// Every one, in the order in which they are offered.
+    pub const ALL: [Self; 5] = [Self::TcpLat, Self::UdpLat, Self::TcpBw, Self::UdpBw, Self::TcpCrr];
+
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TcpLat => "tcp_lat",
+            Self::UdpLat => "udp_lat",
+            Self::TcpBw => "tcp_bw",
+            Self::UdpBw => "udp_bw",
+            Self::TcpCrr => "tcp_crr",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|test| test.name() == name)
+    }
+
+    /// The size of its messages where none is asked for, which is qperf's.
+    #[must_use]
+    pub fn default_size(self) -> Bytes {
+        Bytes(match self {
+            Self::TcpBw => 64 << 10,
+            Self::UdpBw => 32 << 10,
+            Self::TcpLat | Self::UdpLat | Self::TcpCrr => 1,
+        })
+    }
+
+    /// Whether its messages are datagrams.
+    #[must_use]
+    pub fn is_udp(self) -> bool {
+        matches!(self, Self::UdpLat | Self::UdpBw)
+    }
+
+    /// Whether messages go there and back on a flow that stays.
+    #[must_use]
+    pub fn is_round_trip(self) -> bool {
+        matches!(self, Self::TcpLat | Self::UdpLat)
+    }
+
+    /// Whether messages go one way only.
+    #[must_use]
+    pub fn is_bandwidth(self) -> bool {
+        matches!(self, Self::TcpBw | Self::UdpBw)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use plumb_model::Span;
+/// What goes through the network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// What is measured, one after the other, each for its share of the duration.
+    pub tests: Vec<Test>,
+    /// The size of every message: 1 B to 1 MiB, and what fits into a datagram where it is sent in one. If absent, that of qperf:
+    /// 64 KiB for `tcp_bw`, 32 KiB for `udp_bw`, 1 B for the others.
+    pub msg_size: Option<Bytes>,
+    /// Connections at a time, each with a thread at each end.
+    pub flows: u32,
+    /// How long to measure, all tests together.
+    pub duration: Span,
+    /// Unmeasured time before each test.
+    pub warmup: Span,
+    /// Messages per second of all flows together, timed from the intended sends; as fast as it goes if absent.
+    pub rate: Option<Rate>,
+    /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
+    /// the kernel has them.
+    pub batch: u32,
+    /// `tcp_lat`, `udp_lat`: where the two ends of a flow run. `shared` needs both ends on this host.
+    pub cpus: Placement,
+    /// How long a thread looks for data at the device before it sleeps (SO_BUSY_POLL).
+    pub busy_poll: Span,
+    /// `tcp_bw`: send without a copy.
+    pub zero_copy: ZeroCopy,
+    /// `tcp_bw`, `udp_bw`: how the receiver waits for data.
+    pub receive: Receive,
+    /// The socket's send buffer; the kernel's own choice if absent.
+    pub send_buffer: Option<Bytes>,
+    /// The socket's receive buffer; the kernel's own choice if absent.
+    pub receive_buffer: Option<Bytes>,
+    /// TCP_NODELAY; if absent, on where messages go there and back and off where they go one way.
+    pub nodelay: Option<bool>,
+}
 
-    use super::*;
-
-    #[test]
-    fn a_socket_that_does_not_poll_as_long_as_asked_breaks_the_evidence() {
-        let mut settings = NetworkSettings::default();
-        settings.load.tests = vec![Test::UdpLat];
-        settings.load.busy_poll = Span(50_000);
-        let broken = |polls: &[&str]| -> Vec<String> {
-            let mut measurement = Measurement::default();
-            let mut see = |property: &str, value: &str| {
-                measurement.observed.entry(property.to_owned()).or_default().insert(value.to_owned(), 2);
-            };
-            see("msg_size", "udp_lat: 1 B");
-            polls.iter().for_each(|polls| see("busy_poll_us", polls));
-            let evidence = evidence(&settings, &measurement).into_iter();
-            evidence.filter(|one| !one.holds).map(|one| one.what).collect()
-        };
-        assert_eq!(broken(&["50"]), [""; 0]);
-        assert_eq!(broken(&["50", "0"]), ["SO_BUSY_POLL in us"]);
-        assert_eq!(broken(&[]), ["SO_BUSY_POLL in us"]);
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            tests: vec![Test::TcpLat],
+            msg_size: None,
+            flows: 1,
+            duration: Span(5_000_000_000),
+            warmup: Span(200_000_000),
+            rate: None,
+            batch: 1,
+            cpus: Placement::default(),
+            busy_poll: Span(0),
+            zero_copy: ZeroCopy::Off,
+            receive: Receive::default(),
+            send_buffer: None,
+            receive_buffer: None,
+            nodelay: None,
+        }
     }
+}
+
+impl LoadSpec {
+    /// Whether both ends of a test's flows are to run on one CPU.
+    #[must_use]
+    pub fn shares_cpus(&self, test: Test) -> bool {
+        self.cpus == Placement::Shared && test.is_round_trip()
+    }
+
+    /// The size of a test's messages.
+    #[must_use]
+    pub fn size_of(&self, test: Test) -> Bytes {
+        self.msg_size.unwrap_or(test.default_size())
+    }
+
+    /// Whether a test's TCP sockets send small messages at once.
+    #[must_use]
+    pub fn nodelay_of(&self, test: Test) -> bool {
+        self.nodelay.unwrap_or(!test.is_bandwidth())
+    }
+}
+
+/// What the load needs to reach the server's end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The server's host name or address.
+    pub address: String,
+    /// Its port, for TCP and UDP.
+    pub port: u16,
+    /// The network namespace in which the load's sockets are opened, as a path such as `/proc/PID/ns/net`; its own if absent.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
 }

@@ -1,9 +1,11 @@
 //! The `storage` data path: files, block devices and NBD exports, driven by a load of one event loop per job.
 
+mod check;
+pub mod evidence;
+mod family;
 pub mod load;
 pub mod metrics;
 pub mod settings;
-pub mod spec;
 pub mod system;
 
-pub use settings::Storage;
+pub use family::Storage;

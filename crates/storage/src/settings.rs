@@ -1,212 +1,303 @@
-//! Storage settings as a whole: what no single field can check, and the evidence that a slot measured what it was asked
-//! to: the storage and not the page cache, at the depth that was asked for.
+//! The `system` and `load` of a `storage` experiment as types, under the names that users of fio know.
 
-pub mod volume;
+mod volume;
 
-use plumb_model::{Evidence, Measurement, Metric, Reading};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
-use serde_json::Value;
+use std::path::PathBuf;
 
-use crate::spec::{EngineKind, Kind, Layer, StorageSettings, Target};
-use crate::{load, metrics, system};
+use plumb_model::{Bytes, Percent, Rate, Span};
+use plumb_path::RunBy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The share of the asked depth that has to be in flight on the mean.
-pub const DEPTH_SHARE: f64 = 0.9;
+use crate::system::ontap::Assignment;
+use crate::system::ontap::spec::OntapSpec;
 
-/// The family `storage`.
-#[derive(Debug, Clone, Copy)]
-pub struct Storage;
+pub use volume::{AdaptiveSpec, Allocation, FixedSpec, Layer, PolicySpec, VolumeSpec};
 
-impl Family for Storage {
-    type Settings = StorageSettings;
+/// What a `storage` experiment sets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StorageSettings {
+    /// What is read and written.
+    pub system: SystemSpec,
+    /// Who reads and writes it, and how.
+    pub load: LoadSpec,
+}
 
-    const NAME: &'static str = "storage";
+/// What stands for the storage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A file that is made for the run, filled with data, and removed afterwards.
+    #[default]
+    File,
+    /// A file, a block device or an NBD export that exists.
+    External,
+    /// A volume of an ONTAP array that exists, under a QoS policy that is made for the run.
+    Ontap,
+    /// A volume under a policy that is made for the run and served here.
+    Volumes,
+}
 
-    const UNITS: &'static str = "requests";
+/// What is read and written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SystemSpec {
+    /// What stands for the storage.
+    pub kind: Kind,
+    /// `file`, `volumes`: a directory to make the file in, by default the run's scratch directory. `external` and
+    /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
+    pub path: Option<String>,
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
+    /// listens at the address in `path`.
+    pub pid: Option<u32>,
+    /// `external`: the systemd unit that runs it on this host.
+    pub unit: Option<String>,
+    /// `external`: the control group in which it runs on this host.
+    pub cgroup: Option<PathBuf>,
+    /// `file`: how large it is.
+    pub size: Bytes,
+    /// `volumes`: the volume.
+    pub volume: VolumeSpec,
+    /// `ontap`: the array, the volume, and the policy.
+    pub ontap: Option<OntapSpec>,
+}
 
-    const METRICS: &'static [Metric] = metrics::METRICS;
-
-    fn system(settings: &StorageSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        system::start(&settings.system, place)
-    }
-
-    fn load(settings: &StorageSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError::new(format!("read where the storage is: {error}")))?;
-        if let (Some(array), Some(assignment)) = (&settings.system.ontap, &target.assignment) {
-            system::ontap::apply(array, assignment)?;
+impl Default for SystemSpec {
+    fn default() -> Self {
+        Self {
+            kind: Kind::default(),
+            path: None,
+            pid: None,
+            unit: None,
+            cgroup: None,
+            size: Bytes(256 << 20),
+            volume: VolumeSpec::default(),
+            ontap: None,
         }
-        Ok(Box::new(load::storage_load(&settings.load, &target)?))
-    }
-
-    fn environment(settings: &StorageSettings) -> Vec<String> {
-        let array = settings.system.ontap.as_ref();
-        array.and_then(|array| array.credentials_env.clone()).into_iter().collect()
     }
 }
 
-impl Settings for StorageSettings {
-    fn check(&self) -> Result<(), Fault> {
-        let system = &self.system;
-        system.run_by().check("system", system.kind == Kind::External)?;
-        if system.kind == Kind::External && system.path.is_none() {
-            return Err(Fault::new("system.path", "an external system needs the path of a file or a device"));
-        }
-        if system.kind == Kind::File && system.size.0 == 0 {
-            return Err(Fault::new("system.size", "a file above 0 B is due here, such as `256 MiB`"));
-        }
-        match (system.kind, &system.ontap) {
-            (Kind::Ontap, None) => {
-                return Err(Fault::new(
-                    "system.ontap",
-                    "an array, a volume and who may manage it are due here",
-                ));
-            }
-            (Kind::Ontap, Some(_)) if system.path.is_none() => {
-                return Err(Fault::new(
-                    "system.path",
-                    "the path at which this host sees the volume is due here",
-                ));
-            }
-            (Kind::Ontap, Some(array)) => array.check()?,
-            (_, Some(_)) => return Err(Fault::new("system.ontap", "only `kind: ontap` has an array")),
-            (_, None) => {}
-        }
-        if system.kind == Kind::Volumes {
-            volume::check(&system.volume, &self.load)?;
-        }
-        self.check_depth()?;
-        load::validate(&self.load)
-    }
-
-    fn feasible(&self) -> Result<(), String> {
-        if let Some(array) = &self.system.ontap {
-            array.credentials()?;
-        }
-        if self.system.kind == Kind::Volumes {
-            return volume::feasible(&self.system.volume);
-        }
-        match (self.system.kind, &self.system.path) {
-            (Kind::External | Kind::Ontap, Some(path)) if !is_remote(path) => match std::fs::metadata(path) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(format!("{path}: {error}")),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    fn in_flight(&self) -> Option<f64> {
-        self.load.in_flight()
-    }
-
-    fn timing(&mut self) -> Timing<'_> {
-        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
-    }
-
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        let mut evidence = vec![direct(self, measurement), engine(self, measurement)];
-        if let Some(array) = &self.system.ontap {
-            evidence.push(system::ontap::evidence(array, before, after));
-        }
-        // At a fixed rate the depth is what the storage makes of it.
-        if self.load.rate.is_none() {
-            evidence.push(depth(self, measurement));
-        }
-        if self.system.kind == Kind::Volumes {
-            evidence.extend(volume::evidence(self, (before, after), measurement));
-        }
-        evidence
+impl SystemSpec {
+    /// Who runs it, where it exists already.
+    #[must_use]
+    pub fn run_by(&self) -> RunBy<'_> {
+        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
     }
 }
 
-fn is_remote(path: &str) -> bool {
-    path.contains("://") || path == load::NULL
+/// Which blocks are taken, and what is done with them; fio's `readwrite`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Access {
+    /// Sequential reads.
+    #[serde(rename = "read")]
+    Read,
+    /// Sequential writes.
+    #[serde(rename = "write")]
+    Write,
+    /// Random reads.
+    #[default]
+    #[serde(rename = "randread")]
+    RandRead,
+    /// Random writes.
+    #[serde(rename = "randwrite")]
+    RandWrite,
+    /// Sequential reads and writes.
+    #[serde(rename = "rw")]
+    ReadWrite,
+    /// Random reads and writes.
+    #[serde(rename = "randrw")]
+    RandReadWrite,
 }
 
-pub(crate) fn seen(measurement: &Measurement, property: &str) -> String {
-    let values = measurement.observed.get(property);
-    values.and_then(|values| values.keys().next()).cloned().unwrap_or_else(|| "nothing".to_owned())
-}
+impl Access {
+    /// Every one, in the order in which they are offered.
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::RandRead, Self::RandWrite, Self::ReadWrite, Self::RandReadWrite];
 
-fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
-    let expected = if settings.load.direct { "yes" } else { "no" };
-    let observed = seen(measurement, "direct");
-    Evidence {
-        what: "direct I/O".to_owned(),
-        expected: expected.to_owned(),
-        // What a server does is not ours to see; a cache that is known is.
-        holds: !settings.load.direct || observed != "no",
-        observed,
-    }
-}
-
-fn engine(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
-    let expected = settings.load.engine.name();
-    let observed = seen(measurement, "engine");
-    // Another one measures the same storage; that it was another one is said, and costs other CPU time.
-    Evidence {
-        what: "engine".to_owned(),
-        expected: format!("{expected}, or what stands in for it"),
-        observed,
-        holds: true,
-    }
-}
-
-impl StorageSettings {
-    /// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.
-    fn check_depth(&self) -> Result<(), Fault> {
-        let system = &self.system;
-        // Volumes behind NBD have a separate engine, which has a depth.
-        let is_nbd = match system.kind {
-            Kind::Volumes => system.volume.layer == Layer::Nbd,
-            _ => system.path.as_ref().is_some_and(|path| path.starts_with("nbd://")),
-        };
-        let depth = self.load.depth;
-        if is_nbd || self.load.engine != EngineKind::Psync || depth <= 1 {
-            return Ok(());
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::RandRead => "randread",
+            Self::RandWrite => "randwrite",
+            Self::ReadWrite => "rw",
+            Self::RandReadWrite => "randrw",
         }
-        Err(Fault::new(
-            "load.depth",
-            format!(
-                "`engine: psync` has one read or write in flight in each job, and the depth is {depth}. Set `depth: 1`, with \
-                 `jobs: {depth}` to keep {depth} in flight, or use `engine: io_uring`"
-            ),
-        ))
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|access| access.name() == name)
+    }
+
+    /// Whether blocks are taken in a random order.
+    #[must_use]
+    pub fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite)
+    }
+
+    /// Whether it writes.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::RandRead)
+    }
+
+    /// Whether it reads.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::RandWrite)
     }
 }
 
-fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
-    let asked = f64::from(settings.load.depth) * f64::from(settings.load.jobs);
-    let achieved = match measurement.readings.get(metrics::ACHIEVED_DEPTH.name) {
-        Some(Reading::Gauge(achieved)) => *achieved,
-        _ => 0.0,
-    };
-    Evidence {
-        what: "reads and writes in flight".to_owned(),
-        expected: format!("{asked:.0}, at least {:.0}% of it on the mean", DEPTH_SHARE * 100.0),
-        observed: format!("{achieved:.1}"),
-        holds: achieved >= asked * DEPTH_SHARE,
+/// How reads and writes are handed to the kernel; fio's `ioengine`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EngineKind {
+    /// io_uring with registered buffers and files.
+    #[default]
+    #[serde(rename = "io_uring")]
+    IoUring,
+    /// Linux' native asynchronous I/O, `io_submit`.
+    #[serde(rename = "libaio")]
+    Libaio,
+    /// `pread` and `pwrite`, one at a time in each job.
+    #[serde(rename = "psync")]
+    Psync,
+}
+
+impl EngineKind {
+    /// Every one, in the order in which one stands in for another.
+    pub const ALL: [Self; 3] = [Self::IoUring, Self::Libaio, Self::Psync];
+
+    /// Its name in files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IoUring => "io_uring",
+            Self::Libaio => "libaio",
+            Self::Psync => "psync",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|engine| engine.name() == name)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::spec::{LoadSpec, SystemSpec};
+/// Who reads and writes, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// Which blocks, and whether they are read or written.
+    pub access: Access,
+    /// Of `rw` and `randrw`: the share of reads.
+    pub read_share: Percent,
+    /// The size of every read and write.
+    pub block_size: Bytes,
+    /// Reads and writes in flight, in each job.
+    pub depth: u32,
+    /// Jobs, each a thread with an event loop and a depth of its own.
+    pub jobs: u32,
+    /// How reads and writes are handed to the kernel.
+    pub engine: EngineKind,
+    /// Whether the page cache is passed by.
+    pub direct: bool,
+    /// Where the region begins.
+    pub offset: Bytes,
+    /// The length of the region, in each job; up to the end if absent.
+    pub size: Option<Bytes>,
+    /// How much further into the target each job's region begins than that of the job before it.
+    pub offset_increment: Bytes,
+    /// A fixed rate of all jobs together, timed from the intended starts; a closed loop if absent.
+    pub rate: Option<Rate>,
+    /// How long to measure.
+    pub duration: Span,
+    /// Unmeasured time before the window; fio's `ramp_time`.
+    pub warmup: Span,
+    /// Stop after this many reads and writes.
+    pub operations: Option<u64>,
+    /// The share of what is written that compresses away.
+    pub compressible: Percent,
+    /// Write patterns that name their place and time, and check what is read against them.
+    pub verify: bool,
+    /// Write to a target although it is mounted or holds data.
+    pub destroy_data: bool,
+}
 
-    #[test]
-    fn an_engine_without_depth_is_refused_before_it_makes_every_slot_void() {
-        let check = |path: Option<&str>, engine, depth| {
-            let kind = if path.is_some() { Kind::External } else { Kind::File };
-            let system = SystemSpec { kind, path: path.map(str::to_owned), ..SystemSpec::default() };
-            let load = LoadSpec { engine, depth, ..LoadSpec::default() };
-            StorageSettings { system, load }.check()
-        };
-        let fault = check(None, EngineKind::Psync, 16).unwrap_err();
-        assert_eq!(fault.key, "load.depth");
-        assert!(fault.message.contains("`depth: 1`, with `jobs: 16`"), "{}", fault.message);
-        assert!(check(None, EngineKind::Psync, 1).is_ok());
-        assert!(check(None, EngineKind::IoUring, 16).is_ok());
-        assert!(check(Some("nbd://127.0.0.1/x"), EngineKind::Psync, 16).is_ok());
+impl LoadSpec {
+    /// How many reads and writes are under way at a time in a closed loop, where each job has its depth in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<f64> {
+        self.rate.is_none().then(|| f64::from(self.jobs) * f64::from(self.depth))
+    }
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            access: Access::default(),
+            read_share: Percent(0.5),
+            block_size: Bytes(4096),
+            depth: 32,
+            jobs: 1,
+            engine: EngineKind::default(),
+            direct: true,
+            offset: Bytes(0),
+            size: None,
+            offset_increment: Bytes(0),
+            rate: None,
+            duration: Span(5_000_000_000),
+            warmup: Span(500_000_000),
+            operations: None,
+            compressible: Percent(0.0),
+            verify: false,
+            destroy_data: false,
+        }
+    }
+}
+
+/// What the load needs to reach a system.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// A path, `nbd://HOST:PORT/NAME`, or `null:`.
+    pub address: String,
+    /// Whether it was made for this measurement, so that nobody's data can be lost.
+    pub is_ours: bool,
+    /// Make a file of this size where there is none, and leave none behind.
+    pub create: Option<Bytes>,
+    /// Of a volume of an array: the policy that it has to be put under before each slot.
+    #[serde(default)]
+    pub assignment: Option<Assignment>,
+    /// The control group in which the load has to be for the system's limits to hold.
+    pub group: Option<PathBuf>,
+    /// What its policy allows, where that is known.
+    pub limit: Option<Limit>,
+}
+
+/// What a policy allows in a second; absent, anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Operations.
+    pub iops: Option<f64>,
+    /// Bytes.
+    pub bytes_per_s: Option<f64>,
+}
+
+impl Target {
+    /// Something that exists.
+    #[must_use]
+    pub fn existing(address: impl Into<String>) -> Self {
+        Self { address: address.into(), ..Self::default() }
+    }
+
+    /// Something that was made for this measurement.
+    #[must_use]
+    pub fn made(address: impl Into<String>) -> Self {
+        Self { address: address.into(), is_ours: true, ..Self::default() }
     }
 }

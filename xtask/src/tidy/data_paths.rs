@@ -14,6 +14,9 @@ use syn::spanned::Spanned;
 /// The crate that has the trait.
 const TRAITS: &str = "path";
 
+/// The files of every data path.
+const FILES: [&str; 5] = ["family", "settings", "check", "evidence", "metrics"];
+
 /// The names of the packages that implement `Family`, as `plumb-http`.
 pub fn find(files: &[RustFile]) -> BTreeSet<String> {
     let of_file = |file: &RustFile| {
@@ -31,6 +34,21 @@ fn is_family(item: &syn::Item) -> bool {
     let syn::Item::Impl(implementation) = item else { return false };
     let name = implementation.trait_.as_ref().and_then(|(path, _)| path.segments.last());
     name.is_some_and(|name| name.ident == "Family")
+}
+
+/// Judges the names of the files: a reader of one data path finds the way in every other.
+pub fn check_files(files: &[RustFile], data_paths: &BTreeSet<String>) -> Vec<Violation> {
+    let missing = |package: &String| {
+        let directory = format!("crates/{}/src", package.trim_start_matches("plumb-"));
+        let is_missing =
+            |name: &&&str| !files.iter().any(|file| file.path == format!("{directory}/{name}.rs"));
+        let words = |name: &str| {
+            let what = format!("a data path has its {name} in `{directory}/{name}.rs`, as every other has");
+            Violation::new(&format!("{directory}/lib.rs"), 1, what)
+        };
+        FILES.iter().filter(is_missing).map(|name| words(name)).collect::<Vec<_>>()
+    };
+    data_paths.iter().flat_map(missing).collect()
 }
 
 /// Judges what a data path's manifest names.
@@ -57,12 +75,23 @@ mod tests {
     #[test]
     fn a_data_path_is_a_crate_that_implements_the_trait() {
         let files = [
-            sample("crates/http/src/settings.rs", "//! A.\nimpl plumb_path::Family for Http {}\n"),
+            sample("crates/http/src/family.rs", "//! A.\nimpl plumb_path::Family for Http {}\n"),
             sample("crates/devices/src/lib.rs", "//! A.\nimpl Device for OpenSsl {}\n"),
             sample("crates/path/src/null.rs", "//! A.\nimpl Family for Null {}\n"),
             sample("crates/runner/src/lib.rs", "//! A.\n#[cfg(test)]\nimpl Family for Test {}\n"),
         ];
         assert_eq!(find(&files).into_iter().collect::<Vec<_>>(), ["plumb-http"]);
+    }
+
+    #[test]
+    fn a_data_path_has_the_files_of_the_others() {
+        let data_paths: BTreeSet<String> = ["plumb-http".to_owned()].into();
+        let mut files: Vec<RustFile> =
+            FILES.iter().map(|name| sample(&format!("crates/http/src/{name}.rs"), "//! A.\n")).collect();
+        assert_eq!(check_files(&files, &data_paths).len(), 0);
+        files.remove(2);
+        let found = check_files(&files, &data_paths);
+        assert!(found.len() == 1 && found[0].what.contains("crates/http/src/check.rs"), "{found:?}");
     }
 
     #[test]

@@ -62,6 +62,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(doors::check(file));
     }
     let data_paths = data_paths::find(&rust_files);
+    found.extend(data_paths::check_files(&rust_files, &data_paths));
     for package in &repository.packages {
         let path = repository.relative(&package.manifest_path);
         let text = repository.texts.iter().find(|file| file.path == path).map_or("", |file| &file.text);

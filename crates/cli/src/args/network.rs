@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use plumb_model::{Bytes, Rate, Span};
 use plumb_network::options::{Placement, Receive, ZeroCopy};
-use plumb_network::spec::Test;
+use plumb_network::settings::Test;
 
 use super::FailureArguments;
 

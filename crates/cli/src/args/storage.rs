@@ -4,7 +4,7 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use plumb_model::{Bytes, Percent, Rate, Span};
-use plumb_storage::spec::{Access, EngineKind};
+use plumb_storage::settings::{Access, EngineKind};
 
 use super::FailureArguments;
 

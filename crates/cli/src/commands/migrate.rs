@@ -10,7 +10,7 @@ use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_migration::Migration;
 use plumb_migration::engine::{Listening, both, protection};
-use plumb_migration::spec::{MigrationSettings, Tls};
+use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{PlannedVariant, Reading, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};

@@ -7,7 +7,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Measurement, Span};
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
-use plumb_network::spec::{LoadSpec, NetworkSettings, Target, Test};
+use plumb_network::settings::{LoadSpec, NetworkSettings, Target, Test};
 use plumb_path::{RunBy, Window};
 
 use super::single;
@@ -143,7 +143,7 @@ fn sizes(spec: &LoadSpec) -> String {
 
 fn evidence(spec: &LoadSpec, measurement: &Measurement) -> Vec<plumb_model::Evidence> {
     let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
-    plumb_network::settings::evidence(&settings, measurement)
+    plumb_network::evidence::of_load(&settings, measurement)
 }
 
 /// Nothing that got through is a failure to measure; what was not as it was asked for cannot be trusted.

@@ -4,7 +4,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Measurement, Reading, Span};
 use plumb_path::{Load, Window};
 use plumb_storage::load::{Error, Prepared};
-use plumb_storage::spec::{LoadSpec, Target};
+use plumb_storage::settings::{LoadSpec, Target};
 
 use super::single;
 use super::surroundings::Surroundings;
@@ -136,7 +136,7 @@ fn load_spec(arguments: &StorageArguments) -> LoadSpec {
     };
     LoadSpec {
         // The suite reads and writes, so that is what its target has to stand.
-        access: if is_suite { plumb_storage::spec::Access::RandReadWrite } else { arguments.access },
+        access: if is_suite { plumb_storage::settings::Access::RandReadWrite } else { arguments.access },
         read_share: arguments.read_share,
         block_size: arguments.block_size,
         depth: arguments.depth,

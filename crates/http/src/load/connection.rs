@@ -13,7 +13,7 @@ use super::socket::{Received, Socket};
 use super::tally::Answer;
 use super::transport::{Negotiated, Transport};
 use super::wire::{Parser, Progress};
-use crate::spec::Reuse;
+use crate::settings::Reuse;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Backoff;
 

@@ -15,7 +15,7 @@ use super::socket::{Received, Socket, Traffic};
 use super::tally::Tally;
 use super::transport::Security;
 use super::wire::KnownHead;
-use crate::spec::Reuse;
+use crate::settings::Reuse;
 
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 64 << 10;

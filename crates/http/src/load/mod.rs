@@ -50,7 +50,7 @@ use self::tls::Offer;
 use self::transport::Security;
 use self::url::Url;
 use self::worker::{Pacing, Worker, Yield};
-use crate::spec::{LoadSpec, Target, TlsVersion};
+use crate::settings::{LoadSpec, Target, TlsVersion};
 
 /// From the moment the threads are started to the moment they all begin.
 const LEAD_NS: u64 = 2_000_000;

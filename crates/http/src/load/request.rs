@@ -3,7 +3,7 @@
 use plumb_path::Fault;
 
 use super::url::{Url, origin_form};
-use crate::spec::{LoadSpec, Reuse};
+use crate::settings::{LoadSpec, Reuse};
 
 /// Headers that decide where a message ends, which is for this module to say.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];

@@ -8,7 +8,7 @@ use super::names::{self, Cipher, Group};
 use super::transport::Security;
 use super::url::Url;
 use super::{tls_openssl, tls_rustls};
-use crate::spec::{LoadSpec, Target, TlsVersion};
+use crate::settings::{LoadSpec, Target, TlsVersion};
 
 /// Which certificates are trusted.
 #[derive(Debug, Clone)]

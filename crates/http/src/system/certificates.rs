@@ -17,7 +17,7 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::spec::KeyKind;
+use crate::settings::KeyKind;
 
 /// Where the files are, and what is in them.
 #[derive(Debug)]

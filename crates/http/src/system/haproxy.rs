@@ -15,7 +15,7 @@ use super::certificates::Certificates;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Expected, Installable, Program, Recipe};
 use super::readiness::Proof;
-use crate::spec::{IngressSpec, TlsVersion};
+use crate::settings::{IngressSpec, TlsVersion};
 
 pub(super) const HAPROXY: Installable =
     Installable { title: "HAProxy", command: "haproxy", package: "haproxy" };

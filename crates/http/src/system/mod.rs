@@ -19,7 +19,7 @@ mod validate;
 
 use plumb_path::{PathError, Place, System};
 
-use crate::spec::{IngressKind, SystemSpec};
+use crate::settings::{IngressKind, SystemSpec};
 use running::Running;
 
 pub use external::service_at;

@@ -16,7 +16,7 @@ use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::origin::text;
 use super::program::{Expected, Installable, Program, Recipe};
 use super::readiness::Proof;
-use crate::spec::{IngressSpec, TlsVersion};
+use crate::settings::{IngressSpec, TlsVersion};
 
 pub(super) const NGINX: Installable =
     Installable { title: "nginx", command: "nginx", package: "nginx-light" };

@@ -14,7 +14,7 @@ use super::offload;
 use super::origin::OriginServer;
 use super::program::{Expected, Program};
 use super::readiness::{self, Proof};
-use crate::spec::{
+use crate::settings::{
     IngressKind, IngressSpec, Offload, OriginKind, OriginSpec, SystemSpec, Target, TlsVersion,
 };
 

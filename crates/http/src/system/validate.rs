@@ -7,7 +7,7 @@ use super::external::host_and_port;
 use super::haproxy::HAPROXY;
 use super::nginx::NGINX;
 use super::offload::{Module, is_name_or_path};
-use crate::spec::{IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, SystemSpec, TlsVersion};
+use crate::settings::{IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, SystemSpec, TlsVersion};
 
 /// HAProxy is built for so many (MAX_THREADS), and more than that is a slip of the pen anywhere.
 const THREADS_MAX: u32 = 64;

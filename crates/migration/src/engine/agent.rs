@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::destination::{Destination, Target};
 use super::report::{self, Slot};
 use super::source::Source;
-use crate::spec::{MigrationSettings, Tls};
+use crate::settings::{MigrationSettings, Tls};
 
 /// The time between two words about how far a migration has come: MiB on the wire.
 const PROGRESS_NS: u64 = 250_000_000;

@@ -6,7 +6,7 @@ use plumb_model::{ByteRate, Evidence, Measurement, Reading, Unit};
 use plumb_path::Snapshot;
 
 use super::dirty::BACKLOG_NS;
-use crate::spec::{MigrationSettings, Tls};
+use crate::settings::{MigrationSettings, Tls};
 
 /// How far a second may be over the cap.
 const CAP_TOLERANCE: f64 = 0.01;

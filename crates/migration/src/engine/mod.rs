@@ -24,7 +24,7 @@ use serde_json::Value;
 pub use self::agent::Listening;
 use self::agent::{DestinationSystem, SourceLoad};
 pub use self::evidence::{both, protection};
-use crate::spec::MigrationSettings;
+use crate::settings::MigrationSettings;
 
 /// Starts a destination.
 ///

@@ -6,7 +6,7 @@ use plumb_model::{Attempts, Column, Histogram, LoadHealth, Measurement, Reading,
 
 use super::source::{Ending, Outcome, RoundReport, Sample};
 use super::zero::ZeroTest;
-use crate::spec::{MigrationSettings, ZeroPages};
+use crate::settings::{MigrationSettings, ZeroPages};
 use plumb_codec::PAGE_BYTES;
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -11,7 +11,7 @@ use super::destination::{Destination, Target};
 use super::dirty::BACKLOG_NS;
 use super::source::{Ending, Outcome, Source};
 use super::wire::tls::Protection;
-use crate::spec::{Cap, MigrationSettings, Pattern, Tls, ZeroPages};
+use crate::settings::{Cap, MigrationSettings, Pattern, Tls, ZeroPages};
 use plumb_codec::PAGE_BYTES;
 
 const MIB: u64 = 1 << 20;

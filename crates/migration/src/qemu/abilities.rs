@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::instance::{Instance, Ram, Role};
 use super::method::Method;
-use crate::spec::{SystemSpec, ZeroPages};
+use crate::settings::{SystemSpec, ZeroPages};
 
 /// What is migrated just to be asked: it is never touched.
 const PROBE_BYTES: u64 = 2 << 20;

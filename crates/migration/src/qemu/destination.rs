@@ -24,7 +24,7 @@ use super::abilities::Abilities;
 use super::control::{self, Answer, Ask, read_line, write_line};
 use super::instance::{Instance, Ram, Role};
 use super::memory::GuestMemory;
-use crate::spec::SystemSpec;
+use crate::settings::SystemSpec;
 
 /// How long a destination may take to run after the source heard that it does.
 const SETTLING: Duration = Duration::from_secs(5);

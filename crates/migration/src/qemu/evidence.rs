@@ -5,7 +5,7 @@ use plumb_path::Snapshot;
 
 use super::method::Method;
 use crate::metrics;
-use crate::spec::MigrationSettings;
+use crate::settings::MigrationSettings;
 
 pub(super) fn evidence(
     settings: &MigrationSettings,

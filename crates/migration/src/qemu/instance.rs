@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::abilities::Abilities;
 use super::method::Method;
 use super::qmp::{Event, Qmp, QmpError};
-use crate::spec::SystemSpec;
+use crate::settings::SystemSpec;
 
 /// How long QEMU may take over an answer, the greeting included.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -28,7 +28,7 @@ use serde_json::Value;
 use self::abilities::Abilities;
 use self::destination::Destination;
 use self::method::Method;
-use crate::spec::{MigrationSettings, Tls};
+use crate::settings::{MigrationSettings, Tls};
 
 /// QEMU gives memory out in huge pages, and rounds up what is no whole number of them.
 const MEMORY_STEP_BYTES: u64 = 2 << 20;

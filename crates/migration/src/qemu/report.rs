@@ -10,7 +10,7 @@ use super::abilities::Abilities;
 use super::method::Method;
 use super::outcome::{Account, Outcome};
 use crate::metrics;
-use crate::spec::MigrationSettings;
+use crate::settings::MigrationSettings;
 
 /// By how much QEMU's bytes may differ from the sockets' without a word: it does not count all headers.
 const BYTES_TOLERANCE: f64 = 0.02;
@@ -199,7 +199,7 @@ mod tests {
 
     use super::super::outcome::tests::outcome;
     use super::*;
-    use crate::spec::Cap;
+    use crate::settings::Cap;
 
     fn abilities() -> Abilities {
         Abilities {

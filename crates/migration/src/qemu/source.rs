@@ -20,7 +20,7 @@ use super::memory::{Digests, GuestMemory};
 use super::outcome::{Account, Outcome, Sample};
 use super::qmp::Event;
 use super::report;
-use crate::spec::MigrationSettings;
+use crate::settings::MigrationSettings;
 
 /// How often QEMU is looked at until all its sockets are known: it opens them one after the other.
 const SEARCH_PAUSE: Duration = Duration::from_millis(1);

@@ -11,7 +11,7 @@ use plumb_path::Window;
 
 use super::*;
 use crate::metrics;
-use crate::spec::{Cap, Kind, SystemSpec};
+use crate::settings::{Cap, Kind, SystemSpec};
 use plumb_codec::content::ContentSpec;
 
 const MIB: u64 = 1 << 20;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use super::error::Error;
-use crate::spec::{Target, Test};
+use crate::settings::{Target, Test};
 use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
 use crate::wire::hello::{HELLO_BYTES, Purpose, Stranger, VERSION};
 use crate::wire::socket::{self, ConnectError};

@@ -16,7 +16,7 @@ use plumb_pace::{Frame, Share};
 use super::tally::{Live, Tally};
 use super::{connections, datagrams, sender};
 use crate::options::ZeroCopy;
-use crate::spec::Test;
+use crate::settings::Test;
 use crate::wire::control::SocketTerms;
 use crate::wire::placement::pin;
 use crate::wire::socket;

@@ -25,7 +25,7 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 use self::control::Control;
 pub use self::error::Error;
 use crate::options::{Receive, ZeroCopy};
-use crate::spec::{LoadSpec, Target, Test};
+use crate::settings::{LoadSpec, Target, Test};
 use crate::wire::bounds::{check_flows, check_size};
 
 const BATCH_MAX: u32 = 1024;

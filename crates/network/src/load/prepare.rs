@@ -13,7 +13,7 @@ use rustix::event::PollFlags;
 use super::control::{Control, PATIENCE, within};
 use super::error::Error;
 use crate::options::ZeroCopy;
-use crate::spec::{LoadSpec, Target, Test};
+use crate::settings::{LoadSpec, Target, Test};
 use crate::wire::control::{SocketTerms, Terms};
 use crate::wire::hello::{HELLO_BYTES, Purpose};
 use crate::wire::options::{self, Observed};

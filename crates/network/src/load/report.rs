@@ -11,7 +11,7 @@ use plumb_path::load_health;
 use super::run::{Outcome, Sample, Watch};
 use super::tally::{Ends, Tally};
 use crate::metrics;
-use crate::spec::{LoadSpec, Test};
+use crate::settings::{LoadSpec, Test};
 
 /// A busy thread counts as the limit if it spends more than this share of its time in user mode: the rest is the kernel's
 /// work for the message, and that is what is measured.

@@ -20,7 +20,7 @@ use super::overdue::{loss_ns, patience_ns};
 use super::prepare::Prepared;
 use super::sender::OVERDUE_NS;
 use super::tally::Live;
-use crate::spec::Test;
+use crate::settings::Test;
 use crate::wire::control::{Counters, Totals};
 use crate::wire::socket;
 use crate::wire::tcp_info::{self, TcpInfo};

@@ -334,7 +334,7 @@ mod tests {
 
     use super::super::flow::Making;
     use super::*;
-    use crate::spec::Test;
+    use crate::settings::Test;
 
     #[test]
     fn a_flow_that_nobody_ends_ends_by_itself_after_the_window() {

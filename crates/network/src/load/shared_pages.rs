@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_tcp_cork;
 use super::control::PATIENCE;
 use super::error::Error;
 use super::prepare;
-use crate::spec::{LoadSpec, Target, Test};
+use crate::settings::{LoadSpec, Target, Test};
 use crate::wire::socket;
 
 /// Far less than a segment, so that the kernel keeps it back.

@@ -12,7 +12,7 @@ use plumb_path::Settings;
 use super::*;
 use crate::options::Placement;
 use crate::server::{Server, ServerOptions};
-use crate::spec::NetworkSettings;
+use crate::settings::NetworkSettings;
 use crate::wire::control::Terms;
 use crate::wire::placement::SharedCpus;
 
@@ -96,7 +96,7 @@ fn ends_that_ran_elsewhere_are_no_evidence() {
     let measurement = measure(&spec(&[Test::TcpLat], 1));
     let load = LoadSpec { cpus: Placement::Shared, ..spec(&[Test::TcpLat], 1) };
     let settings = NetworkSettings { load, ..NetworkSettings::default() };
-    let evidence = crate::settings::evidence(&settings, &measurement);
+    let evidence = crate::evidence::of_load(&settings, &measurement);
     let placed = evidence.iter().find(|evidence| evidence.what == "tcp_lat on one CPU").unwrap();
     assert!(!placed.holds, "{placed:?}");
     assert_eq!(placed.observed, "client anywhere, server anywhere");
@@ -523,7 +523,7 @@ fn what_a_stall_holds_until_the_end_counts_with_its_wait() {
         let measurement = between.measure(&spec, &mut |mark| stall(mark, &is_stalled, None));
         between.is_stalled.store(false, Ordering::Relaxed);
         let settings = NetworkSettings { load: spec, ..NetworkSettings::default() };
-        let evidence = crate::settings::evidence(&settings, &measurement);
+        let evidence = crate::evidence::of_load(&settings, &measurement);
         assert!(evidence.iter().all(|one| one.holds), "{evidence:?}");
         let times = times(&measurement, metric);
         if rate.is_some() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::session::Flow;
 use super::{receiver, stream};
-use crate::spec::Test;
+use crate::settings::Test;
 use crate::wire::control::Terms;
 use crate::wire::hello::Purpose;
 use crate::wire::options::{self, Observed};

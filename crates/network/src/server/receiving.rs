@@ -10,7 +10,7 @@ use plumb_host::time::sleep;
 
 use super::session::Flow;
 use crate::options::Receive;
-use crate::spec::Test;
+use crate::settings::Test;
 use crate::wire::options::{self, EMPTY_POLLS, Observed, PAUSES, RECEIVES};
 
 /// A way of receiving, and what it came to.

@@ -18,7 +18,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use super::admission::Admitted;
 use super::flow::{self, Report, Tallies};
 use super::{Shared, held};
-use crate::spec::Test;
+use crate::settings::Test;
 use crate::wire::bounds::{check_flows, check_size};
 use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
 use crate::wire::hello::Purpose;

@@ -7,7 +7,7 @@ use plumb_host::network::{Feature, Impairment, Shape, TokenBucket};
 use super::layout::{Layout, Role};
 use super::rules::rules;
 use crate::options::{LinkShape, Offloads, Switch};
-use crate::spec::SystemSpec;
+use crate::settings::SystemSpec;
 
 /// What a rate lets through at once unless it is said: a few of the largest packets that a sender puts together.
 const BURST_BYTES: u64 = 256 << 10;

@@ -6,7 +6,7 @@ use plumb_path::Fault;
 use super::layout::TUNNEL_BYTES;
 use super::pods;
 use crate::options::{Fastpath, Switch};
-use crate::spec::{Kind, SystemSpec};
+use crate::settings::{Kind, SystemSpec};
 
 /// What IPv4 demands of every link.
 const MTU_MIN: u32 = 576;

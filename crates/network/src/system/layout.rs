@@ -16,7 +16,7 @@ use plumb_host::namespace::Namespace;
 use plumb_host::network::{Link, Redirect, Shortcut, Tunnel};
 
 use crate::options::{Fastpath, TunnelType};
-use crate::spec::{Kind, SystemSpec};
+use crate::settings::{Kind, SystemSpec};
 
 /// Where the ends are.
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);

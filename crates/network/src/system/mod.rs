@@ -13,7 +13,7 @@ use plumb_model::CpuCost;
 use plumb_path::{Existing, PathError, Place, Snapshot, System};
 
 use crate::server::{DEFAULT_PORT, Server, ServerOptions};
-use crate::spec::{Kind, SystemSpec, Target};
+use crate::settings::{Kind, SystemSpec, Target};
 
 pub use check::{check, feasible};
 pub use proof::proofs;

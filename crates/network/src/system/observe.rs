@@ -10,7 +10,7 @@ use super::apply::{features, is_pair, wanted};
 use super::layout::{Device, Layout, Role};
 use super::rules::TABLE;
 use crate::options::Switch;
-use crate::spec::SystemSpec;
+use crate::settings::SystemSpec;
 
 /// Counters of devices, summed over those of one role: sent packets, sent bytes.
 pub(super) fn packets_of(role: Role) -> (&'static str, &'static str) {

@@ -17,7 +17,7 @@ use plumb_path::{PathError, Snapshot};
 use super::layout::{CLIENT_AT, Layout, NODES, Role, SERVER_AT};
 use super::observe::{ENTRIES, SERVICES, TUNNEL, packets_of};
 use super::rules::{cluster_address, endpoint};
-use crate::spec::SystemSpec;
+use crate::settings::SystemSpec;
 
 /// All that has to be installed.
 const PROGRAMS: [&str; 6] =

@@ -13,7 +13,7 @@ use super::observe::observe;
 use super::ovs::OpenVSwitch;
 use super::own_cpu;
 use crate::server::{Server, ServerOptions};
-use crate::spec::{Kind, SystemSpec, Target};
+use crate::settings::{Kind, SystemSpec, Target};
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);

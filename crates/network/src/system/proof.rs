@@ -12,7 +12,7 @@ use super::observe::{
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
 use crate::options::Fastpath;
-use crate::spec::{Kind, NetworkSettings, SystemSpec};
+use crate::settings::{Kind, NetworkSettings, SystemSpec};
 
 /// The share of a window's packets that its counters may miss, as they are read a little later than it opens and closes.
 const MISSED_MAX: f64 = 0.1;

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use super::layout::ENDS;
 use crate::options::{Fastpath, TunnelType};
-use crate::spec::SystemSpec;
+use crate::settings::SystemSpec;
 
 /// The table that all of it stands in.
 pub(super) const TABLE: &str = "plumb";

@@ -1,6 +1,6 @@
 //! What a test may be. The client looks before it asks, and the server before it believes what another program asks for.
 
-use crate::spec::Test;
+use crate::settings::Test;
 
 /// The largest message.
 const MSG_SIZE_MAX: u64 = 1 << 20;

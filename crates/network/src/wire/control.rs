@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::placement::SharedCpus;
 use crate::options::Receive;
-use crate::spec::Test;
+use crate::settings::Test;
 
 /// No line is longer.
 const LINE_BYTES_MAX: u64 = 64 << 10;

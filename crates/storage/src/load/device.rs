@@ -13,7 +13,7 @@ use super::engine::nbd::{Address, Nbd};
 use super::engine::{Engine, Request};
 use super::error::Error;
 use super::pattern;
-use crate::spec::{LoadSpec, Target};
+use crate::settings::{LoadSpec, Target};
 
 /// The address of the target that does nothing.
 pub const NULL: &str = "null:";

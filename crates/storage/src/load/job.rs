@@ -18,7 +18,7 @@ use super::ledger::Ledger;
 use super::offsets::Offsets;
 use super::pattern;
 use super::tally::{Slot, Tally};
-use crate::spec::Access;
+use crate::settings::Access;
 
 /// One batch in this many has its hand-over timed by itself, which takes one more system call.
 const SAMPLE_EVERY: u64 = 16;
@@ -428,7 +428,7 @@ mod tests {
     use super::super::device::Handle;
     use super::super::engine;
     use super::*;
-    use crate::spec::EngineKind;
+    use crate::settings::EngineKind;
 
     const SECOND: u64 = 1_000_000_000;
 

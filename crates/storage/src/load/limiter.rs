@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use plumb_model::{Column, Table, Unit};
 
 use super::burst::most_ahead;
-use crate::spec::Limit;
+use crate::settings::Limit;
 
 /// The table's name in a measurement.
 pub const TABLE: &str = "limiter";

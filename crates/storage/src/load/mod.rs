@@ -42,7 +42,7 @@ use self::job::{Job, Making, Yield};
 use self::ledger::Ledger;
 use self::offsets::Offsets;
 pub use self::prepared::{Prepared, prepare};
-use crate::spec::{EngineKind, Limit, LoadSpec, Target};
+use crate::settings::{EngineKind, Limit, LoadSpec, Target};
 
 /// From the moment the threads are started to the moment they all begin.
 const LEAD_NS: u64 = 2_000_000;

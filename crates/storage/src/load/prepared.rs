@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::device::{Device, Handle, NULL};
 use super::error::Error;
-use crate::spec::{LoadSpec, Target};
+use crate::settings::{LoadSpec, Target};
 
 /// A target, ready.
 #[derive(Debug)]

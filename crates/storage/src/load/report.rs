@@ -14,7 +14,7 @@ use super::limiter::{Met, Seen};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
 use crate::metrics;
-use crate::spec::{Limit, LoadSpec};
+use crate::settings::{Limit, LoadSpec};
 
 /// What is known of a measurement beside what its jobs counted.
 #[derive(Debug)]
@@ -291,7 +291,7 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
     let asked = f64::from(of.spec.depth) * f64::from(of.spec.jobs);
     let achieved = measurement.readings.get(metrics::ACHIEVED_DEPTH.name);
     if let (None, None, Some(Reading::Gauge(achieved))) = (of.spec.rate, of.spec.operations, achieved)
-        && *achieved < asked * crate::settings::DEPTH_SHARE
+        && *achieved < asked * crate::evidence::DEPTH_SHARE
     {
         measurement.warnings.push(format!(
             "{achieved:.1} reads and writes were in flight on the mean where {asked:.0} were asked for"

@@ -13,7 +13,7 @@ use crate::metrics::{
     READ_BW, READ_IOPS, READ_LATENCY, READ_SEQ, RW_MIX_READ_IOPS, RW_MIX_WRITE_IOPS, WRITE_BW, WRITE_IOPS,
     WRITE_LATENCY, WRITE_SEQ,
 };
-use crate::spec::{Access, LoadSpec};
+use crate::settings::{Access, LoadSpec};
 
 /// Reads and writes in flight where latency is measured.
 pub const LATENCY_DEPTH: u32 = 4;

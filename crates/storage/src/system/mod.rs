@@ -11,7 +11,7 @@ use plumb_host::service::Service;
 use plumb_path::{Existing, PathError, Place, RunBy, Snapshot, System};
 
 use crate::load::{NULL, NbdAddress, write_data};
-use crate::spec::{Kind, SystemSpec, Target};
+use crate::settings::{Kind, SystemSpec, Target};
 
 /// Builds the system.
 ///

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use plumb_model::{Measurement, Reading, Statistic, Unit};
-use plumb_network::spec::{LoadSpec, Test};
+use plumb_network::settings::{LoadSpec, Test};
 
 /// A name, a number, and its unit.
 type Row = (&'static str, String, String);

@@ -6,7 +6,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Measurement, Percent, Reading, Span, Statistic, Unit};
 use plumb_storage::load::Prepared;
 use plumb_storage::load::suite;
-use plumb_storage::spec::LoadSpec;
+use plumb_storage::settings::LoadSpec;
 
 use super::{Surroundings, course, window};
 use crate::args::StorageArguments;

@@ -13,7 +13,7 @@ use openssl::x509::store::X509StoreBuilder;
 use openssl::x509::{X509, X509Name};
 
 use super::*;
-use crate::spec::TlsVersion;
+use crate::settings::TlsVersion;
 
 const PAST: &str = "20200101000000Z";
 const FUTURE: &str = "20990101000000Z";

@@ -13,7 +13,7 @@ use plumb_model::{Measurement, Rate, Reading, Span, Statistic};
 use plumb_path::{Mark, Window};
 
 use super::{http_load, validate};
-use crate::spec::{LoadSpec, Reuse, Target};
+use crate::settings::{LoadSpec, Reuse, Target};
 use server::Server;
 
 const MS: u64 = 1_000_000;
@@ -140,7 +140,7 @@ fn what_does_not_fit_the_target_is_refused() {
         let target = Target { url: url.to_owned(), ca_pem: None };
         http_load(spec, &target).err().unwrap().to_string()
     };
-    use crate::spec::TlsVersion;
+    use crate::settings::TlsVersion;
     let tls = |tls| LoadSpec { tls: Some(tls), ..spec() };
     let texts = [
         refused(&spec(), "127.0.0.1:80"),

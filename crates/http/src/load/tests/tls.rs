@@ -10,7 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned, version};
 
 use super::*;
-use crate::spec::TlsVersion;
+use crate::settings::TlsVersion;
 
 /// An authority, and certificates by it.
 struct Authority(CertifiedIssuer<'static, KeyPair>);

@@ -9,7 +9,7 @@ use plumb_host::process::{Child, Command, Stream, which};
 use plumb_model::Percent;
 
 use super::*;
-use crate::spec::TlsVersion;
+use crate::settings::TlsVersion;
 
 /// nginx with one worker that serves HTTPS and logs a line for each request.
 struct Nginx {

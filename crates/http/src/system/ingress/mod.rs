@@ -26,7 +26,7 @@ use rustls::ServerConfig;
 
 use super::certificates::Certificates;
 use super::net::{Listener, LoopThread, Poller, Signals};
-use crate::spec::{IngressSpec, Offload, OffloadMode};
+use crate::settings::{IngressSpec, Offload, OffloadMode};
 use batches::{Batches, Gathering};
 use counters::{InFlight, Shard, Totals};
 use device::Device;

@@ -15,7 +15,7 @@ use super::calibration::Pair;
 use super::coroutine;
 use super::device::{Answer, Operation, Signing};
 use super::exchange_groups;
-use crate::spec::TlsVersion;
+use crate::settings::TlsVersion;
 use crate::system::certificates::Certificates;
 
 /// The key as the multi-buffer device has it.

@@ -18,7 +18,7 @@ use plumb_host::process::{can_run_as_nobody, mapped_files};
 use plumb_host::qat::QatDevice;
 
 use super::program::Installable;
-use crate::spec::{IngressKind, IngressSpec, Offload, OffloadMode};
+use crate::settings::{IngressKind, IngressSpec, Offload, OffloadMode};
 use build::Build;
 pub(super) use library::is_name_or_path;
 

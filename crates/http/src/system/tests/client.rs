@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
 
-use crate::spec::Target;
+use crate::settings::Target;
 use crate::system::http1::{Body, Piece, Response};
 
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -10,7 +10,7 @@ use plumb_host::process::{Command, Signal, Stream, descendants};
 use plumb_host::time::sleep;
 
 use super::*;
-use crate::spec::{Offload, OriginKind};
+use crate::settings::{Offload, OriginKind};
 use crate::system::haproxy::HAPROXY;
 use crate::system::offload::Environment;
 use crate::system::origin::OriginServer;

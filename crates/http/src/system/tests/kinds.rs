@@ -8,7 +8,7 @@ use plumb_model::Bytes;
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::*;
-use crate::spec::{Offload, OriginKind};
+use crate::settings::{Offload, OriginKind};
 use crate::system::origin::text;
 
 /// Starts each kind that the host has, and asks it something.

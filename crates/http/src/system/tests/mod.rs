@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::feasible;
 use super::running::Running;
-use crate::spec::{IngressKind, KeyKind, Offload, SystemSpec, Target, TlsVersion};
+use crate::settings::{IngressKind, KeyKind, Offload, SystemSpec, Target, TlsVersion};
 use client::{Client, Trust};
 
 const PROGRAMS: [IngressKind; 3] = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx];

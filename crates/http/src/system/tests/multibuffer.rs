@@ -6,7 +6,7 @@ use openssl::ssl::{SslConnector, SslMethod};
 use openssl::x509::X509;
 
 use super::*;
-use crate::spec::{Offload, OffloadMode};
+use crate::settings::{Offload, OffloadMode};
 
 const CLIENTS: u64 = 50;
 

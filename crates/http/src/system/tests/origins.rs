@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
 use super::*;
-use crate::spec::IngressSpec;
+use crate::settings::IngressSpec;
 use crate::system::ingress::{EmbeddedIngress, Timeouts};
 use crate::system::origin::{OriginServer, text};
 

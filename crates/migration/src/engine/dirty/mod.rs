@@ -14,7 +14,7 @@ pub use self::writer::{BACKLOG_NS, Writer, WriterCounts};
 use super::bitmap::PageSet;
 use super::error::MigrationError;
 use super::memory::GuestMemory;
-use crate::spec::DirtySpec;
+use crate::settings::DirtySpec;
 
 /// A guest: its memory, what writes to it, and what watches that.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Guest {
 mod tests {
     use super::*;
     use crate::engine::bitmap::PageRange;
-    use crate::spec::Pattern;
+    use crate::settings::Pattern;
     use plumb_codec::PAGE_BYTES;
     use plumb_model::ByteRate;
 

@@ -15,7 +15,7 @@ use plumb_model::SplitMix;
 use super::super::bitmap::SharedPageSet;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use crate::spec::{DirtySpec, HOT_PAGES, HOT_WRITES, Pattern};
+use crate::settings::{DirtySpec, HOT_PAGES, HOT_WRITES, Pattern};
 use plumb_codec::PAGE_BYTES;
 
 /// Pages between two looks at the clock.

@@ -21,7 +21,7 @@ use super::super::zero::ZeroTest;
 use super::channel::{Channel, Sent};
 use super::outcome::Sample;
 use super::round::Round;
-use crate::spec::{SystemSpec, Tls, ZeroPages};
+use crate::settings::{SystemSpec, Tls, ZeroPages};
 
 /// How long a destination may take to answer where it has nothing to wait for itself.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

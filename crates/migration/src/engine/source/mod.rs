@@ -21,7 +21,7 @@ use super::dirty::Guest;
 use super::error::MigrationError;
 use super::memory::GuestMemory;
 use super::message::{Carry, FromDestination, FromSource, REGIONS_MAX, Received};
-use crate::spec::{LoadSpec, MigrationSettings, SystemSpec};
+use crate::settings::{LoadSpec, MigrationSettings, SystemSpec};
 use plumb_codec::PAGE_BYTES;
 use plumb_codec::content::CONTENT_SEED;
 

@@ -9,7 +9,7 @@ mod uring;
 use super::buffers::Buffers;
 use super::device::Handle;
 use super::error::Error;
-use crate::spec::EngineKind;
+use crate::settings::EngineKind;
 
 /// Requests that go to the kernel at once. A disk that hears of 64 at a time works them off while the thread waits, and then
 /// waits for the thread: with four at a time both work, for hardly more CPU time.

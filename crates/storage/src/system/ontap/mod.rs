@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::client::Client;
 use self::spec::{OntapSpec, described};
-use crate::spec::Target;
+use crate::settings::Target;
 
 const POLICIES: &str = "/api/storage/qos/policies";
 const VOLUMES: &str = "/api/storage/volumes";

@@ -13,8 +13,8 @@ use plumb_host::time::monotonic_ns;
 use plumb_path::{PathError, Place, Snapshot, System};
 
 use super::{home, make, names};
-use crate::settings::volume::{kernel_limits, known_limit};
-use crate::spec::{SystemSpec, Target};
+use crate::evidence::volume::{kernel_limits, known_limit};
+use crate::settings::{SystemSpec, Target};
 
 /// See the module.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use plumb_host::scratch::Scratch;
 use plumb_path::{PathError, Place, System};
 
 use crate::load::write_data;
-use crate::spec::{Layer, SystemSpec};
+use crate::settings::{Layer, SystemSpec};
 
 /// What snapshots call things.
 pub mod names {

@@ -15,8 +15,8 @@ use plumb_volumes::state::State;
 use plumb_volumes::{Service, VolumeReport};
 
 use super::{home, make, names};
-use crate::settings::volume::{known_limit, policy};
-use crate::spec::{Limit, SystemSpec, Target};
+use crate::evidence::volume::{known_limit, policy};
+use crate::settings::{Limit, SystemSpec, Target};
 
 const NAME: &str = "volume";
 const POLICY: &str = "policy";

@@ -9,7 +9,7 @@ use plumb_model::{Evidence, RequiredSaving};
 use plumb_path::Snapshot;
 
 use super::as_f64;
-use crate::spec::{HttpSettings, IngressKind, Offload};
+use crate::settings::{HttpSettings, IngressKind, Offload};
 use crate::system::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
 
 /// The `what` of evidence from a device's own counters.
@@ -55,7 +55,7 @@ impl HttpSettings {
     }
 
     /// What has to be saved where no device counts, and the settings that it is saved against.
-    pub(super) fn saving(&self) -> Option<(Self, RequiredSaving)> {
+    pub(crate) fn saving(&self) -> Option<(Self, RequiredSaving)> {
         let asked = self.module()?;
         let mut without = self.clone();
         without.system.ingress.offload = Offload::None;
@@ -104,7 +104,7 @@ fn hint(asked: &str, host: &HostFacts) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::OffloadMode;
+    use crate::settings::OffloadMode;
     use plumb_path::Family as _;
 
     fn settings(asked: &str) -> HttpSettings {

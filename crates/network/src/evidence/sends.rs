@@ -7,7 +7,7 @@ use plumb_model::{Evidence, Measurement};
 
 use crate::load::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
-use crate::spec::{Kind, NetworkSettings, Test};
+use crate::settings::{Kind, NetworkSettings, Test};
 use crate::wire::batch::{segments_max, segments_name};
 use crate::wire::options::{EMPTY_POLLS, PAUSES, RECEIVES};
 

@@ -1,0 +1,32 @@
+//! What no single field of the settings can check.
+
+use plumb_devices::LANES;
+use plumb_path::Fault;
+
+use crate::settings::CryptoSettings;
+
+/// More in flight would only make each wait longer.
+const IN_FLIGHT_MAX: u32 = 4096;
+/// The largest block, far above a TLS record.
+const BLOCK_BYTES_MAX: u64 = 16 << 20;
+
+/// Checks what no single field can.
+///
+/// # Errors
+/// The first fault, with the key that it is about.
+pub fn check(settings: &CryptoSettings) -> Result<(), Fault> {
+    let load = &settings.load;
+    if !(1..=LANES as u32).contains(&load.batch) {
+        return Err(Fault::new("load.batch", format!("a number from 1 to {LANES} is due here")));
+    }
+    if !(1..=IN_FLIGHT_MAX).contains(&load.in_flight) {
+        return Err(Fault::new("load.in_flight", format!("a number from 1 to {IN_FLIGHT_MAX} is due here")));
+    }
+    if !(1..=BLOCK_BYTES_MAX).contains(&load.block.0) {
+        return Err(Fault::new("load.block", "a size from 1 B to 16 MiB is due here"));
+    }
+    if load.duration.0 == 0 {
+        return Err(Fault::new("load.duration", "a duration above 0 is due here"));
+    }
+    Ok(())
+}

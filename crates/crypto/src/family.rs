@@ -1,0 +1,66 @@
+//! Devices alone as a data path.
+
+use plumb_model::{Evidence, Measurement, Metric};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::measure::Work;
+use crate::settings::{CryptoSettings, Target};
+use crate::{check, evidence, load, metrics, system};
+
+/// The family `crypto`.
+#[derive(Debug, Clone, Copy)]
+pub struct Crypto;
+
+impl Family for Crypto {
+    type Settings = CryptoSettings;
+
+    const NAME: &'static str = "crypto";
+
+    const UNITS: &'static str = "operations";
+
+    const METRICS: &'static [Metric] = metrics::METRICS;
+
+    const SYSTEM_IS_UNPRIVILEGED: bool = true;
+
+    const LOAD_IS_UNPRIVILEGED: bool = true;
+
+    fn system(settings: &CryptoSettings, _: &Place) -> Result<Box<dyn System>, PathError> {
+        system::key_holder(settings.load.algorithm)
+    }
+
+    fn load(settings: &CryptoSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError(format!("understand which key the system has: {error}")))?;
+        load::device_load(settings, &target)
+    }
+}
+
+impl CryptoSettings {
+    pub(crate) fn work(&self) -> Work {
+        let load = &self.load;
+        Work { algorithm: load.algorithm, batch: load.batch, in_flight: load.in_flight, block: load.block }
+    }
+}
+
+impl Settings for CryptoSettings {
+    fn check(&self) -> Result<(), Fault> {
+        check::check(self)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        let (device, algorithm) = (self.system.device, self.load.algorithm);
+        if !algorithm.is_done_by(device) {
+            return Err(format!("{device} does not do {algorithm}; it does RSA, ECDSA, X25519 and P-256"));
+        }
+        device.probe().map(drop).map_err(|unavailable| unavailable.to_string())
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        evidence::evidence(self, before, after, measurement)
+    }
+}

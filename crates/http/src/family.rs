@@ -1,0 +1,72 @@
+//! HTTP as a data path.
+
+use plumb_model::{Evidence, Measurement, RequiredSaving};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::settings::{HttpSettings, Reuse, Target};
+use crate::{check, evidence, load, metrics, system};
+
+/// The family `http`.
+#[derive(Debug, Clone, Copy)]
+pub struct Http;
+
+impl Family for Http {
+    type Settings = HttpSettings;
+
+    const NAME: &'static str = "http";
+
+    const UNITS: &'static str = "requests";
+
+    const METRICS: &'static [plumb_model::Metric] = metrics::METRICS;
+
+    const LOAD_IS_UNPRIVILEGED: bool = true;
+
+    fn system(settings: &HttpSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+        system::http_system(&settings.system, place)
+    }
+
+    fn load(settings: &HttpSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError(format!("understand where the system is: {error}")))?;
+        load::http_load(&settings.load, &target)
+    }
+
+    fn saving(settings: &HttpSettings) -> Option<(HttpSettings, RequiredSaving)> {
+        settings.saving()
+    }
+}
+
+impl Settings for HttpSettings {
+    fn check(&self) -> Result<(), Fault> {
+        check::check(self)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        system::feasible(&self.system)
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+    }
+
+    fn in_flight(&self) -> Option<f64> {
+        self.load.in_flight()
+    }
+
+    fn note(&self, metric: &str) -> Option<String> {
+        // At a fixed rate the duration begins when a request is due.
+        let is_partial = metric == metrics::HTTP_REQ_SERVICE.name
+            || metric == metrics::HTTP_REQ_DURATION.name && self.load.rate.is_none();
+        (is_partial && self.load.reuse == Reuse::None).then(|| {
+            format!(
+                "{metric} excludes connecting and TLS, which `reuse: none` needs for every request. A wait that moves into the \
+                 handshake looks like a gain. iteration_duration includes all of it"
+            )
+        })
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        evidence::evidence(self, before, after, measurement)
+    }
+}

@@ -1,0 +1,46 @@
+//! What no single field of the settings can check.
+
+use plumb_codec::PAGE_BYTES;
+use plumb_path::Fault;
+
+use crate::qemu;
+use crate::settings::{Kind, MigrationSettings};
+
+/// More channels than this only take turns.
+const CHANNELS_MAX: u32 = 255;
+
+/// How much longer than its window a slot may take, so that whoever waits for it does not give up before it does.
+const LIMIT_SLACK_NS: u64 = 45_000_000_000;
+
+/// Checks what no single field can.
+///
+/// # Errors
+/// The first fault, with the key that it is about.
+pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
+    let system = &settings.system;
+    if system.memory.0 == 0 || !system.memory.0.is_multiple_of(PAGE_BYTES as u64) {
+        return Err(Fault::new("system.memory", "a multiple of 4 KiB is due here, such as `1 GiB`"));
+    }
+    if !(1..=CHANNELS_MAX).contains(&system.channels) {
+        return Err(Fault::new("system.channels", format!("a number from 1 to {CHANNELS_MAX} is due here")));
+    }
+    if system.cap.0.is_some_and(|cap| cap.0 < 1.0) {
+        return Err(Fault::new("system.cap", "a rate above 0 is due here, or `none`"));
+    }
+    system.content.check().map_err(|error| Fault::new("system.content", format!("failed to {error}")))?;
+    let (limit, longest) =
+        (settings.load.time_limit, settings.load.duration.0.saturating_add(LIMIT_SLACK_NS));
+    if limit.0 == 0 || limit.0 > longest {
+        return Err(Fault::new(
+            "load.time_limit",
+            format!("a time of at most {} is due here: `load.duration` and 45 s", plumb_model::Span(longest)),
+        ));
+    }
+    if settings.load.max_rounds == 0 {
+        return Err(Fault::new("load.max_rounds", "a number above 0 is due here"));
+    }
+    match system.kind {
+        Kind::Plumb => Ok(()),
+        Kind::Qemu => qemu::check(settings),
+    }
+}

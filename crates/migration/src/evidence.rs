@@ -1,0 +1,20 @@
+//! The evidence that a slot did what was asked, from the engine that did it.
+
+use plumb_model::{Evidence, Measurement};
+use plumb_path::Snapshot;
+
+use crate::settings::{Kind, MigrationSettings};
+use crate::{engine, qemu};
+
+/// Proof, from counters before and after the window, that a slot did what was asked.
+pub fn evidence(
+    settings: &MigrationSettings,
+    before: &Snapshot,
+    after: &Snapshot,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    match settings.system.kind {
+        Kind::Plumb => engine::evidence(settings, before, after, measurement),
+        Kind::Qemu => qemu::evidence(settings, before, after, measurement),
+    }
+}

@@ -1,0 +1,59 @@
+//! Migration as a data path.
+
+use plumb_model::{Evidence, Measurement, Metric};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::settings::{Kind, MigrationSettings};
+use crate::{check, engine, evidence, metrics, qemu};
+
+/// The family `migration`.
+#[derive(Debug, Clone, Copy)]
+pub struct Migration;
+
+impl Family for Migration {
+    type Settings = MigrationSettings;
+
+    const NAME: &'static str = "migration";
+
+    const METRICS: &'static [Metric] = metrics::METRICS;
+
+    fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+        match settings.system.kind {
+            Kind::Plumb => engine::system(settings, place),
+            Kind::Qemu => qemu::system(settings, place),
+        }
+    }
+
+    fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+        match settings.system.kind {
+            Kind::Plumb => engine::load(settings, target, place),
+            Kind::Qemu => qemu::load(settings, target, place),
+        }
+    }
+}
+
+impl Settings for MigrationSettings {
+    fn check(&self) -> Result<(), Fault> {
+        check::check(self)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        match self.system.kind {
+            Kind::Plumb => self.system.codec.feasible(),
+            Kind::Qemu => qemu::feasible(self),
+        }
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing {
+            window: &mut self.load.duration,
+            warmup: &mut self.load.warmup,
+            data: Some(&mut self.system.memory),
+        }
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        evidence::evidence(self, before, after, measurement)
+    }
+}

@@ -1,0 +1,52 @@
+//! The network as a data path.
+
+use plumb_model::{Evidence, Measurement, Metric};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::settings::{Kind, NetworkSettings, Target};
+use crate::{check, evidence, load, metrics, system};
+
+/// The family `network`.
+#[derive(Debug, Clone, Copy)]
+pub struct Network;
+
+impl Family for Network {
+    type Settings = NetworkSettings;
+
+    const NAME: &'static str = "network";
+
+    const METRICS: &'static [Metric] = metrics::METRICS;
+
+    fn system(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+        system::start(&settings.system, place)
+    }
+
+    fn needs_namespaces(settings: &NetworkSettings) -> bool {
+        !matches!(settings.system.kind, Kind::Loopback | Kind::External)
+    }
+
+    fn load(settings: &NetworkSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError::new(format!("read where the server is: {error}")))?;
+        Ok(Box::new(load::network_load(&settings.load, &target)?))
+    }
+}
+
+impl Settings for NetworkSettings {
+    fn check(&self) -> Result<(), Fault> {
+        check::check(self)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        system::feasible(&self.system)
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        evidence::evidence(self, before, after, measurement)
+    }
+}

@@ -1,0 +1,81 @@
+//! What no single field of the settings can check.
+
+use plumb_path::Fault;
+
+use crate::evidence::volume;
+use crate::load;
+use crate::settings::{EngineKind, Kind, Layer, StorageSettings};
+
+/// Checks what no single field can.
+///
+/// # Errors
+/// The first fault, with the key that it is about.
+pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
+    let system = &settings.system;
+    system.run_by().check("system", system.kind == Kind::External)?;
+    if system.kind == Kind::External && system.path.is_none() {
+        return Err(Fault::new("system.path", "an external system needs the path of a file or a device"));
+    }
+    if system.kind == Kind::File && system.size.0 == 0 {
+        return Err(Fault::new("system.size", "a file above 0 B is due here, such as `256 MiB`"));
+    }
+    match (system.kind, &system.ontap) {
+        (Kind::Ontap, None) => {
+            return Err(Fault::new("system.ontap", "an array, a volume and who may manage it are due here"));
+        }
+        (Kind::Ontap, Some(_)) if system.path.is_none() => {
+            return Err(Fault::new("system.path", "the path at which this host sees the volume is due here"));
+        }
+        (Kind::Ontap, Some(array)) => array.check()?,
+        (_, Some(_)) => return Err(Fault::new("system.ontap", "only `kind: ontap` has an array")),
+        (_, None) => {}
+    }
+    if system.kind == Kind::Volumes {
+        volume::check(&system.volume, &settings.load)?;
+    }
+    check_depth(settings)?;
+    load::validate(&settings.load)
+}
+
+/// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.
+fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
+    let system = &settings.system;
+    // Volumes behind NBD have a separate engine, which has a depth.
+    let is_nbd = match system.kind {
+        Kind::Volumes => system.volume.layer == Layer::Nbd,
+        _ => system.path.as_ref().is_some_and(|path| path.starts_with("nbd://")),
+    };
+    let depth = settings.load.depth;
+    if is_nbd || settings.load.engine != EngineKind::Psync || depth <= 1 {
+        return Ok(());
+    }
+    Err(Fault::new(
+        "load.depth",
+        format!(
+            "`engine: psync` has one read or write in flight in each job, and the depth is {depth}. Set `depth: 1`, with \
+             `jobs: {depth}` to keep {depth} in flight, or use `engine: io_uring`"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{LoadSpec, SystemSpec};
+
+    #[test]
+    fn an_engine_without_depth_is_refused_before_it_makes_every_slot_void() {
+        let check = |path: Option<&str>, engine, depth| {
+            let kind = if path.is_some() { Kind::External } else { Kind::File };
+            let system = SystemSpec { kind, path: path.map(str::to_owned), ..SystemSpec::default() };
+            let load = LoadSpec { engine, depth, ..LoadSpec::default() };
+            super::check(&StorageSettings { system, load })
+        };
+        let fault = check(None, EngineKind::Psync, 16).unwrap_err();
+        assert_eq!(fault.key, "load.depth");
+        assert!(fault.message.contains("`depth: 1`, with `jobs: 16`"), "{}", fault.message);
+        assert!(check(None, EngineKind::Psync, 1).is_ok());
+        assert!(check(None, EngineKind::IoUring, 16).is_ok());
+        assert!(check(Some("nbd://127.0.0.1/x"), EngineKind::Psync, 16).is_ok());
+    }
+}

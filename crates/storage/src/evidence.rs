@@ -1,0 +1,77 @@
+//! The evidence that a slot measured what it was asked to: the storage and not the page cache, at the depth that was asked
+//! for.
+
+pub mod volume;
+
+use plumb_model::{Evidence, Measurement, Reading};
+use plumb_path::Snapshot;
+
+use crate::settings::{Kind, StorageSettings};
+use crate::{metrics, system};
+
+/// The share of the asked depth that has to be in flight on the mean.
+pub const DEPTH_SHARE: f64 = 0.9;
+
+/// Proof, from counters before and after the window, that a slot did what was asked.
+pub fn evidence(
+    settings: &StorageSettings,
+    before: &Snapshot,
+    after: &Snapshot,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    let mut evidence = vec![direct(settings, measurement), engine(settings, measurement)];
+    if let Some(array) = &settings.system.ontap {
+        evidence.push(system::ontap::evidence(array, before, after));
+    }
+    // At a fixed rate the depth is what the storage makes of it.
+    if settings.load.rate.is_none() {
+        evidence.push(depth(settings, measurement));
+    }
+    if settings.system.kind == Kind::Volumes {
+        evidence.extend(volume::evidence(settings, (before, after), measurement));
+    }
+    evidence
+}
+
+pub(crate) fn seen(measurement: &Measurement, property: &str) -> String {
+    let values = measurement.observed.get(property);
+    values.and_then(|values| values.keys().next()).cloned().unwrap_or_else(|| "nothing".to_owned())
+}
+
+fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
+    let expected = if settings.load.direct { "yes" } else { "no" };
+    let observed = seen(measurement, "direct");
+    Evidence {
+        what: "direct I/O".to_owned(),
+        expected: expected.to_owned(),
+        // What a server does is not ours to see; a cache that is known is.
+        holds: !settings.load.direct || observed != "no",
+        observed,
+    }
+}
+
+fn engine(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
+    let expected = settings.load.engine.name();
+    let observed = seen(measurement, "engine");
+    // Another one measures the same storage; that it was another one is said, and costs other CPU time.
+    Evidence {
+        what: "engine".to_owned(),
+        expected: format!("{expected}, or what stands in for it"),
+        observed,
+        holds: true,
+    }
+}
+
+fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
+    let asked = f64::from(settings.load.depth) * f64::from(settings.load.jobs);
+    let achieved = match measurement.readings.get(metrics::ACHIEVED_DEPTH.name) {
+        Some(Reading::Gauge(achieved)) => *achieved,
+        _ => 0.0,
+    };
+    Evidence {
+        what: "reads and writes in flight".to_owned(),
+        expected: format!("{asked:.0}, at least {:.0}% of it on the mean", DEPTH_SHARE * 100.0),
+        observed: format!("{achieved:.1}"),
+        holds: achieved >= asked * DEPTH_SHARE,
+    }
+}

@@ -1,0 +1,392 @@
+//! What a volume's settings must fulfil, and the evidence that its policy was in effect: the limit read back from what
+//! enforces it, and that it was the binding one.
+//!
+//! What a limit has to be is computed from the settings alone, by other arithmetic than that of the volumes.
+
+use std::num::NonZeroU64;
+
+use plumb_host::cgroup::block::BlockGroup;
+use plumb_host::loop_device::LoopDevice;
+use plumb_model::{ByteRate, Bytes, CapacityRate, Evidence, Measurement, Rate};
+use plumb_path::{Fault, Snapshot};
+use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space, TB_BYTES};
+
+use super::seen;
+use crate::settings::{
+    AdaptiveSpec, Allocation, FixedSpec, Layer, Limit, LoadSpec, StorageSettings, VolumeSpec,
+};
+use crate::system::volumes::names;
+
+/// The share of the window for which the limit has to be what held the load up.
+pub const BINDING_SHARE: f64 = 0.5;
+/// A limit is whole, and an adaptive policy is kept in whole operations per TB.
+const ROUNDING: f64 = 0.001;
+const RATE_MAX: f64 = 1e15;
+
+/// Checks what a volume's settings ask for.
+///
+/// # Errors
+/// The first fault, with the key that it is about.
+pub fn check(volume: &VolumeSpec, load: &LoadSpec) -> Result<(), Fault> {
+    let fault = |key: &str, message: &str| Err(Fault::new(key, message));
+    if volume.size.0 == 0 || i64::try_from(volume.size.0).is_err() {
+        return fault("system.volume.size", "a size above 0 B is due here, such as `100 GB`");
+    }
+    if volume.filled > volume.size {
+        return fault("system.volume.filled", "more than the volume holds");
+    }
+    let policy = policy(volume)?;
+    if let Some(Err(found)) = policy.as_ref().map(Policy::check) {
+        return fault("system.volume.policy", &found.to_string());
+    }
+    if volume.layer == Layer::Kernel && policy.is_some() {
+        if load.access.reads() && load.access.writes() {
+            let message = "the kernel limits reads and writes each on their own, so that both at once could do twice what \
+                           the policy says; read or write";
+            return fault("load.access", message);
+        }
+        if !load.direct {
+            return fault("load.direct", "the kernel limits what passes by the page cache; leave it on");
+        }
+        if adapts_to_use(volume) {
+            let message =
+                "the kernel's limit is set once and does not follow used space; take `allocated-space`";
+            return fault("system.volume.policy.adaptive", message);
+        }
+    }
+    Ok(())
+}
+
+/// Whether this host can serve it.
+///
+/// # Errors
+/// One sentence that says what is missing.
+pub fn feasible(volume: &VolumeSpec) -> Result<(), String> {
+    match volume.layer {
+        Layer::Nbd => Ok(()),
+        Layer::Kernel => LoopDevice::can_be_made().and_then(|()| BlockGroup::can_be_made()),
+    }
+}
+
+fn adapts_to_use(volume: &VolumeSpec) -> bool {
+    volume.policy.adaptive.as_ref().is_some_and(|adaptive| {
+        [adaptive.peak_iops_allocation, adaptive.expected_iops_allocation].contains(&Allocation::UsedSpace)
+    })
+}
+
+/// The policy as the volumes know it.
+///
+/// # Errors
+/// When there are two, or a rate is none that a limit can have.
+pub fn policy(volume: &VolumeSpec) -> Result<Option<Policy>, Fault> {
+    match (&volume.policy.fixed, &volume.policy.adaptive) {
+        (None, None) => Ok(None),
+        (Some(spec), None) => fixed(spec).map(Policy::Fixed).map(Some),
+        (None, Some(spec)) => adaptive(spec).map(Policy::Adaptive).map(Some),
+        (Some(_), Some(_)) => {
+            Err(Fault::new("system.volume.policy", "a policy is either `fixed` or `adaptive`"))
+        }
+    }
+}
+
+fn fixed(spec: &FixedSpec) -> Result<Fixed, Fault> {
+    let iops = |key: &str, rate: Option<Rate>| rate.map(|rate| whole(key, rate.0)).transpose();
+    let bytes = |key: &str, rate: Option<ByteRate>| rate.map(|rate| whole(key, rate.0)).transpose();
+    Ok(Fixed {
+        min_iops: iops("fixed.min_iops", spec.min_iops)?,
+        max_iops: iops("fixed.max_iops", spec.max_iops)?,
+        min_bytes_per_s: bytes("fixed.min_bandwidth", spec.min_bandwidth)?,
+        max_bytes_per_s: bytes("fixed.max_bandwidth", spec.max_bandwidth)?,
+        capacity_shared: false,
+    })
+}
+
+fn adaptive(spec: &AdaptiveSpec) -> Result<Adaptive, Fault> {
+    let per_tb = |key: &str, rate: CapacityRate| match rate.0 * TB_BYTES as f64 {
+        0.0 => Ok(0),
+        rate => whole(key, rate),
+    };
+    let space = |allocation| match allocation {
+        Allocation::AllocatedSpace => Space::AllocatedSpace,
+        Allocation::UsedSpace => Space::UsedSpace,
+    };
+    Ok(Adaptive {
+        absolute_min_iops: spec
+            .absolute_min_iops
+            .map_or(Ok(0), |rate| whole("adaptive.absolute_min_iops", rate.0))?,
+        expected_iops_allocation: space(spec.expected_iops_allocation),
+        peak_iops_allocation: space(spec.peak_iops_allocation),
+        block_bytes: spec.block_size.map(|size| size.0),
+        ..Adaptive::new(
+            per_tb("adaptive.expected_iops", spec.expected_iops)?,
+            per_tb("adaptive.peak_iops", spec.peak_iops)?,
+        )
+    })
+}
+
+/// Limits are whole.
+fn whole(key: &str, rate: f64) -> Result<u64, Fault> {
+    if (1.0..=RATE_MAX).contains(&rate) {
+        return Ok(rate.round() as u64);
+    }
+    Err(Fault::new(
+        format!("system.volume.policy.{key}"),
+        format!("{rate} per second; from 1 to 10^15 is possible"),
+    ))
+}
+
+/// What a volume's policy allows. `None` without a policy, and where that changes with what is in the volume.
+#[must_use]
+pub fn known_limit(volume: &VolumeSpec) -> Option<Limit> {
+    let (iops, bytes_per_s) = allowed(volume, 0.0);
+    let is_limited = iops.is_some() || bytes_per_s.is_some();
+    (is_limited && !adapts_to_use(volume)).then_some(Limit { iops, bytes_per_s })
+}
+
+/// What the settings allow in a second: operations, and bytes.
+fn allowed(volume: &VolumeSpec, used_bytes: f64) -> (Option<f64>, Option<f64>) {
+    if let Some(fixed) = &volume.policy.fixed {
+        return (fixed.max_iops.map(|rate| rate.0), fixed.max_bandwidth.map(|rate| rate.0));
+    }
+    let Some(adaptive) = &volume.policy.adaptive else { return (None, None) };
+    let size_bytes = volume.size.0 as f64;
+    let of = |allocation| match allocation {
+        Allocation::AllocatedSpace => size_bytes,
+        Allocation::UsedSpace => used_bytes,
+    };
+    let peak = adaptive.peak_iops.0 * of(adaptive.peak_iops_allocation);
+    let expected = adaptive.expected_iops.0 * of(adaptive.expected_iops_allocation);
+    let least = adaptive.absolute_min_iops.map_or(1.0, |rate| rate.0.max(1.0));
+    let iops = peak.max(expected).max(least);
+    let bytes = adaptive.block_size.map(|size| size.0 as f64 * iops);
+    (Some(iops), bytes)
+}
+
+/// The evidence of a slot.
+pub fn evidence(
+    settings: &StorageSettings,
+    (before, after): (&Snapshot, &Snapshot),
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    let volume = &settings.system.volume;
+    let used = |snapshot: &Snapshot| number(snapshot, names::USED_BYTES).unwrap_or(0.0);
+    let (least, most) = (allowed(volume, used(before)), allowed(volume, used(after)));
+    let layer = match volume.layer {
+        Layer::Nbd => "the NBD server",
+        Layer::Kernel => "the kernel",
+    };
+    let read_back =
+        |what: &str, state: &str, least: Option<f64>, most: Option<f64>, show: fn(f64) -> String| {
+            let observed = after.states.get(state).map(String::as_str);
+            limit(format!("limit on {what}, read back from {layer}"), observed, least.zip(most), show)
+        };
+    let mut evidence = vec![
+        size(volume, measurement),
+        read_back("operations", names::LIMIT_IOPS, least.0, most.0, |rate| format!("{rate:.0} IOPS")),
+        read_back("data", names::LIMIT_BYTES_PER_S, least.1, most.1, |rate| ByteRate(rate).to_string()),
+    ];
+    // A load that is held to a rate of its own may stay below the limit.
+    if settings.load.rate.is_none() && (most.0.is_some() || most.1.is_some()) {
+        evidence.push(binding(volume.layer, before, after));
+    }
+    evidence
+}
+
+fn number(snapshot: &Snapshot, state: &str) -> Option<f64> {
+    snapshot.states.get(state)?.parse().ok()
+}
+
+fn size(volume: &VolumeSpec, measurement: &Measurement) -> Evidence {
+    let (expected, observed) = (volume.size.to_string(), seen(measurement, "size"));
+    // A block device consists of whole sectors.
+    let is_near = |found: Bytes| found.0 <= volume.size.0 && volume.size.0 - found.0 < 512;
+    let holds = Bytes::parse(&observed).is_ok_and(is_near);
+    Evidence { what: "size of the volume, as the load sees it".to_owned(), expected, observed, holds }
+}
+
+fn limit(
+    what: String,
+    observed: Option<&str>,
+    range: Option<(f64, f64)>,
+    show: fn(f64) -> String,
+) -> Evidence {
+    let none = || "none".to_owned();
+    let found: Option<f64> = observed.and_then(|text| text.parse().ok());
+    let holds = match (found, range) {
+        (None, None) if observed.is_some() => false,
+        (None, None) => true,
+        (Some(found), Some((least, most))) => {
+            let rounding = |value: f64| (value * ROUNDING).max(1.0);
+            found >= least - rounding(least) && found <= most + rounding(most)
+        }
+        _ => false,
+    };
+    Evidence {
+        what,
+        expected: range.map_or_else(none, |(_, most)| show(most)),
+        observed: found.map(show).or(observed.map(str::to_owned)).unwrap_or_else(none),
+        holds,
+    }
+}
+
+/// How much of the time the limit was what held the load up. The kernel keeps no such account: there it is how much of what
+/// the limit lets through went through.
+fn binding(layer: Layer, before: &Snapshot, after: &Snapshot) -> Evidence {
+    let moved = |counter: &str| after.moved(before, counter).unwrap_or(0) as f64;
+    let elapsed_ns = moved(names::AT_NS).max(1.0);
+    let (what, shares) = match layer {
+        Layer::Nbd => {
+            let share = |counter: &str| moved(counter) / elapsed_ns;
+            let what = "share of the time for which the limit was the binding one";
+            (
+                what,
+                [("operations", share(names::BOUND_BY_IOPS_NS)), ("data", share(names::BOUND_BY_BYTES_NS))],
+            )
+        }
+        Layer::Kernel => {
+            let share = |counter: &str, state: &str| {
+                let limit = number(after, state).filter(|limit| *limit > 0.0);
+                limit.map_or(0.0, |limit| moved(counter) / (limit * elapsed_ns / 1e9))
+            };
+            let operations = share(names::OPERATIONS, names::LIMIT_IOPS);
+            let what = "share of what the limit allows that the kernel counted";
+            (what, [("operations", operations), ("data", share(names::BYTES, names::LIMIT_BYTES_PER_S))])
+        }
+    };
+    let whole = if layer == Layer::Nbd { shares[0].1 + shares[1].1 } else { shares[0].1.max(shares[1].1) };
+    let words: Vec<String> = shares
+        .iter()
+        .filter(|(_, share)| *share > 0.0)
+        .map(|(of, share)| format!("{:.1}% ({of})", share * 100.0))
+        .collect();
+    Evidence {
+        what: what.to_owned(),
+        expected: format!("at least {:.0}%", BINDING_SHARE * 100.0),
+        observed: if words.is_empty() { "0%".to_owned() } else { words.join(", ") },
+        holds: whole >= BINDING_SHARE,
+    }
+}
+
+/// The limits that the kernel is given.
+#[must_use]
+pub fn kernel_limits(volume: &VolumeSpec) -> (Option<NonZeroU64>, Option<NonZeroU64>) {
+    let policy = policy(volume).ok().flatten();
+    let size = plumb_volumes::policy::Size { allocated: volume.size.0, used: 0 };
+    let limits = policy.map_or(plumb_volumes::limiter::Limits::NONE, |policy| policy.limits(size));
+    (limits.iops, limits.bytes_per_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::settings::{Access, Kind, PolicySpec};
+
+    fn settings(policy: PolicySpec) -> StorageSettings {
+        let mut settings = StorageSettings::default();
+        settings.system.kind = Kind::Volumes;
+        settings.system.volume = VolumeSpec { size: Bytes(100_000_000_000), policy, ..VolumeSpec::default() };
+        settings
+    }
+
+    fn capped(iops: f64) -> PolicySpec {
+        let fixed = FixedSpec { max_iops: Some(Rate(iops)), ..FixedSpec::default() };
+        PolicySpec { fixed: Some(fixed), adaptive: None }
+    }
+
+    fn adapting(allocation: Allocation) -> PolicySpec {
+        let adaptive = AdaptiveSpec {
+            expected_iops: CapacityRate(5e-9),
+            peak_iops: CapacityRate(50e-9),
+            peak_iops_allocation: allocation,
+            ..AdaptiveSpec::default()
+        };
+        PolicySpec { fixed: None, adaptive: Some(adaptive) }
+    }
+
+    /// What a server says after a second in which `bound_ns` were bound.
+    fn snapshot(iops: Option<u64>, bound_ns: u64) -> Snapshot {
+        let states = iops.map(|iops| (names::LIMIT_IOPS.to_owned(), iops.to_string()));
+        let counters = [(names::AT_NS, 1_000_000_000), (names::BOUND_BY_IOPS_NS, bound_ns)];
+        Snapshot {
+            states: states.into_iter().collect(),
+            counters: counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn judged(settings: &StorageSettings, iops: Option<u64>, bound_ns: u64) -> Vec<bool> {
+        let size = BTreeMap::from([("100 GB".to_owned(), 1)]);
+        let measurement =
+            Measurement { observed: BTreeMap::from([("size".to_owned(), size)]), ..Measurement::default() };
+        let before = Snapshot::default();
+        let found = evidence(settings, (&before, &snapshot(iops, bound_ns)), &measurement);
+        found.iter().map(|one| one.holds).collect()
+    }
+
+    #[test]
+    fn a_limit_that_is_not_the_policys_or_was_not_met_is_seen() {
+        let fixed = settings(capped(500.0));
+        assert_eq!(judged(&fixed, Some(500), 990_000_000), [true; 4]);
+        assert_eq!(judged(&fixed, Some(600), 990_000_000), [true, false, true, true]);
+        assert_eq!(judged(&fixed, None, 990_000_000), [true, false, true, true]);
+        assert_eq!(judged(&fixed, Some(500), 100_000_000), [true, true, true, false]);
+        let adaptive = settings(adapting(Allocation::AllocatedSpace));
+        assert_eq!(judged(&adaptive, Some(5_000), 990_000_000), [true; 4]);
+        assert_eq!(judged(&adaptive, Some(10_000), 990_000_000), [true, false, true, true]);
+        let unlimited = settings(PolicySpec::default());
+        assert_eq!(judged(&unlimited, None, 0), [true; 3]);
+        assert_eq!(judged(&unlimited, Some(500), 0), [true, false, true]);
+        let mut small = fixed;
+        small.system.volume.size = Bytes(200_000_000_000);
+        assert_eq!(judged(&small, Some(500), 990_000_000), [false, true, true, true]);
+    }
+
+    #[test]
+    fn what_the_kernel_counted_is_held_against_what_it_allows() {
+        let mut settings = settings(capped(500.0));
+        settings.system.volume.layer = Layer::Kernel;
+        let mut after = snapshot(Some(500), 0);
+        after.counters.insert(names::OPERATIONS.to_owned(), 499);
+        let found = binding(Layer::Kernel, &Snapshot::default(), &after);
+        assert_eq!((found.observed.as_str(), found.holds), ("99.8% (operations)", true));
+        after.counters.insert(names::OPERATIONS.to_owned(), 3);
+        assert!(!binding(Layer::Kernel, &Snapshot::default(), &after).holds);
+    }
+
+    #[test]
+    fn what_cannot_be_enforced_is_refused() {
+        let key = |settings: &StorageSettings| {
+            check(&settings.system.volume, &settings.load).map_err(|fault| fault.key).err()
+        };
+        assert_eq!(key(&settings(capped(500.0))), None);
+        assert_eq!(key(&settings(capped(0.0))).unwrap(), "system.volume.policy.fixed.max_iops");
+        assert_eq!(
+            key(&settings(PolicySpec { fixed: Some(FixedSpec::default()), adaptive: None })).unwrap(),
+            "system.volume.policy"
+        );
+        let both = PolicySpec { adaptive: adapting(Allocation::UsedSpace).adaptive, ..capped(500.0) };
+        assert_eq!(key(&settings(both)).unwrap(), "system.volume.policy");
+        let mut kernel = settings(capped(500.0));
+        kernel.system.volume.layer = Layer::Kernel;
+        assert_eq!(key(&kernel), None);
+        kernel.load.access = Access::RandReadWrite;
+        assert_eq!(key(&kernel).unwrap(), "load.access");
+        kernel.load.access = Access::RandWrite;
+        kernel.load.direct = false;
+        assert_eq!(key(&kernel).unwrap(), "load.direct");
+        kernel.load.direct = true;
+        kernel.system.volume.policy = adapting(Allocation::UsedSpace);
+        assert_eq!(key(&kernel).unwrap(), "system.volume.policy.adaptive");
+        kernel.system.volume.policy = adapting(Allocation::AllocatedSpace);
+        assert_eq!(key(&kernel), None);
+    }
+
+    #[test]
+    fn what_the_kernel_is_given_is_what_the_settings_allow() {
+        let volume = settings(adapting(Allocation::AllocatedSpace)).system.volume;
+        assert_eq!(kernel_limits(&volume).0.map(NonZeroU64::get), Some(5_000));
+        assert!((allowed(&volume, 0.0).0.unwrap() - 5_000.0).abs() < 1e-6);
+    }
+}

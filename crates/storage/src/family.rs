@@ -1,0 +1,78 @@
+//! Storage as a data path.
+
+use plumb_model::{Evidence, Measurement, Metric};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use serde_json::Value;
+
+use crate::settings::{Kind, StorageSettings, Target};
+use crate::{check, evidence, load, metrics, system};
+
+/// The family `storage`.
+#[derive(Debug, Clone, Copy)]
+pub struct Storage;
+
+impl Family for Storage {
+    type Settings = StorageSettings;
+
+    const NAME: &'static str = "storage";
+
+    const UNITS: &'static str = "requests";
+
+    const METRICS: &'static [Metric] = metrics::METRICS;
+
+    fn system(settings: &StorageSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+        system::start(&settings.system, place)
+    }
+
+    fn load(settings: &StorageSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+        let target: Target = serde_json::from_value(target.clone())
+            .map_err(|error| PathError::new(format!("read where the storage is: {error}")))?;
+        if let (Some(array), Some(assignment)) = (&settings.system.ontap, &target.assignment) {
+            system::ontap::apply(array, assignment)?;
+        }
+        Ok(Box::new(load::storage_load(&settings.load, &target)?))
+    }
+
+    fn environment(settings: &StorageSettings) -> Vec<String> {
+        let array = settings.system.ontap.as_ref();
+        array.and_then(|array| array.credentials_env.clone()).into_iter().collect()
+    }
+}
+
+impl Settings for StorageSettings {
+    fn check(&self) -> Result<(), Fault> {
+        check::check(self)
+    }
+
+    fn feasible(&self) -> Result<(), String> {
+        if let Some(array) = &self.system.ontap {
+            array.credentials()?;
+        }
+        if self.system.kind == Kind::Volumes {
+            return evidence::volume::feasible(&self.system.volume);
+        }
+        match (self.system.kind, &self.system.path) {
+            (Kind::External | Kind::Ontap, Some(path)) if !is_remote(path) => match std::fs::metadata(path) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("{path}: {error}")),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn in_flight(&self) -> Option<f64> {
+        self.load.in_flight()
+    }
+
+    fn timing(&mut self) -> Timing<'_> {
+        Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+    }
+
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
+        evidence::evidence(self, before, after, measurement)
+    }
+}
+
+fn is_remote(path: &str) -> bool {
+    path.contains("://") || path == load::NULL
+}
