@@ -49,7 +49,7 @@ use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
 use self::url::Url;
-use self::worker::{Pacing, Worker, Yield};
+use self::worker::{Pacing, ThreadResult, Worker};
 use crate::settings::{LoadSpec, Target, TlsVersion};
 
 /// From the moment the threads are started to the moment they all begin.
@@ -187,7 +187,7 @@ impl Load for HttpLoad {
         let progress: Vec<Arc<AtomicU64>> = securities.iter().map(|_| Arc::default()).collect();
         for (thread, (security, progress)) in (0_u32..).zip(securities.into_iter().zip(&progress)) {
             let seed = SplitMix::seed_of(window.seed, thread.into());
-            let make = Making {
+            let make = ThreadParts {
                 plan: Arc::clone(&self.plan),
                 security,
                 resumption: Proportion::new(self.spec.resumption.0, seed),
@@ -241,7 +241,7 @@ fn share_of(connections: u32, thread: u32, threads: u32) -> usize {
 }
 
 /// What a thread is made of; the worker itself is made in its thread, where it stays.
-struct Making {
+struct ThreadParts {
     plan: Arc<Plan>,
     security: Security,
     resumption: Proportion,
@@ -253,7 +253,7 @@ struct Making {
     progress: Arc<AtomicU64>,
 }
 
-impl Making {
+impl ThreadParts {
     fn worker(self) -> Result<Worker, PathError> {
         let epoll = Epoll::new().map_err(|error| PathError::new(format!("make an event queue: {error}")))?;
         let tally = Tally::new(self.frame, self.due.is_some(), self.plan.checks.all().len());
@@ -268,14 +268,14 @@ impl Making {
 
 /// The results of the threads, and the supply of CPU time around them.
 struct Watched {
-    yields: Vec<Yield>,
+    yields: Vec<ThreadResult>,
     /// Quota, steal and neighbours when the window opened and when it closed.
     supply: (CpuSupply, CpuSupply),
 }
 
 /// Marks the moments of the measurement as they pass, until all threads are done.
 fn watch(
-    threads: &Receiver<Result<Yield, PathError>>,
+    threads: &Receiver<Result<ThreadResult, PathError>>,
     progress: &[Arc<AtomicU64>],
     mut closing: Closing,
     mark: &mut dyn FnMut(Mark),
@@ -302,11 +302,11 @@ fn watch(
 /// Collects the threads' results until `at_ns`, or until the end of a window that closes early. Returns whether all threads
 /// are done.
 fn wait_until(
-    threads: &Receiver<Result<Yield, PathError>>,
+    threads: &Receiver<Result<ThreadResult, PathError>>,
     at_ns: u64,
     closing: &mut Closing,
     all: usize,
-    yields: &mut Vec<Yield>,
+    yields: &mut Vec<ThreadResult>,
 ) -> Result<bool, PathError> {
     while yields.len() < all {
         let now_ns = monotonic_ns();

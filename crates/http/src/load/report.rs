@@ -12,7 +12,7 @@ use super::Watched;
 use super::checks::Checks;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
-use super::worker::Yield;
+use super::worker::ThreadResult;
 use crate::metrics;
 
 /// A value of the property `sessions`: handshakes that offered a session.
@@ -59,7 +59,7 @@ impl Asked {
 }
 
 /// The longest time in which no thread had an answer. A thread that finished early had none from then on.
-fn stall_ns_max(yields: &[Yield], end_ns: u64) -> Option<u64> {
+fn stall_ns_max(yields: &[ThreadResult], end_ns: u64) -> Option<u64> {
     let gaps = yields.iter().map(|one| {
         let mut gaps = one.tally.gaps.clone();
         gaps.close(end_ns);
@@ -128,14 +128,14 @@ pub fn measurement(watched: &Watched, frame: Frame, asked: Asked, checks: &Check
     measurement
 }
 
-fn cpu_time(one: &Yield) -> CpuTime {
+fn cpu_time(one: &ThreadResult) -> CpuTime {
     match (one.readings.first(), one.readings.last()) {
         (Some(first), Some(last)) => last.account.cpu.saturating_sub(first.account.cpu),
         _ => CpuTime::default(),
     }
 }
 
-fn grown(one: &Yield, counter: impl Fn(&super::worker::Reading) -> u64) -> u64 {
+fn grown(one: &ThreadResult, counter: impl Fn(&super::worker::Reading) -> u64) -> u64 {
     match (one.readings.first(), one.readings.last()) {
         (Some(first), Some(last)) => counter(last) - counter(first),
         _ => 0,
@@ -190,7 +190,7 @@ fn trends(times: &Times, is_open_loop: bool) -> [(Metric, Histogram); 9] {
 }
 
 /// Rates in each whole second of the window.
-fn windows(yields: &[Yield], tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
+fn windows(yields: &[ThreadResult], tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
     let completed = tally.completed_by_second.iter().take(seconds).map(|count| *count as f64).collect();
     let bytes = |counter: fn(&super::worker::Reading) -> u64| -> Vec<f64> {
         let grown = |second: usize| {
@@ -244,7 +244,7 @@ fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
 
 fn health(watched: &Watched, tally: &Tally, window_ns: u64) -> LoadHealth {
     let (opened, closed) = &watched.supply;
-    let demand = |one: &Yield| match (one.readings.first(), one.readings.last()) {
+    let demand = |one: &ThreadResult| match (one.readings.first(), one.readings.last()) {
         (Some(first), Some(last)) => {
             Demand::between((&first.account, &last.account), (opened, closed), window_ns)
         }
@@ -273,7 +273,7 @@ fn resumption_warning(tally: &Tally) -> Option<String> {
     })
 }
 
-fn warnings(yields: &[Yield], tally: &Tally, pending: (u64, u64)) -> Vec<String> {
+fn warnings(yields: &[ThreadResult], tally: &Tally, pending: (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
     let count = |failure: &Failure| tally.errors.get(&failure.to_string()).copied().unwrap_or(0);
     let (stalled, longest_ns) = pending;
@@ -317,13 +317,13 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     /// A thread of which readings were taken at these moments, in ms, with this many bytes received by then.
-    fn thread(frame: Frame, readings: &[(u64, u64)]) -> Yield {
+    fn thread(frame: Frame, readings: &[(u64, u64)]) -> ThreadResult {
         let reading = |(at_ms, received_bytes): &(u64, u64)| {
             let mut account = ThreadAccount::default();
             account.at_ns = at_ms * 1_000_000;
             Counters { account, sent_bytes: received_bytes / 10, received_bytes: *received_bytes }
         };
-        Yield {
+        ThreadResult {
             tally: Tally::new(frame, false, 0),
             readings: readings.iter().map(reading).collect(),
             end_ns: frame.close_ns,

@@ -49,9 +49,9 @@ pub struct Reading {
     pub received_bytes: u64,
 }
 
-/// What a thread brings home.
+/// What a thread has measured.
 #[derive(Debug)]
-pub struct Yield {
+pub struct ThreadResult {
     /// Counts and times.
     pub tally: Tally,
     /// At the opening of the window, at each whole second of it, and at its end.
@@ -117,7 +117,7 @@ impl Worker {
 
     /// Drives load from the frame's start to its end.
     #[must_use]
-    pub fn run(mut self) -> Yield {
+    pub fn run(mut self) -> ThreadResult {
         let lead_ns = self.frame.start_ns.saturating_sub(monotonic_ns());
         sleep(std::time::Duration::from_nanos(lead_ns));
         let now_ns = monotonic_ns();
@@ -378,7 +378,7 @@ impl Worker {
         }
     }
 
-    fn finish(mut self, now_ns: u64) -> Yield {
+    fn finish(mut self, now_ns: u64) -> ThreadResult {
         if !self.is_open() {
             self.open();
         }
@@ -394,7 +394,12 @@ impl Worker {
             }
         }
         let spread_addresses = self.core.is_spreading();
-        Yield { tally: self.core.tally, readings: self.readings, end_ns: self.end_ns, spread_addresses }
+        ThreadResult {
+            tally: self.core.tally,
+            readings: self.readings,
+            end_ns: self.end_ns,
+            spread_addresses,
+        }
     }
 
     /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what

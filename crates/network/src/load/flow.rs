@@ -28,7 +28,7 @@ const CLOSED: &str = "the server closed a connection";
 
 /// What a flow is made of.
 #[derive(Debug)]
-pub struct Making {
+pub struct FlowParts {
     /// What it measures.
     pub test: Test,
     /// Its socket; none where every message has its own.
@@ -57,9 +57,9 @@ pub struct Making {
     pub live: Arc<Live>,
 }
 
-/// What a flow brings home.
+/// What a flow has measured.
 #[derive(Debug)]
-pub struct Yield {
+pub struct FlowResult {
     /// Counts and times.
     pub tally: Tally,
     /// The CPU time that its thread had and wanted, when the window opened and when it closed.
@@ -71,7 +71,7 @@ pub struct Yield {
 /// A flow under way.
 pub struct Flow {
     /// What it is made of.
-    pub make: Making,
+    pub make: FlowParts,
     /// Counts and times.
     pub tally: Tally,
     opened: Option<ThreadAccount>,
@@ -81,12 +81,12 @@ pub struct Flow {
 impl Flow {
     /// A flow that has not begun.
     #[must_use]
-    pub fn new(make: Making) -> Self {
+    pub fn new(make: FlowParts) -> Self {
         Self { tally: Tally::new(make.frame), make, opened: None, closed: None }
     }
 
     /// Runs to the end of the measurement.
-    pub fn run(mut self) -> Yield {
+    pub fn run(mut self) -> FlowResult {
         // A flow that never waits must not keep the watching thread off its CPU.
         run_behind();
         // Timers of this thread are to be exact: by default they may be 50 us late.
@@ -115,7 +115,7 @@ impl Flow {
         self.observe(end_ns);
         let closed = self.closed.unwrap_or_else(ThreadAccount::now);
         // A flow that ended before the window opened had no part in it.
-        Yield { tally: self.tally, accounts: (self.opened.unwrap_or(closed), closed), cpus }
+        FlowResult { tally: self.tally, accounts: (self.opened.unwrap_or(closed), closed), cpus }
     }
 
     /// Notes the thread's CPU time where the window opens and where it closes.

@@ -15,7 +15,7 @@ use plumb_pace::Frame;
 use plumb_path::{Mark, Window};
 
 use super::error::Error;
-use super::flow::{Flow, Making, Yield};
+use super::flow::{Flow, FlowParts, FlowResult};
 use super::overdue::{loss_ns, patience_ns};
 use super::prepare::Prepared;
 use super::sender::OVERDUE_NS;
@@ -60,7 +60,7 @@ pub struct Outcome {
     /// At the opening, after each second, and at the close.
     pub samples: Vec<Sample>,
     /// Of each flow.
-    pub yields: Vec<Yield>,
+    pub yields: Vec<FlowResult>,
     /// Of each connection.
     pub infos: Vec<TcpInfo>,
     /// What was read back of this end's sockets.
@@ -136,9 +136,9 @@ impl<'a> Watch<'a> {
 /// The flows of a test, which end with this value however that comes about.
 struct Flows {
     lives: Vec<Arc<Live>>,
-    yields: Receiver<Yield>,
+    yields: Receiver<FlowResult>,
     sockets: Vec<Option<Arc<std::os::fd::OwnedFd>>>,
-    collected: Vec<Yield>,
+    collected: Vec<FlowResult>,
 }
 
 impl Drop for Flows {
@@ -157,7 +157,7 @@ impl Flows {
             let live = Arc::new(Live::default());
             flows.lives.push(Arc::clone(&live));
             let terms = &prepared.terms;
-            let making = Making {
+            let making = FlowParts {
                 test: terms.test,
                 socket: socket.clone(),
                 size: terms.msg_size as usize,
@@ -211,7 +211,7 @@ impl Flows {
     }
 
     /// Ends all flows and takes what they bring home. Answers to datagrams may come until they count as lost.
-    fn end(&mut self, probes: &mut Probes, interrupted: &dyn Fn() -> bool) -> Result<Vec<Yield>, Error> {
+    fn end(&mut self, probes: &mut Probes, interrupted: &dyn Fn() -> bool) -> Result<Vec<FlowResult>, Error> {
         self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
         let round_trip = self.lives.iter().map(|live| live.round_trip_ns.load(Ordering::Relaxed)).max();
         let patience_ns = if probes.is_used { loss_ns(round_trip.unwrap_or(0)) } else { 0 };

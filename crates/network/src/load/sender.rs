@@ -332,7 +332,7 @@ fn is_full(error: &io::Error) -> bool {
 mod tests {
     use plumb_pace::Frame;
 
-    use super::super::flow::Making;
+    use super::super::flow::FlowParts;
     use super::*;
     use crate::settings::Test;
 
@@ -341,7 +341,7 @@ mod tests {
         let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = peer.local_addr().unwrap();
         let frame = Frame::new(monotonic_ns() - OVERDUE_NS, 0, 50_000_000);
-        let make = Making {
+        let make = FlowParts {
             test: Test::UdpBw,
             socket: None,
             size: 64,

@@ -80,7 +80,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     let metrics = metrics(path);
     let claims = keep(&mut mistakes, claims(&root, &variants, &metrics));
     let kept = keep(&mut mistakes, kept(&root, &variants, &options.only));
-    let every = Every { root: &root, path, base: &base, quick: options.quick };
+    let every = Settling { root: &root, path, base: &base, quick: options.quick };
     let settled = keep(&mut mistakes, every.settle(&matrix::cells(&axes), &variants));
     let (Some(blocks), Some(claims), Some(kept), Some(settled)) = (blocks, claims, kept, settled) else {
         return Err(mistakes);
@@ -206,7 +206,7 @@ fn claims(root: &Node, variants: &[VariantTree], metrics: &[MetricInfo]) -> Resu
 }
 
 /// Settles every variant in every cell.
-struct Every<'a> {
+struct Settling<'a> {
     root: &'a Node,
     path: &'a DataPath,
     base: &'a Node,
@@ -230,7 +230,7 @@ struct SettledVariant {
     tunings: Vec<String>,
 }
 
-impl Every<'_> {
+impl Settling<'_> {
     /// Mistakes of one cell are collected; the next cell would repeat most of them.
     fn settle(&self, cells: &[CellTree], variants: &[VariantTree]) -> Result<AllSettled, Vec<Mistake>> {
         let mut described_variants = Vec::new();

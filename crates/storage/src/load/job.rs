@@ -26,7 +26,7 @@ const SAMPLE_EVERY: u64 = 16;
 const FAILURES_MAX: u32 = 100;
 
 /// What a job is made of.
-pub struct Making {
+pub struct JobParts {
     /// What takes its requests. It stands before the buffers, so that it is dropped before them.
     pub engine: Box<dyn Engine>,
     /// A block for each place in the queue, and as many more to write from where it reads and writes.
@@ -59,9 +59,9 @@ pub struct Making {
     pub seed: u64,
 }
 
-/// What a job brings home.
+/// What a job has measured.
 #[derive(Debug)]
-pub struct Yield {
+pub struct JobResult {
     /// Counts and times.
     pub tally: Tally,
     /// When it ended, at the latest the end of the window.
@@ -72,7 +72,7 @@ pub struct Yield {
 
 /// A job under way.
 pub struct Job {
-    make: Making,
+    make: JobParts,
     slots: Vec<Slot>,
     /// The generations of the patterns under way, by slot.
     generations: Vec<u64>,
@@ -96,7 +96,7 @@ pub struct Job {
 impl Job {
     /// A job that has not begun.
     #[must_use]
-    pub fn new(mut make: Making) -> Self {
+    pub fn new(mut make: JobParts) -> Self {
         let depth = make.depth;
         let tally = Tally::new(make.frame, make.due.is_some());
         if make.access.writes() {
@@ -129,7 +129,7 @@ impl Job {
     ///
     /// # Errors
     /// When the engine fails.
-    pub fn run(mut self) -> Result<Yield, Error> {
+    pub fn run(mut self) -> Result<JobResult, Error> {
         // Timers of this thread are to be exact: by default they may be 50 us late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
         sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
@@ -140,7 +140,7 @@ impl Job {
         if self.failures < FAILURES_MAX {
             self.read_back()?;
         }
-        Ok(Yield { tally: self.tally, end_ns: end_ns.min(self.make.frame.close_ns), accounts })
+        Ok(JobResult { tally: self.tally, end_ns: end_ns.min(self.make.frame.close_ns), accounts })
     }
 
     /// The loop. Returns when the last completion came.
@@ -368,7 +368,7 @@ impl Job {
             self.start(now_ns)?;
         }
         self.has_ended = true;
-        let Making { frame, access, reads, due: Some(due), .. } = &mut self.make else { return Ok(()) };
+        let JobParts { frame, access, reads, due: Some(due), .. } = &mut self.make else { return Ok(()) };
         loop {
             let due_ns = frame.start_ns.saturating_add(due.due_ns());
             if due_ns >= frame.close_ns {
@@ -419,7 +419,7 @@ impl Job {
 
 /// Which block of the buffers a slot writes from. Where there are reads too these have blocks of their own, as what
 /// they bring in may compress.
-fn write_block(make: &Making, slot: u32) -> usize {
+fn write_block(make: &JobParts, slot: u32) -> usize {
     (slot + if make.access.reads() { make.depth } else { 0 }) as usize
 }
 
@@ -438,7 +438,7 @@ mod tests {
         let frame =
             Frame { start_ns: now_ns - 2 * SECOND, open_ns: now_ns - 2 * SECOND, close_ns: now_ns - SECOND };
         let buffers = Buffers::new(depth as usize, 512).unwrap();
-        Job::new(Making {
+        Job::new(JobParts {
             engine: engine::build(EngineKind::Psync, &Handle::Null, depth, &buffers).unwrap(),
             buffers,
             offsets: Offsets::new(0, 1 << 20, 512, None).unwrap(),

@@ -38,7 +38,7 @@ use self::device::{Device, Handle};
 pub use self::device::{NULL, write_data};
 pub(crate) use self::engine::nbd::Address as NbdAddress;
 pub use self::error::Error;
-use self::job::{Job, Making, Yield};
+use self::job::{Job, JobParts, JobResult};
 use self::ledger::Ledger;
 use self::offsets::Offsets;
 pub use self::prepared::{Prepared, prepare};
@@ -215,7 +215,7 @@ impl Load for StorageLoad {
         let (sender, receiver) = channel();
         let progress: Vec<Arc<AtomicU64>> = (0..jobs).map(|_| Arc::default()).collect();
         for ((job, buffers), progress) in (0_u32..).zip(buffers).zip(&progress) {
-            let own = Own {
+            let own = JobShare {
                 region: self.regions[job as usize],
                 seed: SplitMix::seed_of(window.seed, job.into()),
                 due: schedule.map(|schedule| schedule.share(job.into(), jobs.into())),
@@ -228,8 +228,8 @@ impl Load for StorageLoad {
             thread::Builder::new()
                 .name(format!("plumb-load-{job}"))
                 .spawn(move || {
-                    let ran =
-                        making(&spec, &handle, engine, buffers, frame, own).and_then(|it| Job::new(it).run());
+                    let ran = parts_of(&spec, &handle, engine, buffers, frame, own)
+                        .and_then(|it| Job::new(it).run());
                     // The receiver is gone only if the measurement was given up.
                     let _ = sender.send(ran);
                 })
@@ -273,7 +273,7 @@ impl StorageLoad {
 }
 
 /// What one job has for itself.
-struct Own {
+struct JobShare {
     region: (u64, u64),
     seed: u64,
     due: Option<plumb_pace::Share>,
@@ -283,14 +283,14 @@ struct Own {
 }
 
 /// Puts a job together, in its own thread, where its engine stays.
-fn making(
+fn parts_of(
     spec: &LoadSpec,
     handle: &Handle,
     engine: EngineKind,
     buffers: Buffers,
     frame: Frame,
-    own: Own,
-) -> Result<Making, Error> {
+    own: JobShare,
+) -> Result<JobParts, Error> {
     let (begin, length) = own.region;
     let mut random = SplitMix::new(own.seed);
     let random_seed = spec.access.is_random().then(|| random.draw());
@@ -301,7 +301,7 @@ fn making(
     })?;
     let ledger =
         spec.verify.then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), random.draw()));
-    Ok(Making {
+    Ok(JobParts {
         engine: engine::build(engine, handle, spec.depth, &buffers)?,
         buffers,
         offsets,
@@ -329,7 +329,7 @@ fn shortened(frame: Frame, schedule: Schedule, operations: u64) -> Frame {
 
 /// What was seen of the jobs from outside.
 struct Watched {
-    yields: Vec<Yield>,
+    yields: Vec<JobResult>,
     /// CPU time of this process, in the window.
     cpu: CpuTime,
     /// What kept CPUs from the jobs, when the window opened and when it closed.
@@ -338,7 +338,7 @@ struct Watched {
 
 /// Marks the moments of the measurement as they pass, until all jobs are done.
 fn watch(
-    jobs: &Receiver<Result<Yield, Error>>,
+    jobs: &Receiver<Result<JobResult, Error>>,
     progress: &[Arc<AtomicU64>],
     mut closing: Closing,
     mark: &mut dyn FnMut(Mark),
@@ -373,11 +373,11 @@ fn watch(
 
 /// As [`is_done_by`], but no longer than to the window's end where that is brought forward.
 fn wait_until(
-    jobs: &Receiver<Result<Yield, Error>>,
+    jobs: &Receiver<Result<JobResult, Error>>,
     at_ns: u64,
     closing: &mut Closing,
     all: usize,
-    yields: &mut Vec<Yield>,
+    yields: &mut Vec<JobResult>,
 ) -> Result<bool, PathError> {
     loop {
         let now_ns = monotonic_ns();
@@ -394,10 +394,10 @@ fn wait_until(
 
 /// Collects what jobs bring home until `at_ns`. Returns whether all of them are done.
 fn is_done_by(
-    jobs: &Receiver<Result<Yield, Error>>,
+    jobs: &Receiver<Result<JobResult, Error>>,
     at_ns: u64,
     all: usize,
-    yields: &mut Vec<Yield>,
+    yields: &mut Vec<JobResult>,
 ) -> Result<bool, PathError> {
     while yields.len() < all {
         let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));

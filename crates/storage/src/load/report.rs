@@ -9,7 +9,7 @@ use plumb_pace::Frame;
 use plumb_path::load_health;
 
 use super::burst::Burst;
-use super::job::Yield;
+use super::job::JobResult;
 use super::limiter::{Met, Seen};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
@@ -41,7 +41,7 @@ pub struct Circumstances<'a> {
 
 /// Puts the yields of all jobs together.
 #[must_use]
-pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
+pub fn measurement(yields: &[JobResult], of: &Circumstances<'_>) -> Measurement {
     let is_open_loop = of.spec.rate.is_some();
     let mut tally = Tally::new(of.frame, is_open_loop);
     // What adds up begins with nothing; what all jobs share begins with the whole window.
@@ -97,7 +97,7 @@ pub fn measurement(yields: &[Yield], of: &Circumstances<'_>) -> Measurement {
     measurement
 }
 
-fn demand(one: &Yield, of: &Circumstances<'_>, window_ns: u64) -> Demand {
+fn demand(one: &JobResult, of: &Circumstances<'_>, window_ns: u64) -> Demand {
     Demand::between((&one.accounts.0, &one.accounts.1), (&of.supply.0, &of.supply.1), window_ns)
 }
 
