@@ -257,7 +257,8 @@ fn binding(layer: Layer, before: &Snapshot, after: &Snapshot) -> Evidence {
     let words: Vec<String> = shares
         .iter()
         .filter(|(_, share)| *share > 0.0)
-        .map(|(of, share)| format!("{:.1}% ({of})", share * 100.0))
+        // Rounded down, so that a share below the least never reads as the least.
+        .map(|(of, share)| format!("{:.1}% ({of})", (share * 1000.0).floor() / 10.0))
         .collect();
     Evidence {
         what: what.to_owned(),
@@ -323,6 +324,17 @@ mod tests {
         let before = Snapshot::default();
         let found = evidence(settings, (&before, &snapshot(iops, bound_ns)), &measurement);
         found.iter().map(|one| one.holds).collect()
+    }
+
+    #[test]
+    fn a_share_just_below_the_least_does_not_read_as_the_least() {
+        let snapshot = |at_ns, operations| Snapshot {
+            counters: [(names::AT_NS.to_owned(), at_ns), (names::OPERATIONS.to_owned(), operations)].into(),
+            states: [(names::LIMIT_IOPS.to_owned(), "10000".to_owned())].into(),
+            ..Snapshot::default()
+        };
+        let evidence = binding(Layer::Kernel, &snapshot(0, 0), &snapshot(2_000_000_000, 9992));
+        assert_eq!((evidence.observed.as_str(), evidence.holds), ("49.9% (operations)", false));
     }
 
     #[test]
