@@ -127,8 +127,8 @@ fn status(pid: u32, name: &str) -> u64 {
 
 #[test]
 fn agents_have_no_rights_that_their_side_does_not_need() {
-    /// `CAP_DAC_READ_SEARCH`: reading the files of other users.
-    const READS_ALL_FILES: u64 = 1 << 2;
+    /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`: the files of other users.
+    const ALL_FILES: u64 = 1 << 1 | 1 << 2;
     let directory = tempfile::tempdir().unwrap();
     let threads = "    threads: { system: { ingress: { offload: threads } } }\n";
     let text = experiment(threads, "").replace("min: 2, max: 2", "min: 200, max: 200");
@@ -147,7 +147,7 @@ fn agents_have_no_rights_that_their_side_does_not_need() {
     assert_eq!(agents.len(), 3, "two systems and the load: {agents:?}");
     for (pid, log) in &agents {
         assert_eq!(status(*pid, "NoNewPrivs"), 1, "{log}");
-        let expected = if log.contains("/load-") { own & READS_ALL_FILES } else { own };
+        let expected = if log.contains("/load-") { own & ALL_FILES } else { own };
         assert_eq!(status(*pid, "CapEff"), expected, "{log}");
         assert_eq!(status(*pid, "CapPrm"), expected, "{log}");
     }

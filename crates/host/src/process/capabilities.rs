@@ -10,9 +10,10 @@ use rustix::thread::{
 
 use crate::Error;
 
-/// What a child without root's capabilities keeps: reading the files of other users, where this process may. Certificates, keys
-/// and run directories often belong to the user who called `sudo`.
-const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
+/// What a child without root's capabilities keeps: the files of other users, where this process may use them. This program,
+/// certificates, keys and run directories often belong to the user who called `sudo`. The second one is there as only it allows
+/// executing a file that is another user's alone, and as containers often have only that.
+const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
 
 /// Takes all other capabilities from the calling thread, for good. It makes system calls only, as is allowed between fork and exec.
 ///
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_without_capabilities_may_only_read_what_this_process_may() {
+    fn a_child_without_capabilities_keeps_only_the_files_of_others() {
         let lines = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("-e Cap{set}")).join(" ");
         let script = format!("grep {lines} /proc/self/status");
         let child = |command: Command| {
@@ -79,5 +80,24 @@ mod tests {
             let expected = if is_bounding && !may_lower { *before } else { before & KEPT.bits() };
             assert_eq!(*after, expected, "set {set}: {before:x} became {after:x}");
         }
+    }
+
+    #[test]
+    fn a_child_without_capabilities_runs_a_program_that_is_another_users_alone() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        // A child writes it: a descriptor of ours could be open in another test's child, and the file busy.
+        let copy = Command::new("cp").args(["/bin/true", program.to_str().unwrap()]).stdout(Stream::Piped);
+        output_of(copy, "cp", Duration::from_secs(60)).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        if !rustix::process::geteuid().is_root() || chown(&program, Some(1000), None).is_err() {
+            let test = "a_child_without_capabilities_runs_a_program_that_is_another_users_alone";
+            crate::unprivileged::skip(test, "give files to other users");
+            return;
+        }
+        let command = Command::new(&program).without_capabilities().stdout(Stream::Piped);
+        output_of(command, "program", Duration::from_secs(60)).unwrap();
     }
 }
