@@ -105,11 +105,13 @@ impl Progress {
         }
     }
 
-    fn tried(&self, cell: usize, position: u32, of: u32, variant: &str) {
+    fn tried(&mut self, cell: usize, position: u32, of: u32, variant: &str) {
         let cell = self.cell(cell);
         if self.live.is_shown() {
-            self.live
-                .show(&format!("{cell}trying out {variant}, {} of {of}; not measured yet", position + 1));
+            let place = format!("{cell}trying out {variant}, {} of {of}", position + 1);
+            self.slot = (place, "not measured yet".to_owned());
+            self.done = (0, 0);
+            self.live.show(&format!("{}; {}", self.slot.0, self.slot.1));
         } else if position == 0 {
             let variants = if of == 1 { "the variant".to_owned() } else { format!("{of} variants") };
             self.line(&format!("{cell}trying out {variants} before the first block"));

@@ -62,7 +62,11 @@ impl Planned {
                             path.name
                         ))
                     })?;
-                    path.decode(&json).map_err(|error| failed(&format!("failed to {error}")))
+                    path.decode(&json).map_err(|error| {
+                        failed(&format!(
+                            "failed to {error}; another build of plumb may have begun it, so start a new run"
+                        ))
+                    })
                 })
                 .collect()
         };
