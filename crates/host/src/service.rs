@@ -37,6 +37,9 @@ enum Members {
     HeldByInit { address: SocketAddr, name: String },
 }
 
+/// Programs that, as process 1, hold the sockets of services that they start on demand.
+const ON_DEMAND: [&str; 2] = ["systemd", "init"];
+
 impl Service {
     /// The processes that listen at `address` on this host; `None` where that is another host, or no such process can be seen.
     ///
@@ -58,8 +61,15 @@ impl Service {
         if !others.is_empty() {
             return Some(Self(Members::Processes(others)));
         }
-        let name = || text::read("/proc/1/comm").unwrap_or_default();
-        owners.contains(&1).then(|| Self(Members::HeldByInit { address, name: name() }))
+        let first = owners.contains(&1).then(|| Stat::read(1)).flatten()?;
+        let name = text::read("/proc/1/comm").unwrap_or_default().trim().to_owned();
+        // In a container the server itself can be process 1.
+        let starts_on_demand = ON_DEMAND.contains(&name.as_str());
+        Some(Self(if starts_on_demand {
+            Members::HeldByInit { address, name }
+        } else {
+            Members::Processes(vec![first])
+        }))
     }
 
     /// Why its CPU time is not known although it runs on this host, for the reader of a report.

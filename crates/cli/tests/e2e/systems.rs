@@ -299,36 +299,56 @@ fn a_local_server_that_runs_already_is_the_system_and_its_cpu_time_is_known() {
     server.wait().unwrap();
 }
 
-#[test]
-fn a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown() {
-    // As systemd does for a unit that it starts on demand, a shell as process 1 of a PID namespace has the socket open.
+/// The result of a run under a process 1 of that name, which alone has the server's listening socket; `None` without the right to
+/// make one.
+fn under_process_1(name: &str) -> Option<Value> {
     let unshare = ["--pid", "--fork", "--mount-proc", "--kill-child"];
     if !Command::new("unshare").args(unshare).arg("true").status().is_ok_and(|status| status.success()) {
-        return skip(
-            "a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown: root is needed",
-        );
+        return None;
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let held = std::os::fd::OwnedFd::from(listener.try_clone().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", on_existing(listener.local_addr().unwrap().port(), ""));
     serve(listener);
+    // A process has the name under which its program was executed.
+    let init = directory.path().join(name);
+    std::os::unix::fs::symlink("/bin/sh", &init).unwrap();
     let mut command = Command::new("unshare");
-    command.args(unshare).args(["sh", "-c", "\"$@\" < /dev/null; exit $?", "sh"]);
+    command.args(unshare).arg(init).args(["-c", "\"$@\" < /dev/null; exit $?", "sh"]);
     command.arg(plumb().get_program()).arg("run").args([&file, Path::new("--json"), Path::new("--output")]);
     command.arg(directory.path().join("run")).stdin(held).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = wait(command.spawn().unwrap());
-    let json: Value =
-        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    Some(serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output))))
+}
+
+#[test]
+fn a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown() {
+    // As systemd does for a unit that it starts on demand, a shell as process 1 of a PID namespace has the socket open.
+    let Some(json) = under_process_1("systemd") else {
+        return skip(
+            "a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown: root is needed",
+        );
+    };
     let metrics = &json["variants"][0]["metrics"];
     assert!(metrics["http_reqs"]["median"].as_f64().unwrap() > 0.0, "{json:#}");
     assert_eq!(metrics["cpu_system"]["median"], Value::Null, "{metrics:#}");
     let warnings = json["warnings"].to_string();
     assert!(
-        warnings.contains("CPU time is not known: only process 1 (sh) listens at 127.0.0.1:"),
+        warnings.contains("CPU time is not known: only process 1 (systemd) listens at 127.0.0.1:"),
         "{warnings}"
     );
     assert!(warnings.contains("name the system's `unit`, `cgroup` or `pid`"), "{warnings}");
+}
+
+#[test]
+fn a_server_that_is_a_containers_process_1_is_no_init() {
+    let Some(json) = under_process_1("server") else {
+        return skip("a_server_that_is_a_containers_process_1_is_no_init: root is needed");
+    };
+    // The shell itself spends nothing while it waits, so there is no CPU time to show.
+    let warnings = json["warnings"].to_string();
+    assert!(!warnings.contains("only process 1"), "{warnings}");
 }
 
 #[test]
