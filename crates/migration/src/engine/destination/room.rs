@@ -5,7 +5,9 @@
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::Bytes;
 
 use super::super::error::MigrationError;
@@ -17,6 +19,9 @@ const MIGRATIONS_MAX: usize = 16;
 const STRANGERS_MAX: usize = 512;
 /// The part of the available memory that is left alone.
 const LEFT_ALONE: u64 = 16;
+/// How long a migration waits for the memory of others that are ending. The kernel takes back some GiB in a second.
+const WAIT_FOR_MEMORY: Duration = Duration::from_secs(5);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// What is taken so far.
 #[derive(Debug, Default)]
@@ -30,6 +35,13 @@ struct Taken {
     migrations: usize,
     /// Memory that was promised and whose pages need not exist yet: the kernel counts it as available.
     promised_bytes: u64,
+}
+
+impl Taken {
+    fn free_bytes(&self) -> Result<u64, MigrationError> {
+        let available_bytes = plumb_host::memory::available_bytes()?;
+        Ok((available_bytes - available_bytes / LEFT_ALONE).saturating_sub(self.promised_bytes))
+    }
 }
 
 /// The room of one migration, until it is dropped.
@@ -47,7 +59,8 @@ pub(super) struct Stranger<'r> {
 }
 
 impl Room {
-    /// Makes room for a migration.
+    /// Makes room for a migration. A source begins the next one as soon as it has let go of the one before, whose memory is
+    /// given back only then; so where memory is short while others are here, it waits for some seconds.
     ///
     /// # Errors
     /// When the memory is no whole number of pages or more than this host can give, or too many migrations are under way.
@@ -57,25 +70,30 @@ impl Room {
                 "{memory_bytes} bytes of memory are not a whole number of 4 KiB pages"
             )));
         }
-        let mut taken = lock(&self.taken);
-        if taken.migrations >= MIGRATIONS_MAX {
-            return Err(refused(format!(
-                "{MIGRATIONS_MAX} migrations to this destination are under way already"
-            )));
+        let deadline_ns = monotonic_ns() + WAIT_FOR_MEMORY.as_nanos() as u64;
+        loop {
+            let mut taken = lock(&self.taken);
+            if taken.migrations >= MIGRATIONS_MAX {
+                return Err(refused(format!(
+                    "{MIGRATIONS_MAX} migrations to this destination are under way already"
+                )));
+            }
+            let free_bytes = taken.free_bytes()?;
+            if memory_bytes <= free_bytes {
+                taken.migrations += 1;
+                taken.promised_bytes += memory_bytes;
+                return Ok(Place { room: self, promised_bytes: memory_bytes });
+            }
+            if taken.migrations == 0 || monotonic_ns() >= deadline_ns {
+                return Err(refused(format!(
+                    "it has {} of memory, and this host can give {}",
+                    Bytes(memory_bytes),
+                    Bytes(free_bytes >> 20 << 20)
+                )));
+            }
+            drop(taken);
+            sleep(BETWEEN_LOOKS);
         }
-        let available_bytes = plumb_host::memory::available_bytes()?;
-        let free_bytes =
-            (available_bytes - available_bytes / LEFT_ALONE).saturating_sub(taken.promised_bytes);
-        if memory_bytes > free_bytes {
-            return Err(refused(format!(
-                "it has {} of memory, and this host can give {}",
-                Bytes(memory_bytes),
-                Bytes(free_bytes >> 20 << 20)
-            )));
-        }
-        taken.migrations += 1;
-        taken.promised_bytes += memory_bytes;
-        Ok(Place { room: self, promised_bytes: memory_bytes })
     }
 
     /// Lets a connection in that has not said what it wants. Where there are too many of these the oldest goes: one that
@@ -142,6 +160,19 @@ mod tests {
         drop((again, room.take(half).unwrap()));
         let taken = lock(&room.taken);
         assert_eq!((taken.migrations, taken.promised_bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_migration_waits_for_the_memory_of_one_that_is_ending() {
+        let room = Room::default();
+        let half = plumb_host::memory::available_bytes().unwrap() / 2 / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let first = room.take(half).unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| room.take(half).map(drop));
+            sleep(Duration::from_millis(100));
+            drop(first);
+            second.join().unwrap().unwrap();
+        });
     }
 
     #[test]

@@ -135,6 +135,8 @@ fn migrate(
     if carry == Carry::Packets {
         hub.add(&report);
     }
+    // All of it has arrived.
+    place.is_made();
     message::write(control, &FromDestination::Running { report }).map_err(lost)?;
     drop(sockets);
     after(control, messages, memory, hub)
@@ -185,6 +187,8 @@ fn after(
                 let digests = unsafe { memory.digests(key, region_bytes, threads()) };
                 hub.add_regions(digests.len());
                 let digests = digests.iter().map(|digest| format!("{digest:032x}")).collect();
+                // Given back before the source hears of the end and begins the next migration.
+                drop(memory);
                 message::write(control, &FromDestination::Digests { digests }).map_err(lost)?;
                 control.socket().set_read_timeout(Some(COMPARISON_TIMEOUT)).map_err(lost)?;
             }
