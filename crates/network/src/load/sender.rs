@@ -291,7 +291,7 @@ pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let (size, batch) = (flow.make.size, flow.make.batch.max(1));
     let mut way = Way::new(socket, size, batch);
     let mut looks = Looks::new(flow);
-    let (mut number, mut calls) = (0_u64, 0_u64);
+    let (mut number, mut calls, mut failures) = (0_u64, 0_u64, 0_u64);
     let mut now_ns = monotonic_ns();
     let mut ran = Ok(());
     while ran.is_ok() && goes_on(flow, &mut now_ns) {
@@ -308,10 +308,12 @@ pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
                 Err(error) if is_full(&error) => flow.tally.fail("a queue of this host was full".to_owned()),
                 Err(error) => ran = Err(error),
             }
+            failures += 1;
             break;
         }
         flow.make.live.set_messages(number);
-        looks.look(flow, number, &mut now_ns);
+        // Failures count too: a flow of which nothing is sent has to see its end.
+        looks.look(flow, number + failures, &mut now_ns);
     }
     flow.tally.messages = number;
     flow.tally.sends.calls.insert(way.name(socket), calls);
@@ -336,12 +338,9 @@ mod tests {
     use super::*;
     use crate::settings::Test;
 
-    #[test]
-    fn a_flow_that_nobody_ends_ends_by_itself_after_the_window() {
-        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = peer.local_addr().unwrap();
-        let frame = Frame::new(monotonic_ns() - OVERDUE_NS, 0, 50_000_000);
-        let make = FlowParts {
+    /// A flow of which the window is over, for long enough, 50 ms from now.
+    fn overdue(address: std::net::SocketAddr) -> Flow {
+        Flow::new(FlowParts {
             test: Test::UdpBw,
             socket: None,
             size: 64,
@@ -353,11 +352,28 @@ mod tests {
             netns: None,
             cpu: None,
             due: None,
-            frame,
+            frame: Frame::new(monotonic_ns() - OVERDUE_NS, 0, 50_000_000),
             live: Arc::default(),
-        };
-        let mut flow = Flow::new(make);
+        })
+    }
+
+    #[test]
+    fn a_flow_that_nobody_ends_ends_by_itself_after_the_window() {
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut flow = overdue(peer.local_addr().unwrap());
+        let address = flow.make.address;
         datagrams(&mut flow, &socket::datagrams_to(address).unwrap()).unwrap();
-        assert!(monotonic_ns() >= frame.close_ns + OVERDUE_NS && flow.tally.messages > 0);
+        assert!(monotonic_ns() >= flow.make.frame.close_ns + OVERDUE_NS && flow.tally.messages > 0);
+    }
+
+    #[test]
+    fn a_flow_of_which_nothing_can_be_sent_ends_by_itself_too() {
+        let (full, peer) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        full.set_nonblocking(true).unwrap();
+        while full.send(&[0; 64]).is_ok() {}
+        let mut flow = overdue("127.0.0.1:9".parse().unwrap());
+        datagrams(&mut flow, &OwnedFd::from(full)).unwrap();
+        assert!(flow.tally.messages == 0 && !flow.tally.errors.is_empty());
+        drop(peer);
     }
 }
