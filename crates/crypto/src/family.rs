@@ -31,7 +31,7 @@ impl Family for Crypto {
 
     fn load(settings: &CryptoSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError(format!("understand which key the system has: {error}")))?;
+            .map_err(|error| PathError::new(format!("understand which key the system has: {error}")))?;
         load::device_load(settings, &target)
     }
 }

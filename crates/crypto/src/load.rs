@@ -16,10 +16,10 @@ use crate::settings::{CryptoSettings, Target};
 /// When the device is not there, or cannot use the key.
 pub(crate) fn device_load(settings: &CryptoSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
     let key = target.key.as_ref().map(|key| STANDARD.decode(key).map(Zeroizing::new)).transpose();
-    let key = key.map_err(|error| PathError(format!("read the system's key: {error}")))?;
+    let key = key.map_err(|error| PathError::new(format!("read the system's key: {error}")))?;
     let key = key.as_deref().map(Vec::as_slice);
     let bench = Bench::new(settings.system.device, settings.work(), key);
-    Ok(Box::new(DeviceLoad { bench: bench.map_err(|error| PathError(error.to_string()))? }))
+    Ok(Box::new(DeviceLoad { bench: bench.map_err(|error| PathError::new(error.to_string()))? }))
 }
 
 struct DeviceLoad {

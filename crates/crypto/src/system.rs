@@ -19,11 +19,14 @@ use crate::settings::Target;
 ///
 /// When no key can be generated.
 pub(crate) fn key_holder(algorithm: Algorithm) -> Result<Box<dyn System>, PathError> {
-    let key =
-        algorithm.signature().map(generate_key).transpose().map_err(|error| PathError(error.to_string()))?;
+    let key = algorithm
+        .signature()
+        .map(generate_key)
+        .transpose()
+        .map_err(|error| PathError::new(error.to_string()))?;
     let target = Target { key: key.map(|key| STANDARD.encode(&*key)) };
     let target =
-        serde_json::to_value(&target).map_err(|error| PathError(format!("write the key: {error}")))?;
+        serde_json::to_value(&target).map_err(|error| PathError::new(format!("write the key: {error}")))?;
     Ok(Box::new(KeyHolder { target }))
 }
 

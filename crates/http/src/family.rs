@@ -28,7 +28,7 @@ impl Family for Http {
 
     fn load(settings: &HttpSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError(format!("understand where the system is: {error}")))?;
+            .map_err(|error| PathError::new(format!("understand where the system is: {error}")))?;
         load::http_load(&settings.load, &target)
     }
 

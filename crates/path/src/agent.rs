@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
+use plumb_model::FailureCause;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -82,12 +83,12 @@ impl<W: Write> Agent<'_, W> {
                 Ok(Request::Stop) => return self.stop(),
                 Ok(request) => request,
                 Err(error) => {
-                    self.reply(&Reply::Failed { reason: format!("read a request: {error}") })?;
+                    let reason = format!("read a request: {error}");
+                    self.reply(&Reply::Failed { reason, cause: FailureCause::Harness })?;
                     continue;
                 }
             };
-            let reply =
-                self.answer(request).unwrap_or_else(|error| Reply::Failed { reason: error.to_string() });
+            let reply = self.answer(request).unwrap_or_else(|error| failed(&error));
             self.reply(&reply)?;
         }
         Ok(())
@@ -127,13 +128,17 @@ impl<W: Write> Agent<'_, W> {
         let stopped = self.system.take().map_or(Ok(()), |mut system| system.stop());
         self.reply(&match stopped {
             Ok(()) => Reply::Stopped,
-            Err(error) => Reply::Failed { reason: error.to_string() },
+            Err(error) => failed(&error),
         })
     }
 
     fn reply(&mut self, reply: &Reply) -> std::io::Result<()> {
         write_line(&mut self.output, reply)
     }
+}
+
+fn failed(error: &PathError) -> Reply {
+    Reply::Failed { reason: error.to_string(), cause: error.cause() }
 }
 
 fn write_line(output: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
@@ -195,6 +200,8 @@ mod tests {
             ),
         ));
         assert_eq!(words(&replies), ["failed", "failed", "failed", "stopped"]);
+        let causes: Vec<&str> = replies[..3].iter().map(|reply| reply["cause"].as_str().unwrap()).collect();
+        assert_eq!(causes, ["harness", "system", "system"]);
         assert!(replies[2]["reason"].as_str().unwrap().contains("no data path `storage`"));
     }
 }

@@ -67,8 +67,9 @@ impl DataPath {
     /// # Errors
     /// When this program's settings have another form.
     pub fn decode(&self, json: &Value) -> Result<PathSettings, PathError> {
-        (self.decode)(json)
-            .map_err(|error| PathError(format!("read the settings of the {} data path: {error}", self.name)))
+        (self.decode)(json).map_err(|error| {
+            PathError::new(format!("read the settings of the {} data path: {error}", self.name))
+        })
     }
 
     /// The JSON Schema of the settings, with everything that it consists of in place.
@@ -84,7 +85,7 @@ impl DataPath {
 /// When there is none.
 pub fn find<'p>(paths: &'p [DataPath], name: &str) -> Result<&'p DataPath, PathError> {
     let found = paths.iter().find(|path| path.name == name);
-    found.ok_or_else(|| PathError(format!("there is no data path `{name}` in this program")))
+    found.ok_or_else(|| PathError::new(format!("there is no data path `{name}` in this program")))
 }
 
 /// The schema of a type, with everything that it consists of in place.
@@ -131,7 +132,7 @@ impl PathSettings {
     /// # Errors
     /// When they cannot be written down.
     pub fn to_json(&self) -> Result<Value, PathError> {
-        self.0.to_json().map_err(|error| PathError(format!("write the settings as JSON: {error}")))
+        self.0.to_json().map_err(|error| PathError::new(format!("write the settings as JSON: {error}")))
     }
 
     /// See [`Settings::feasible`].

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plumb_model::{Bytes, CpuCost, Evidence, Measurement, Metric, RequiredSaving, Span};
+use plumb_model::{Bytes, CpuCost, Evidence, FailureCause, Measurement, Metric, RequiredSaving, Span};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -218,18 +218,33 @@ impl Snapshot {
 
 /// Why a side could not do its part; the message completes "failed to …" with its own context.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PathError(pub String);
+pub enum PathError {
+    /// The system failed, or the side cannot tell whose failure it is.
+    #[error("{0}")]
+    System(String),
+    /// The load itself could not measure, whatever the system did.
+    #[error("{0}")]
+    Load(String),
+}
 
 impl PathError {
-    /// An error from anything printable.
+    /// A failure of the system, or of an unknown cause.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self::System(message.into())
+    }
+
+    /// Whose failure it is.
+    #[must_use]
+    pub fn cause(&self) -> FailureCause {
+        match self {
+            Self::System(_) => FailureCause::System,
+            Self::Load(_) => FailureCause::Harness,
+        }
     }
 }
 
 impl From<plumb_host::Error> for PathError {
     fn from(error: plumb_host::Error) -> Self {
-        Self(error.to_string())
+        Self::new(error.to_string())
     }
 }

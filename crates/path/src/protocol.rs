@@ -3,7 +3,7 @@
 //! It is small enough to be spoken over a network connection later: prepare, snapshot, measure, stop. An agent
 //! answers every request with exactly one final reply; marks come before the final reply of a measure request.
 
-use plumb_model::Measurement;
+use plumb_model::{FailureCause, Measurement};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -76,6 +76,8 @@ pub enum Reply {
     Failed {
         /// Why.
         reason: String,
+        /// Whose failure it is.
+        cause: FailureCause,
     },
 }
 

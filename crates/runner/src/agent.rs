@@ -15,6 +15,7 @@ use plumb_host::memory::out_of_memory_kills;
 use plumb_host::process::{Child, Command, Exit, Stream, kill_tree};
 use plumb_host::scratch::Scratch;
 use plumb_host::time::monotonic_ns;
+use plumb_model::FailureCause;
 use plumb_path::Place;
 use plumb_path::protocol::{Reply, Request};
 
@@ -128,7 +129,7 @@ impl Agent {
                 return Err(SlotError::Interrupted);
             }
             match self.replies.recv_timeout(GLANCE) {
-                Ok(line) => return self.read(&line),
+                Ok(line) => return read(&self.name, &line),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.death()),
                 Err(RecvTimeoutError::Timeout) if monotonic_ns() >= deadline_ns => {
                     return Err(SlotError::Failed(format!(
@@ -138,14 +139,6 @@ impl Agent {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-        }
-    }
-
-    fn read(&self, line: &str) -> Result<Reply, SlotError> {
-        match serde_json::from_str(line) {
-            Ok(Reply::Failed { reason }) => Err(SlotError::Failed(reason)),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(SlotError::Harness(format!("understand the agent {}: {error}", self.name))),
         }
     }
 
@@ -200,11 +193,36 @@ impl Agent {
     }
 }
 
+/// A line from the agent of that name.
+fn read(name: &str, line: &str) -> Result<Reply, SlotError> {
+    match serde_json::from_str(line) {
+        Ok(Reply::Failed { reason, cause: FailureCause::System }) => Err(SlotError::Failed(reason)),
+        Ok(Reply::Failed { reason, cause: FailureCause::Harness }) => Err(SlotError::Harness(reason)),
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(SlotError::Harness(format!("understand the agent {name}: {error}"))),
+    }
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
         self.input = None;
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             kill_tree(self.child.pid());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_fails_by_itself_says_nothing_about_the_system() {
+        let failed = |cause: &str| {
+            read("load", &format!(r#"{{"reply":"failed","reason":"measure","cause":"{cause}"}}"#))
+        };
+        assert_eq!(failed("harness"), Err(SlotError::Harness("measure".to_owned())));
+        assert_eq!(failed("system"), Err(SlotError::Failed("measure".to_owned())));
+        assert!(matches!(read("load", "hello"), Err(SlotError::Harness(_))));
     }
 }

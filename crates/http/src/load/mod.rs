@@ -205,7 +205,7 @@ impl Load for HttpLoad {
                     // The receiver is gone only if the measurement was given up.
                     let _ = sender.send(make.worker().map(Worker::run));
                 })
-                .map_err(|cause| PathError::new(format!("start a load thread: {cause}")))?;
+                .map_err(|cause| PathError::Load(format!("start a load thread: {cause}")))?;
         }
         drop(sender);
         let watched = watch(&receiver, &progress, closing, mark)?;
@@ -255,7 +255,7 @@ struct ThreadParts {
 
 impl ThreadParts {
     fn worker(self) -> Result<Worker, PathError> {
-        let epoll = Epoll::new().map_err(|error| PathError::new(format!("make an event queue: {error}")))?;
+        let epoll = Epoll::new().map_err(|error| PathError::Load(format!("make an event queue: {error}")))?;
         let tally = Tally::new(self.frame, self.due.is_some(), self.plan.checks.all().len());
         let core = Core::new(self.plan, epoll, self.security, self.resumption, tally);
         let pacing = match self.due {
@@ -317,7 +317,7 @@ fn wait_until(
             Err(RecvTimeoutError::Timeout) if left_ns > LOOK_NS => {}
             Err(RecvTimeoutError::Timeout) => return Ok(false),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(PathError::new("finish the measurement: a load thread ended early"));
+                return Err(PathError::Load("finish the measurement: a load thread ended early".to_owned()));
             }
         }
     }

@@ -82,7 +82,7 @@ impl SourceLoad {
     /// When there is not enough memory, or the target cannot be read.
     pub fn prepare(settings: &MigrationSettings, target: &Value) -> Result<Self, PathError> {
         let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError(format!("understand where the destination is: {error}")))?;
+            .map_err(|error| PathError::new(format!("understand where the destination is: {error}")))?;
         let source = Source::new(settings, target)?;
         Ok(Self { source, settings: settings.clone() })
     }

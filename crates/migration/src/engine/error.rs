@@ -175,6 +175,6 @@ impl MigrationError {
 
 impl From<MigrationError> for PathError {
     fn from(error: MigrationError) -> Self {
-        Self(error.to_string())
+        Self::new(error.to_string())
     }
 }

@@ -145,12 +145,30 @@ fn connect_words(cause: &io::Error) -> String {
 
 impl From<Error> for PathError {
     fn from(error: Error) -> Self {
-        Self::new(error.to_string())
+        let words = error.to_string();
+        match error {
+            Error::Starved { .. } | Error::Host(_) | Error::System { .. } => Self::Load(words),
+            _ => Self::System(words),
+        }
     }
 }
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         Self::Setting { key: fault.key, message: fault.message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_starves_its_own_watcher_does_not_blame_the_system() {
+        use plumb_model::FailureCause;
+
+        let cause = |error: Error| PathError::from(error).cause();
+        assert_eq!(cause(Error::Starved { test: "udp_bw" }), FailureCause::Harness);
+        assert_eq!(cause(Error::Gone { address: String::new(), test: "udp_bw" }), FailureCause::System);
     }
 }

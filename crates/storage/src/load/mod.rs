@@ -233,7 +233,7 @@ impl Load for StorageLoad {
                     // The receiver is gone only if the measurement was given up.
                     let _ = sender.send(ran);
                 })
-                .map_err(|cause| PathError::new(format!("start a load thread: {cause}")))?;
+                .map_err(|cause| PathError::Load(format!("start a load thread: {cause}")))?;
         }
         drop(sender);
         let watched = watch(&receiver, &progress, closing, mark)?;
@@ -405,7 +405,7 @@ fn is_done_by(
             Ok(ran) => yields.push(ran?),
             Err(RecvTimeoutError::Timeout) => return Ok(false),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(PathError::new("measure: a load thread ended early"));
+                return Err(PathError::Load("measure: a load thread ended early".to_owned()));
             }
         }
     }
