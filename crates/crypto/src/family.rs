@@ -1,7 +1,7 @@
 //! Devices alone as a data path.
 
 use plumb_model::{Evidence, Measurement, Metric};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
 use crate::measure::Work;
@@ -30,8 +30,7 @@ impl Family for Crypto {
     }
 
     fn load(settings: &CryptoSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError::new(format!("understand which key the system has: {error}")))?;
+        let target: Target = read_target(target)?;
         load::device_load(settings, &target)
     }
 }

@@ -1,7 +1,7 @@
 //! HTTP as a data path.
 
 use plumb_model::{Evidence, Measurement, RequiredSaving};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
 use crate::settings::{HttpSettings, Reuse, Target};
@@ -27,8 +27,7 @@ impl Family for Http {
     }
 
     fn load(settings: &HttpSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError::new(format!("understand where the system is: {error}")))?;
+        let target: Target = read_target(target)?;
         load::http_load(&settings.load, &target)
     }
 

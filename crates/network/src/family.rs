@@ -1,7 +1,7 @@
 //! The network as a data path.
 
 use plumb_model::{Evidence, Measurement, Metric};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
 use crate::settings::{Kind, NetworkSettings, Target};
@@ -27,8 +27,7 @@ impl Family for Network {
     }
 
     fn load(settings: &NetworkSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError::new(format!("read where the server is: {error}")))?;
+        let target: Target = read_target(target)?;
         Ok(Box::new(load::network_load(&settings.load, &target)?))
     }
 }

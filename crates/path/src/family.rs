@@ -148,6 +148,14 @@ pub trait System {
     fn stop(&mut self) -> Result<(), PathError>;
 }
 
+/// Reads what [`System::target`] said.
+///
+/// # Errors
+/// When the system was another build's.
+pub fn read_target<T: DeserializeOwned>(target: &serde_json::Value) -> Result<T, PathError> {
+    T::deserialize(target).map_err(|error| PathError::new(format!("understand where the system is: {error}")))
+}
+
 /// A load that is ready to measure.
 pub trait Load {
     /// Warms up, measures one window, and reports. `mark` is called when the window opens and when it closes, so

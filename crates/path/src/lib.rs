@@ -16,5 +16,7 @@ pub mod tree;
 
 pub use data_path::{DataPath, PathSettings, find, schema_of};
 pub use existing::{Existing, RunBy};
-pub use family::{Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window};
+pub use family::{
+    Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window, read_target,
+};
 pub use health::load_health;

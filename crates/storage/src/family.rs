@@ -1,7 +1,7 @@
 //! Storage as a data path.
 
 use plumb_model::{Evidence, Measurement, Metric};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
 use crate::settings::{Kind, StorageSettings, Target};
@@ -25,8 +25,7 @@ impl Family for Storage {
     }
 
     fn load(settings: &StorageSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError::new(format!("read where the storage is: {error}")))?;
+        let target: Target = read_target(target)?;
         if let (Some(array), Some(assignment)) = (&settings.system.ontap, &target.assignment) {
             system::ontap::apply(array, assignment)?;
         }

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use plumb_host::time::monotonic_ns;
 use plumb_model::{CpuCost, Measurement};
-use plumb_path::{Load, Mark, PathError, Snapshot, System, Window};
+use plumb_path::{Load, Mark, PathError, Snapshot, System, Window, read_target};
 use serde_json::Value;
 
 use super::destination::{Destination, Target};
@@ -81,8 +81,7 @@ impl SourceLoad {
     /// # Errors
     /// When there is not enough memory, or the target cannot be read.
     pub fn prepare(settings: &MigrationSettings, target: &Value) -> Result<Self, PathError> {
-        let target: Target = serde_json::from_value(target.clone())
-            .map_err(|error| PathError::new(format!("understand where the destination is: {error}")))?;
+        let target: Target = read_target(target)?;
         let source = Source::new(settings, target)?;
         Ok(Self { source, settings: settings.clone() })
     }
