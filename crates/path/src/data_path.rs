@@ -118,96 +118,64 @@ impl PathSettings {
     pub fn of<F: Family + 'static>(settings: F::Settings) -> Self {
         Self(Rc::new(Typed::<F>(settings)))
     }
+}
 
+impl std::ops::Deref for PathSettings {
+    type Target = dyn AnySettings;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+/// [`Family`] and [`Settings`] as one trait that can be an object.
+pub trait AnySettings {
     /// Checks them, and has `adjust` change their timing.
     ///
     /// # Errors
     /// The first fault, with the key that it is about.
-    pub fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<Self, Fault> {
-        self.0.checked(adjust)
-    }
+    fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<PathSettings, Fault>;
 
     /// The settings as JSON.
     ///
     /// # Errors
     /// When they cannot be written down.
-    pub fn to_json(&self) -> Result<Value, PathError> {
-        self.0.to_json().map_err(|error| PathError::new(format!("write the settings as JSON: {error}")))
-    }
+    fn to_json(&self) -> Result<Value, PathError>;
 
     /// See [`Settings::feasible`].
     ///
     /// # Errors
     /// One sentence that says what is missing and what to install.
-    pub fn feasible(&self) -> Result<(), String> {
-        self.0.feasible()
-    }
+    fn feasible(&self) -> Result<(), String>;
 
     /// See [`Settings::evidence`].
-    #[must_use]
-    pub fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
-        self.0.evidence(before, after, measurement)
-    }
+    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
 
     /// See [`Settings::in_flight`].
-    #[must_use]
-    pub fn in_flight(&self) -> Option<f64> {
-        self.0.in_flight()
-    }
+    fn in_flight(&self) -> Option<f64>;
 
     /// See [`Settings::note`].
-    #[must_use]
-    pub fn note(&self, metric: &str) -> Option<String> {
-        self.0.note(metric)
-    }
+    fn note(&self, metric: &str) -> Option<String>;
 
     /// See [`Family::saving`].
-    #[must_use]
-    pub fn saving(&self) -> Option<(Self, RequiredSaving)> {
-        self.0.saving()
-    }
+    fn saving(&self) -> Option<(PathSettings, RequiredSaving)>;
 
     /// See [`Family::environment`].
-    #[must_use]
-    pub fn environment(&self) -> Vec<String> {
-        self.0.environment()
-    }
+    fn environment(&self) -> Vec<String>;
 
     /// See [`Family::needs_namespaces`].
-    #[must_use]
-    pub fn needs_namespaces(&self) -> bool {
-        self.0.needs_namespaces()
-    }
+    fn needs_namespaces(&self) -> bool;
 
     /// See [`Family::system`].
     ///
     /// # Errors
     /// When a program, a port or a privilege is missing, or the system does not answer.
-    pub fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {
-        self.0.system(place)
-    }
+    fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError>;
 
     /// See [`Family::load`].
     ///
     /// # Errors
     /// When the settings cannot be turned into a load.
-    pub fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
-        self.0.load(target, place)
-    }
-}
-
-/// [`Family`] and [`Settings`] as one trait that can be an object.
-trait AnySettings {
-    fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<PathSettings, Fault>;
-    fn to_json(&self) -> serde_json::Result<Value>;
-    fn feasible(&self) -> Result<(), String>;
-    fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
-    fn in_flight(&self) -> Option<f64>;
-    fn note(&self, metric: &str) -> Option<String>;
-    fn saving(&self) -> Option<(PathSettings, RequiredSaving)>;
-    fn environment(&self) -> Vec<String>;
-    fn needs_namespaces(&self) -> bool;
-    fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError>;
     fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError>;
 }
 
@@ -221,8 +189,9 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
         Ok(PathSettings::of::<F>(settings))
     }
 
-    fn to_json(&self) -> serde_json::Result<Value> {
+    fn to_json(&self) -> Result<Value, PathError> {
         serde_json::to_value(&self.0)
+            .map_err(|error| PathError::new(format!("write the settings as JSON: {error}")))
     }
 
     fn feasible(&self) -> Result<(), String> {

@@ -14,7 +14,7 @@ pub mod null;
 pub mod protocol;
 pub mod tree;
 
-pub use data_path::{DataPath, PathSettings, find, schema_of};
+pub use data_path::{AnySettings, DataPath, PathSettings, find, schema_of};
 pub use existing::{Existing, RunBy};
 pub use family::{
     Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window, read_target,

@@ -114,7 +114,7 @@ impl Planned {
     /// Environment variables that the settings of any variant name.
     pub(crate) fn environment(&self) -> Vec<String> {
         let names: BTreeSet<String> =
-            self.settings.iter().flatten().flat_map(PathSettings::environment).collect();
+            self.settings.iter().flatten().flat_map(|settings| settings.environment()).collect();
         names.into_iter().collect()
     }
 }
@@ -122,7 +122,7 @@ impl Planned {
 /// An ordinary user's run that builds namespaces goes into a user namespace, whole, so that both sides share it. Where the
 /// kernel refuses that, the variants that need it say so.
 fn enter_namespace(settings: &[Vec<PathSettings>]) {
-    if settings.iter().flatten().any(PathSettings::needs_namespaces) {
+    if settings.iter().flatten().any(|settings| settings.needs_namespaces()) {
         let _ = plumb_host::namespace::become_root_if_needed();
     }
 }
