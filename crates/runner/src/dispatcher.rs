@@ -121,7 +121,9 @@ impl Dispatch<'_, '_> {
                 index: self.slots.len() as u64,
                 attempt: 0,
             };
-            let reason = match self.measure(SlotOrder { name, variant, settings, window }, &mut Vec::new()) {
+            let reason = match self
+                .measure(SlotOrder { name, settings, tunings: &variant.tunings, window }, &mut Vec::new())
+            {
                 Ok(_) => continue,
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
                 Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
@@ -209,9 +211,10 @@ impl Dispatch<'_, '_> {
                 index: self.slots.len() as u64,
                 attempt: 0,
             };
-            let Some(slot) =
-                self.slot((cell, block, position), SlotOrder { name, variant, settings, window })
-            else {
+            let Some(slot) = self.slot(
+                (cell, block, position),
+                SlotOrder { name, settings, tunings: &variant.tunings, window },
+            ) else {
                 return Ok(Ending::Interrupted);
             };
             (self.outlets.record)(&slot)?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use plumb_host::cpu::{CpuSet, CpuTime, tree_cpu_time};
 use plumb_host::noise::{Noise as HostNoise, Snapshot as HostSnapshot};
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
-use plumb_model::{CpuCost, Measurement, Noise, PlannedVariant, Reading, SlotResult};
+use plumb_model::{CpuCost, Measurement, Noise, Reading, SlotResult};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings, Snapshot, Window};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
@@ -26,10 +26,10 @@ use crate::host_tunings;
 pub struct SlotOrder<'a> {
     /// The variant's name.
     pub name: &'a str,
-    /// The variant as the cell runs it.
-    pub variant: &'a PlannedVariant,
     /// Its settings.
     pub settings: &'a PathSettings,
+    /// The tunings of the host that are in effect in the slot.
+    pub tunings: &'a [String],
     /// The window.
     pub window: Window,
 }
@@ -227,7 +227,7 @@ impl<'a> AgentExecutor<'a> {
 
 impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let names = &order.variant.tunings;
+        let names = order.tunings;
         let before = match &mut self.tuner {
             Some(tuner) => Some(host_tunings::begin(tuner, names)?),
             None => None,

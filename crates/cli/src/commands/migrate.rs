@@ -11,7 +11,7 @@ use plumb_host::signals::Interrupts;
 use plumb_migration::Migration;
 use plumb_migration::engine::{Listening, both, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
-use plumb_model::{PlannedVariant, Reading, SlotResult, Span};
+use plumb_model::{Reading, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
 use serde_json::{Value, json};
@@ -83,16 +83,8 @@ fn on_this_host(
     let path = DataPath::of::<Migration>();
     let mut executor =
         AgentExecutor::new(path, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
-    let variant = PlannedVariant {
-        variant: 0,
-        settings: String::new(),
-        tunings: Vec::new(),
-        skipped: None,
-        saving: None,
-    };
     let of_path = PathSettings::of::<Migration>(settings.clone());
-    let order =
-        SlotOrder { name: "migrate", variant: &variant, settings: &of_path, window: window(settings) };
+    let order = SlotOrder { name: "migrate", settings: &of_path, tunings: &[], window: window(settings) };
     let measured = executor.measure(order);
     line.clear();
     match measured {
