@@ -78,8 +78,14 @@ fn this_program() -> std::path::PathBuf {
     std::env::current_exe().expect("a running program has a file")
 }
 
+/// The process that gets the signals. Under `nohup` this program ignores SIGHUP, and that is inherited.
+fn be_interrupted_by_all() -> Command {
+    let program = this_program();
+    Command::new("env").arg("--default-signal=HUP").arg(program).arg("be-interrupted")
+}
+
 fn one_signal_is_a_request(signal: Signal) {
-    let mut subject = Subject::start(Command::new(this_program()).arg("be-interrupted"));
+    let mut subject = Subject::start(be_interrupted_by_all());
     assert!(!subject.is_interrupted());
     subject.signal(signal);
     while !subject.is_interrupted() {}
@@ -87,7 +93,7 @@ fn one_signal_is_a_request(signal: Signal) {
 }
 
 fn a_second_ctrl_c_ends_the_process() {
-    let mut subject = Subject::start(Command::new(this_program()).arg("be-interrupted"));
+    let mut subject = Subject::start(be_interrupted_by_all());
     subject.signal(Signal::INT);
     while !subject.is_interrupted() {}
     subject.signal(Signal::INT);
