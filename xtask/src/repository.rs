@@ -4,7 +4,7 @@
 //! and an untracked new file is. Cargo is asked for the graph, so that features and targets are resolved by the
 //! program that resolves them in the build.
 
-#![expect(clippy::disallowed_types, reason = "xtask drives git and cargo and is no part of the product")]
+#![expect(clippy::disallowed_types, reason = "xtask drives git and cargo and is not part of the product")]
 
 use crate::Error;
 use serde::Deserialize;

@@ -60,7 +60,7 @@ impl Codec for Lz4 {
         match usize::try_from(written) {
             Ok(written) if written == out.len() => self.counters.count(false),
             Ok(written) => return Err(CodecError::wrong_size(out.len(), written)),
-            Err(_) => return Err(corrupt("it is no block of lz4")),
+            Err(_) => return Err(corrupt("it is not a block of lz4")),
         }
         Ok(())
     }

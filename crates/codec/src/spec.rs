@@ -103,7 +103,7 @@ pub struct CodecSpec {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// There is no codec of that name.
-    #[error("`{name}` is no codec; {hint}")]
+    #[error("`{name}` is not a codec; {hint}")]
     Unknown {
         /// What was written.
         name: String,
@@ -111,7 +111,7 @@ pub enum SpecError {
         hint: String,
     },
     /// The codec has no such level.
-    #[error("`{text}` is no codec: {name} has {levels}")]
+    #[error("`{text}` is not a codec: {name} has {levels}")]
     Level {
         /// What was written.
         text: String,

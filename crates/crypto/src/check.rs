@@ -17,16 +17,16 @@ const BLOCK_BYTES_MAX: u64 = 16 << 20;
 pub fn check(settings: &CryptoSettings) -> Result<(), Fault> {
     let load = &settings.load;
     if !(1..=LANES as u32).contains(&load.batch) {
-        return Err(Fault::new("load.batch", format!("a number from 1 to {LANES} is due here")));
+        return Err(Fault::new("load.batch", format!("must be a number from 1 to {LANES}")));
     }
     if !(1..=IN_FLIGHT_MAX).contains(&load.in_flight) {
-        return Err(Fault::new("load.in_flight", format!("a number from 1 to {IN_FLIGHT_MAX} is due here")));
+        return Err(Fault::new("load.in_flight", format!("must be a number from 1 to {IN_FLIGHT_MAX}")));
     }
     if !(1..=BLOCK_BYTES_MAX).contains(&load.block.0) {
-        return Err(Fault::new("load.block", "a size from 1 B to 16 MiB is due here"));
+        return Err(Fault::new("load.block", "must be a size from 1 B to 16 MiB"));
     }
     if load.duration.0 == 0 {
-        return Err(Fault::new("load.duration", "a duration above 0 is due here"));
+        return Err(Fault::new("load.duration", "must be longer than 0"));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What can go wrong: with a device as a whole, with a key, and with one lane of a batch.
 //!
-//! A lane's failure is no failure of the batch: the other lanes have their results.
+//! One lane's failure does not fail the batch: the other lanes have their results.
 
 use std::path::PathBuf;
 
@@ -106,7 +106,7 @@ pub enum LaneError {
         /// What the key is.
         key: &'static str,
     },
-    /// What the peer sent is no public key of the group.
+    /// The peer sent something that is not a public key of the group.
     #[error("derive a shared secret: the peer's public key is not valid")]
     Peer,
     /// The device refused.

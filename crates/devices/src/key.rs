@@ -42,7 +42,7 @@ impl SigningKey {
     pub fn from_der(device: DeviceKind, der: &[u8]) -> Result<Self, DeviceError> {
         let refused = |reason: String| DeviceError::Key { device, reason };
         let key = PKey::private_key_from_der(der)
-            .map_err(|_| refused("it is no private key in PKCS#8, PKCS#1 or SEC1".to_owned()))?;
+            .map_err(|_| refused("it is not a private key in PKCS#8, PKCS#1 or SEC1".to_owned()))?;
         let kind = kind_of(&key).map_err(refused)?;
         let form = match device {
             DeviceKind::SoftwareAwsLc => aws_lc::Key::new(kind, &key).map(Form::AwsLc),
@@ -143,7 +143,7 @@ mod tests {
         let small = Rsa::generate(1024).unwrap().private_key_to_der().unwrap();
         let p384 = EcKey::generate(&EcGroup::from_curve_name(Nid::SECP384R1).unwrap()).unwrap();
         for device in SOFTWARE {
-            assert!(words(device, b"x").ends_with("it is no private key in PKCS#8, PKCS#1 or SEC1"));
+            assert!(words(device, b"x").ends_with("it is not a private key in PKCS#8, PKCS#1 or SEC1"));
             assert!(words(device, &small).ends_with("it has 1024 bits; 2048, 3072 or 4096 are due"));
             assert!(words(device, &p384.private_key_to_der().unwrap()).ends_with("its curve is not P-256"));
         }

@@ -124,7 +124,7 @@ impl Library {
                     let functions = functions(&handle, &path)?;
                     return Ok(Self { path, functions, _handle: handle });
                 }
-                // What the loader does not find by name is no failure; what lies there and cannot be loaded is.
+                // What the loader does not find by name is not a failure; what lies there and cannot be loaded is.
                 Err(cause) if path.is_file() => {
                     failure.get_or_insert(Unavailable::NotLoadable { path, cause });
                 }

@@ -1,6 +1,6 @@
 //! Processes as /proc shows them.
 //!
-//! A process may end between being listed and being read; that is no error here, it is just gone.
+//! A process may end between being listed and being read; that is not an error here, it is just gone.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -512,7 +512,7 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
         .copied()
         .collect();
     let Ok(judgement) = stats::judge_cap(&windows, cap.0, cap.1, alpha) else {
-        return Finding::new(Verdict::Void, "the windows hold a value that is no number");
+        return Finding::new(Verdict::Void, "the windows hold a value that is not a number");
     };
     if judgement.verdict == stats::Verdict::Holds
         && let Some(finding) = below_any_cap(table, cell, term)

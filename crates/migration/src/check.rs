@@ -19,13 +19,13 @@ const LIMIT_SLACK_NS: u64 = 45_000_000_000;
 pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
     let system = &settings.system;
     if system.memory.0 == 0 || !system.memory.0.is_multiple_of(PAGE_BYTES as u64) {
-        return Err(Fault::new("system.memory", "a multiple of 4 KiB is due here, such as `1 GiB`"));
+        return Err(Fault::new("system.memory", "must be a multiple of 4 KiB, such as `1 GiB`"));
     }
     if !(1..=CHANNELS_MAX).contains(&system.channels) {
-        return Err(Fault::new("system.channels", format!("a number from 1 to {CHANNELS_MAX} is due here")));
+        return Err(Fault::new("system.channels", format!("must be a number from 1 to {CHANNELS_MAX}")));
     }
     if system.cap.0.is_some_and(|cap| cap.0 < 1.0) {
-        return Err(Fault::new("system.cap", "a rate above 0 is due here, or `none`"));
+        return Err(Fault::new("system.cap", "must be a rate above 0, or `none`"));
     }
     system.content.check().map_err(|error| Fault::new("system.content", format!("failed to {error}")))?;
     let (limit, longest) =
@@ -33,11 +33,14 @@ pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
     if limit.0 == 0 || limit.0 > longest {
         return Err(Fault::new(
             "load.time_limit",
-            format!("a time of at most {} is due here: `load.duration` and 45 s", plumb_model::Span(longest)),
+            format!(
+                "must be above 0 and at most {}, which is `load.duration` and 45 s",
+                plumb_model::Span(longest)
+            ),
         ));
     }
     if settings.load.max_rounds == 0 {
-        return Err(Fault::new("load.max_rounds", "a number above 0 is due here"));
+        return Err(Fault::new("load.max_rounds", "must be a number above 0"));
     }
     match system.kind {
         Kind::Plumb => Ok(()),

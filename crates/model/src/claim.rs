@@ -187,7 +187,7 @@ impl Scope<'_> {
         }
         let Some(dot) = piece.text.find('.') else {
             return Err(piece.error(format!(
-                "`{}` is no term; a term is `<variant>.<metric>`, such as `{}.{}`",
+                "`{}` is not a term; a term is `<variant>.<metric>`, such as `{}.{}`",
                 piece.text,
                 self.variants.first().map_or("software", String::as_str),
                 self.metrics.first().map_or("http_reqs", |metric| metric.name.as_str()),
@@ -265,7 +265,7 @@ fn find_relation(whole: Piece<'_>) -> Result<(usize, &'static str), ClaimError> 
         Some(at) => {
             let character = whole.text[at..].chars().next().map_or(1, char::len_utf8);
             let piece = whole.part(at, at + character);
-            piece.error(format!("`{}` is no relation; known: >=, <=, >, <, ==", piece.text))
+            piece.error(format!("`{}` is not a relation; known: >=, <=, >, <, ==", piece.text))
         }
         None => whole.error("a claim needs a relation: >=, <=, >, < or =="),
     })
@@ -421,7 +421,7 @@ mod tests {
         check("software.http_req_duration.p95 < 1,0 ms", "1,0 ms", "`1.0`");
         check("software.http_reqs > 1,2 * software.http_reqs", "1,2", "`1.2`");
         check("software.handshakes_resumed <= 1,000", "1,000", "`1000`");
-        check("software.http_reqs = 5 /s", "=", "is no relation");
+        check("software.http_reqs = 5 /s", "=", "is not a relation");
         check("software.http_reqs == 5 /s", "==", "needs `within");
         check("software.cpu_system > 0 us", "0 us", "there is no ratio to 0; write a quantity above 0");
         check("software.http_reqs >= 2 * 0 /s", "0 /s", "there is no ratio to 0");

@@ -93,7 +93,7 @@ impl Body {
                 (Some(field), value) => self.add_field(field, value)?,
                 (None, Value::Object(members)) if is_parent => self.add(&name, members, fields)?,
                 (None, Value::Array(_)) if is_parent => {
-                    return Err(Fault::bad(fault::ARRAY, format!("\"{name}\" is no array")).about(name));
+                    return Err(Fault::bad(fault::ARRAY, format!("\"{name}\" is not an array")).about(name));
                 }
                 (None, value) if is_parent => return Err(Fault::value(&name, &value.to_string(), "object")),
                 (None, _) => return Err(Fault::unexpected(&name)),

@@ -60,8 +60,9 @@ pub struct Collection {
 impl Query {
     /// Reads what is after the question mark.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        let bad =
-            |part: &str| Fault::bad(fault::VALUE, format!("\"{part}\" is no query: its encoding is wrong"));
+        let bad = |part: &str| {
+            Fault::bad(fault::VALUE, format!("\"{part}\" is not a query: its encoding is wrong"))
+        };
         let pair = |part: &str| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             Some((decoded(name)?, decoded(value)?))

@@ -9,7 +9,7 @@ pub struct Frame {
     pub start_ns: u64,
     /// The measured window opens.
     pub open_ns: u64,
-    /// The measured window closes; this moment is no part of it.
+    /// The measured window closes; this moment is not part of it.
     pub close_ns: u64,
 }
 

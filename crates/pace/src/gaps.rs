@@ -5,7 +5,7 @@
 
 use crate::Frame;
 
-/// A gap shorter than this is no stall; the limit doubles whenever more than [`SPANS_MAX`] gaps would be kept.
+/// A gap shorter than this is not a stall; the limit doubles whenever more than [`SPANS_MAX`] gaps would be kept.
 const SHORTEST_NS: u64 = 1_000_000;
 const SPANS_MAX: usize = 4096;
 

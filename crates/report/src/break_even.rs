@@ -2,7 +2,7 @@
 //! channels) is run for.
 //!
 //! A treatment pays at a level if the interval of the main metric lies on its better side there. It pays *from* a level
-//! on if it does so there and at every level above. That an interval reaches across no change is no proof that nothing
+//! on if it does so there and at every level above. That an interval reaches across no change is not a proof that nothing
 //! changed, so such a level is called unproven. Levels at which the load was the limit, or neighbours had the CPU, say
 //! nothing about the treatment and are named as left out.
 

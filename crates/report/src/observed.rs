@@ -39,7 +39,7 @@ pub fn failures(measurement: &Measurement) -> impl Iterator<Item = (String, u64)
     statuses.chain(errors).chain(checks)
 }
 
-/// Every property that is no check.
+/// Every property that is not a check.
 pub fn properties(observed: &Observed) -> impl Iterator<Item = (&str, &BTreeMap<String, u64>)> {
     let is_check = |name: &str| name == PASSED || name == FAILED;
     let all = observed.iter().map(|(name, values)| (name.as_str(), values));

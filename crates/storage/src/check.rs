@@ -17,14 +17,17 @@ pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
         return Err(Fault::new("system.path", "an external system needs the path of a file or a device"));
     }
     if system.kind == Kind::File && system.size.0 == 0 {
-        return Err(Fault::new("system.size", "a file above 0 B is due here, such as `256 MiB`"));
+        return Err(Fault::new("system.size", "must be above 0 B, such as `256 MiB`"));
     }
     match (system.kind, &system.ontap) {
         (Kind::Ontap, None) => {
-            return Err(Fault::new("system.ontap", "an array, a volume and who may manage it are due here"));
+            return Err(Fault::new(
+                "system.ontap",
+                "must name an array, a volume and the credentials to manage it",
+            ));
         }
         (Kind::Ontap, Some(_)) if system.path.is_none() => {
-            return Err(Fault::new("system.path", "the path at which this host sees the volume is due here"));
+            return Err(Fault::new("system.path", "must be the path at which this host sees the volume"));
         }
         (Kind::Ontap, Some(array)) => array.check()?,
         (_, Some(_)) => return Err(Fault::new("system.ontap", "only `kind: ontap` has an array")),

@@ -237,7 +237,7 @@ impl Tuning {
     /// What is wrong with an argument, if anything.
     fn fault(&self, argument: Option<&str>) -> Option<String> {
         if let Purpose::System(place) = self.purpose {
-            return Some(format!("`{}` is no setting of the host; set {place}", self.name));
+            return Some(format!("`{}` is not a setting of the host; set {place}", self.name));
         }
         let given = argument.filter(|argument| !argument.is_empty());
         match (self.argument, given) {
@@ -261,7 +261,7 @@ impl Tuning {
             }
             "sysctl" => sysctl_fault(given),
             _ if given.contains(['/', '\0', '\n']) || given.starts_with('.') => {
-                Some(format!("`{given}` is no name"))
+                Some(format!("`{given}` is not a name"))
             }
             _ => None,
         }
@@ -274,10 +274,10 @@ fn sysctl_fault(argument: &str) -> Option<String> {
     };
     let is_fitting = |character: char| character.is_ascii_alphanumeric() || "._-/:@".contains(character);
     if key.is_empty() || !key.chars().all(is_fitting) || key.starts_with(['/', '.']) || key.contains("..") {
-        return Some(format!("`{key}` is no sysctl"));
+        return Some(format!("`{key}` is not a sysctl"));
     }
     let is_text = !value.trim().is_empty() && !value.contains(['\n', '\0', '[', ']']);
-    (!is_text).then(|| format!("`{value}` is no value of a sysctl"))
+    (!is_text).then(|| format!("`{value}` is not a value of a sysctl"))
 }
 
 /// Why a setting may not be written, with what would help.

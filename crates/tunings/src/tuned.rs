@@ -222,7 +222,7 @@ fn sysctl(machine: &Machine, key: &str, value: &str, found: &mut Found) {
 
 fn sysfs(machine: &Machine, path: &str, value: &str, found: &mut Found) {
     let Some(inside) = path.strip_prefix('/').and_then(|path| path.strip_prefix("sys/")) else {
-        return found.leave_out(path, "it is no file of /sys");
+        return found.leave_out(path, "it is not a file of /sys");
     };
     if inside.contains(['*', '?', '[']) {
         return found.leave_out(path, "it stands for several files");

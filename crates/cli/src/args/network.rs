@@ -146,7 +146,7 @@ fn size(text: &str) -> Result<Bytes, String> {
         _ => return text.parse().map_err(|error: plumb_model::quantity::QuantityError| error.to_string()),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes.map(Bytes).ok_or_else(|| format!("`{text}` is no size; it is a number such as 1, 1K or 64K"))
+    bytes.map(Bytes).ok_or_else(|| format!("`{text}` is not a size; it is a number such as 1, 1K or 64K"))
 }
 
 #[cfg(test)]

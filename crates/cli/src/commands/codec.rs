@@ -24,7 +24,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// Reads or makes the data, measures each codec that this host has and prints a table.
 pub fn codec(arguments: &CodecArguments) -> Outcome {
     if arguments.duration.0 == 0 {
-        return Err(Failure::usage("--duration: a duration above 0 is due here"));
+        return Err(Failure::usage("--duration: must be longer than 0"));
     }
     let (codecs, missing) = present(&asked(&arguments.codecs));
     let (name, data) = data(arguments)?;
@@ -93,7 +93,7 @@ fn data(arguments: &CodecArguments) -> Result<(String, Vec<u8>), Failure> {
 
 fn from_files(path: &Path, bytes_max: u64) -> Result<(String, Vec<u8>), Failure> {
     if !(1..=FILE_BYTES).contains(&bytes_max) {
-        return Err(Failure::usage("--size: a size from 1 B to 1 GiB is due here"));
+        return Err(Failure::usage("--size: must be a size from 1 B to 1 GiB"));
     }
     let bytes = read(path, bytes_max).map_err(|error| Failure::usage(format!("failed to {error}")))?;
     let cut = if bytes.len() as u64 == bytes_max { ", cut" } else { "" };
@@ -103,7 +103,7 @@ fn from_files(path: &Path, bytes_max: u64) -> Result<(String, Vec<u8>), Failure>
 fn built_in(arguments: &CodecArguments) -> Result<(String, Vec<u8>), Failure> {
     let bytes = arguments.size.map_or(BUILTIN_BYTES, |Bytes(bytes)| bytes);
     if !(PAGE_BYTES as u64..=FILE_BYTES).contains(&bytes) || !bytes.is_multiple_of(PAGE_BYTES as u64) {
-        return Err(Failure::usage("--size: a multiple of 4 KiB, up to 1 GiB, is due here"));
+        return Err(Failure::usage("--size: must be a multiple of 4 KiB, up to 1 GiB"));
     }
     let (zero, incompressible) = (arguments.zero, arguments.incompressible);
     let content = ContentSpec { zero, incompressible, ..ContentSpec::default() };

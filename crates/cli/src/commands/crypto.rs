@@ -92,10 +92,10 @@ fn unless_empty<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
 
 fn validate(arguments: &CryptoArguments) -> Result<(), Failure> {
     if arguments.duration.0 == 0 {
-        return Err(Failure::usage("--duration: a duration above 0 is due here"));
+        return Err(Failure::usage("--duration: must be longer than 0"));
     }
     if !arguments.block.iter().all(|block| (1..=BLOCK_BYTES_MAX).contains(&block.0)) {
-        return Err(Failure::usage("--block: a size from 1 B to 16 MiB is due here"));
+        return Err(Failure::usage("--block: must be a size from 1 B to 16 MiB"));
     }
     Ok(())
 }

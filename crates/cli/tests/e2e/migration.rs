@@ -164,8 +164,8 @@ fn a_guest_that_writes_too_fast_is_given_up_with_code_1() {
 #[test]
 fn wrong_flags_are_usage_errors_that_name_the_flag() {
     for (arguments, words) in [
-        (["--memory", "5 kB"], "--memory: a multiple of 4 KiB is due here"),
-        (["--channels", "0"], "--channels: a number from 1 to 255"),
+        (["--memory", "5 kB"], "--memory: must be a multiple of 4 KiB"),
+        (["--channels", "0"], "--channels: must be a number from 1 to 255"),
         (["--cap", "10 Gbps"], "write `Gbit/s` for bits or `GB/s` for bytes"),
         (["--time-limit", "1h"], "--time-limit: a time of at most 46 s"),
         (["--zero", "200%"], "expected a percentage from `0%` to `100%`"),

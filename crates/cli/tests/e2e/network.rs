@@ -266,7 +266,7 @@ fn nobody_there_is_said_with_what_to_do() {
     let (exit, message) = fails(&["no-such-host.invalid"]);
     assert!(exit == 2 && message.contains("failed to find no-such-host.invalid:19766"), "{message}");
     let (exit, message) = fails(&["127.0.0.1:99999"]);
-    assert!(exit == 2 && message.contains("is no port"), "{message}");
+    assert!(exit == 2 && message.contains("is not a port"), "{message}");
 }
 
 #[test]
@@ -291,7 +291,10 @@ fn a_stranger_is_named() {
         peer
     });
     let (exit, message) = fails(&[&address]);
-    assert!(exit == 5 && message.contains("it is no plumb server, it said \"220 mail.example"), "{message}");
+    assert!(
+        exit == 5 && message.contains("it is not a plumb server, it said \"220 mail.example"),
+        "{message}"
+    );
     drop(stranger.join().unwrap());
 }
 

@@ -120,7 +120,7 @@ fn what_cannot_be_is_said_in_one_line() {
     };
     insta::assert_snapshot!(said(&["busy-read", "governor"]), @"2 error: failed to apply governor: this machine has no cpufreq: the kernel has no say in the CPUs' clock");
     insta::assert_snapshot!(said(&["busyread"]), @"2 error: no tuning is named `busyread`; did you mean `busy-read`?");
-    insta::assert_snapshot!(said(&["tunnel-type"]), @"2 error: `tunnel-type` is no setting of the host; set `system.kind` and `system.tunnel` of the data path `network`");
+    insta::assert_snapshot!(said(&["tunnel-type"]), @"2 error: `tunnel-type` is not a setting of the host; set `system.kind` and `system.tunnel` of the data path `network`");
     insta::assert_snapshot!(said(&["sysctl=no.such=1"]), @"2 error: failed to apply sysctl=no.such=1: no.such: this machine has no such setting");
     insta::assert_snapshot!(said(&["rings=nosuch0"]), @"2 error: failed to apply rings=nosuch0: nosuch0: there is no such network interface");
     assert!(tree.is_as_it_was());

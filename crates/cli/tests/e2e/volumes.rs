@@ -241,7 +241,7 @@ fn a_full_disk_is_the_affair_of_who_writes() {
     let told = format!("{}{}", stdout(&filled), stderr(&filled));
     assert!(told.contains("No space left on device"), "{told}");
     assert_eq!(code(&measure("other", "randread", "500ms")), 0);
-    // The report cannot be written, which is no reason to end either.
+    // The report cannot be written, which is not a reason to end either.
     let said = serving.stop();
     assert!(said.contains("warning: failed to write ") && said.contains("No space left"), "{said}");
 }

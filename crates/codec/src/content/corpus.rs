@@ -28,7 +28,7 @@ impl Corpus {
     /// One file.
     ///
     /// # Errors
-    /// When it cannot be read, is no regular file, or holds less than a unit.
+    /// When it cannot be read, is not a regular file, or holds less than a unit.
     pub(super) fn of_file(path: &Path) -> Result<Self, ContentError> {
         let mut corpus = Self { pieces: Vec::new(), bytes: 0 };
         let bytes = regular_bytes(path)?;

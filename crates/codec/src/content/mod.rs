@@ -76,7 +76,7 @@ pub enum ContentError {
         reason: String,
     },
     /// What was named as a file is none.
-    #[error("read {}: it is no regular file", path.display())]
+    #[error("read {}: it is not a regular file", path.display())]
     NoFile {
         /// What was named.
         path: PathBuf,
@@ -136,7 +136,7 @@ impl ContentSpec {
     /// Fills memory with the content of that seed, on all CPUs.
     ///
     /// # Errors
-    /// As [`ContentSpec::open`], and when the memory is no whole number of pages.
+    /// As [`ContentSpec::open`], and when the memory is not a whole number of pages.
     pub fn fill(&self, memory: &mut [u8], seed: u64) -> Result<(), ContentError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         self.open(seed)?.fill_parallel(0, memory, threads)
@@ -146,7 +146,7 @@ impl ContentSpec {
 /// The bytes of a file, or of all files below a directory in the order of their paths, up to so many.
 ///
 /// # Errors
-/// When something cannot be read or is no regular file, or there is nothing in it.
+/// When something cannot be read or is not a regular file, or there is nothing in it.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ContentError> {
     Corpus::read(path, bytes_max)
 }
@@ -178,7 +178,7 @@ impl Content {
     /// Fills memory whose first page has that number.
     ///
     /// # Errors
-    /// When the memory is no whole number of pages, or a file can no longer be read.
+    /// When the memory is not a whole number of pages, or a file can no longer be read.
     pub fn fill(&self, first_page: u64, memory: &mut [u8]) -> Result<(), ContentError> {
         if !memory.len().is_multiple_of(PAGE_BYTES) {
             return Err(ContentError::NotPages { bytes: memory.len() });

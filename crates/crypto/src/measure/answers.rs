@@ -110,7 +110,7 @@ fn is_signature(
 ) -> Result<bool, CryptoError> {
     if reference == DeviceKind::SoftwareOpenssl {
         let mut verifier = Verifier::new(MessageDigest::sha256(), key).map_err(openssl_failed)?;
-        // What is no signature at all is an error to OpenSSL, and here as wrong as another one.
+        // What is not a signature at all is an error to OpenSSL, and here as wrong as another one.
         return Ok(verifier.verify_oneshot(signature, message).unwrap_or(false));
     }
     let algorithm: &'static dyn VerificationAlgorithm = match kind {

@@ -172,7 +172,7 @@ impl Demand {
 
 impl Demand {
     /// The demand of a thread in whose own time the work that is measured is done, such as the kernel's for a message. That work
-    /// is no reason to call the load the limit; `own` is the share of the time that went to anything else.
+    /// is not a reason to call the load the limit; `own` is the share of the time that went to anything else.
     ///
     /// Waiting counts all the same, except for `related`: the share for which its CPU did such work for another thread.
     #[must_use]

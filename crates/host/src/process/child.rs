@@ -176,7 +176,7 @@ impl Child {
         if self.is_own_group
             && let Some(group) = kernel_pid(self.pid())
         {
-            // That nobody is left in the group is no failure, and nothing else can be.
+            // That nobody is left in the group is not a failure, and nothing else can be.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let status = self.inner.wait().map_err(|cause| Error::Wait { pid: self.pid(), cause })?;

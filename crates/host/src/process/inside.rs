@@ -111,7 +111,7 @@ impl Child {
         Ok(())
     }
 
-    /// `None` when it is no TCP socket, is not connected yet, or is closed already.
+    /// `None` when it is not a TCP socket, is not connected yet, or is closed already.
     fn tcp_socket(&self, number: i32) -> Result<Option<TcpSocket>, Error> {
         let taken: OwnedFd = match pidfd_getfd(self.end_event(), number, PidfdGetfdFlags::empty()) {
             Ok(taken) => taken,

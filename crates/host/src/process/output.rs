@@ -54,7 +54,7 @@ pub struct Output {
 
 /// Runs a program to its end, without input, and takes what it writes.
 ///
-/// That it ends with another code than 0 is no failure here. It is killed when this process dies.
+/// That it ends with another code than 0 is not a failure here. It is killed when this process dies.
 ///
 /// # Errors
 ///

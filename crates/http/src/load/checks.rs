@@ -73,7 +73,7 @@ impl Check {
     /// A sentence that says what is wrong and what would be right.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let wrong = |why: String| format!("`{text}` is no check: {why}");
+        let wrong = |why: String| format!("`{text}` is not a check: {why}");
         let demand = match text.strip_prefix("body contains") {
             Some(rest) => Demand::BodyContains(quoted(rest.trim()).map_err(wrong)?),
             None => comparison(text).map_err(wrong)?,
@@ -114,10 +114,7 @@ fn comparison(text: &str) -> Result<Demand, String> {
     let (subject, rest) = text.split_at(found.unwrap_or(text.len()));
     let subject = subject.split_whitespace().collect::<Vec<_>>().join(" ");
     if !SUBJECTS.contains(&subject.as_str()) {
-        return Err(format!(
-            "`{subject}` is nothing that can be checked; {}",
-            suggestion(&subject, SUBJECTS)
-        ));
+        return Err(format!("`{subject}` cannot be checked; {}", suggestion(&subject, SUBJECTS)));
     }
     let (symbol, relation) = Relation::SYMBOLS
         .into_iter()
@@ -128,7 +125,7 @@ fn comparison(text: &str) -> Result<Demand, String> {
         "status" => {
             let is_status = |status: &u16| (100..=999).contains(status);
             let status = value.parse().ok().filter(is_status);
-            let status = status.ok_or_else(|| format!("`{value}` is no status such as `200`"))?;
+            let status = status.ok_or_else(|| format!("`{value}` is not a status such as `200`"))?;
             Ok(Demand::Status(relation, status))
         }
         "duration" => {
@@ -309,17 +306,17 @@ mod tests {
         ];
         let errors = texts.map(|text| Check::parse(text).unwrap_err());
         insta::assert_snapshot!(errors.join("\n"), @r#"
-        `` is no check: `` is nothing that can be checked; known: status, duration, body length, body contains
-        `statuss == 200` is no check: `statuss` is nothing that can be checked; did you mean `status`?
-        `status = 200` is no check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
-        `status == ok` is no check: `ok` is no status such as `200`
-        `status == 20` is no check: `20` is no status such as `200`
-        `duration < 5` is no check: `5` has no unit; expected a duration such as `5 s` or `200 us`
-        `body length == 5` is no check: `5` has no unit; expected an amount of data such as `612 B` or `4 KiB`
-        `body contains x` is no check: the text that the body is to contain stands in quotes: `body contains "ok"`
-        `body contains ""` is no check: every body contains an empty text
-        `latency < 5 ms` is no check: `latency` is nothing that can be checked; known: status, duration, body length, body contains
-        `status` is no check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
+        `` is not a check: `` cannot be checked; known: status, duration, body length, body contains
+        `statuss == 200` is not a check: `statuss` cannot be checked; did you mean `status`?
+        `status = 200` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
+        `status == ok` is not a check: `ok` is not a status such as `200`
+        `status == 20` is not a check: `20` is not a status such as `200`
+        `duration < 5` is not a check: `5` has no unit; expected a duration such as `5 s` or `200 us`
+        `body length == 5` is not a check: `5` has no unit; expected an amount of data such as `612 B` or `4 KiB`
+        `body contains x` is not a check: the text that the body is to contain stands in quotes: `body contains "ok"`
+        `body contains ""` is not a check: every body contains an empty text
+        `latency < 5 ms` is not a check: `latency` cannot be checked; known: status, duration, body length, body contains
+        `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
         "#);
     }
 

@@ -149,7 +149,7 @@ mod tests {
         network: permission denied (os error 13)
         tls alert: handshake_failure
         tls: certificate not trusted
-        http parse: a chunk's size is no hexadecimal number
+        http parse: a chunk's size is not a hexadecimal number
         ");
     }
 }

@@ -100,7 +100,7 @@ pub fn cipher(name: &str) -> Result<Cipher, String> {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`openssl ciphers -stdname` lists those that there are".to_owned(),
     };
-    Err(format!("`{name}` is no cipher suite; {hint}"))
+    Err(format!("`{name}` is not a cipher suite; {hint}"))
 }
 
 struct OpensslCipher {
@@ -157,7 +157,7 @@ pub fn key_exchange_group(name: &str) -> Result<Group, String> {
     let row = GROUPS.iter().find(|(names, _)| names.iter().any(|known| known.eq_ignore_ascii_case(name)));
     row.map(|(_, group)| *group).ok_or_else(|| {
         let shown = GROUPS.iter().map(|(names, _)| names[0]);
-        format!("`{name}` is no key-exchange group; {}", suggestion(name, shown))
+        format!("`{name}` is not a key-exchange group; {}", suggestion(name, shown))
     })
 }
 
@@ -221,10 +221,10 @@ mod tests {
             key_exchange_group("p").unwrap_err(),
         ];
         insta::assert_snapshot!(errors.join("\n"), @r"
-        `ECDHE-RSA-AES256-GCM-SHA385` is no cipher suite; did you mean `ECDHE-RSA-AES256-GCM-SHA384`?
-        `rot13` is no cipher suite; `openssl ciphers -stdname` lists those that there are
-        `x25520` is no key-exchange group; did you mean `x25519`?
-        `p` is no key-exchange group; known: x25519, secp256r1, secp384r1, secp521r1, x448, ffdhe2048, ffdhe3072, ffdhe4096, X25519MLKEM768, SecP256r1MLKEM768, MLKEM768
+        `ECDHE-RSA-AES256-GCM-SHA385` is not a cipher suite; did you mean `ECDHE-RSA-AES256-GCM-SHA384`?
+        `rot13` is not a cipher suite; `openssl ciphers -stdname` lists those that there are
+        `x25520` is not a key-exchange group; did you mean `x25519`?
+        `p` is not a key-exchange group; known: x25519, secp256r1, secp384r1, secp521r1, x448, ffdhe2048, ffdhe3072, ffdhe4096, X25519MLKEM768, SecP256r1MLKEM768, MLKEM768
         ");
     }
 }

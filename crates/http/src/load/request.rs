@@ -64,7 +64,7 @@ impl Request {
 /// The first fault.
 pub fn check(spec: &LoadSpec) -> Result<(), Fault> {
     if spec.method.is_empty() || !spec.method.bytes().all(is_token) {
-        return Err(Fault::new("load.method", format!("`{}` is no method such as `GET`", spec.method)));
+        return Err(Fault::new("load.method", format!("`{}` is not a method such as `GET`", spec.method)));
     }
     if spec.method == "CONNECT" {
         return Err(Fault::new(
@@ -90,7 +90,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), Fault> {
 fn check_header(name: &str, value: &str) -> Result<(), Fault> {
     let key = format!("load.headers.{name}");
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(Fault::new(key, format!("`{}` is no header name", name.escape_debug())));
+        return Err(Fault::new(key, format!("`{}` is not a header name", name.escape_debug())));
     }
     if FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
         return Err(Fault::new(key, "the length of the body says this; remove the header"));
@@ -183,11 +183,11 @@ mod tests {
         let texts: Vec<String> =
             faults.iter().map(|fault| format!("{}: {}", fault.key, fault.message)).collect();
         insta::assert_snapshot!(texts.join("\n"), @r"
-        load.method: `GE T` is no method such as `GET`
+        load.method: `GE T` is not a method such as `GET`
         load.method: `CONNECT` opens a tunnel; a load sends requests such as `GET`
         load.path: `/a b` has a space or a control character; write it as %20 and the like
         load.host: a header's value has no line breaks
-        load.headers.a b: `a b` is no header name
+        load.headers.a b: `a b` is not a header name
         load.headers.a: a header's value has no line breaks
         load.headers.Content-length: the length of the body says this; remove the header
         ");

@@ -157,7 +157,7 @@ mod tests {
         load.cipher: `ECDHE-RSA-AES256-GCM-SHA384` belongs to TLS 1.2; set `tls` to that
         load.cipher: `TLS_AES_128_GCM_SHA256` belongs to TLS 1.3; set `tls` to that
         load.group: no TLS library here has both this group and the cipher suite that was asked for
-        load.group: `x25518` is no key-exchange group; did you mean `x25519`?
+        load.group: `x25518` is not a key-exchange group; did you mean `x25519`?
         ");
     }
 

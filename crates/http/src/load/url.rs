@@ -68,7 +68,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
         Some(rest) => {
             let end = rest.find(']').ok_or("its `[` is not closed")?;
             if !matches!(rest[..end].parse(), Ok(IpAddr::V6(_))) {
-                return Err("what stands in brackets is no IPv6 address");
+                return Err("the text in brackets is not an IPv6 address");
             }
             end + 2
         }
@@ -146,7 +146,7 @@ mod tests {
         its port is not in 1 to 65535
         its port is not in 1 to 65535
         its `[` is not closed
-        what stands in brackets is no IPv6 address
+        the text in brackets is not an IPv6 address
         something follows its `]`
         it has a user name; send an authorization header instead
         it has a space or a control character

@@ -18,7 +18,7 @@ const CHUNK_LINE_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The first line is not `HTTP/1.x NNN …`.
-    #[error("the first line is no HTTP/1 status line")]
+    #[error("the first line is not an HTTP/1 status line")]
     StatusLine,
     /// The server changed to another protocol, which nobody asked for.
     #[error("status 101 to a request that asked for no upgrade")]
@@ -29,14 +29,14 @@ pub enum ParseError {
     /// The head, or the trailer section, is too long.
     #[error("the head is longer than 64 KiB")]
     HeadTooLong,
-    /// A content length that is no number.
-    #[error("content-length is no number")]
+    /// A content length that is not a number.
+    #[error("content-length is not a number")]
     ContentLength,
     /// Two content lengths that differ.
     #[error("content-length is given twice with different values")]
     ContentLengths,
-    /// A chunk size that is no number.
-    #[error("a chunk's size is no hexadecimal number")]
+    /// A chunk size that is not a number.
+    #[error("a chunk's size is not a hexadecimal number")]
     ChunkSize,
     /// A chunk that does not end where its size says.
     #[error("a chunk is longer than its size")]

@@ -42,7 +42,7 @@ pub fn service_at(url: &str) -> Option<Service> {
 ///
 /// What is wrong with it.
 pub(super) fn host_and_port(url: &str) -> Result<(String, u16), String> {
-    let wrong = |why: &str| format!("{url:?} is no URL such as \"https://example.org/\": {why}");
+    let wrong = |why: &str| format!("{url:?} is not a URL such as \"https://example.org/\": {why}");
     let (rest, default_port) = match url.split_once("://") {
         Some(("http", rest)) => (rest, 80),
         Some(("https", rest)) => (rest, 443),
@@ -60,7 +60,7 @@ pub(super) fn host_and_port(url: &str) -> Result<(String, u16), String> {
         None if port.is_empty() => default_port,
         digits => digits
             .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| wrong("its port is no number up to 65535"))?,
+            .ok_or_else(|| wrong("its port is not a number up to 65535"))?,
     };
     Ok((host.to_owned(), port))
 }

@@ -185,7 +185,7 @@ fn a_device_that_counted_needs_no_saving() {
     };
     assert_eq!(state(&plan(None), &slots(8, 1.3, 0.01, 1, &[counted(true)])), VariantState::Measured);
     let VariantState::Void { reason } = state(&plan(None), &slots(8, 0.5, 0.01, 1, &[counted(false)])) else {
-        panic!("a device that did not count is no proof");
+        panic!("a device that did not count is not a proof");
     };
     assert!(reason.contains("requests that the device counted should be some, and was 17"), "{reason}");
 }

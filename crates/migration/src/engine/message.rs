@@ -136,7 +136,7 @@ impl<R: Read> Messages<R> {
     /// The next one; `None` at the end of the connection. After a timeout of the connection this goes on where it was.
     ///
     /// # Errors
-    /// When the connection breaks, or what comes is no message.
+    /// When the connection breaks, or what comes is not a message.
     pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let room = self.line_bytes_max.saturating_sub(self.line.len());
         self.reader.by_ref().take(room as u64).read_until(b'\n', &mut self.line)?;

@@ -30,7 +30,7 @@ use self::destination::Destination;
 use self::method::Method;
 use crate::settings::{MigrationSettings, Tls};
 
-/// QEMU gives memory out in huge pages, and rounds up what is no whole number of them.
+/// QEMU gives memory out in huge pages, and rounds up what is not a whole number of them.
 const MEMORY_STEP_BYTES: u64 = 2 << 20;
 
 /// Checks what QEMU asks of the settings.
@@ -40,16 +40,13 @@ const MEMORY_STEP_BYTES: u64 = 2 << 20;
 pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
     let system = &settings.system;
     if !system.memory.0.is_multiple_of(MEMORY_STEP_BYTES) {
-        return Err(Fault::new(
-            "system.memory",
-            "with QEMU a multiple of 2 MiB is due here, such as `1 GiB`",
-        ));
+        return Err(Fault::new("system.memory", "must be a multiple of 2 MiB with QEMU, such as `1 GiB`"));
     }
     if system.tls == Tls::On {
-        return Err(Fault::new("system.tls", "QEMU is driven without TLS: `off` is due here"));
+        return Err(Fault::new("system.tls", "must be `off`, because QEMU is driven without TLS"));
     }
     if system.dirty.rate.0 > 0.0 {
-        let message = "the guest in QEMU is idle, as it has no processor: `0 B/s` is due here";
+        let message = "must be `0 B/s`, because the guest in QEMU has no processor and is idle";
         return Err(Fault::new("system.dirty.rate", message));
     }
     Ok(())

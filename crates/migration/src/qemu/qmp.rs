@@ -27,7 +27,7 @@ pub(super) enum QmpError {
     Closed { command: String },
     #[error("ask QEMU to `{command}`: it refuses: {reason}")]
     Refused { command: String, reason: String },
-    #[error("ask QEMU to `{command}`: it said {line:?}, which is no QMP")]
+    #[error("ask QEMU to `{command}`: it said {line:?}, which is not QMP")]
     Garbage { command: String, line: String },
     #[error("ask QEMU to `{command}`: {cause}")]
     Broken { command: String, cause: String },
@@ -264,12 +264,12 @@ mod tests {
         );
         assert_eq!(refused, "ask QEMU to `fly`: it refuses: no such thing");
         let garbage = fails_with(&[GREETING, r#"{"return":{},"id":1}"#, "(qemu) hello"], "fly");
-        assert_eq!(garbage, r#"ask QEMU to `fly`: it said "(qemu) hello", which is no QMP"#);
+        assert_eq!(garbage, r#"ask QEMU to `fly`: it said "(qemu) hello", which is not QMP"#);
         let strange = fails_with(&[GREETING, r#"{"return":{},"id":1}"#, r#"{"return":{},"id":7}"#], "fly");
-        assert_eq!(strange, r#"ask QEMU to `fly`: it said "{\"id\":7,\"return\":{}}", which is no QMP"#);
+        assert_eq!(strange, r#"ask QEMU to `fly`: it said "{\"id\":7,\"return\":{}}", which is not QMP"#);
         assert_eq!(
             fails_with(&["SSH-2.0-x"], "fly"),
-            r#"ask QEMU to `greet`: it said "SSH-2.0-x", which is no QMP"#
+            r#"ask QEMU to `greet`: it said "SSH-2.0-x", which is not QMP"#
         );
     }
 

@@ -205,7 +205,7 @@ fn a_qemu_that_does_not_start_is_quoted() {
     );
     assert_eq!(
         fails_as("echo hello; exec sleep 60"),
-        "ask QEMU to `greet`: it said \"hello\", which is no QMP"
+        "ask QEMU to `greet`: it said \"hello\", which is not QMP"
     );
 }
 

@@ -113,7 +113,7 @@ impl Control {
             }
             Err(Stranger::Foreign) => {
                 let said = String::from_utf8_lossy(&bytes[..filled]).escape_debug().to_string();
-                return stranger(format!("it is no plumb server, it said \"{said}\""));
+                return stranger(format!("it is not a plumb server, it said \"{said}\""));
             }
         }
         let to = TcpStream::from(connection);

@@ -43,7 +43,7 @@ pub(crate) const COPIED: &str = "copied";
 pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
     if spec.tests.is_empty() {
-        return fault("tests", "at least one test is due here, such as `tcp_lat`");
+        return fault("tests", "must name at least one test, such as `tcp_lat`");
     }
     if spec.tests.iter().enumerate().any(|(at, test)| spec.tests[..at].contains(test)) {
         return fault("tests", "each test is run once; take out what stands there twice");

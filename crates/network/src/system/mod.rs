@@ -80,14 +80,14 @@ fn external(spec: &SystemSpec) -> Result<Target, PathError> {
 /// # Errors
 /// What is wrong with it.
 pub fn parse_target(text: &str) -> Result<Target, String> {
-    let no_port = |port: &str| format!("`{port}` in `{text}` is no port; it is a number from 1 to 65535");
+    let no_port = |port: &str| format!("`{port}` in `{text}` is not a port; it is a number from 1 to 65535");
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) =
                 rest.split_once(']').ok_or_else(|| format!("`{text}` has no closing bracket"))?;
             let port = rest.strip_prefix(':');
             if port.is_none() && !rest.is_empty() {
-                return Err(format!("`{rest}` behind the bracket in `{text}` is no port; it is `:PORT`"));
+                return Err(format!("`{rest}` behind the bracket in `{text}` is not a port; it is `:PORT`"));
             }
             (host, port)
         }

@@ -87,7 +87,7 @@ fn done(asked: &Asked<'_>, job: &str, made: Option<(&Collection, Value)>) -> Res
 /// Does the same with every record that the query finds, one after the other, and returns what each came to.
 ///
 /// Either all of it is done or none, unless the query says `continue_on_failure`: then each is done on its own, and what
-/// could not be is listed in ONTAP's words. (ONTAP undoes nothing in either case; doing half by default is no service.)
+/// could not be is listed in ONTAP's words. (ONTAP undoes nothing in either case; doing half by default is not a service.)
 fn each<T>(
     asked: &Asked<'_>,
     collection: &Collection,

@@ -88,7 +88,7 @@ impl Node {
         Self { span, value: Value::Mapping(entries) }
     }
 
-    /// The pairs, none where this is no mapping.
+    /// The pairs, none where this is not a mapping.
     #[must_use]
     pub fn entries(&self) -> &[(Scalar, Self)] {
         match &self.value {
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// The items, none where this is no list.
+    /// The items, none where this is not a list.
     #[must_use]
     pub fn items(&self) -> &[Self] {
         match &self.value {

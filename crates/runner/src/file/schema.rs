@@ -39,7 +39,7 @@ fn condition(path: &DataPath) -> Value {
     })
 }
 
-/// The schema with nothing required, at any depth; a property of the name `required` is no list and stays.
+/// The schema with nothing required, at any depth; a property of the name `required` is not a list and stays.
 fn partial(schema: Value) -> Value {
     match schema {
         Value::Array(list) => list.into_iter().map(partial).collect(),

@@ -30,7 +30,7 @@ const RATE_MAX: f64 = 1e15;
 pub fn check(volume: &VolumeSpec, load: &LoadSpec) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(key, message));
     if volume.size.0 == 0 || i64::try_from(volume.size.0).is_err() {
-        return fault("system.volume.size", "a size above 0 B is due here, such as `100 GB`");
+        return fault("system.volume.size", "must be above 0 B, such as `100 GB`");
     }
     if volume.filled > volume.size {
         return fault("system.volume.filled", "more than the volume holds");

@@ -63,7 +63,7 @@ impl Mailbox {
 
     /// Takes everything; later letters ring again.
     pub(super) fn empty(&self) -> Vec<Letter> {
-        // Nothing to take is no failure.
+        // Nothing to take is not a failure.
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
         std::mem::take(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner))
     }

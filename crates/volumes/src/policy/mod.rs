@@ -100,7 +100,7 @@ impl Policy {
         }
     }
 
-    /// What volumes are preferred for while they get less. The least of an adaptive policy is no such floor: its ceiling is
+    /// What volumes are preferred for while they get less. The least of an adaptive policy is not such a floor: its ceiling is
     /// computed from it, and that is all.
     #[must_use]
     pub fn floor(&self) -> Floor {

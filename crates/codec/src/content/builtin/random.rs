@@ -1,4 +1,4 @@
-//! A generator of 64 random bits in about a nanosecond, which the filling of memory needs; it is no cipher.
+//! A generator of 64 random bits in about a nanosecond, which the filling of memory needs; it is not a cipher.
 
 /// Odd numbers with about as many ones as zeros, as multiplicative generators want them.
 const STEP: u64 = 0xa076_1d64_78bd_642f;

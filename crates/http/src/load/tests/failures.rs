@@ -52,7 +52,7 @@ fn an_early_end_is_told_from_nonsense() {
     let nonsense = Server::always("SSH-2.0-OpenSSH_9.2\r\n");
     assert_eq!(
         only_error(&measure(&spec(), &nonsense.url)).0,
-        "http parse: the first line is no HTTP/1 status line"
+        "http parse: the first line is not an HTTP/1 status line"
     );
 }
 
@@ -123,7 +123,7 @@ fn no_answer_in_time_is_a_timeout_with_its_time() {
 fn assert_waited(measurement: &Measurement) {
     let (_, failures) = only_error(measurement);
     for metric in ["http_req_duration", "iteration_duration"] {
-        let Reading::Trend(times) = &measurement.readings[metric] else { panic!("{metric} is no trend") };
+        let Reading::Trend(times) = &measurement.readings[metric] else { panic!("{metric} is not a trend") };
         let waited: u64 = times.bins().filter(|(ns, _)| *ns >= WAIT_NS).map(|(_, count)| count).sum();
         assert!(waited >= failures && failures > 0, "{metric}: {waited} of {failures}");
     }

@@ -51,14 +51,14 @@ fn count_of(measurement: &Measurement, metric: &str) -> u64 {
 fn share_of(measurement: &Measurement, metric: &str) -> (u64, u64) {
     match measurement.readings[metric] {
         Reading::Share { yes, no } => (yes, no),
-        _ => panic!("{metric} is no share"),
+        _ => panic!("{metric} is not a share"),
     }
 }
 
 fn statistic_ms(measurement: &Measurement, metric: &str, statistic: Statistic) -> f64 {
     match &measurement.readings[metric] {
         Reading::Trend(histogram) => histogram.statistic_ns(statistic).unwrap() / 1e6,
-        _ => panic!("{metric} is no trend"),
+        _ => panic!("{metric} is not a trend"),
     }
 }
 
@@ -129,7 +129,7 @@ fn what_makes_no_load_is_refused() {
     load.requests: a load makes at least 1 request; leave `requests` out for no limit
     load.rate: a rate is above 0; leave `rate` out for a closed loop
     load.resumption: a share is 0% to 100%
-    load.checks[1]: `status` is no check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
+    load.checks[1]: `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
     load.alpn: a protocol's name has 1 to 255 bytes, such as `http/1.1`
     ");
 }

@@ -115,7 +115,9 @@ impl Chunks {
             (State::SizeStart | State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(byte)?,
             (State::Size, b'\r') | (State::Extension, b'\r') => State::SizeEnd,
             (State::Size, b';' | b' ' | b'\t') => State::Extension,
-            (State::SizeStart | State::Size, _) => return Err(Malformed("a chunk size that is no number")),
+            (State::SizeStart | State::Size, _) => {
+                return Err(Malformed("a chunk size that is not a number"));
+            }
             (State::Extension, b'\n' | 0) => {
                 return Err(Malformed("a chunk extension with a line end in it"));
             }

@@ -133,7 +133,7 @@ impl Framing {
 }
 
 fn length(value: &[u8]) -> Result<u64, Malformed> {
-    let malformed = Malformed("a Content-Length that is no number");
+    let malformed = Malformed("a Content-Length that is not a number");
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(malformed);
     }

@@ -45,7 +45,7 @@ enum Stage {
     Body { body: Body, unchunk: bool },
 }
 
-/// Methods after which a connection that broke before it brought an answer is no reason to bother the client
+/// Methods after which a connection that broke before it brought an answer is not a reason to bother the client
 /// (RFC 9110, section 9.2.2).
 const IDEMPOTENT: [&[u8]; 5] = [b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"];
 

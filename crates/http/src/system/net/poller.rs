@@ -103,7 +103,7 @@ impl Waker {
 
     /// Takes the wake-ups so far; later ones wake again.
     pub(in crate::system) fn reset(&self) {
-        // Nothing to take is no failure.
+        // Nothing to take is not a failure.
         let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
     }
 }

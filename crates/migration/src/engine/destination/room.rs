@@ -63,7 +63,7 @@ impl Room {
     /// given back only then; so where memory is short while others are here, it waits for some seconds.
     ///
     /// # Errors
-    /// When the memory is no whole number of pages or more than this host can give, or too many migrations are under way.
+    /// When the memory is not a whole number of pages or more than this host can give, or too many migrations are under way.
     pub(super) fn take(&self, memory_bytes: u64) -> Result<Place<'_>, MigrationError> {
         if memory_bytes == 0 || !memory_bytes.is_multiple_of(PAGE_BYTES as u64) {
             return Err(refused(format!(

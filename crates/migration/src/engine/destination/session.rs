@@ -52,7 +52,7 @@ pub(super) fn serve(stream: TcpStream, is_encrypted: bool, stranger: Stranger<'_
     let Ok(reader) = control.try_clone() else { return };
     let mut messages = Messages::new(reader, SOURCE_LINE_BYTES_MAX);
     let _ = control.socket().set_read_timeout(Some(HELLO_TIMEOUT));
-    // A connection that ends before it has said anything is no migration.
+    // A connection that ends before it has said anything is not a migration.
     let Ok(Some(setup)) = messages.next::<FromSource>() else { return };
     drop(stranger);
     if let Err(error) = migrate(&setup, &mut control, &mut messages, hub) {

@@ -67,7 +67,7 @@ fn readiness_timeout(memory_bytes: usize) -> Duration {
 }
 
 impl Link {
-    /// How long the destination took to make its memory, which is no part of the migration.
+    /// How long the destination took to make its memory, which is not part of the migration.
     pub(super) fn prefault_ns(&self) -> u64 {
         self.prefault_ns
     }

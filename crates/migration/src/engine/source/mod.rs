@@ -86,7 +86,7 @@ impl Source {
         let began_ns = monotonic_ns();
         let mut link = Link::open(&self.target, &self.spec, self.guest.memory(), Carry::Packets)?;
         let began_ns = began_ns + link.prefault_ns();
-        // From here on: while the destination made its memory, which is no part of the migration, the guest wrote as well.
+        // From here on: while the destination made its memory, which is not part of the migration, the guest wrote as well.
         let guest_before = (self.guest.counts(), monotonic_ns());
         let mut course =
             Course { began_ns, setup_ns: monotonic_ns() - began_ns, rounds: Vec::new(), stopped_ns: None };

@@ -78,7 +78,7 @@ fn a_peer_that_falls_silent_is_given_up() {
     let destination = destination(Duration::from_millis(100));
     let (mut peer, _channel) = moved(&destination, 7);
     assert_eq!(peer.refusal(), "go on: nothing came from the source for 0.1 s");
-    // A connection that asks for nothing is no migration, and ends as well.
+    // A connection that asks for nothing is not a migration, and ends as well.
     let mut silent = Peer::of(&destination);
     assert!(silent.answers.next::<FromDestination>().unwrap().is_none());
     assert_eq!(destination.totals().failures, 1);

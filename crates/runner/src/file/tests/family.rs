@@ -127,7 +127,7 @@ impl Settings for TestSettings {
         }
         for (at, check) in self.load.checks.iter().enumerate() {
             if !check.starts_with("status ") && !check.starts_with("duration ") {
-                let message = format!("`{check}` is no check; `status == 200` would be one");
+                let message = format!("`{check}` is not a check; `status == 200` would be one");
                 return Err(Fault::new(format!("load.checks.{at}"), message));
             }
         }

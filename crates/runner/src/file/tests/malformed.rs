@@ -41,13 +41,13 @@ fn a_file_that_is_no_text_or_nothing() {
 fn yaml_that_is_none() {
     assert_snapshot!(check(&with("  path: http", "\tpath: http")), @"x.yaml:7:1: a tab indents this line; YAML is indented with spaces");
     assert_snapshot!(check(&with("    software: {}", "\t software: {}")), @"x.yaml:15:1: a tab indents this line; YAML is indented with spaces");
-    assert_snapshot!(check(&with("\"status == 200\"", "\"status == 200")), @"x.yaml:11:82: this is not valid YAML: a text ends with its closing quote, and `,` or the line's end is due here");
+    assert_snapshot!(check(&with("\"status == 200\"", "\"status == 200")), @"x.yaml:11:82: this is not valid YAML: a text ends with its closing quote; expected `,` or the end of the line");
     assert_snapshot!(check(&with("title: Does", "title: 'Does")), @"x.yaml:5:10: this is not valid YAML: the closing quote of this text is missing");
-    assert_snapshot!(check(&with("title: Does", "title: Does: ")), @"x.yaml:5:14: this is not valid YAML: no key can stand here; quote the text if its `:` is no key's");
-    assert_snapshot!(check(&with("key: rsa-2048, offload: none }", "key: rsa-2048")), @"x.yaml:10:11: this is not valid YAML: a `{` before this was not closed: `,` or `}` is due here");
+    assert_snapshot!(check(&with("title: Does", "title: Does: ")), @"x.yaml:5:14: this is not valid YAML: no key can stand here; quote the text if its `:` is not a key's");
+    assert_snapshot!(check(&with("key: rsa-2048, offload: none }", "key: rsa-2048")), @"x.yaml:10:11: this is not valid YAML: a `{` before this was not closed: expected `,` or `}`");
     assert_snapshot!(check(&with("  path: http", "   path: http")), @"x.yaml:8:3: this is not valid YAML: this line is not indented as those before it");
     assert_snapshot!(check(&with("path: http", "path: @http")), @"x.yaml:7:9: this is not valid YAML: no text can begin with this character unless it is quoted");
-    assert_snapshot!(check(&with("path: http", "path: *http")), @"x.yaml:7:9: this is not valid YAML: no anchor has this name; quote the text if its `*` is no alias");
+    assert_snapshot!(check(&with("path: http", "path: *http")), @"x.yaml:7:9: this is not valid YAML: no anchor has this name; quote the text if its `*` is not an alias");
     assert_snapshot!(check(&format!("{GOOD}---\n{GOOD}")), @"x.yaml:23:1: a second document begins here; an experiment file has one");
 }
 
@@ -84,8 +84,8 @@ fn tunings_that_no_host_has() {
     assert_snapshot!(tunings("[busy-read=soon]"), @"x.yaml:15:35: `busy-read=soon`: a number of µs is due");
     assert_snapshot!(tunings("[numa-balancing=1]"), @"x.yaml:15:35: `numa-balancing` takes no argument");
     assert_snapshot!(tunings("[sysctl]"), @"x.yaml:15:35: `sysctl` needs an argument: sysctl=…, KEY=VALUE");
-    assert_snapshot!(tunings("[sysctl=../../etc/passwd=1]"), @"x.yaml:15:35: `../../etc/passwd` is no sysctl");
-    assert_snapshot!(tunings("[fast-path]"), @"x.yaml:15:35: `fast-path` is no setting of the host; set `system.fastpath` of the data path `network`");
+    assert_snapshot!(tunings("[sysctl=../../etc/passwd=1]"), @"x.yaml:15:35: `../../etc/passwd` is not a sysctl");
+    assert_snapshot!(tunings("[fast-path]"), @"x.yaml:15:35: `fast-path` is not a setting of the host; set `system.fastpath` of the data path `network`");
     assert_snapshot!(tunings("[governor, rings, governor]"), @"x.yaml:15:52: `governor` is named twice");
     assert_snapshot!(tunings("governor"), @"x.yaml:15:34: expected a list, found `governor`");
 }
@@ -193,7 +193,7 @@ fn claims_that_cannot_be_judged() {
 
 #[test]
 fn settings_that_do_not_go_together() {
-    assert_snapshot!(check(&with("\"duration < 200 ms\"", "\"latency < 200 ms\"")), @"x.yaml:11:82: `latency < 200 ms` is no check; `status == 200` would be one");
+    assert_snapshot!(check(&with("\"duration < 200 ms\"", "\"latency < 200 ms\"")), @"x.yaml:11:82: `latency < 200 ms` is not a check; `status == 200` would be one");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: threads, kind: nginx }")), @"x.yaml:16:37: `offload` goes with `kind: embedded` only; this is so in the variant `threads`");
     assert_snapshot!(check(&with("{ tls: none }", "{ kind: external }")), @"x.yaml:14:24: `kind: external` needs a `url`; this is so in the variant `plain`");
     assert_snapshot!(check(&with("duration: 5 s", "duration: 0 s")), @"x.yaml:11:41: a window above 0 s is due");
@@ -294,7 +294,7 @@ fn a_report_shows_the_line() {
 #[test]
 fn a_report_of_odd_text_stays_readable() {
     assert_snapshot!(report(&with("title: Does", "title: Größe; 5 €: \u{1b}[31mDoes")), @r"
-     × this is not valid YAML: no key can stand here; quote the text if its `:` is no key's
+     × this is not valid YAML: no key can stand here; quote the text if its `:` is not a key's
       ╭─[x.yaml:5:20]
     4 │   name: tls-offload
     5 │   title: Größe; 5 €: ?[31mDoes offloading TLS handshakes help an ingress?
@@ -304,7 +304,7 @@ fn a_report_of_odd_text_stays_readable() {
     ");
     let long = with("title: Does", &format!("title: {}: x", "y".repeat(2000)));
     assert_snapshot!(report(&long), @r"
-     × this is not valid YAML: no key can stand here; quote the text if its `:` is no key's
+     × this is not valid YAML: no key can stand here; quote the text if its `:` is not a key's
       ╭─[x.yaml:5:2010]
     5 │ yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy: x offloading TLS handshakes help an ingress?
       ·                                                             ─

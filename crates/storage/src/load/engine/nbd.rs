@@ -64,7 +64,7 @@ impl Export {
 }
 
 impl Address {
-    /// Reads `nbd://HOST:PORT/NAME`; `None` where the text is no such address.
+    /// Reads `nbd://HOST:PORT/NAME`; `None` where the text is not such an address.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("nbd://")?;
@@ -181,7 +181,7 @@ impl Nbd {
         } else if magic == u64::from(STRUCTURED_MAGIC) {
             self.take_chunk(at, completions)
         } else {
-            Err(self.address.error("the server sent what is no reply"))
+            Err(self.address.error("the server sent something that is not a reply"))
         }
     }
 
@@ -335,7 +335,7 @@ fn negotiate(stream: &mut TcpStream, address: &Address) -> Result<Export, Error>
     let (magic, option, flags) = (&greeting[..8], number(&greeting, 8, 8), number(&greeting, 16, 2));
     let flags = u16::try_from(flags.unwrap_or(0)).unwrap_or(0);
     if magic != b"NBDMAGIC" || option != Some(OPTION_MAGIC) || flags & FIXED_NEWSTYLE == 0 {
-        return Err(address.error("it is no NBD server with fixed newstyle negotiation"));
+        return Err(address.error("it is not an NBD server with fixed newstyle negotiation"));
     }
     let client_flags = u32::from(flags & (FIXED_NEWSTYLE | NO_ZEROES));
     stream.write_all(&client_flags.to_be_bytes()).map_err(failed)?;
@@ -386,7 +386,7 @@ fn answer(stream: &mut TcpStream, option: u32, address: &Address) -> Result<(u32
     let field = |from, length| number(&header, from, length).unwrap_or(0);
     let length = usize::try_from(field(16, 4)).unwrap_or(usize::MAX);
     if field(0, 8) != OPTION_REPLY_MAGIC || field(8, 4) != u64::from(option) || length > TEXT_BYTES_MAX {
-        return Err(address.error("the server sent what is no answer to an option"));
+        return Err(address.error("the server sent something that is not an answer to an option"));
     }
     let mut data = vec![0; length];
     stream.read_exact(&mut data).map_err(failed)?;
@@ -490,7 +490,7 @@ mod tests {
             (chunk(1, 0, &data_at(512, b"abcdefgh")), "that was not made"),
             (chunk(1, 77, &data_at(512, b"abcdefgh")), "that was not made"),
             (chunk(7, 1, &[]), "that does not exist"),
-            (b"HTTP/1.1 400".to_vec(), "what is no reply"),
+            (b"HTTP/1.1 400".to_vec(), "something that is not a reply"),
             (chunk(1, 1, &[0; 70_000]), "longer than what was asked for"),
             (Vec::new(), "closed the connection"),
         ] {
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn what_is_no_server_is_said_to_be_none() {
         let message = |bytes: &[u8]| client_of(bytes.to_vec()).unwrap_err().to_string();
-        assert!(message(b"SSH-2.0-OpenSSH_9.2p1\r\n").contains("it is no NBD server"));
+        assert!(message(b"SSH-2.0-OpenSSH_9.2p1\r\n").contains("it is not an NBD server"));
         assert!(message(b"NBD").contains("the negotiation failed"));
     }
 }

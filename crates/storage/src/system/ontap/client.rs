@@ -121,7 +121,9 @@ impl Client {
         let body: Value = match serde_json::from_str(&text) {
             Ok(body) => body,
             Err(_) if text.trim().is_empty() => Value::Null,
-            Err(_) => return Err(self.failed(method, path, &format!("{status}, and its answer is no JSON"))),
+            Err(_) => {
+                return Err(self.failed(method, path, &format!("{status}, and its answer is not JSON")));
+            }
         };
         if status.is_success() {
             return Ok(body);

@@ -80,11 +80,11 @@ impl OntapSpec {
     pub fn check(&self) -> Result<(), Fault> {
         let fault = |key: &str, message: &str| Err(Fault::new(format!("system.ontap.{key}"), message));
         if !self.url.starts_with("https://") {
-            return fault("url", "the array's management address is due here, such as `https://cluster1`");
+            return fault("url", "must be the array's management address, such as `https://cluster1`");
         }
         for (key, value) in [("svm", &self.svm), ("volume", &self.volume)] {
             if value.is_empty() {
-                return fault(key, "a name is due here");
+                return fault(key, "must not be empty");
             }
         }
         if self.credentials_env.is_some() == self.credentials_file.is_some() {
@@ -216,7 +216,7 @@ fn per_tib(key: &str, text: Option<&str>) -> Result<Option<u64>, Fault> {
     if (0.5..1e15).contains(&value) {
         Ok(Some(value.round() as u64))
     } else {
-        Err(fault(key, "at least 1 IOPS/TiB is due here, such as `50 IOPS/GiB`"))
+        Err(fault(key, "must be at least 1 IOPS/TiB, such as `50 IOPS/GiB`"))
     }
 }
 
