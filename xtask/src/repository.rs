@@ -105,7 +105,7 @@ impl Repository {
 
 fn git(directory: &Path, arguments: &[&str]) -> Result<String, Error> {
     // A checkout may belong to another user, as one that is mounted into a container does, and git then refuses.
-    // Whoever runs this program already runs the checkout's code.
+    // A user of this program already runs the checkout's code.
     let mut all = vec!["-c", "safe.directory=*"];
     all.extend(arguments);
     output_of(directory, "git", &all)

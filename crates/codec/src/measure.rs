@@ -211,7 +211,7 @@ impl Entry {
     }
 }
 
-/// Does something with so many bytes once, and again until a turn's least time is over.
+/// Does something with this many bytes once, and again until a turn's least time is over.
 fn repeat(bytes: usize, mut once: impl FnMut() -> Result<(), CodecError>) -> Result<Spent, CodecError> {
     let mut spent = Spent::default();
     let (begun_ns, begun_cpu_ns) = (monotonic_ns(), current_thread_cpu_ns());

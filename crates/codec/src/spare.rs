@@ -17,7 +17,7 @@ pub(super) unsafe fn replace(
     out.reserve(bound);
     let written = write(out.as_mut_ptr())?;
     assert!(written <= bound, "a codec wrote {written} bytes into room for {bound}");
-    // SAFETY: the room was reserved above, and the caller promises that so much of it was written.
+    // SAFETY: the room was reserved above, and the caller promises that this much of it was written.
     unsafe { out.set_len(written) };
     Ok(())
 }

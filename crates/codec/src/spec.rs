@@ -160,7 +160,7 @@ impl CodecSpec {
         self.kind == CodecKind::None
     }
 
-    /// Whether a device is what the codec was chosen for, so that frames done in software are no evidence of it.
+    /// Whether a device is what the codec was chosen for, so that frames done in software are not evidence of it.
     #[must_use]
     pub fn wants_hardware(&self) -> bool {
         matches!(self.kind, CodecKind::Qatzip | CodecKind::Qpl | CodecKind::Uadk)

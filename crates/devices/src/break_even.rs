@@ -39,7 +39,7 @@ impl BreakEven {
 
     /// The same with what was measured for a kind: the cost of a pass, and of one operation in software.
     ///
-    /// A full pass always goes to the lanes: who asks for them shall see what they cost.
+    /// A full pass always goes to the lanes, so that a user who asks for them sees what they cost.
     pub(crate) fn measured(self, kind: Kind, pass_ns: u64, software_ns: u64) -> Self {
         let cheaper =
             pass_ns.checked_div(software_ns).map_or(LANES, |whole| usize::try_from(whole).unwrap_or(LANES));

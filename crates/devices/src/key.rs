@@ -38,7 +38,7 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// When the bytes are no such key, or the device has no use for it.
+    /// When the bytes are not such a key, or the device has no use for it.
     pub fn from_der(device: DeviceKind, der: &[u8]) -> Result<Self, DeviceError> {
         let refused = |reason: String| DeviceError::Key { device, reason };
         let key = PKey::private_key_from_der(der)

@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a signature by an RSA key of so many bits, where a device has it.
+    /// The kind of a signature by an RSA key of this many bits, where a device has it.
     #[must_use]
     pub fn rsa(bits: u32) -> Option<Self> {
         match bits {

@@ -137,7 +137,7 @@ fn unshare_network() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `work` to its end in a thread of its own, whose namespaces go with it.
+/// Runs `work` to its end in a separate thread, whose namespaces go with it.
 fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;
@@ -177,7 +177,7 @@ pub fn become_root_within() -> Result<(), Error> {
     let entered = || {
         // SAFETY: the kernel refuses it to a process with several threads, so nothing runs beside this.
         unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }?;
-        // Before the groups: whoever may set groups could drop one that forbids something (user_namespaces(7)).
+        // Before the groups: a process that may set groups could drop one that forbids something (user_namespaces(7)).
         std::fs::write("/proc/self/setgroups", "deny")?;
         std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
         std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))

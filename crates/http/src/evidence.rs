@@ -201,7 +201,7 @@ impl HttpSettings {
                 _ => format!(
                     "{mean:.2} ({operations} operations, {exchanges} of them of key exchanges, in {passes} batches, for \
                      which they waited {} on average{pays})",
-                    // To the microsecond: what is finer is no property of the treatment.
+                    // To the microsecond: anything finer is not a property of the treatment.
                     Span(moved("device_wait_ns") / moved("device_waited").max(1) / 1000 * 1000),
                 ),
             },

@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// What is known of a slot's value: where it has none, that it was the worst, unless the harness failed.
+    /// The known value of a slot. A slot without one counts as the worst, unless the harness failed.
     fn value(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> Value {
         let worst = match self.plan.metric(metric).map(|metric| metric.better) {
             Some(Better::Higher) => Value::Lowest,

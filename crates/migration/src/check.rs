@@ -9,7 +9,7 @@ use crate::settings::{Kind, MigrationSettings};
 /// More channels than this only take turns.
 const CHANNELS_MAX: u32 = 255;
 
-/// How much longer than its window a slot may take, so that whoever waits for it does not give up before it does.
+/// How much longer than its window a slot may take, so that the side that waits for it does not give up first.
 const LIMIT_SLACK_NS: u64 = 45_000_000_000;
 
 /// Checks what no single field can.

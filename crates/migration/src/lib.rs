@@ -1,4 +1,4 @@
-//! The `migration` data path: memory of a virtual machine, moved while it runs, by a stream engine of our own and by
+//! The `migration` data path: memory of a virtual machine, moved while it runs, by Plumbline's stream engine and by
 //! QEMU, with the same codecs, channels, caps and meanings of every number.
 
 mod check;

@@ -190,7 +190,7 @@ pub struct LoadSpec {
     pub duration: Span,
     /// Migrations before the window, which are not measured.
     pub warmup: Span,
-    /// A migration that is still not done after so many rounds does not converge and is given up.
+    /// A migration that is still not done after this many rounds does not converge and is given up.
     pub max_rounds: u32,
     /// A migration that is still not done after this time does not converge and is given up.
     pub time_limit: Span,

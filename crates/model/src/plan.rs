@@ -20,7 +20,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// From so many blocks on a verdict is drawn: six, or fewer where the experiment itself runs fewer.
+    /// A verdict takes at least this many blocks: six, or fewer where the experiment itself runs fewer.
     #[must_use]
     pub fn before_verdict(self) -> u32 {
         self.min.min(6)

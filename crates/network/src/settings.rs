@@ -46,8 +46,8 @@ pub struct SystemSpec {
     pub kind: Kind,
     /// `external`: where the server is, as `HOST` or `HOST:PORT`.
     pub address: Option<String>,
-    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
-    /// listens at `address`.
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// process that listens at `address`.
     pub pid: Option<u32>,
     /// `external`: the systemd unit that runs it on this host.
     pub unit: Option<String>,
@@ -107,7 +107,7 @@ impl Default for SystemSpec {
 }
 
 impl SystemSpec {
-    /// Who runs it, where it exists already.
+    /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy<'_> {
         RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }

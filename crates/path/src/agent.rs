@@ -1,6 +1,6 @@
 //! The agent's side of the protocol: reads requests, drives one system or one load, writes replies.
 //!
-//! Requests are read on a thread of their own, so that the end of the control channel is noticed even in the middle
+//! Requests are read on a separate thread, so that the end of the control channel is noticed even in the middle
 //! of a measurement: an agent whose runner is gone stops what it started and ends itself.
 
 use std::io::{BufRead, Write};

@@ -162,7 +162,7 @@ pub trait Load {
     /// that the other side can be asked for its counters at the same moments.
     ///
     /// # Errors
-    /// When nothing can be measured at all. Failed requests are counted in the measurement and are no error.
+    /// When nothing can be measured at all. Failed requests are counted in the measurement and are not an error.
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError>;
 }
 

@@ -1,7 +1,7 @@
 //! What a data path is: a family of systems with one kind of load, and the protocol by which both are driven.
 //!
 //! A family declares its settings and metrics and knows how to build the two sides. The sides run in child
-//! processes of their own ("agents"), so that CPU time is attributed to each exactly and a crash of one is an event
+//! separate processes ("agents"), so that CPU time is attributed to each exactly and a crash of one is an event
 //! and not the end. This crate knows the traits and the wire between runner and agent, and no particular data path
 //! but `null`, the synthetic one that drives the harness' own tests.
 

@@ -121,7 +121,7 @@ impl Page<'_> {
         lines.into_iter().map(move |line| self.paint.on(tone, &line))
     }
 
-    /// A text after a sign, over at most so many lines, those after the first indented as deep.
+    /// A text after a sign, over at most this many lines, those after the first indented as deep.
     fn entry(&self, sign: &str, tone: Tone, text: &str, most: usize) -> Vec<String> {
         let lines = limited(wrap(text, self.width - 4), most);
         let lead =

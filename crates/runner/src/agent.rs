@@ -1,6 +1,6 @@
 //! The runner's side of the protocol: an agent as a child process that is asked and answers.
 //!
-//! The agent is in a process group of its own, so that Ctrl-C in the terminal reaches the runner alone and the
+//! The agent is in a separate process group, so that Ctrl-C in the terminal reaches the runner alone and the
 //! runner decides in which order things end. Its standard input is its lifeline: when it closes, the agent ends.
 
 use std::fs::File;

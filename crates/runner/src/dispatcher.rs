@@ -22,7 +22,7 @@ const TRIAL_NS: u64 = 300_000_000;
 pub struct Outlets<'a> {
     /// Writes a slot to where it is safe.
     pub record: &'a mut dyn FnMut(&Slot) -> Result<(), RunError>,
-    /// Tells whoever watches.
+    /// Tells the caller what happens.
     pub emit: &'a mut dyn FnMut(&Event),
     /// Whether somebody wants the run to end.
     pub interrupted: &'a dyn Fn() -> bool,

@@ -1,7 +1,7 @@
 //! From an experiment file to a run: plan, blocks, dispatcher; an experiment becomes a stream of events.
 //!
 //! The runner knows data paths only through [`plumb_path::DataPath`], sides only through agents and the line protocol,
-//! and whoever watches only as a function that takes events. It decides no exit code and draws nothing.
+//! and the caller only as a function that takes events. It decides no exit code and draws nothing.
 
 mod agent;
 mod dispatcher;

@@ -30,7 +30,7 @@ pub struct Session<'a> {
     pub program_version: &'a str,
     /// Identifies this build among others of its version, see [`plumb_host::own_build`].
     pub build: &'a str,
-    /// Tells whoever watches.
+    /// Tells the caller what happens.
     pub emit: &'a mut dyn FnMut(&Event),
     /// Whether somebody wants the run to end.
     pub interrupted: &'a dyn Fn() -> bool,

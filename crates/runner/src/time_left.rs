@@ -3,7 +3,7 @@
 use plumb_model::event::TimeLeft;
 use plumb_model::{ClaimVerdict, Plan, Verdict};
 
-/// A quick run begins no block beyond its least that would not end within so much.
+/// A quick run begins no block beyond its least that would not end within this much.
 const QUICK_S: f64 = 85.0;
 
 /// How long a run may take, at most, beyond its least blocks.

@@ -20,7 +20,7 @@ pub use volume::{AdaptiveSpec, Allocation, FixedSpec, Layer, PolicySpec, VolumeS
 pub struct StorageSettings {
     /// What is read and written.
     pub system: SystemSpec,
-    /// Who reads and writes it, and how.
+    /// The load that reads and writes it.
     pub load: LoadSpec,
 }
 
@@ -48,8 +48,8 @@ pub struct SystemSpec {
     /// `file`, `volumes`: a directory to make the file in, by default the run's scratch directory. `external` and
     /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
     pub path: Option<String>,
-    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup` it is whoever
-    /// listens at the address in `path`.
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// process that listens at the address in `path`.
     pub pid: Option<u32>,
     /// `external`: the systemd unit that runs it on this host.
     pub unit: Option<String>,
@@ -79,7 +79,7 @@ impl Default for SystemSpec {
 }
 
 impl SystemSpec {
-    /// Who runs it, where it exists already.
+    /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy<'_> {
         RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
@@ -189,7 +189,7 @@ impl EngineKind {
     }
 }
 
-/// Who reads and writes, and how.
+/// The load that reads and writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadSpec {
@@ -201,7 +201,7 @@ pub struct LoadSpec {
     pub block_size: Bytes,
     /// Reads and writes in flight, in each job.
     pub depth: u32,
-    /// Jobs, each a thread with an event loop and a depth of its own.
+    /// Jobs, each a thread with its own event loop and depth.
     pub jobs: u32,
     /// How reads and writes are handed to the kernel.
     pub engine: EngineKind,

@@ -161,7 +161,7 @@ fn no_run(error: StoreError, path: &Path) -> StoreError {
     }
 }
 
-/// Whoever writes holds this lock, from before the first look at the directory.
+/// The writer holds this lock, from before the first look at the directory.
 fn lock(folder: &Folder) -> Result<File, StoreError> {
     let lock = folder.file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
     lock.try_lock().map_err(|error| match error {

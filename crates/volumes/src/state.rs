@@ -370,7 +370,7 @@ impl State {
         found(self.database.execute(update, params![name, size])?, "volume", name)
     }
 
-    /// Gives a volume another name. It stays the volume that it is: its data, its policy, and whoever is connected to it.
+    /// Gives a volume another name. It stays the volume that it is: its data, its policy, and its connections.
     ///
     /// # Errors
     /// When there is none, or the name is taken or none.

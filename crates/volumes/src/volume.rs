@@ -187,7 +187,7 @@ impl Volume {
         }
     }
 
-    /// Brings so many bytes from `offset` on into memory, and waits until they are there.
+    /// Brings this many bytes from `offset` on into memory, and waits until they are there.
     pub(crate) fn fetch(&self, offset: u64, bytes: u64, scratch: &mut Vec<u8>) -> Result<(), Fault> {
         let end = offset.saturating_add(bytes);
         for start in (offset..end).step_by(PART_BYTES) {

@@ -118,7 +118,7 @@ const BANS: &[Ban] = &[
         libraries: RUNTIMES,
         crates: MEASURES,
         reach: Reach::Linked,
-        reason: "load generators and the run are event loops and threads of our own, there is no async runtime",
+        reason: "load generators and the run are plain event loops and threads, without an async runtime",
     },
     Ban {
         libraries: RUNTIMES,

@@ -60,7 +60,7 @@ pub fn check_contents(texts: &[TextFile]) -> Vec<Violation> {
     missing.map(|file| Violation::new(&file.path, 1, what.clone())).collect()
 }
 
-/// The lines that are no code, with their numbers from 0.
+/// The lines that are not code, with their numbers from 0.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence = None;
     text.lines().enumerate().filter(move |(_, line)| {
@@ -99,7 +99,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// A heading without the targets of its links, which are no part of its text.
+/// A heading without the targets of its links, which are not part of its text.
 fn without_targets(heading: &str) -> String {
     let mut pieces = heading.split("](");
     let first = pieces.next().unwrap_or_default().to_owned();

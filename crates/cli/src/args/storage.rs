@@ -31,7 +31,7 @@ pub struct StorageArguments {
     /// Reads and writes in flight, in each job.
     #[arg(long, short = 'c', visible_alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub depth: u32,
-    /// Jobs, each a thread with a depth of its own.
+    /// Jobs, each a thread with its own depth.
     #[arg(long, short = 't', visible_alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub jobs: u32,
     /// How reads and writes are handed to the kernel; the next one stands in where it forbids one.

@@ -72,7 +72,7 @@ fn describe(plan: &Plan, hopeless: Option<&str>) -> String {
     text
 }
 
-/// The variant for whose sake nothing can be said about a claim, as it is skipped in every cell.
+/// The variant because of which a claim cannot be judged: it is skipped in every cell.
 fn skipped_in<'a>(plan: &Plan, claim: &'a Claim) -> Option<&'a str> {
     claim.variants().into_iter().find(|name| {
         plan.cells

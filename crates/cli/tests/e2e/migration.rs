@@ -179,7 +179,7 @@ fn wrong_flags_are_usage_errors_that_name_the_flag() {
     assert!(stderr(&nobody).contains("failed to connect to the destination at 127.0.0.1:1"), "{nobody:?}");
 }
 
-/// A destination in a process of its own.
+/// A destination in a separate process.
 struct Served {
     child: Child,
     address: SocketAddr,

@@ -271,7 +271,7 @@ fn nobody_there_is_said_with_what_to_do() {
 
 #[test]
 fn an_address_that_drops_everything_is_given_up() {
-    // The kernel drops whoever wants to connect while nobody accepts and the queue is full.
+    // The kernel drops new connections while nobody accepts and the queue is full.
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     listen(&listener, 0).unwrap();

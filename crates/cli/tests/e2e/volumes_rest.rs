@@ -732,7 +732,7 @@ fn a_renamed_volume_keeps_its_connections_and_survives_kill_9() {
     let uuid = uuid_of(&serving, VOLUMES, "vol0");
     let one = format!("{VOLUMES}/{uuid}");
     assert_eq!(send(&serving, "PATCH", &one, &json!({ "name": "renamed" })).0, 202);
-    // Whoever is connected goes on to the end; whoever comes asks for the new name.
+    // Connected clients go on to the end; new clients ask for the new name.
     let load = load.wait_with_output().unwrap();
     assert_eq!(code(&load), 0, "{}", stderr(&load));
     serving.kill();

@@ -79,7 +79,7 @@ impl Corpus {
         Ok(self)
     }
 
-    /// A file, or all below a directory, up to so many bytes.
+    /// A file, or all below a directory, up to this many bytes.
     ///
     /// # Errors
     /// When something cannot be read, or there is nothing in it.

@@ -143,7 +143,7 @@ impl ContentSpec {
     }
 }
 
-/// The bytes of a file, or of all files below a directory in the order of their paths, up to so many.
+/// The bytes of a file, or of all files below a directory in the order of their paths, up to this many.
 ///
 /// # Errors
 /// When something cannot be read or is not a regular file, or there is nothing in it.
@@ -202,7 +202,7 @@ impl Content {
         Ok(())
     }
 
-    /// As [`Content::fill`], on so many threads; the content is the same whatever their number.
+    /// As [`Content::fill`], on this many threads; the content is the same whatever their number.
     ///
     /// # Errors
     /// As [`Content::fill`].

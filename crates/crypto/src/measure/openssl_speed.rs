@@ -47,7 +47,7 @@ pub enum SpeedError {
     },
 }
 
-/// Has `openssl speed -mr -elapsed` measure an algorithm for so many seconds on this thread's CPUs.
+/// Has `openssl speed -mr -elapsed` measure an algorithm for this many seconds on this thread's CPUs.
 ///
 /// Returns its own version too. OpenSSL before 1.1.1 is not understood: it has no `-seconds` either.
 ///

@@ -1,6 +1,6 @@
 //! Every lane's work done twice, in two lanes, so that a wrong result is noticed where nothing else can tell.
 //!
-//! A signature can be checked by the public key. A shared secret cannot: whoever could tell a right one from a wrong one
+//! A signature can be checked by the public key. A shared secret cannot: anyone who could tell a right one from a wrong one
 //! without deriving it would have broken the exchange. As all lanes of a pass cost the same whether they have work or not,
 //! up to half a pass is checked for nothing; a fuller one is run again with its lanes in the reverse order, so that a
 //! fault of one lane meets two different operations.

@@ -19,8 +19,8 @@ const SHORTAGE_MIN: f64 = 0.01;
 /// A thread that waited for a CPU for more than this share of the time was limited by that, whatever it does when it runs.
 const WAITED_SHARE_MAX: f64 = 0.10;
 
-/// What an idle CPU takes to run a thread that was woken, at most: that wait is nobody else's doing. A virtual CPU that left the guest
-/// takes about that; a thread may wait so thousands of times in a second. Where a neighbour runs, a wait takes milliseconds.
+/// The longest that an idle CPU takes to run a woken thread: no other thread causes that wait. A virtual CPU that left the guest takes
+/// about that long, and a thread may wait like this thousands of times a second. Where a neighbour runs, a wait takes milliseconds.
 const DISPATCH_NS: u64 = 10_000;
 
 /// A reading that takes longer is taken again: another thread had the CPU in the middle of it, and that wait is on the clock and
@@ -123,7 +123,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of a thread in a window of `window_ns`, between two moments of its own, while the supply went from one
+    /// The demand of a thread in a window of `window_ns`, between two of its own moments, while the supply went from one
     /// state to another.
     ///
     /// A thread that was blocked when the window opened takes its first reading later. What it did since is related to the
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// The demand in one second, in which a thread ran and waited for so many ms.
+    /// The demand in one second, in which a thread ran and waited for this many ms.
     fn in_a_second(ran_ms: u64, waited_ms: Option<u64>, to: CpuSupply) -> Demand {
         let before = account(0, 0, waited_ms.map(|_| 0));
         Demand::between((&before, &account(1_000, ran_ms, waited_ms)), (&CpuSupply::default(), &to), SECOND)

@@ -11,14 +11,14 @@ use rustix::thread::{
 use crate::Error;
 
 /// What a child without root's capabilities keeps: the files of other users, where this process may use them. This program,
-/// certificates, keys and run directories often belong to the user who called `sudo`. The second one is there as only it allows
-/// executing a file that is another user's alone, and as containers often have only that.
+/// certificates, keys and run directories often belong to the user who called `sudo`. The second one is there because only it allows
+/// executing a file that nobody but another user may use, and because containers often have only that one.
 const KEPT: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
 
 /// Takes all other capabilities from the calling thread, for good. It makes system calls only, as is allowed between fork and exec.
 ///
 /// A program that root executes gets its bounding set and what it inherits. Without the right to lower the bounding set
-/// (`CAP_SETPCAP`) a process has no root's capabilities to speak of, and keeps that set.
+/// (`CAP_SETPCAP`) a process hardly has any of root's capabilities, and keeps that set.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     let own = capabilities(None)?;
     if own.effective.contains(CapabilitySet::SETPCAP) {

@@ -187,7 +187,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // There is nobody to tell of a failure; who wants to know calls `terminate` or `kill` first.
+        // There is nobody to tell of a failure; a caller that wants to know calls `terminate` or `kill` first.
         let _ = self.kill();
     }
 }

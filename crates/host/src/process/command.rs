@@ -181,7 +181,7 @@ impl Command {
         Ok(self)
     }
 
-    /// Puts the child into a process group of its own: a Ctrl-C on the terminal does not reach it, and
+    /// Puts the child into a separate process group: a Ctrl-C on the terminal does not reach it, and
     /// whatever of the group outlives the child is killed when the child is reaped.
     #[must_use]
     pub fn own_group(mut self) -> Self {

@@ -5,7 +5,7 @@
 //! second time (`pidfd_getfd`): its counters can then be read at any time, also after the program has closed it.
 //!
 //! This costs the program nothing. But as long as a socket is held here the other end does not learn that the program has
-//! closed it: whoever holds one drops it when the program ends.
+//! closed it: its holder drops it when the program ends.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

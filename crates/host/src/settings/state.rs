@@ -1,4 +1,4 @@
-//! Where it is noted what was changed on this machine, and the lock of whoever changes it.
+//! The notes of what was changed on this machine, and the lock that a process takes to change it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};

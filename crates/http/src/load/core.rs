@@ -117,7 +117,7 @@ impl Core {
         self.sources.is_spreading
     }
 
-    /// Keeps a connection that the server said it would close until it has: whoever closes first keeps the port
+    /// Keeps a connection that the server said it would close until it has: the side that closes first keeps the port
     /// for a minute, and a load that did so would run out of ports.
     pub fn part(&mut self, token: u64, mut socket: Socket) {
         let has_ended = socket.is_hangup() && drain(&mut socket, &mut self.buffer);

@@ -56,7 +56,7 @@ use crate::settings::{LoadSpec, Target, TlsVersion};
 const LEAD_NS: u64 = 2_000_000;
 /// How often progress is reported.
 const PROGRESS_NS: u64 = 1_000_000_000;
-/// How often the watching thread looks whether the user ended the measurement.
+/// How often the watching thread checks whether the user ended the measurement.
 const LOOK_NS: u64 = 50_000_000;
 /// The first of several addresses that accepts a connection within this time is used.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -229,7 +229,7 @@ impl HttpLoad {
     }
 }
 
-/// The window of a schedule that ends after so many requests, if that is earlier.
+/// The window of a schedule that ends after this many requests, if that is earlier.
 fn shortened(frame: Frame, schedule: Schedule, requests: u64) -> Frame {
     let first = schedule.first_at_or_after(frame.open_ns - frame.start_ns);
     let end_ns = frame.start_ns.saturating_add(schedule.due_ns(first.saturating_add(requests)));

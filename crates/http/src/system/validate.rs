@@ -9,7 +9,7 @@ use super::nginx::NGINX;
 use super::offload::{Module, is_name_or_path};
 use crate::settings::{IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, SystemSpec, TlsVersion};
 
-/// HAProxy is built for so many (MAX_THREADS), and more than that is a slip of the pen anywhere.
+/// HAProxy is built for this many (MAX_THREADS), and more than that is a slip of the pen anywhere.
 const THREADS_MAX: u32 = 64;
 /// The embedded origin keeps its body in memory.
 const BODY_BYTES_MAX: u64 = 1 << 30;

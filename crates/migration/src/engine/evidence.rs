@@ -14,7 +14,7 @@ const CAP_TOLERANCE: f64 = 0.01;
 const DIRTY_TOLERANCE: f64 = 0.1;
 /// Bytes that the control connection of a migration may have carried, which the destination does not count.
 const CONTROL_BYTES_MAX: u64 = 4096;
-/// From so many packets for each channel on, every channel gets some.
+/// From this many packets for each channel on, every channel gets some.
 const PACKETS_PER_CHANNEL: u64 = 16;
 
 /// All evidence of a slot.

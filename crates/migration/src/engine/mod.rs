@@ -1,5 +1,5 @@
 //! Plumbline's own stream engine: a destination that receives memory (the system) and a source that sends it (the
-//! load), each in a process of its own, so that the CPU time of both is known exactly.
+//! load), each in a separate process, so that the CPU time of both is known exactly.
 
 mod agent;
 mod alarm;

@@ -46,7 +46,7 @@ impl Pacer {
         (piece / PIECE_BYTES_MIN * PIECE_BYTES_MIN).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
-    /// Waits until so many bytes may pass, or until `is_over` says that nobody wants them any more.
+    /// Waits until this many bytes may pass, or until `is_over` says that nobody wants them any more.
     pub fn pass(&self, bytes: usize, is_over: impl Fn() -> bool) {
         let Some(rate) = self.bytes_per_s else { return };
         let mut now_ns = monotonic_ns();
@@ -59,7 +59,7 @@ impl Pacer {
         self.waited_ns.fetch_add(now_ns - began_ns, Ordering::Relaxed);
     }
 
-    /// When so many bytes may pass.
+    /// When this many bytes may pass.
     fn reserve(&self, bytes: usize, rate: f64, now_ns: u64) -> u64 {
         let cost_ns = (bytes as f64 / rate * 1e9).ceil() as u64;
         let mut arrival_ns = self.arrival_ns.load(Ordering::Relaxed);

@@ -103,7 +103,7 @@ pub struct Header {
     pub check: u64,
 }
 
-/// Why bytes are no packet; the message completes "channel 1, packet 17: ".
+/// Why bytes are not a packet; the message completes "channel 1, packet 17: ".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// The header is not what was sent.

@@ -124,7 +124,7 @@ impl System for Destination {
 
 impl Drop for Destination {
     fn drop(&mut self) {
-        // Whoever wants to know calls `stop` first.
+        // A caller that wants to know calls `stop` first.
         let _ = self.stop();
     }
 }
@@ -153,7 +153,7 @@ impl Server {
             if let Ok((stream, _)) = listener.accept() {
                 self.talk(stream, end);
             }
-            // Whoever comes next asks for a fresh one.
+            // The next migration asks for a fresh one.
             self.current = None;
         }
     }

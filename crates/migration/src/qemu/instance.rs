@@ -56,7 +56,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Starts one with so much memory, and waits until it answers. Its standard error goes to a file in `directory`.
+    /// Starts one with this much memory, and waits until it answers. Its standard error goes to a file in `directory`.
     pub(super) fn start(program: &Path, role: Role, ram: Ram, directory: &Path) -> Result<Self, PathError> {
         Self::start_patiently(program, role, ram, directory, PATIENCE + ram.patience())
     }

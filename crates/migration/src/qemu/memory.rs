@@ -35,7 +35,7 @@ pub(super) struct GuestMemory {
 }
 
 impl GuestMemory {
-    /// Fills it, when it is all zero, with so many threads.
+    /// Fills it, when it is all zero, with this many threads.
     pub(super) fn fill(&self, content: &ContentSpec, threads: usize) -> Result<(), PathError> {
         let failed = |error: ContentError| PathError::new(error.to_string());
         let content = content.open(CONTENT_SEED).map_err(failed)?;
@@ -51,7 +51,7 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// Hashes it with so many threads.
+    /// Hashes it with this many threads.
     pub(super) fn digests(&self, key: u64, threads: usize) -> Result<Digests, PathError> {
         let count = self.bytes.div_ceil(REGION_BYTES);
         let regions: Vec<usize> = (0..count).collect();

@@ -25,7 +25,7 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
-    /// Somebody answers who is none of ours.
+    /// The peer that answers is not a server of plumb.
     #[error("talk to {address}: {what}")]
     Stranger {
         /// The server.

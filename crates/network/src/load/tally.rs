@@ -9,7 +9,7 @@ use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 use super::connections::UnderWay;
 use crate::wire::zero_copy::Completions;
 
-/// What a flow's thread and the one that watches it share. It has cache lines of its own.
+/// What a flow's thread and the one that watches it share. It has separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Live {

@@ -115,7 +115,7 @@ pub fn datagrams(shared: &Arc<Shared>) {
     }
 }
 
-/// Gives a flow a socket of its own and answers from it. A flow that has one was not answered, or the answer was lost.
+/// Gives a flow a separate socket and answers from it. A flow that has one was not answered, or the answer was lost.
 fn join_datagrams(
     shared: &Shared,
     session: &Arc<session::Session>,

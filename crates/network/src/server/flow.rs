@@ -15,7 +15,7 @@ use crate::wire::socket;
 /// The largest datagram.
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// What a flow has counted so far. It has cache lines of its own, as its thread writes it for each message.
+/// What a flow has counted so far. It has separate cache lines, because its thread writes it for each message.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Tallies {

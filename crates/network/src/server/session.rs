@@ -194,7 +194,7 @@ impl Session {
         add("bytes", bytes);
     }
 
-    /// Wakes whoever waits for a flow.
+    /// Wakes the threads that wait for a flow.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
         held(&self.flows).values().for_each(|joined| joined.flow.end());

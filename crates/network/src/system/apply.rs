@@ -1,4 +1,4 @@
-//! The settings of a network that are no matter of its layout: offloads, queues, rates, filters.
+//! The settings of a network that do not concern its layout: offloads, queues, rates, filters.
 
 use plumb_host::Error;
 use plumb_host::namespace::Namespace;

@@ -58,7 +58,7 @@ pub(super) struct Device {
 /// A network that was built.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The client's end, the server's end, and the nodes that are no end.
+    /// The client's end, the server's end, and the nodes that are not an end.
     pub namespaces: Vec<Namespace>,
     pub devices: Vec<Device>,
     /// The namespaces in which packets cross filters, by their places.

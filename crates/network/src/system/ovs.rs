@@ -1,4 +1,4 @@
-//! Open vSwitch on both nodes: its userspace datapath, in a private directory, with a database and sockets of its own.
+//! Open vSwitch on both nodes: its userspace datapath, in a private directory, with its own database and sockets.
 //!
 //! A node has two bridges: `br-int` joins the pod's port and the tunnel, `br-phy` has the node's address and its link. The
 //! datapath reads packets from the devices as they are, so that ends compute checksums and segment by themselves.

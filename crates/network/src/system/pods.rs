@@ -17,7 +17,7 @@ use crate::settings::{Kind, SystemSpec, Target};
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);
-/// What the kernel does for packets when it gets too much for whoever sent or received them.
+/// What the kernel does for packets when it gets too much for the thread that sent or received them.
 const KERNEL_THREAD: &str = "ksoftirqd/";
 
 /// A network that is built, with a server at its far end.

@@ -28,7 +28,7 @@ pub enum Purpose {
     },
 }
 
-/// Why bytes are no hello.
+/// Why bytes are not a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stranger {
     /// They are of something else.

@@ -124,7 +124,7 @@ pub fn own_address(socket: impl AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(net::getsockname(socket)?)?)
 }
 
-/// Ends both directions: whoever waits for the socket is woken.
+/// Ends both directions, which wakes every thread that waits for the socket.
 pub fn shut(socket: impl AsFd) {
     // One that is not connected any more needs no more.
     let _ = net::shutdown(socket, Shutdown::Both);

@@ -1,6 +1,6 @@
 //! The interface behind HTTPS and passwords.
 //!
-//! It runs on a thread of its own with an async runtime of its own, so that nothing that measures or serves volumes ever waits for it.
+//! It runs on a separate thread with its own async runtime, so that nothing that measures or serves volumes ever waits for it.
 //! What a client may take of it is bounded: connections, headers, the size of a body, and the time for each.
 
 mod doors;
@@ -62,7 +62,7 @@ pub enum ServerError {
         /// What is wrong.
         cause: String,
     },
-    /// There is nobody who may use it.
+    /// It has no users.
     #[error("serve the REST interface: nobody may use it; `plumb volumes user set NAME` lets somebody")]
     Nobody,
     /// The process may not have what it takes.

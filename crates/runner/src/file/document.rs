@@ -1,7 +1,7 @@
 //! The outer form of an experiment file: everything but the data path's own settings, as types.
 //!
 //! The same types read the file and describe it in `plumb schema`, so that the two cannot disagree. Places are not in
-//! them: who needs one finds it in the tree, by the key.
+//! them: code that needs one finds it in the tree, by the key.
 
 use std::collections::BTreeMap;
 

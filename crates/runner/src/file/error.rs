@@ -1,6 +1,6 @@
 //! What is wrong with an experiment file: one report with every place, what is written there and what would be right.
 //!
-//! Several mistakes are shown together where they could be found together, since who mistypes one key often
+//! Several mistakes are shown together where they could be found together, since a user who mistypes one key often
 //! mistypes two. The text of the file is foreign: control characters in it never reach the terminal, and a line of
 //! a megabyte is shown as the part around the mistake.
 

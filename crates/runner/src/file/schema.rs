@@ -1,4 +1,4 @@
-//! The JSON Schema of an experiment file, for editors and for whoever generates one.
+//! The JSON Schema of an experiment file, for editors and for programs that generate one.
 //!
 //! The outer form comes from the types that read it, the settings from each data path's own types; which of them
 //! apply depends on `spec.path`, so each stands behind a condition. A variant says only what it changes: its

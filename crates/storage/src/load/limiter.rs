@@ -16,13 +16,13 @@ use crate::settings::Limit;
 pub const TABLE: &str = "limiter";
 /// Completions from the load's start on are counted in steps of this length.
 pub const STEP_NS: u64 = 50_000_000;
-/// A burst is looked for in so many of them.
+/// A burst is looked for in this many of them.
 pub const STEPS_MAX: usize = 200;
 /// From this share of a policy's rate on the policy is what was met.
 const MET: f64 = 0.95;
 /// Without a policy, seconds that differ by less than this from their median are taken for a limiter's.
 const STEADY: f64 = 0.005;
-/// And it takes so many of them.
+/// And it takes this many of them.
 const SECONDS_MIN: usize = 3;
 /// Operations charged as several were so if the rate is so near to a whole part of the policy's.
 const WHOLE: f64 = 0.03;
@@ -192,7 +192,7 @@ mod tests {
         let met = Met::of(&seen).unwrap();
         assert_eq!((met.charged_as, met.charged_bytes), (2.0, 65_536.0));
         assert!((met.latency_us.unwrap().1 - 16_000.0).abs() < 1e-6);
-        // Two thirds are no whole number of charges; then it is the policy that was not reached.
+        // Two thirds are not a whole number of charges; then it is the policy that was not reached.
         let below = Met::of(&self::seen(&[333.0; 3], &[], IOPS)).unwrap();
         assert_eq!((below.charged_as, below.latency_us), (1.0, None));
     }

@@ -320,7 +320,7 @@ fn parts_of(
     })
 }
 
-/// The window of a schedule that ends after so many reads and writes, if that is earlier.
+/// The window of a schedule that ends after this many reads and writes, if that is earlier.
 fn shortened(frame: Frame, schedule: Schedule, operations: u64) -> Frame {
     let first = schedule.first_at_or_after(frame.open_ns - frame.start_ns);
     let end_ns = frame.start_ns.saturating_add(schedule.due_ns(first.saturating_add(operations)));

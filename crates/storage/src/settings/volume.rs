@@ -14,7 +14,7 @@ pub struct VolumeSpec {
     pub filled: Bytes,
     /// What it may do in a second; nothing limits it if absent.
     pub policy: PolicySpec,
-    /// Who enforces the policy.
+    /// Where the policy is enforced.
     pub layer: Layer,
 }
 
@@ -29,7 +29,7 @@ impl Default for VolumeSpec {
     }
 }
 
-/// Who enforces a policy.
+/// Where a policy is enforced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -37,7 +37,7 @@ pub enum Layer {
     #[default]
     Nbd,
     /// The kernel: a loop device over the file, and a control group that limits it. Needs root. Reads and writes are limited
-    /// each on their own.
+    /// separately.
     Kernel,
 }
 
@@ -47,7 +47,7 @@ pub enum Layer {
 pub struct PolicySpec {
     /// The same limits whatever the volume's size.
     pub fixed: Option<FixedSpec>,
-    /// So many operations per second for each byte of its size or use.
+    /// A number of operations per second for each byte of its size or use.
     pub adaptive: Option<AdaptiveSpec>,
 }
 
@@ -55,13 +55,13 @@ pub struct PolicySpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FixedSpec {
-    /// At least so many operations. Nothing is held back in its favour.
+    /// At least this many operations. Nothing else is held back for it.
     pub min_iops: Option<Rate>,
-    /// At most so many operations.
+    /// At most this many operations.
     pub max_iops: Option<Rate>,
-    /// At least so much data. Nothing is held back in its favour.
+    /// At least this much data. Nothing else is held back for it.
     pub min_bandwidth: Option<ByteRate>,
-    /// At most so much data.
+    /// At most this much data.
     pub max_bandwidth: Option<ByteRate>,
 }
 
@@ -69,17 +69,17 @@ pub struct FixedSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdaptiveSpec {
-    /// At least so many operations.
+    /// At least this many operations.
     pub expected_iops: CapacityRate,
-    /// At most so many operations.
+    /// At most this many operations.
     pub peak_iops: CapacityRate,
-    /// Never less than so many operations, for small volumes.
+    /// Never less than this many operations, for small volumes.
     pub absolute_min_iops: Option<Rate>,
     /// The size that the peak is a proportion of.
     pub peak_iops_allocation: Allocation,
     /// The size that the expected operations are a proportion of.
     pub expected_iops_allocation: Allocation,
-    /// Limit bytes, too, to so many times the operations; 4 KiB to 128 KiB.
+    /// Also limit bytes: the operations times this size; 4 KiB to 128 KiB.
     pub block_size: Option<Bytes>,
 }
 

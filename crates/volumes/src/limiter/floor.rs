@@ -35,7 +35,7 @@ pub(super) struct Meter {
 #[derive(Debug, Default)]
 struct Inner {
     floor: Floor,
-    /// One for each rate that is promised: all are to be reached, so who is below one is below the floor.
+    /// One for each rate that is promised: all are to be reached, so a volume that is below one is below the floor.
     schedules: Vec<VirtualSchedule>,
 }
 
@@ -55,7 +55,7 @@ impl Meter {
         self.is_set.store(floor != Floor::default(), Ordering::Release);
     }
 
-    /// Whether an operation on so many bytes is owed, which it is not any more then.
+    /// Whether an operation on this many bytes is owed, which it is not any more then.
     pub(super) fn take(&self, bytes: u64, now_ns: u64) -> bool {
         if !self.is_set.load(Ordering::Acquire) {
             return false;

@@ -55,7 +55,7 @@ impl Exports {
     }
 
     /// Gives volumes other names, all at once, so that names can be exchanged. A connection is to a volume and not to a
-    /// name: whoever is connected goes on, and the old name is nobody's.
+    /// name: connections go on, and the old name is free.
     pub fn rename(&self, names: &[(String, String)]) {
         let mut volumes = self.volumes.write().unwrap_or_else(PoisonError::into_inner);
         let taken = names.iter().filter_map(|(old, new)| Some((new, volumes.remove(old)?)));

@@ -75,7 +75,7 @@ impl Server {
         Ok(Self { address: bound, common, loops: Vec::new(), workers: Vec::new() })
     }
 
-    /// Serves volumes with so many event loops as it was bound for.
+    /// Serves volumes with this many event loops as it was bound for.
     ///
     /// # Errors
     /// When a thread cannot be started. What was started before is ended by the drop.
@@ -112,7 +112,7 @@ impl Server {
         let mut begun = Vec::new();
         limiter.change(limits, monotonic_ns(), &mut begun);
         self.post(&begun, Letter::Begin);
-        // Whoever still waits may be due earlier than the timers say.
+        // An operation that still waits may be due earlier than the timers say.
         for mailbox in self.common.mailboxes.iter() {
             mailbox.ring();
         }

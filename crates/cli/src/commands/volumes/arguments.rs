@@ -67,7 +67,7 @@ pub enum VolumesCommand {
     /// Make and list SVMs, the names that volumes and policies of the REST interface belong to.
     #[command(subcommand)]
     Svm(SvmCommand),
-    /// Say who may use the REST interface.
+    /// Manage the users of the REST interface.
     #[command(subcommand)]
     User(UserCommand),
     /// Do what one of ONTAP's commands says, such as `qos adaptive-policy-group create -policy-group a …`.
@@ -85,7 +85,7 @@ pub enum SvmCommand {
     Create {
         /// Its name.
         name: String,
-        /// Its UUID; one of its own if absent.
+        /// Its UUID; a fresh one if absent.
         #[arg(long)]
         uuid: Option<String>,
     },
@@ -93,7 +93,7 @@ pub enum SvmCommand {
     List,
 }
 
-/// Who may use the REST interface.
+/// Users of the REST interface.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
     /// Let somebody use it, or give them another password: the first line of standard input, or of a file. Only a hash is kept.
@@ -104,7 +104,7 @@ pub enum UserCommand {
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
-    /// List who may.
+    /// List the users.
     List,
     /// Let somebody no longer use it.
     Delete {
@@ -163,30 +163,30 @@ pub enum PolicyCommand {
 pub struct PolicyArguments {
     /// Its name.
     pub name: String,
-    /// Fixed: at most so many operations, such as `500 IOPS`.
+    /// Fixed: at most this many operations, such as `500 IOPS`.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
     pub max_iops: Option<Rate>,
-    /// Fixed: at most so much data, such as `100MB/s`.
+    /// Fixed: at most this much data, such as `100MB/s`.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
     pub max_bandwidth: Option<ByteRate>,
-    /// Fixed: at least so many operations. A preference and no promise: where operations of several volumes wait in the server,
+    /// Fixed: at least this many operations. A preference, not a promise: where operations of several volumes wait in the server,
     /// those of a volume that is below its minimum go first.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
     pub min_iops: Option<Rate>,
-    /// Fixed: at least so much data; a preference, too.
+    /// Fixed: at least this much data; a preference, too.
     #[arg(long, value_name = "RATE", conflicts_with = "peak_iops")]
     pub min_bandwidth: Option<ByteRate>,
     /// Fixed: one limit for all its volumes together.
     #[arg(long, conflicts_with = "peak_iops")]
     pub shared: bool,
-    /// Adaptive: at most so many operations for a size, such as `50 IOPS/GB`.
+    /// Adaptive: at most this many operations for a size, such as `50 IOPS/GB`.
     #[arg(long, value_name = "RATE", value_parser = per_tb)]
     pub peak_iops: Option<u64>,
-    /// Adaptive: at least so many operations for a size.
+    /// Adaptive: at least this many operations for a size.
     #[arg(long, value_name = "RATE", value_parser = per_tb, requires = "peak_iops", default_value = "0 IOPS/GB",
           hide_default_value = true)]
     pub expected_iops: u64,
-    /// Adaptive: never less than so many operations, for small volumes.
+    /// Adaptive: never less than this many operations, for small volumes.
     #[arg(
         long,
         value_name = "RATE",
@@ -202,7 +202,7 @@ pub struct PolicyArguments {
     /// Adaptive: the size that the expected operations are a proportion of.
     #[arg(long, value_enum, requires = "peak_iops", default_value_t = SpaceArgument::AllocatedSpace)]
     pub expected_iops_allocation: SpaceArgument,
-    /// Adaptive: limit bytes, too, to so many times the operations; 4KiB to 128KiB.
+    /// Adaptive: also limit bytes: the operations times this size; 4KiB to 128KiB.
     #[arg(long, value_name = "SIZE", requires = "peak_iops")]
     pub block_size: Option<Bytes>,
 }

@@ -70,7 +70,7 @@ fn exposed(nbd: SocketAddr, rest: Option<SocketAddr>) -> Vec<String> {
     });
     let rest = rest.filter(is_exposed).map(|address| {
         format!(
-            "warning: other hosts can reach the REST interface at {address}. It asks for a password; whoever has one can \
+            "warning: other hosts can reach the REST interface at {address}. It asks for a password; anyone who has one can \
              change and delete every volume"
         )
     });

@@ -113,7 +113,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// A machine of so many states, numbered from 0.
+    /// A machine of this many states, numbered from 0.
     pub(super) fn new(states: usize) -> Self {
         Self { tokens: Vec::new(), states: vec![Vec::new(); states] }
     }

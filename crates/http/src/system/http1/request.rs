@@ -156,7 +156,7 @@ fn body(framing: &Framing, version: Version) -> Result<Body, Refusal> {
         return Err(Refusal::UnknownCoding);
     }
     if framing.is_chunked {
-        // Who speaks 1.0 does not know chunks, and something in between may not either.
+        // A peer that speaks 1.0 does not know chunks, and something in between may not either.
         return if version == Version::Http11 {
             Ok(Body::Chunked(super::body::Chunks::default()))
         } else {

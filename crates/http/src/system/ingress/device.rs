@@ -88,7 +88,7 @@ impl Completions {
     fn push(&self, connection: Key, answer: Answer) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push((connection, answer));
-        // Who finds the queue empty wakes the loop; what is added before the loop looks comes along.
+        // The thread that finds the queue empty wakes the loop; what is added before the loop looks comes along.
         if waiting.len() == 1 {
             drop(waiting);
             self.signals.waker().wake();

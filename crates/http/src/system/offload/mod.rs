@@ -3,7 +3,7 @@
 //! OpenSSL loads them by the program's own words (`ssl-engine`, `ssl-provider`, `ssl_engine`) or by its configuration
 //! file, which every program that uses libssl reads. The program's words are used where it has them; the
 //! configuration file where it was built without them, and wherever a library is given by its path. Either way the
-//! program gets a configuration file of its own, so that what the host's says reaches neither side of a comparison.
+//! program gets a separate configuration file, so that what the host's says reaches neither side of a comparison.
 //!
 //! That something is loaded proves nothing: OpenSSL goes on in software where a library does not load, and engines do
 //! where they find no device. What was mapped is read back, and what was saved is judged.
@@ -97,7 +97,7 @@ impl Module {
         let load = match (self.extension, self.is_directive) {
             (_, false) => String::new(),
             (Extension::Engine, true) => format!("    ssl-engine {name} algo ALL\n"),
-            // Whoever loads a provider by name has to load the default one, too.
+            // A program that loads a provider by name has to load the default one, too.
             (Extension::Provider, true) => {
                 format!(
                     "    ssl-provider {name}\n    ssl-provider default\n    ssl-propquery ?provider={name}\n"

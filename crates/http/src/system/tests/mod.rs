@@ -43,7 +43,7 @@ fn lacks_hardware(spec: &SystemSpec) -> bool {
     is_multibuffer && DeviceKind::Multibuffer.probe().is_err_and(|cause| cause.is_hardware())
 }
 
-/// A system in a scratch directory of its own.
+/// A system in a separate scratch directory.
 struct Started {
     system: Running,
     target: Target,

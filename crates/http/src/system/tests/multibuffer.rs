@@ -21,7 +21,7 @@ fn kinds() -> impl Iterator<Item = (TlsVersion, KeyKind)> {
     versions.into_iter().flat_map(|tls| [(tls, KeyKind::Rsa2048), (tls, KeyKind::EcdsaP256)])
 }
 
-/// Has so many clients make a full handshake and two requests each at the same time; what moved.
+/// Has this many clients make a full handshake and two requests each at the same time; what moved.
 fn serve_many(started: &mut Started) -> impl Fn(&str) -> u64 + use<> {
     let before = started.snapshot();
     let start = Barrier::new(usize::try_from(CLIENTS).unwrap());

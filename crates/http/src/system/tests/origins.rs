@@ -225,7 +225,7 @@ fn a_client_that_waits_is_told_to_go_on() {
         assert_eq!(client.answer().status, 100);
         client.send("hello");
         assert_eq!(client.answer().body, text(10));
-        // Who sends the body at once is told nothing.
+        // A client that sends the body at once is told nothing.
         client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello");
         let mut answer = client.answer();
         if answer.status == 100 {

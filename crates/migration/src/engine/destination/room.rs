@@ -1,6 +1,6 @@
 //! What a destination has room for: connections that have not said what they want, migrations, and memory.
 //!
-//! Whoever reaches the port may ask for anything, so every number of a request has a bound that this host sets.
+//! Anyone who reaches the port may ask for anything, so every number of a request has a bound that this host sets.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};

@@ -72,7 +72,7 @@ pub(super) struct Channel {
 enum Content {
     /// In memory, in the ranges of the runs; the guest stands still.
     InPlace,
-    /// In `gathered`, so many bytes.
+    /// In `gathered`, this many bytes.
     Gathered(usize),
 }
 

@@ -307,7 +307,7 @@ fn trust(target: &Target, spec: &SystemSpec) -> Result<Option<Trust>, MigrationE
     }
 }
 
-/// Hears the destination on a thread of its own; `None` is the end of the connection.
+/// Hears the destination on a separate thread; `None` is the end of the connection.
 fn hear(stream: Control, alarm: &Arc<Alarm>) -> Result<Receiver<Option<FromDestination>>, MigrationError> {
     let (sender, answers) = channel();
     let alarm = Arc::clone(alarm);

@@ -154,7 +154,7 @@ impl Source {
         }
     }
 
-    /// Whether so many pages can be sent within the downtime limit, at the rate at which content went so far.
+    /// Whether this many pages can be sent within the downtime limit, at the rate at which content went so far.
     fn fits(&self, link: &Link, course: &Course, dirty_pages: u64) -> bool {
         let content = |report: &RoundReport| (report.pages - report.zero_pages) * PAGE_BYTES as u64;
         let rate = match course.rounds.last() {

@@ -159,7 +159,7 @@ impl Pipe {
 
     /// Hands a range to the socket by reference, in pieces that the pipe and the cap allow.
     fn send(&self, socket: &Paced, memory: &GuestMemory, range: &Range<usize>) -> io::Result<()> {
-        // A pipe holds so many pages, whole or in part.
+        // A pipe holds this many pages, whole or in part.
         let piece_bytes = (self.bytes - PAGE_BYTES).min(socket.pacer.piece_bytes());
         let mut start = range.start;
         while start < range.end {

@@ -144,7 +144,7 @@ impl System for Array {
 
 impl Drop for Array {
     fn drop(&mut self) {
-        // Whoever wanted to hear of it has called `stop`.
+        // A caller that wants to hear of it has called `stop`.
         let _ = self.put_back();
     }
 }

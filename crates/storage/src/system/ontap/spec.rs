@@ -14,7 +14,7 @@ const MIB: f64 = 1_048_576.0;
 const TIB: f64 = 1_099_511_627_776.0;
 const BLOCK_SIZES_KIB: [u64; 6] = [4, 8, 16, 32, 64, 128];
 
-/// A volume of an ONTAP array, and who may manage it.
+/// A volume of an ONTAP array, and the credentials to manage it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OntapSpec {
@@ -40,19 +40,19 @@ pub struct OntapSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OntapPolicy {
-    /// Fixed: at most so many operations, such as `500 IOPS`.
+    /// Fixed: at most this many operations, such as `500 IOPS`.
     pub max_iops: Option<Rate>,
-    /// Fixed: at most so much data, in whole MiB per second, such as `100 MiB/s`.
+    /// Fixed: at most this much data, in whole MiB per second, such as `100 MiB/s`.
     pub max_bandwidth: Option<ByteRate>,
-    /// Fixed: at least so many operations.
+    /// Fixed: at least this many operations.
     pub min_iops: Option<Rate>,
-    /// Fixed: at least so much data, in whole MiB per second.
+    /// Fixed: at least this much data, in whole MiB per second.
     pub min_bandwidth: Option<ByteRate>,
-    /// Adaptive: at most so many operations for a size, such as `50 IOPS/GiB`. (ONTAP's `GB` is a GiB.)
+    /// Adaptive: at most this many operations for a size, such as `50 IOPS/GiB`. (ONTAP's `GB` is a GiB.)
     pub peak_iops: Option<String>,
-    /// Adaptive: at least so many operations for a size.
+    /// Adaptive: at least this many operations for a size.
     pub expected_iops: Option<String>,
-    /// Adaptive: never less than so many operations.
+    /// Adaptive: never less than this many operations.
     pub absolute_min_iops: Option<Rate>,
     /// Adaptive: the size that the peak is a proportion of; used space if absent.
     pub peak_iops_allocation: Option<Allocation>,
