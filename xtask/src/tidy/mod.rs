@@ -4,6 +4,7 @@
 //! file only hands them their material. Rules that need types or name resolution are clippy's (`clippy.toml`);
 //! those here are about what clippy cannot see: edges between crates, lengths, headers, comments and links.
 
+mod cycles;
 mod data_paths;
 mod doors;
 mod edges;
@@ -61,6 +62,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(unsafe_code::check(file));
         found.extend(doors::check(file));
     }
+    found.extend(cycles::check(&rust_files));
     let data_paths = data_paths::find(&rust_files);
     found.extend(data_paths::check_files(&rust_files, &data_paths));
     for package in &repository.packages {
