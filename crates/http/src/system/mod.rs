@@ -4,12 +4,8 @@
 mod certificates;
 mod external;
 mod haproxy;
-mod http1;
-mod ingress;
-mod net;
 mod nginx;
 mod offload;
-mod origin;
 mod program;
 mod readiness;
 mod running;

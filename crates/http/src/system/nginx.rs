@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plumb_host::process::Signal;
+use plumb_ingress::text;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
-use super::origin::text;
 use super::program::{Expected, Installable, Program, Recipe};
 use super::readiness::Proof;
 use crate::settings::{IngressSpec, TlsVersion};

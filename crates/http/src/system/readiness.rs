@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
+use plumb_ingress::http1::{Piece, Response};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::certificates::Certificates;
-use super::http1::{Piece, Response};
 
 /// How long a system may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use plumb_devices::Batcher;
 use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
+use plumb_ingress::{Config, EmbeddedIngress, KeyOperations, OriginServer, Timeouts, Tls};
 use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
+use rustls::version::{TLS12, TLS13};
 
 use super::certificates::Certificates;
 use super::haproxy::Haproxy;
-use super::ingress::{EmbeddedIngress, Timeouts};
 use super::nginx::Nginx;
 use super::offload;
-use super::origin::OriginServer;
 use super::program::{Expected, Program};
 use super::readiness::{self, Proof};
 use crate::settings::{
-    IngressKind, IngressSpec, Offload, OriginKind, OriginSpec, SystemSpec, Target, TlsVersion,
+    IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, OriginSpec, SystemSpec, Target, TlsVersion,
 };
 
 /// The ingress and the origin, and how they are reached.
@@ -157,10 +158,7 @@ impl Ingress {
     ) -> Result<(Self, Proof), PathError> {
         Ok(match spec.kind {
             IngressKind::Embedded => {
-                let workers = spec.workers.map_or(place.cpus, |workers| workers as usize);
-                let timeouts = Timeouts::default();
-                let ingress =
-                    EmbeddedIngress::start(spec, origin_port, expected.certificates, workers, timeouts)?;
+                let ingress = embedded_ingress(spec, origin_port, place, expected.certificates)?;
                 let proof = prove("the embedded ingress", ingress.port(), expected, || ingress.has_ended())?;
                 (Self::Embedded(ingress), proof)
             }
@@ -227,6 +225,38 @@ impl Ingress {
             }
             Self::Haproxy(mut ingress) => ingress.program().stop(),
             Self::Nginx(mut ingress) => ingress.program().stop(),
+        }
+    }
+}
+
+/// Starts the embedded ingress as the settings have it.
+fn embedded_ingress(
+    spec: &IngressSpec,
+    origin_port: u16,
+    place: &Place,
+    certificates: Option<&Certificates>,
+) -> Result<EmbeddedIngress, PathError> {
+    let tls = certificates.map(|Certificates { leaf, key, .. }| Tls {
+        version: if spec.tls == TlsVersion::V12 { &TLS12 } else { &TLS13 },
+        tickets: spec.tickets,
+        leaf,
+        key,
+        key_operations: key_operations(spec, place),
+    });
+    let config = Config { origin_port, threads: spec.threads, tls, timeouts: Timeouts::default() };
+    EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
+}
+
+fn key_operations(spec: &IngressSpec, place: &Place) -> KeyOperations {
+    match (&spec.offload, spec.offload_mode.unwrap_or_default()) {
+        (Offload::None | Offload::Engine(_) | Offload::Provider(_), _) => KeyOperations::Inline,
+        (Offload::Threads, _) => {
+            KeyOperations::Workers(spec.workers.map_or(place.cpus, |workers| workers as usize))
+        }
+        (Offload::Multibuffer, OffloadMode::Sync) => KeyOperations::OneByOne,
+        (Offload::Multibuffer, OffloadMode::Async) => {
+            let wait_ns_max = spec.batch_wait.map_or(Batcher::<()>::BOUND_NS, |wait| wait.0);
+            KeyOperations::Batches { wait_ns_max }
         }
     }
 }

@@ -6,13 +6,13 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plumb_ingress::http1::{Body, Piece, Response};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
 
 use crate::settings::Target;
-use crate::system::http1::{Body, Piece, Response};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

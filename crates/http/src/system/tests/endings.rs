@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use plumb_host::process::{Command, Signal, Stream, descendants};
 use plumb_host::time::sleep;
+use plumb_ingress::OriginServer;
 
 use super::*;
 use crate::settings::{Offload, OriginKind};
 use crate::system::haproxy::HAPROXY;
 use crate::system::offload::Environment;
-use crate::system::origin::OriginServer;
 use crate::system::program::{Expected, Program, Recipe};
 
 /// Waits until a process is no more, or is a zombie that only awaits a parent which reaps.

@@ -4,12 +4,12 @@ use std::sync::Barrier;
 
 use openssl::ssl::{SslConnector, SslMethod};
 use openssl::x509::X509;
+use plumb_ingress::text;
 use plumb_model::Bytes;
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::*;
 use crate::settings::{Offload, OriginKind};
-use crate::system::origin::text;
 
 /// Starts each kind that the host has, and asks it something.
 fn with_each_kind(test: &str, tls: &[TlsVersion], ask: impl Fn(&mut Started)) {

@@ -3,15 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
-use super::*;
-use crate::settings::IngressSpec;
-use crate::system::ingress::{EmbeddedIngress, Timeouts};
-use crate::system::origin::{OriginServer, text};
+use plumb_ingress::{Config, EmbeddedIngress, OriginServer, Timeouts, text};
+
+use super::client::Client;
 
 /// An ingress without TLS in front of a port.
 fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
-    let spec = IngressSpec { tls: TlsVersion::None, ..IngressSpec::default() };
-    EmbeddedIngress::start(&spec, origin_port, None, 1, timeouts).unwrap()
+    EmbeddedIngress::start(&Config { origin_port, threads: 1, tls: None, timeouts }).unwrap()
 }
 
 /// An origin that reads one head on each connection, and then does as it is told until it is told no more.

@@ -1,0 +1,72 @@
+//! What an embedded ingress is made from.
+
+use rustls::SupportedProtocolVersion;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// An ingress that is to be started.
+#[derive(Debug)]
+pub struct Config<'a> {
+    /// The port of 127.0.0.1 on which the origin listens.
+    pub origin_port: u16,
+    /// Event-loop threads.
+    pub threads: u32,
+    /// How it terminates TLS; it speaks plain HTTP if absent.
+    pub tls: Option<Tls<'a>>,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+}
+
+/// The TLS side of an ingress.
+#[derive(Debug)]
+pub struct Tls<'a> {
+    /// The only version that it offers.
+    pub version: &'static SupportedProtocolVersion,
+    /// Whether sessions can be resumed.
+    pub tickets: bool,
+    /// The only certificate that it sends.
+    pub leaf: &'a CertificateDer<'static>,
+    /// The certificate's private key.
+    pub key: &'a PrivateKeyDer<'static>,
+    /// Where operations of the private key run.
+    pub key_operations: KeyOperations,
+}
+
+/// Where private-key operations run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyOperations {
+    /// In the event loop.
+    Inline,
+    /// On so many worker threads, while the event loop goes on.
+    Workers(usize),
+    /// In the event loop by the multi-buffer device, each in a separate pass; key exchanges too.
+    OneByOne,
+    /// In the event loop by the multi-buffer device, up to eight in a pass; key exchanges too.
+    Batches {
+        /// The longest that an operation waits for others, in ns.
+        wait_ns_max: u64,
+    },
+}
+
+/// How long things may take, in ns.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// Without a sign of life from a client that is to send or to take something.
+    pub client_ns: u64,
+    /// Without an answer from the origin.
+    pub origin_ns: u64,
+    /// Between the last answer and the client's end.
+    pub linger_ns: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { client_ns: 60_000_000_000, origin_ns: 30_000_000_000, linger_ns: 2_000_000_000 }
+    }
+}
+
+impl Timeouts {
+    /// How often connections are looked over for those that have waited too long.
+    pub(crate) fn sweep_ns(self) -> u64 {
+        (self.client_ns.min(self.origin_ns).min(self.linger_ns) / 4).clamp(10_000_000, 1_000_000_000)
+    }
+}

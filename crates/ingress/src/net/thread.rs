@@ -1,0 +1,69 @@
+//! A thread that runs an event loop, and how it is told to end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use super::Waker;
+
+/// What reaches an event loop from outside.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    waker: Waker,
+    stop: AtomicBool,
+}
+
+impl Signals {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { waker: Waker::new()?, stop: AtomicBool::new(false) }))
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Whether the loop has to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}
+
+/// A running event loop. Dropping it ends the loop and waits for that.
+#[derive(Debug)]
+pub(crate) struct LoopThread {
+    signals: Arc<Signals>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LoopThread {
+    /// Starts a thread by a name, so that its CPU time can be told from others'.
+    pub(crate) fn start(
+        name: String,
+        signals: Arc<Signals>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        Ok(Self { signals, thread: Some(thread) })
+    }
+
+    /// Whether the loop has ended by itself, which it does only when it cannot go on.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for LoopThread {
+    fn drop(&mut self) {
+        self.signals.stop();
+        if let Some(thread) = self.thread.take() {
+            // A loop that panicked has said so on standard error; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}

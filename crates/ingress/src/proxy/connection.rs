@@ -1,0 +1,267 @@
+//! One client of the ingress: its requests go to the origin one after the other.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+
+use super::device::Answer;
+use super::event_loop::Thread;
+use super::exchange::{Exchange, Failure};
+use super::rewrite::Origin;
+use super::transport::{Broken, Transport};
+use crate::http1::{Refusal, Request};
+use crate::net::{Buffer, Event, Received};
+
+/// A client.
+#[derive(Debug)]
+pub(super) struct Connection {
+    transport: Transport,
+    origin: Origin,
+    inbox: Buffer,
+    outbox: Buffer,
+    exchange: Option<Exchange>,
+    /// The client sends nothing any more.
+    has_ended: bool,
+    closing: Closing,
+    /// When it has waited too long, in ns of the monotonic clock.
+    deadline_ns: u64,
+}
+
+/// How far the end of a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closing {
+    No,
+    /// After what is in the outbox. `linger` if the client may still be sending: were its bytes to meet a closed
+    /// socket, the kernel would throw away our last answer.
+    Flush {
+        linger: bool,
+    },
+    /// Only the client's end is awaited.
+    Linger,
+}
+
+/// Whether a connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Goes,
+    Ends,
+}
+
+impl Connection {
+    pub(super) fn new(
+        socket: OwnedFd,
+        peer: Ipv4Addr,
+        config: Option<&Arc<ServerConfig>>,
+        thread: &Thread,
+    ) -> Result<Self, rustls::Error> {
+        let protocol = if config.is_some() { "https" } else { "http" };
+        Ok(Self {
+            transport: Transport::new(socket, config)?,
+            origin: Origin { peer, protocol },
+            inbox: Buffer::default(),
+            outbox: Buffer::default(),
+            exchange: None,
+            has_ended: false,
+            closing: Closing::No,
+            deadline_ns: thread.now_ns + thread.timeouts.client_ns,
+        })
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        self.transport.socket()
+    }
+
+    pub(super) fn is_overdue(&self, now_ns: u64) -> bool {
+        now_ns >= self.deadline_ns
+    }
+
+    /// Something happened to the client's socket.
+    pub(super) fn on_event(&mut self, event: Event, thread: &mut Thread) -> Fate {
+        self.transport.on_event(event);
+        self.go_on(thread)
+    }
+
+    /// The answer that the handshake waited for has come.
+    pub(super) fn on_answer(&mut self, answer: Answer, thread: &mut Thread) -> Fate {
+        match self.transport.resume(answer, &mut self.inbox, thread) {
+            Ok(()) => self.go_on(thread),
+            Err(Broken) => Fate::Ends,
+        }
+    }
+
+    /// The deadline has passed.
+    pub(super) fn on_overdue(&mut self, thread: &mut Thread) -> Fate {
+        let is_unanswered = self.exchange.as_ref().is_some_and(Exchange::is_unanswered);
+        if !is_unanswered || self.closing != Closing::No {
+            return Fate::Ends;
+        }
+        self.answer("504 Gateway Timeout", "the origin did not answer in time", thread);
+        self.go_on(thread)
+    }
+
+    /// Goes as far as the sockets allow.
+    pub(super) fn go_on(&mut self, thread: &mut Thread) -> Fate {
+        let mut has_moved = false;
+        let fate = loop {
+            match self.step(thread) {
+                Ok(true) => has_moved = true,
+                Ok(false) => break self.fate(),
+                Err(Broken) => break Fate::Ends,
+            }
+        };
+        if has_moved {
+            self.deadline_ns = thread.now_ns + self.patience_ns(thread);
+        }
+        self.inbox.release(&mut thread.pool);
+        self.outbox.release(&mut thread.pool);
+        fate
+    }
+
+    /// Gives back what the connection used.
+    pub(super) fn close(mut self, thread: &mut Thread) {
+        self.end_exchange(thread);
+        self.transport.abandon(thread);
+        self.inbox.clear(&mut thread.pool);
+        self.outbox.clear(&mut thread.pool);
+    }
+
+    fn patience_ns(&self, thread: &Thread) -> u64 {
+        match (self.closing, &self.exchange) {
+            (Closing::Linger, _) => thread.timeouts.linger_ns,
+            (_, Some(exchange)) if !exchange.awaits_body() => thread.timeouts.origin_ns,
+            _ => thread.timeouts.client_ns,
+        }
+    }
+
+    fn fate(&self) -> Fate {
+        let is_idle = self.exchange.is_none() && self.outbox.is_empty();
+        let is_cut_off = self.exchange.as_ref().is_some_and(Exchange::awaits_body);
+        if self.has_ended && (is_idle || is_cut_off) { Fate::Ends } else { Fate::Goes }
+    }
+
+    /// Does each thing that can be done once; whether any could.
+    fn step(&mut self, thread: &mut Thread) -> Result<bool, Broken> {
+        if self.closing == Closing::Linger {
+            return self.linger(thread);
+        }
+        let mut moved = false;
+        if !self.has_ended && !self.inbox.is_full() {
+            match self.transport.receive(&mut self.inbox, thread)? {
+                Received::Bytes { .. } => moved = true,
+                Received::Nothing => {}
+                Received::End => self.has_ended = true,
+            }
+        }
+        if self.closing == Closing::No {
+            moved |=
+                if self.exchange.is_some() { self.exchange_more(thread)? } else { self.take_request(thread) };
+        }
+        moved |= self.send()?;
+        Ok(moved)
+    }
+
+    fn take_request(&mut self, thread: &mut Thread) -> bool {
+        if self.inbox.is_empty() {
+            return false;
+        }
+        let request = match Request::parse(self.inbox.data()) {
+            Ok(Some(request)) => request,
+            Ok(None) => return false,
+            Err(refusal) => {
+                self.refuse(refusal, thread);
+                return true;
+            }
+        };
+        thread.counters.requests.count();
+        match Exchange::begin(&request, self.inbox.data(), self.origin, thread) {
+            Ok((exchange, taken)) => {
+                self.exchange = Some(exchange);
+                self.inbox.consume(taken);
+            }
+            Err(failure) => self.fail(failure, thread),
+        }
+        true
+    }
+
+    fn exchange_more(&mut self, thread: &mut Thread) -> Result<bool, Broken> {
+        let Some(exchange) = &mut self.exchange else { return Ok(false) };
+        let forwarded = exchange.forward(&mut self.inbox, thread);
+        let moved = forwarded.and_then(|forwarded| {
+            let answered = exchange.take_answer(&mut self.outbox, thread)?;
+            Ok(forwarded || answered)
+        });
+        let moved = match moved {
+            Ok(moved) => moved,
+            Err(_) if !exchange.is_unanswered() => return Err(Broken),
+            Err(failure) => {
+                self.fail(failure, thread);
+                return Ok(true);
+            }
+        };
+        if exchange.is_answered() {
+            let owes_body = exchange.awaits_body();
+            if !self.end_exchange(thread) {
+                self.closing = Closing::Flush { linger: owes_body || !self.inbox.is_empty() };
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Ends the exchange, if there is one; whether the client's connection goes on.
+    fn end_exchange(&mut self, thread: &mut Thread) -> bool {
+        self.exchange.take().is_some_and(|exchange| exchange.end(thread))
+    }
+
+    fn fail(&mut self, failure: Failure, thread: &mut Thread) {
+        match failure {
+            Failure::Origin => self.answer("502 Bad Gateway", "the origin does not answer", thread),
+            Failure::CutOff => self.answer("502 Bad Gateway", "the origin's answer broke off", thread),
+            Failure::Request(malformed) => self.refuse(malformed.into(), thread),
+        }
+    }
+
+    fn refuse(&mut self, refusal: Refusal, thread: &mut Thread) {
+        self.answer(refusal.status(), &refusal.to_string(), thread);
+    }
+
+    /// Answers in the origin's stead, and ends.
+    fn answer(&mut self, status: &str, text: &str, thread: &mut Thread) {
+        self.end_exchange(thread);
+        let length = text.len() + 1;
+        let fields = format!("Content-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close");
+        let answer = format!("HTTP/1.1 {status}\r\n{fields}\r\n\r\n{text}\n");
+        self.outbox.end(&mut thread.pool).extend_from_slice(answer.as_bytes());
+        self.closing = Closing::Flush { linger: true };
+    }
+
+    fn send(&mut self) -> Result<bool, Broken> {
+        let mut moved = false;
+        if !self.outbox.is_empty() {
+            let count = self.transport.send(self.outbox.data())?;
+            self.outbox.consume(count);
+            moved = count > 0;
+        }
+        let is_flushed = self.transport.flush()? && self.outbox.is_empty();
+        let Closing::Flush { linger } = self.closing else { return Ok(moved) };
+        if !is_flushed {
+            return Ok(moved);
+        }
+        self.transport.say_goodbye();
+        if !linger {
+            return Err(Broken);
+        }
+        self.transport.shut_down();
+        self.closing = Closing::Linger;
+        Ok(true)
+    }
+
+    fn linger(&mut self, thread: &mut Thread) -> Result<bool, Broken> {
+        match self.transport.discard(thread)? {
+            Received::Bytes { .. } => Ok(true),
+            Received::Nothing => Ok(false),
+            Received::End => Err(Broken),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! One thread of the embedded ingress: what it has, and what it does about what happens.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plumb_devices::Batch;
+use plumb_host::time::monotonic_ns;
+use rustls::ServerConfig;
+
+use super::batches::Batches;
+use super::connection::{Connection, Fate};
+use super::coroutine::Stacks;
+use super::counters::{InFlight, Shard};
+use super::device::{Answer, Completions, Device, Operation, Reply, is_signature};
+use super::upstream::{Leased, Upstreams};
+use crate::config::Timeouts;
+use crate::net::{BUFFER_BYTES, Event, Key, Listener, Poller, Pool, Signals, Slab};
+
+const LISTENER: u64 = 0;
+const SIGNALS: u64 = 1;
+const CLIENT: u64 = 2;
+const UPSTREAM: u64 = 3;
+
+/// What a loop is made from, in the thread where it runs: its coroutines cannot be handed to another.
+pub(super) struct Parts {
+    pub(super) poller: Poller,
+    pub(super) listener: Listener,
+    /// How many connections one wake-up takes: where loops share the listener, the others are to get some too.
+    pub(super) accepts_max: usize,
+    pub(super) signals: Arc<Signals>,
+    pub(super) counters: Arc<Shard>,
+    pub(super) device: Option<Device>,
+    pub(super) in_flight: Arc<InFlight>,
+    pub(super) config: Option<Arc<ServerConfig>>,
+    pub(super) origin_port: u16,
+    pub(super) timeouts: Timeouts,
+}
+
+impl Parts {
+    /// Begins to be told of connections and signals.
+    pub(super) fn watch(&mut self) -> io::Result<()> {
+        self.listener.begin(&self.poller, LISTENER << 62)?;
+        self.poller.watch_arrivals(self.signals.waker(), SIGNALS << 62)
+    }
+}
+
+/// What all connections of one event loop share.
+pub(super) struct Thread {
+    pub(super) upstreams: Upstreams,
+    pub(super) pool: Pool,
+    pub(super) stacks: Stacks,
+    pub(super) scratch: Vec<u8>,
+    pub(super) counters: Arc<Shard>,
+    pub(super) device: Option<Device>,
+    pub(super) timeouts: Timeouts,
+    pub(super) now_ns: u64,
+    in_flight: Arc<InFlight>,
+    poller: Poller,
+    completions: Arc<Completions>,
+    /// The client whose turn it is.
+    current: Option<Key>,
+}
+
+impl Thread {
+    /// Hands an operation of the present client's handshake to the device.
+    pub(super) fn submit(&mut self, operation: Operation) {
+        let Some(current) = self.current else { return };
+        if operation.is_signature() {
+            self.in_flight.submitted();
+        }
+        match (&mut self.device, operation) {
+            (Some(Device::Workers(pool)), Operation::Software(signing)) => {
+                pool.submit(signing, Reply::new(&self.completions, current));
+            }
+            (Some(Device::Batches(batches)), Operation::Multibuffer(operation)) => {
+                batches.push(current, operation, self.now_ns);
+            }
+            // A signature in a scheme that the device does not have, and that the handshake can do without it.
+            _ => Reply::new(&self.completions, current).give(Answer::Declined),
+        }
+    }
+
+    /// Counts what became of a signature.
+    fn on_signature(&self, answer: &Answer) {
+        self.in_flight.completed();
+        match answer {
+            Answer::Done(_) => self.counters.key_operations_device.count(),
+            Answer::Declined => self.counters.key_operations_declined.count(),
+        }
+    }
+
+    fn batches(&mut self) -> Option<&mut Batches> {
+        match &mut self.device {
+            Some(Device::Batches(batches)) => Some(batches),
+            _ => None,
+        }
+    }
+
+    /// A connection to the origin for the present client's request.
+    pub(super) fn lease(&mut self) -> io::Result<Leased> {
+        let idle = self.current.and_then(|current| self.upstreams.lease_idle(current));
+        idle.map_or_else(|| self.lease_new(), Ok)
+    }
+
+    /// A new connection to the origin for the present client's request.
+    pub(super) fn lease_new(&mut self) -> io::Result<Leased> {
+        let current = self.current.ok_or(io::ErrorKind::NotFound)?;
+        self.counters.upstream_connects.count();
+        self.upstreams.lease_new(current, &self.poller)
+    }
+}
+
+pub(super) struct EventLoop {
+    thread: Thread,
+    clients: Slab<Connection>,
+    listener: Listener,
+    accepts_max: usize,
+    config: Option<Arc<ServerConfig>>,
+    signals: Arc<Signals>,
+    completed: Vec<(Key, Answer)>,
+}
+
+impl EventLoop {
+    pub(super) fn new(parts: Parts) -> Self {
+        let thread = Thread {
+            upstreams: Upstreams::new(parts.origin_port, UPSTREAM),
+            pool: Pool::default(),
+            stacks: Stacks::default(),
+            scratch: vec![0; BUFFER_BYTES],
+            counters: parts.counters,
+            device: parts.device,
+            timeouts: parts.timeouts,
+            now_ns: monotonic_ns(),
+            in_flight: parts.in_flight,
+            poller: parts.poller,
+            completions: Completions::new(Arc::clone(&parts.signals)),
+            current: None,
+        };
+        Self {
+            thread,
+            clients: Slab::new(),
+            listener: parts.listener,
+            accepts_max: parts.accepts_max,
+            config: parts.config,
+            signals: parts.signals,
+            completed: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(&mut self) {
+        let mut events = Vec::new();
+        let sweep_ns = self.thread.timeouts.sweep_ns();
+        let mut swept_ns = self.thread.now_ns;
+        while !self.signals.is_stopped() {
+            // Where something waits for company, the loop looks for events and does not wait for them.
+            let is_waited_for = self.thread.batches().is_some_and(|batches| !batches.is_empty());
+            let timeout = Duration::from_nanos(if is_waited_for { 0 } else { sweep_ns });
+            if self.thread.poller.wait(timeout, &mut events).is_err() {
+                break;
+            }
+            self.thread.now_ns = monotonic_ns();
+            let is_idle = events.is_empty();
+            for event in events.drain(..) {
+                self.on_event(event);
+                self.run_batches(Batches::full);
+            }
+            self.run_waiting(is_idle);
+            if self.thread.now_ns - swept_ns >= sweep_ns {
+                swept_ns = self.thread.now_ns;
+                self.sweep();
+            }
+        }
+        for key in self.clients.keys_where(|_| true) {
+            self.close(key);
+        }
+    }
+
+    /// Runs batches that have waited for too long and, when nothing else is to be done, the one that waited longest.
+    fn run_waiting(&mut self, is_idle: bool) {
+        // What handshakes ask for as they go on is to meet the next events first.
+        let now_ns = self.thread.now_ns;
+        self.run_batches(|batches| batches.due(now_ns));
+        if is_idle && let Some(batch) = self.thread.batches().and_then(Batches::idle) {
+            self.run_batch(batch);
+        }
+        self.run_batches(Batches::full);
+    }
+
+    fn run_batches(&mut self, next: impl Fn(&mut Batches) -> Option<Batch<plumb_devices::Operation>>) {
+        while let Some(batch) = self.thread.batches().and_then(&next) {
+            self.run_batch(batch);
+        }
+    }
+
+    fn run_batch(&mut self, batch: Batch<plumb_devices::Operation>) {
+        let Some(batches) = self.thread.batches() else { return };
+        let finished = batches.run(batch, monotonic_ns());
+        self.thread.now_ns = monotonic_ns();
+        for (key, answer) in finished.answers {
+            if is_signature(finished.kind) {
+                self.thread.on_signature(&answer);
+            }
+            self.with(key, |client, thread| client.on_answer(answer, thread));
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match Key::from_token(event.token) {
+            (LISTENER, _) => self.accept_all(),
+            (SIGNALS, _) => self.take_completions(),
+            (CLIENT, key) => self.with(key, |client, thread| client.on_event(event, thread)),
+            (_, key) => {
+                if let Some(owner) = self.thread.upstreams.on_event(key, event) {
+                    self.with(owner, Connection::go_on);
+                }
+            }
+        }
+    }
+
+    /// Lets a client act, and ends it if it wants that.
+    fn with(&mut self, key: Key, act: impl FnOnce(&mut Connection, &mut Thread) -> Fate) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        self.thread.current = Some(key);
+        if act(client, &mut self.thread) == Fate::Ends {
+            self.close(key);
+        }
+    }
+
+    fn accept_all(&mut self) {
+        for _ in 0..self.accepts_max {
+            let Some((socket, peer)) = self.listener.accept(&self.thread.poller) else { return };
+            let Ok(client) = Connection::new(socket, peer, self.config.as_ref(), &self.thread) else {
+                return;
+            };
+            let key = self.clients.insert(client);
+            let Some(client) = self.clients.get_mut(key) else { return };
+            if self.thread.poller.watch(client.socket(), key.token(CLIENT)).is_err() {
+                self.close(key);
+            }
+        }
+    }
+
+    fn take_completions(&mut self) {
+        self.signals.waker().reset();
+        let mut completed = std::mem::take(&mut self.completed);
+        self.thread.completions.take(&mut completed);
+        for (key, answer) in completed.drain(..) {
+            self.thread.on_signature(&answer);
+            self.with(key, |client, thread| client.on_answer(answer, thread));
+        }
+        self.completed = completed;
+    }
+
+    fn close(&mut self, key: Key) {
+        if let Some(client) = self.clients.remove(key) {
+            self.thread.current = Some(key);
+            client.close(&mut self.thread);
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.listener.resume(&self.thread.poller);
+        let now_ns = self.thread.now_ns;
+        for key in self.clients.keys_where(|client| client.is_overdue(now_ns)) {
+            self.with(key, Connection::on_overdue);
+        }
+    }
+}

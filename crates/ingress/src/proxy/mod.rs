@@ -1,0 +1,250 @@
+//! The embedded ingress: a TLS-terminating reverse proxy of event-loop threads.
+
+mod batches;
+mod calibration;
+mod connection;
+mod coroutine;
+mod counters;
+mod device;
+mod event_loop;
+mod exchange;
+mod exchange_groups;
+mod pool;
+mod rewrite;
+mod tls;
+mod transport;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plumb_devices::{Counters, DeviceError, Kind};
+use rustls::ServerConfig;
+
+use crate::config::{Config, KeyOperations, Timeouts, Tls};
+use crate::net::{Listener, LoopThread, Poller, Signals};
+use batches::{Batches, Gathering};
+use counters::{InFlight, Shard, Totals};
+use device::Device;
+use event_loop::{EventLoop, Parts};
+use pool::WorkerPool;
+
+/// Why an ingress cannot start; the message completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum IngressError {
+    /// A thread or a socket is missing.
+    #[error("start the embedded ingress: {0}")]
+    Start(#[from] io::Error),
+    /// rustls does not take the version or the key.
+    #[error("configure TLS of the embedded ingress: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The multi-buffer device does not take the key.
+    #[error("prepare the embedded ingress for multibuffer: {0}")]
+    Multibuffer(String),
+    /// A thread gets no multi-buffer device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A running ingress. Dropping it ends it.
+#[derive(Debug)]
+pub struct EmbeddedIngress {
+    port: u16,
+    threads: Vec<LoopThread>,
+    shards: Vec<Arc<Shard>>,
+    inline_count: Arc<AtomicU64>,
+    in_flight: Arc<InFlight>,
+    workers: usize,
+    multibuffer: Option<Multibuffer>,
+}
+
+/// What is known of the devices of `offload: multibuffer`.
+#[derive(Debug)]
+struct Multibuffer {
+    gathering: Gathering,
+    counters: Vec<Arc<Counters>>,
+    version: String,
+}
+
+impl EmbeddedIngress {
+    /// Starts an ingress on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// When this machine lacks what `config` asks for, or the key is not usable.
+    pub fn start(config: &Config<'_>) -> Result<Self, IngressError> {
+        let inline_count = Arc::default();
+        let (offloading, prepared) = match &config.tls {
+            None => (Offloading::None, None),
+            Some(tls) => Offloading::start(tls)?,
+        };
+        let server_config =
+            config.tls.as_ref().map(|tls| tls::server_config(tls, &inline_count, prepared)).transpose()?;
+        let listener = Listener::on_loopback()?;
+        let mut ingress = Self {
+            port: listener.port(),
+            threads: Vec::new(),
+            shards: Vec::new(),
+            inline_count,
+            in_flight: Arc::default(),
+            workers: match &config.tls {
+                Some(Tls { key_operations: KeyOperations::Workers(count), .. }) => *count,
+                _ => 0,
+            },
+            multibuffer: None,
+        };
+        let Config { origin_port, timeouts, threads, .. } = *config;
+        let shared = Shared { listener, offloading, config: server_config, origin_port, timeouts };
+        for index in 0..threads {
+            let device = ingress.device(&shared.offloading)?;
+            ingress.add_thread(index, &shared, device, threads)?;
+        }
+        Ok(ingress)
+    }
+
+    /// A device for one more thread.
+    fn device(&mut self, offloading: &Offloading) -> Result<Option<Device>, DeviceError> {
+        Ok(match offloading {
+            Offloading::None => None,
+            Offloading::Workers(pool) => Some(Device::Workers(Arc::clone(pool))),
+            Offloading::Batches(gathering) => {
+                let batches = Batches::open(*gathering)?;
+                let multibuffer = self.multibuffer.get_or_insert_with(|| Multibuffer {
+                    gathering: *gathering,
+                    counters: Vec::new(),
+                    version: batches.version(),
+                });
+                multibuffer.counters.push(Arc::clone(batches.counters()));
+                Some(Device::Batches(Box::new(batches)))
+            }
+        })
+    }
+
+    fn add_thread(
+        &mut self,
+        index: u32,
+        shared: &Shared,
+        device: Option<Device>,
+        threads: u32,
+    ) -> io::Result<()> {
+        let signals = Signals::new()?;
+        let mut parts = Parts {
+            poller: Poller::new()?,
+            listener: shared.listener.clone(),
+            accepts_max: if threads == 1 { usize::MAX } else { 1 },
+            signals: Arc::clone(&signals),
+            counters: Arc::default(),
+            device,
+            in_flight: Arc::clone(&self.in_flight),
+            config: shared.config.clone(),
+            origin_port: shared.origin_port,
+            timeouts: shared.timeouts,
+        };
+        parts.watch()?;
+        self.shards.push(Arc::clone(&parts.counters));
+        let run = move || EventLoop::new(parts).run();
+        self.threads.push(LoopThread::start(format!("ingress-{index}"), signals, run)?);
+        Ok(())
+    }
+
+    /// The port on which it listens.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether a thread has ended by itself, which it does only when it cannot go on.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().any(LoopThread::has_ended)
+    }
+
+    /// What it counted, by the names of the system's snapshot.
+    #[must_use]
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        let totals = self.totals();
+        let device = self.multibuffer.as_ref().map(Multibuffer::counters);
+        let counters = [
+            ("handshakes_full", totals.handshakes_full),
+            ("handshakes_resumed", totals.handshakes_resumed),
+            ("key_operations_inline", self.inline_count.load(Ordering::Relaxed)),
+            ("key_operations_device", totals.key_operations_device),
+            ("key_operations_declined", totals.key_operations_declined),
+            ("requests", totals.requests),
+            ("upstream_connects", totals.upstream_connects),
+        ];
+        let counters = counters.into_iter().map(|(name, count)| (name.to_owned(), count));
+        counters.chain(device.into_iter().flatten()).collect()
+    }
+
+    /// What can be said of it in words.
+    #[must_use]
+    pub fn states(&self) -> BTreeMap<String, String> {
+        let states = [
+            ("program", format!("plumbline {}", env!("CARGO_PKG_VERSION"))),
+            ("threads", self.threads.len().to_string()),
+            ("workers", self.workers.to_string()),
+            ("key_operations_in_flight_max", self.in_flight.max().to_string()),
+        ];
+        let device = self.multibuffer.as_ref().map(Multibuffer::states);
+        let states = states.into_iter().chain(device.into_iter().flatten());
+        states.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn totals(&self) -> Totals {
+        Totals::of(self.shards.iter().map(|shard| &**shard))
+    }
+}
+
+impl Multibuffer {
+    /// The sums over all devices.
+    fn counters(&self) -> BTreeMap<String, u64> {
+        self.counters.iter().map(|counters| counters.totals()).sum::<plumb_devices::Totals>().by_name()
+    }
+
+    fn states(&self) -> [(&'static str, String); 2] {
+        let pays_from = Kind::ALL.into_iter().filter_map(|kind| {
+            let count = self.gathering.pays_from[kind.index()];
+            (count > 1).then(|| format!("{} from {count}", kind.name()))
+        });
+        let pays_from = pays_from.collect::<Vec<_>>().join(", ");
+        [("device", self.version.clone()), ("device_pass_pays", pays_from)]
+    }
+}
+
+/// What does private-key operations for all threads, or how each thread does them.
+enum Offloading {
+    None,
+    Workers(Arc<WorkerPool>),
+    Batches(Gathering),
+}
+
+impl Offloading {
+    /// What the settings ask for, and the key in the form of the multi-buffer device where that is it.
+    fn start(tls: &Tls<'_>) -> Result<(Self, Option<tls::Prepared>), IngressError> {
+        let prepared = |gathering, key| (Self::Batches(gathering), Some(key));
+        let pair = || tls::pair(tls.key).map_err(IngressError::Multibuffer);
+        Ok(match tls.key_operations {
+            KeyOperations::Inline => (Self::None, None),
+            KeyOperations::Workers(count) => (Self::Workers(Arc::new(WorkerPool::start(count)?)), None),
+            KeyOperations::OneByOne => prepared(Gathering::one_at_a_time(), pair()?.key),
+            KeyOperations::Batches { wait_ns_max } => {
+                let pair = pair()?;
+                let pays_from = calibration::pays_from(&pair)
+                    .map_err(|error| IngressError::Multibuffer(error.to_string()))?;
+                prepared(Gathering::in_batches(wait_ns_max, pays_from), pair.key)
+            }
+        })
+    }
+}
+
+/// What all threads get.
+struct Shared {
+    listener: Listener,
+    offloading: Offloading,
+    config: Option<Arc<ServerConfig>>,
+    origin_port: u16,
+    timeouts: Timeouts,
+}

@@ -1,0 +1,155 @@
+//! The TLS side of the embedded ingress: one configuration that all threads share, and a key that can give way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
+use rustls::server::NoServerSessionStorage;
+use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
+use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
+
+use plumb_devices::{DeviceKind, Hash, Outcome, Scheme};
+
+use super::calibration::Pair;
+use super::coroutine;
+use super::device::{Answer, Operation, Signing};
+use super::exchange_groups;
+use crate::config::Tls;
+
+/// The key as the multi-buffer device has it.
+pub(super) type Prepared = Arc<plumb_devices::SigningKey>;
+
+/// What the ingress offers. Operations of the key that are not done elsewhere are counted. With a `prepared` key,
+/// signatures and key exchanges are in the form of the multi-buffer device.
+///
+/// # Errors
+///
+/// When rustls does not take the key.
+pub(super) fn server_config(
+    tls: &Tls<'_>,
+    inline_count: &Arc<AtomicU64>,
+    prepared: Option<Prepared>,
+) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let provider = Arc::new(provider(prepared.is_some()));
+    let key = provider.key_provider.load_private_key(tls.key.clone_key())?;
+    let key = Arc::new(OffloadableKey { key, prepared, inline_count: Arc::clone(inline_count) });
+    let certified = CertifiedKey::new(vec![tls.leaf.clone()], key);
+    certified.keys_match()?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[tls.version])?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    if tls.tickets {
+        config.ticketer = aws_lc_rs::Ticketer::new()?;
+    } else {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The key once prepared for the multi-buffer device and once for software, to compare them.
+///
+/// # Errors
+///
+/// When one of the two does not take the key.
+pub(super) fn pair(key: &PrivateKeyDer<'static>) -> Result<Pair, String> {
+    let prepared = plumb_devices::SigningKey::from_der(DeviceKind::Multibuffer, key.secret_der())
+        .map_err(|error| error.to_string())?;
+    let software = aws_lc_rs::default_provider()
+        .key_provider
+        .load_private_key(key.clone_key())
+        .map_err(|error| error.to_string())?;
+    let usual = [SignatureScheme::RSA_PKCS1_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256];
+    let software = software.choose_scheme(&usual).ok_or("it signs in none of the usual ways")?;
+    let scheme = scheme_of(software.scheme()).ok_or("it signs in none of the device's ways")?;
+    Ok(Pair { key: Arc::new(prepared), scheme, software })
+}
+
+/// aws-lc with the groups that every peer here has: a post-quantum exchange would be measured in one of them only.
+fn provider(offloads_exchanges: bool) -> CryptoProvider {
+    use aws_lc_rs::kx_group::{SECP256R1, SECP384R1, X25519};
+    let kx_groups =
+        if offloads_exchanges { exchange_groups::groups() } else { vec![X25519, SECP256R1, SECP384R1] };
+    CryptoProvider { kx_groups, ..aws_lc_rs::default_provider() }
+}
+
+/// The scheme in the words of the multi-buffer device, where it has it.
+fn scheme_of(scheme: SignatureScheme) -> Option<Scheme> {
+    match scheme {
+        SignatureScheme::RSA_PKCS1_SHA256 => Some(Scheme::RsaPkcs1(Hash::Sha256)),
+        SignatureScheme::RSA_PKCS1_SHA384 => Some(Scheme::RsaPkcs1(Hash::Sha384)),
+        SignatureScheme::RSA_PKCS1_SHA512 => Some(Scheme::RsaPkcs1(Hash::Sha512)),
+        SignatureScheme::RSA_PSS_SHA256 => Some(Scheme::RsaPss(Hash::Sha256)),
+        SignatureScheme::RSA_PSS_SHA384 => Some(Scheme::RsaPss(Hash::Sha384)),
+        SignatureScheme::RSA_PSS_SHA512 => Some(Scheme::RsaPss(Hash::Sha512)),
+        SignatureScheme::ECDSA_NISTP256_SHA256 => Some(Scheme::EcdsaP256Sha256),
+        _ => None,
+    }
+}
+
+/// A private key whose operations may be done elsewhere.
+#[derive(Debug)]
+struct OffloadableKey {
+    key: Arc<dyn SigningKey>,
+    prepared: Option<Prepared>,
+    inline_count: Arc<AtomicU64>,
+}
+
+impl SigningKey for OffloadableKey {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let signer: Arc<dyn Signer> = self.key.choose_scheme(offered)?.into();
+        let scheme = scheme_of(signer.scheme());
+        let prepared = self.prepared.clone().zip(scheme);
+        Some(Box::new(OffloadableSigner { signer, prepared, inline_count: Arc::clone(&self.inline_count) }))
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        self.key.public_key()
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.key.algorithm()
+    }
+}
+
+#[derive(Debug)]
+struct OffloadableSigner {
+    signer: Arc<dyn Signer>,
+    prepared: Option<(Prepared, Scheme)>,
+    inline_count: Arc<AtomicU64>,
+}
+
+impl OffloadableSigner {
+    fn operation(&self, message: &[u8]) -> Operation {
+        let message = message.to_vec();
+        match &self.prepared {
+            Some((key, scheme)) => Operation::Multibuffer(plumb_devices::Operation::Sign {
+                key: Arc::clone(key),
+                scheme: *scheme,
+                message,
+            }),
+            None => Operation::Software(Signing { signer: Arc::clone(&self.signer), message }),
+        }
+    }
+}
+
+impl Signer for OffloadableSigner {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+        match coroutine::give_way(self.operation(message)) {
+            Some(Answer::Done(Ok(Outcome::Signature(signature)))) => Ok(signature),
+            Some(Answer::Done(other)) => Err(exchange_groups::unexpected(other)),
+            Some(Answer::Declined) => self.signer.sign(message),
+            None => {
+                self.inline_count.fetch_add(1, Ordering::Relaxed);
+                self.signer.sign(message)
+            }
+        }
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        self.signer.scheme()
+    }
+}
