@@ -4,38 +4,21 @@ use aws_lc_rs::agreement::{self, Algorithm, UnparsedPublicKey};
 use aws_lc_rs::encoding::{AsBigEndian, Curve25519SeedBin, EcPrivateKeyBin};
 use aws_lc_rs::error::KeyRejected;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::KeyPair as RsaKeyPair;
-use aws_lc_rs::signature::{self, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, RsaEncoding};
-use openssl::pkey::{PKey, Private};
+use aws_lc_rs::signature::{self, RsaEncoding};
 use zeroize::Zeroizing;
 
-use crate::device::{DeviceKind, Lane};
+use crate::device_kind::DeviceKind;
+
+use crate::algorithm::{Group, Hash, Scheme};
 use crate::error::LaneError;
 use crate::exchange::{ExchangeKey, Secret};
+use crate::key::aws_lc::Key;
 use crate::key::{Form, SigningKey};
-use crate::operation::{Group, Hash, Kind, Operation, Outcome, Scheme};
+use crate::operation::Lane;
+use crate::operation::{Operation, Outcome};
 use crate::words::{Words4, from_big_endian, from_little_endian, to_big_endian, to_little_endian};
 
 const DEVICE: DeviceKind = DeviceKind::SoftwareAwsLc;
-
-/// A private key as AWS-LC has it.
-pub(crate) enum Key {
-    Rsa(RsaKeyPair),
-    Ecdsa(EcdsaKeyPair),
-}
-
-impl Key {
-    pub(crate) fn new(kind: Kind, key: &PKey<Private>) -> Result<Self, String> {
-        let der = key.private_key_to_pkcs8().map(Zeroizing::new).map_err(|error| error.to_string())?;
-        let refused = |error: KeyRejected| format!("AWS-LC refuses it: {error}");
-        match kind {
-            Kind::EcdsaP256 => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der)
-                .map(Self::Ecdsa)
-                .map_err(refused),
-            _ => RsaKeyPair::from_pkcs8(&der).map(Self::Rsa).map_err(refused),
-        }
-    }
-}
 
 /// The device.
 #[derive(Debug)]

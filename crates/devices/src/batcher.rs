@@ -20,7 +20,7 @@
 
 use std::collections::VecDeque;
 
-use crate::operation::Kind;
+use crate::algorithm::Kind;
 
 /// Why a batch was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

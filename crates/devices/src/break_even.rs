@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use crate::algorithm::{Group, Hash, Kind, Scheme};
+use crate::device_kind::LANES;
 use crate::key::SigningKey;
-use crate::library::LANES;
-use crate::operation::{Group, Hash, Kind, Operation, Scheme};
+use crate::operation::Operation;
 
 /// The fewest operations that are worth a pass, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::algorithm::Kind;
 use crate::batcher::{Batch, Reason};
-use crate::device::Lane;
+use crate::device_kind::LANES;
 use crate::error::LaneError;
-use crate::library::LANES;
-use crate::operation::Kind;
+use crate::operation::Lane;
 
 /// The counters of one device.
 #[derive(Debug, Default)]
@@ -229,7 +229,7 @@ impl std::iter::Sum for Totals {
 mod tests {
     use super::*;
     use crate::batcher::Batcher;
-    use crate::device::DeviceKind;
+    use crate::device_kind::DeviceKind;
     use crate::operation::Outcome;
 
     fn lane(result: Result<(), LaneError>) -> Lane {

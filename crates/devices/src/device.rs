@@ -8,58 +8,20 @@ use std::sync::Arc;
 
 use openssl::error::ErrorStack;
 use plumb_host::cpu::current_thread_cpu_ns;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use crate::algorithm::Kind;
 use crate::aws_lc::AwsLc;
 use crate::break_even::{self, BreakEven};
 use crate::counters::Counters;
-use crate::error::{DeviceError, LaneError, Unavailable};
+use crate::device_kind::{DeviceKind, LANES};
+use crate::error::{DeviceError, Unavailable};
 use crate::key::SigningKey;
-use crate::library::{LANES, Library};
+use crate::library::Library;
 use crate::multibuffer::Multibuffer;
 use crate::openssl_device::OpenSsl;
-use crate::operation::{Kind, Operation, Outcome};
-
-/// The result of one operation of a batch.
-pub type Lane = Result<Outcome, LaneError>;
-
-/// Which device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeviceKind {
-    /// The OpenSSL that this program is linked with.
-    #[default]
-    SoftwareOpenssl,
-    /// AWS-LC, which rustls uses.
-    SoftwareAwsLc,
-    /// Intel's libcrypto_mb: eight operations in one pass of AVX-512 IFMA instructions.
-    Multibuffer,
-}
+use crate::operation::{Lane, Operation, Outcome};
 
 impl DeviceKind {
-    /// All devices.
-    pub const ALL: [Self; 3] = [Self::SoftwareOpenssl, Self::SoftwareAwsLc, Self::Multibuffer];
-
-    /// The name, as in an experiment file.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SoftwareOpenssl => "software-openssl",
-            Self::SoftwareAwsLc => "software-aws-lc",
-            Self::Multibuffer => "multibuffer",
-        }
-    }
-
-    /// How many operations it does in one pass.
-    #[must_use]
-    pub fn width(self) -> usize {
-        match self {
-            Self::SoftwareOpenssl | Self::SoftwareAwsLc => 1,
-            Self::Multibuffer => LANES,
-        }
-    }
-
     /// Whether this machine has it.
     ///
     /// # Errors
@@ -73,12 +35,6 @@ impl DeviceKind {
             Self::SoftwareAwsLc => Ok(Presence { file: None, version: "AWS-LC by aws-lc-rs".to_owned() }),
             Self::Multibuffer => Library::load().map(|library| Presence::of(&library)),
         }
-    }
-}
-
-impl fmt::Display for DeviceKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
     }
 }
 

@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use crate::device::DeviceKind;
-use crate::operation::Scheme;
+use crate::algorithm::Scheme;
+use crate::device_kind::DeviceKind;
 
 /// Why a device cannot be had on this machine: what is missing and, where something can be installed, what.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

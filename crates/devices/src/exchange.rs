@@ -6,7 +6,7 @@ use aws_lc_rs::agreement;
 use openssl::pkey::{PKey, Private};
 use zeroize::Zeroizing;
 
-use crate::operation::Group;
+use crate::algorithm::Group;
 use crate::words::Words4;
 
 /// A fresh key of one exchange. Its secret is wiped when it is dropped.

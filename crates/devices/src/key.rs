@@ -2,6 +2,9 @@
 //!
 //! OpenSSL reads every form that there is and hands the parts on; what it held is wiped when it is freed.
 
+pub(crate) mod aws_lc;
+pub(crate) mod multibuffer;
+
 use std::fmt;
 
 use openssl::ec::{EcGroup, EcKey, EcKeyRef};
@@ -11,10 +14,9 @@ use openssl::pkey::{Id, PKey, Private};
 use openssl::rsa::Rsa;
 use zeroize::Zeroizing;
 
-use crate::device::DeviceKind;
+use crate::algorithm::Kind;
+use crate::device_kind::DeviceKind;
 use crate::error::DeviceError;
-use crate::operation::Kind;
-use crate::{aws_lc, multibuffer, openssl_device};
 
 /// A private key, prepared for one device. It can be shared between threads.
 pub struct SigningKey {
@@ -25,7 +27,7 @@ pub struct SigningKey {
 /// A key as a device has it.
 pub(crate) enum Form {
     AwsLc(aws_lc::Key),
-    OpenSsl(openssl_device::Key),
+    OpenSsl(PKey<Private>),
     /// The lanes' own form, and one for what is not worth a pass.
     Multibuffer {
         lanes: multibuffer::Key,
@@ -46,7 +48,7 @@ impl SigningKey {
         let kind = kind_of(&key).map_err(refused)?;
         let form = match device {
             DeviceKind::SoftwareAwsLc => aws_lc::Key::new(kind, &key).map(Form::AwsLc),
-            DeviceKind::SoftwareOpenssl => Ok(Form::OpenSsl(openssl_device::Key::new(key))),
+            DeviceKind::SoftwareOpenssl => Ok(Form::OpenSsl(key)),
             DeviceKind::Multibuffer => multibuffer::Key::new(kind, &key)
                 .and_then(|lanes| Ok(Form::Multibuffer { lanes, software: aws_lc::Key::new(kind, &key)? })),
         };

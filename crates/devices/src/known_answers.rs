@@ -15,9 +15,8 @@ use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{RsaPssSaltlen, Signer, Verifier};
 use proptest::prelude::*;
 
-use crate::aws_lc;
-use crate::key::Form;
-use crate::multibuffer::{self, Corruption};
+use crate::key::{self, Form};
+use crate::multibuffer::Corruption;
 use crate::{
     BreakEven, Device, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme,
     SigningKey,
@@ -386,9 +385,9 @@ fn a_signature_by_a_key_that_changed_in_memory_never_leaves_the_device() {
     let Some(mut device) = device(DeviceKind::Multibuffer, test) else { return };
     for (kind, key) in [(Kind::Rsa2048, rsa_key(2048)), (Kind::EcdsaP256, p256_key())] {
         let sound = prepared(&device, &key);
-        let mut parts = multibuffer::Key::new(kind, &key).unwrap();
+        let mut parts = key::multibuffer::Key::new(kind, &key).unwrap();
         parts.spoil();
-        let software = aws_lc::Key::new(kind, &key).unwrap();
+        let software = key::aws_lc::Key::new(kind, &key).unwrap();
         let spoilt = Arc::new(SigningKey::of_parts(kind, Form::Multibuffer { lanes: parts, software }));
         let scheme = if kind == Kind::EcdsaP256 { Scheme::EcdsaP256Sha256 } else { RSA_SCHEMES[0] };
         let sign =

@@ -4,11 +4,13 @@
 //! Intel's libcrypto_mb, eight in one pass. A [`Batcher`] gathers operations for it in an event loop.
 //! What libcrypto_mb signs, generates or derives is checked before it leaves the device.
 
+mod algorithm;
 mod aws_lc;
 mod batcher;
 mod break_even;
 mod counters;
 mod device;
+mod device_kind;
 mod ecdsa;
 mod error;
 mod exchange;
@@ -23,12 +25,13 @@ mod words;
 #[cfg(test)]
 mod known_answers;
 
+pub use algorithm::{Group, Hash, Kind, Scheme};
 pub use batcher::{Batch, Batcher, Reason};
 pub use break_even::BreakEven;
 pub use counters::{Counters, Totals};
-pub use device::{Device, DeviceKind, Lane, Presence};
+pub use device::{Device, Presence};
+pub use device_kind::{DeviceKind, LANES};
 pub use error::{DeviceError, LaneError, Unavailable};
 pub use exchange::ExchangeKey;
 pub use key::{SigningKey, generate_key};
-pub use library::LANES;
-pub use operation::{Group, Hash, Kind, Operation, Outcome, Scheme, SharedSecret};
+pub use operation::{Lane, Operation, Outcome, SharedSecret};

@@ -16,11 +16,9 @@ use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 use zeroize::Zeroize;
 
 use self::search::{COMPANIONS, Environment};
+use crate::device_kind::LANES;
 use crate::error::Unavailable;
 use crate::words::{Block, Words4, Words32, Words64};
-
-/// How many operations one pass does.
-pub const LANES: usize = 8;
 
 /// The 32 bytes of an X25519 key, a P-256 secret, a hash, or half an ECDSA signature.
 pub(crate) type Bytes32 = [u8; 32];

@@ -9,19 +9,21 @@ mod twice;
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-use openssl::bn::{BigNum, BigNumRef};
-use openssl::pkey::{PKey, Private};
 use zeroize::{Zeroize, Zeroizing};
 
 use self::twice::{Flaw, twice};
+use crate::algorithm::{Group, Kind, Scheme};
 use crate::aws_lc;
-use crate::device::{DeviceKind, Lane};
+use crate::device_kind::DeviceKind;
+use crate::device_kind::LANES;
 use crate::ecdsa;
 use crate::error::{LaneError, Unavailable};
 use crate::exchange::{ExchangeKey, Secret};
+use crate::key::multibuffer::Key;
 use crate::key::{Form, SigningKey};
-use crate::library::{Bytes32, LANES, LaneStatus, Library, RsaKey, Scratch};
-use crate::operation::{Group, Kind, Operation, Outcome, Scheme};
+use crate::library::{Bytes32, LaneStatus, Library, Scratch};
+use crate::operation::Lane;
+use crate::operation::{Operation, Outcome};
 use crate::padding;
 use crate::words::{
     Block, P256_ORDER, P256_PRIME, Words4, from_big_endian, from_little_endian, is_less, is_on_curve,
@@ -29,76 +31,6 @@ use crate::words::{
 };
 
 const DEVICE: DeviceKind = DeviceKind::Multibuffer;
-/// The only public exponent of which the library has the inverse operation.
-const PUBLIC_EXPONENT: u32 = 65537;
-
-/// A private key as the library has it.
-pub(crate) enum Key {
-    Rsa(Box<RsaKey>),
-    P256(P256Key),
-}
-
-/// A P-256 key. What checks a signature has a copy of the secret of its own, so that a bit that flips in the memory of
-/// one of the two is noticed.
-pub(crate) struct P256Key {
-    secret: Zeroizing<Words4>,
-    secret_of_check: Zeroizing<Words4>,
-}
-
-impl Key {
-    pub(crate) fn new(kind: Kind, key: &PKey<Private>) -> Result<Self, String> {
-        match kind.rsa_bits() {
-            Some(bits) => rsa_key(bits, key).map(|key| Self::Rsa(Box::new(key))),
-            None => p256_key(key),
-        }
-    }
-
-    /// Flips a bit of what signs.
-    #[cfg(test)]
-    pub(crate) fn spoil(&mut self) {
-        match self {
-            Self::Rsa(key) => key.dp[3] ^= 1 << 40,
-            Self::P256(key) => key.secret[1] ^= 1 << 20,
-        }
-    }
-}
-
-fn words<const N: usize>(number: &BigNumRef) -> Option<[u64; N]> {
-    from_big_endian(&Zeroizing::new(number.to_vec()))
-}
-
-fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, String> {
-    let key = key.rsa().map_err(|error| error.to_string())?;
-    if BigNum::from_u32(PUBLIC_EXPONENT).is_ok_and(|expected| *key.e() != *expected) {
-        return Err(format!(
-            "its public exponent is not {PUBLIC_EXPONENT}, the only one by which the device can check its results"
-        ));
-    }
-    let half = bits / 2;
-    let primes =
-        key.p().zip(key.q()).filter(|(p, q)| [p, q].iter().all(|prime| prime.num_bits() == half as i32));
-    let Some((p, q)) = primes else { return Err(format!("it has not two primes of {half} bits")) };
-    let parts = || {
-        Some(RsaKey {
-            p: words(p)?,
-            q: words(q)?,
-            dp: words(key.dmp1()?)?,
-            dq: words(key.dmq1()?)?,
-            iq: words(key.iqmp()?)?,
-            n: words(key.n())?,
-        })
-    };
-    parts().ok_or_else(|| "its parts for the Chinese remainder theorem are not all there".to_owned())
-}
-
-fn p256_key(key: &PKey<Private>) -> Result<Key, String> {
-    let key = key.ec_key().map_err(|error| error.to_string())?;
-    key.check_key().map_err(|_| "its private and its public part do not fit each other".to_owned())?;
-    let secret: Option<Words4> = words(key.private_key());
-    let secret = secret.map(Zeroizing::new).ok_or_else(|| "it is longer than 256 bits".to_owned())?;
-    Ok(Key::P256(P256Key { secret_of_check: secret.clone(), secret }))
-}
-
 /// The device with its memory.
 pub(crate) struct Multibuffer {
     library: Library,

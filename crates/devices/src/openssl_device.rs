@@ -11,22 +11,16 @@ use openssl::rsa::Padding;
 use openssl::sign::{RsaPssSaltlen, Signer};
 use zeroize::Zeroizing;
 
-use crate::device::{DeviceKind, Lane};
+use crate::device_kind::DeviceKind;
+
+use crate::algorithm::{Group, Hash, Kind, Scheme};
 use crate::error::LaneError;
 use crate::exchange::{ExchangeKey, Secret};
 use crate::key::{Form, SigningKey};
-use crate::operation::{Group, Hash, Kind, Operation, Outcome, Scheme};
+use crate::operation::Lane;
+use crate::operation::{Operation, Outcome};
 
 const DEVICE: DeviceKind = DeviceKind::SoftwareOpenssl;
-
-/// A private key as OpenSSL has it.
-pub(crate) struct Key(PKey<Private>);
-
-impl Key {
-    pub(crate) fn new(key: PKey<Private>) -> Self {
-        Self(key)
-    }
-}
 
 /// The device.
 pub(crate) struct OpenSsl {
@@ -102,7 +96,7 @@ fn sign(key: &SigningKey, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, Lan
     if is_ecdsa != (key.kind() == Kind::EcdsaP256) {
         return Err(LaneError::Scheme { scheme, key: key.kind().name() });
     }
-    signature(&form.0, scheme, message).map_err(refused("sign"))
+    signature(form, scheme, message).map_err(refused("sign"))
 }
 
 fn signature(key: &PKey<Private>, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, ErrorStack> {

@@ -4,7 +4,7 @@
 
 use aws_lc_rs::digest::{self, Algorithm, Digest};
 
-use crate::operation::Hash;
+use crate::algorithm::Hash;
 
 impl Hash {
     pub(crate) fn algorithm(self) -> &'static Algorithm {

@@ -7,7 +7,9 @@
 
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::library::{LANES, LaneStatus, Status};
+use crate::device_kind::LANES;
+
+use crate::library::{LaneStatus, Status};
 
 /// Why a lane has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

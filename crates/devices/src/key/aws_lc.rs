@@ -1,0 +1,28 @@
+//! A private key as AWS-LC has it.
+
+use aws_lc_rs::error::KeyRejected;
+use aws_lc_rs::rsa::KeyPair as RsaKeyPair;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use openssl::pkey::{PKey, Private};
+use zeroize::Zeroizing;
+
+use crate::algorithm::Kind;
+
+/// The key.
+pub(crate) enum Key {
+    Rsa(RsaKeyPair),
+    Ecdsa(EcdsaKeyPair),
+}
+
+impl Key {
+    pub(crate) fn new(kind: Kind, key: &PKey<Private>) -> Result<Self, String> {
+        let der = key.private_key_to_pkcs8().map(Zeroizing::new).map_err(|error| error.to_string())?;
+        let refused = |error: KeyRejected| format!("AWS-LC refuses it: {error}");
+        match kind {
+            Kind::EcdsaP256 => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der)
+                .map(Self::Ecdsa)
+                .map_err(refused),
+            _ => RsaKeyPair::from_pkcs8(&der).map(Self::Rsa).map_err(refused),
+        }
+    }
+}
