@@ -13,39 +13,27 @@ mod openssl_speed;
 mod series;
 mod sweep;
 mod tally;
+mod work;
 
 use std::sync::Arc;
 
 use plumb_devices::{Counters, Device, DeviceError, DeviceKind};
 use plumb_host::cpu::CpuSupply;
 use plumb_host::time::monotonic_ns;
-use plumb_model::{Bytes, Measurement};
+use plumb_model::Measurement;
 use plumb_path::{Mark, Window};
-use serde::{Deserialize, Serialize};
 
 pub use algorithm::Algorithm;
 pub use answers::{Answers, check_answers};
 pub use openssl_speed::{Speed, SpeedError, openssl_speed, openssl_version, read_speed};
 pub use series::{Fill, Series, fill};
 pub use sweep::{Keys, Point, Row, Source, Sweep};
+pub use work::Work;
 
 use self::bulk::Bulk;
 use self::closed_loop::ClosedLoop;
 use self::tally::Tally;
 use crate::error::CryptoError;
-
-/// What to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Work {
-    /// Which operation.
-    pub algorithm: Algorithm,
-    /// Private-key operations in one pass, at most; never more than the device's width.
-    pub batch: u32,
-    /// Private-key operations at a time, waiting or in a pass.
-    pub in_flight: u32,
-    /// The size of the blocks of AEAD and hashes.
-    pub block: Bytes,
-}
 
 /// A device with work for it, ready to be measured.
 #[derive(Debug)]

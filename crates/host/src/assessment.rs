@@ -3,14 +3,15 @@
 //! The bounds are rules of thumb for small effects: at each of them a difference of a few percent between
 //! two variants starts to drown. They judge a machine that is meant to be idle.
 
+mod judged;
 mod network;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::facts::HostFacts;
 use crate::noise::Noise;
+use judged::judge;
 use network::network;
+
+pub use judged::Assessment;
 
 const STEAL_SHARE_MAX: f64 = 0.01;
 const OTHER_CPU_SHARE_MAX: f64 = 0.05;
@@ -24,19 +25,6 @@ const IDLE_LATENCY_US_MAX: u64 = 10;
 /// a load generator reads the time for every request.
 const FAST_CLOCKSOURCES: [&str; 6] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource", "timebase"];
-
-/// One thing about the machine, judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Assessment {
-    /// What was looked at.
-    pub name: String,
-    /// How it is.
-    pub value: String,
-    /// Whether measurements can do with it.
-    pub fine: bool,
-    /// What to do where it is not fine.
-    pub advice: Option<String>,
-}
 
 /// Judges a machine, with what happened on it over an idle second or so, if that was watched.
 #[must_use]
@@ -62,12 +50,6 @@ pub fn assessments(facts: &HostFacts, noise: Option<&Noise>) -> Vec<Assessment> 
         list.extend(noise.overheated_count.map(overheated));
     }
     list
-}
-
-/// Advice is given exactly where something is not fine.
-fn judge(name: &str, value: impl Into<String>, fine: bool, advice: impl Into<String>) -> Assessment {
-    let advice = (!fine).then(|| advice.into());
-    Assessment { name: name.to_owned(), value: value.into(), fine, advice }
 }
 
 fn cpus(facts: &HostFacts) -> Option<Assessment> {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cpu::CpuSet;
+use crate::cpu::{CpuSet, NotCpuList};
 
 /// A failure to do something to, or to learn something from, this machine.
 #[derive(Debug, thiserror::Error)]
@@ -77,11 +77,8 @@ pub enum Error {
         bytes_max: usize,
     },
     /// Text that was to name CPUs does not.
-    #[error("read {text:?} as a list of CPUs such as \"0-3,8\"")]
-    CpuList {
-        /// The text.
-        text: String,
-    },
+    #[error(transparent)]
+    CpuList(#[from] NotCpuList),
     /// A thread could not be pinned.
     #[error("pin to CPUs {cpus}: {cause}")]
     Pin {

@@ -10,7 +10,10 @@ use plumb_model::{Plan, PlannedVariant};
 use plumb_tunings::{Machine, Resolved, Sight, StateDirectory, Tuner, TuningError};
 
 use crate::error::{RunError, SlotError};
-use crate::executor::{Measured, Seen};
+use crate::executor::Measured;
+
+/// The settings of the host when the window opened and when it closed, where variants change some.
+pub(crate) type Seen = Option<(Sight, Sight)>;
 
 /// Marks variants whose tunings this machine cannot have, or has anyway. Changes nothing on the machine.
 pub(crate) fn mark_impossible(plan: &mut Plan, machine: &Machine) {

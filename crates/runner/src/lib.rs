@@ -4,6 +4,7 @@
 //! and the caller only as a function that takes events. It decides no exit code and draws nothing.
 
 mod agent;
+mod agent_executor;
 mod dispatcher;
 mod error;
 mod executor;
@@ -15,9 +16,10 @@ mod session;
 mod time_left;
 
 pub use agent::Launch;
+pub use agent_executor::{AgentExecutor, noise_between};
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
-pub use executor::{AgentExecutor, Executor, Measured, SlotOrder, noise_between};
+pub use executor::{Executor, Measured, SlotOrder};
 pub use order::block_order;
 pub use prepare::{Planned, prepare};
 pub use session::{Session, host_lines};

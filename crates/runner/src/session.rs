@@ -16,9 +16,9 @@ use plumb_store::RunDirectory;
 use plumb_tunings::Tuner;
 
 use crate::agent::Launch;
+use crate::agent_executor::AgentExecutor;
 use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
-use crate::executor::AgentExecutor;
 use crate::host_tunings;
 use crate::prepare::Planned;
 

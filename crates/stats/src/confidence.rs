@@ -17,6 +17,7 @@
 //! d̄ ± s·√((n−1)/n)·√( (n+c²)(1−q) / (q(n+c²) − c²) ),   infinite when q(n+c²) ≤ c²
 //! ```
 
+use crate::moments::Moments;
 use crate::serial::Design;
 use crate::unusable::is_alpha;
 
@@ -53,6 +54,22 @@ impl Interval {
     /// For a variant that must not differ from its baseline, `excludes(0.0)` says that it does.
     pub fn excludes(&self, value: f64) -> bool {
         value < self.low - ROUNDING || value > self.high + ROUNDING
+    }
+}
+
+impl Design {
+    /// The interval for the mean of `ds`, in block order, at confidence 1 − `alpha`, valid at every look.
+    ///
+    /// [`confidence_sequence`] for paired blocks; wider for others, by the correlation that they may have. `None` as
+    /// there.
+    pub fn interval(self, ds: &[f64], alpha: f64) -> Option<Interval> {
+        let moments: Moments = ds.iter().copied().collect();
+        let mean = moments.mean()?;
+        // One block has no spread to speak of, and its interval is infinite whatever stands here.
+        let s = moments.standard_deviation().unwrap_or(0.0);
+        let widening = self.widening(ds).at(ds.len());
+        (is_alpha(alpha) && mean.is_finite() && s.is_finite())
+            .then(|| Interval::around(mean, widening * s, ds.len(), alpha))
     }
 }
 

@@ -14,9 +14,6 @@
 //! stay below their limit for ρ up to 0.8, and for skewed noise, which a wider interval covers as well.
 
 use crate::blocks::autocorrelation_lag1;
-use crate::confidence::Interval;
-use crate::moments::Moments;
-use crate::unusable::is_alpha;
 
 /// The largest correlation that is allowed for. Above it a run is a few values that wander, and no widening helps.
 const CORRELATION_MAX: f64 = 0.9;
@@ -31,20 +28,6 @@ pub enum Design {
 }
 
 impl Design {
-    /// The interval for the mean of `ds`, in block order, at confidence 1 − `alpha`, valid at every look.
-    ///
-    /// [`crate::confidence_sequence`] for paired blocks; wider for others, by the correlation that they may have. `None` as
-    /// there.
-    pub fn interval(self, ds: &[f64], alpha: f64) -> Option<Interval> {
-        let moments: Moments = ds.iter().copied().collect();
-        let mean = moments.mean()?;
-        // One block has no spread to speak of, and its interval is infinite whatever stands here.
-        let s = moments.standard_deviation().unwrap_or(0.0);
-        let widening = self.widening(ds).at(ds.len());
-        (is_alpha(alpha) && mean.is_finite() && s.is_finite())
-            .then(|| Interval::around(mean, widening * s, ds.len(), alpha))
-    }
-
     /// By what the scatter of `ds` has to be multiplied.
     pub(crate) fn widening(self, ds: &[f64]) -> Widening {
         match self {
@@ -77,7 +60,7 @@ fn correlation_corrected(ds: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::confidence::confidence_sequence;
+    use crate::confidence::{Interval, confidence_sequence};
     use proptest::prelude::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::ContentError;
+use super::error::ContentError;
 use crate::{PAGE_BYTES, UNIT_BYTES};
 
 /// A file and where it stands in the row.

@@ -15,8 +15,9 @@ use openssl::hash::{Hasher, MessageDigest};
 use plumb_devices::{DeviceError, DeviceKind};
 use plumb_host::time::monotonic_ns;
 
+use super::algorithm::Algorithm;
 use super::tally::Tally;
-use super::{Algorithm, Work};
+use super::work::Work;
 use crate::error::CryptoError;
 
 const BURST_NS_MIN: u64 = 20_000;

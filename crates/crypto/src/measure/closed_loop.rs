@@ -12,8 +12,8 @@ use plumb_devices::{
 };
 use plumb_host::time::monotonic_ns;
 
-use super::Work;
 use super::tally::Tally;
+use super::work::Work;
 use crate::error::CryptoError;
 
 /// About as long as what a server signs in a TLS 1.2 handshake: two random numbers and an elliptic-curve key.

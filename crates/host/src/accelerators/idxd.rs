@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::accelerator::{Accelerator, AcceleratorKind};
 use super::pci::PciDevice;
-use super::{Accelerator, AcceleratorKind};
 use crate::text;
 
 const MODELS: [(u16, AcceleratorKind, &str); 7] = [

@@ -5,8 +5,8 @@
 //! it. `qat/state` and `qat/cfg_services` are described in `Documentation/ABI/testing/sysfs-driver-qat`; older families
 //! have neither. That qatlib uses virtual functions which are bound to vfio-pci is said in qat_init.sh(8).
 
+use super::accelerator::{Accelerator, AcceleratorKind};
 use super::pci::PciDevice;
-use super::{Accelerator, AcceleratorKind};
 
 /// One family.
 struct Model {

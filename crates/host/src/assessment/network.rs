@@ -1,6 +1,6 @@
 //! Network cards, their interrupts, and connection tracking, judged.
 
-use super::{Assessment, judge};
+use super::judged::{Assessment, judge};
 use crate::facts::{HostFacts, NetworkCard};
 
 /// Above this share of the table new connections are soon refused.

@@ -7,8 +7,6 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-
 /// Above every CPU number of every Linux kernel (`CONFIG_NR_CPUS` ends at 8192), so that text from
 /// elsewhere cannot ask for gigabytes of CPUs.
 const CPU_NUMBER_MAX: u32 = 65_535;
@@ -73,12 +71,17 @@ impl FromIterator<u32> for CpuSet {
     }
 }
 
+/// Text that was to name CPUs does not.
+#[derive(Debug, thiserror::Error)]
+#[error("read {0:?} as a list of CPUs such as \"0-3,8\"")]
+pub struct NotCpuList(String);
+
 impl FromStr for CpuSet {
-    type Err = Error;
+    type Err = NotCpuList;
 
     /// Reads `0-3,8`. Blanks around the text are ignored, no text is the empty set.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        parse(text.trim()).ok_or_else(|| Error::CpuList { text: text.to_owned() })
+    fn from_str(text: &str) -> Result<Self, NotCpuList> {
+        parse(text.trim()).ok_or_else(|| NotCpuList(text.to_owned()))
     }
 }
 
@@ -121,9 +124,9 @@ impl fmt::Display for CpuSet {
 }
 
 impl TryFrom<String> for CpuSet {
-    type Error = Error;
+    type Error = NotCpuList;
 
-    fn try_from(text: String) -> Result<Self, Error> {
+    fn try_from(text: String) -> Result<Self, NotCpuList> {
         text.parse()
     }
 }

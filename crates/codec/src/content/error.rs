@@ -1,0 +1,58 @@
+//! Why memory could not be filled.
+
+use std::path::{Path, PathBuf};
+
+use crate::UNIT_BYTES;
+
+/// Why memory could not be filled; the message completes "failed to …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// Memory comes in pages.
+    #[error("fill {bytes} bytes: memory comes in pages of 4 KiB")]
+    NotPages {
+        /// How many bytes were given.
+        bytes: usize,
+    },
+    /// The shares are more than the whole, or no shares.
+    #[error(
+        "divide memory: zero and incompressible pages are shares from 0% to 100%, and 100% together at most"
+    )]
+    Shares,
+    /// There is one corpus.
+    #[error("choose a corpus: it is a file or a directory, not both")]
+    TwoCorpora,
+    /// A file or a directory cannot be read.
+    #[error("read {}: {reason}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel says.
+        reason: String,
+    },
+    /// What was named as a file is none.
+    #[error("read {}: it is not a regular file", path.display())]
+    NoFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// There is nothing to compress.
+    #[error("read {}: it is empty", path.display())]
+    Empty {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// A corpus that would repeat itself within a unit would compress as no memory does.
+    #[error("use {} as a corpus: it holds {bytes} bytes, and {UNIT_BYTES} are the least", path.display())]
+    TooSmall {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it holds.
+        bytes: u64,
+    },
+}
+
+impl ContentError {
+    pub(super) fn read(path: &Path, error: std::io::Error) -> Self {
+        Self::Read { path: path.to_owned(), reason: error.to_string() }
+    }
+}
