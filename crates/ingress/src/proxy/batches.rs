@@ -13,7 +13,7 @@ use plumb_devices::{
     Batch, Batcher, Counters, DeviceError, DeviceKind, Kind, LANES, Lane, LaneError, Operation,
 };
 
-use super::device::Answer;
+use super::operation::Answer;
 use crate::net::Key;
 
 /// From how many operations on a pass pays, by [`Kind::index`].

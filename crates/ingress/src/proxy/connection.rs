@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-use super::device::Answer;
-use super::event_loop::Thread;
 use super::exchange::{Exchange, Failure};
+use super::operation::Answer;
 use super::rewrite::Origin;
+use super::thread::Thread;
 use super::transport::{Broken, Transport};
 use crate::http1::{Refusal, Request};
 use crate::net::{Buffer, Event, Received};

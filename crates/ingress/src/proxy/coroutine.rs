@@ -12,7 +12,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rustls::{IoState, ServerConnection};
 
-use super::device::{Answer, Operation};
+use super::operation::{Answer, Operation};
 
 /// Enough for a handshake in a debug build several times over. Only what is touched takes memory.
 const STACK_BYTES: usize = 256 * 1024;

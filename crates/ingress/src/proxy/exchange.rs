@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::event_loop::Thread;
 use super::rewrite::{self, Hop};
+use super::thread::Thread;
 use super::upstream::Leased;
 use crate::http1::{Body, Malformed, Piece, Request, Response, Version};
 use crate::net::{Buffer, Received};

@@ -7,7 +7,7 @@ use rustls::{Error, NamedGroup};
 use plumb_devices::{ExchangeKey, Group, Operation as Multibuffer, Outcome};
 
 use super::coroutine;
-use super::device::{Answer, Operation};
+use super::operation::{Answer, Operation};
 
 /// What to offer where a device does multi-buffer exchanges. P-384 is for peers that have nothing else.
 pub(super) fn groups() -> Vec<&'static dyn SupportedKxGroup> {

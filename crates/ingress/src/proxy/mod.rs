@@ -5,12 +5,14 @@ mod calibration;
 mod connection;
 mod coroutine;
 mod counters;
-mod device;
+
 mod event_loop;
 mod exchange;
 mod exchange_groups;
+mod operation;
 mod pool;
 mod rewrite;
+mod thread;
 mod tls;
 mod transport;
 mod upstream;
@@ -27,9 +29,9 @@ use crate::config::{Config, KeyOperations, Timeouts, Tls};
 use crate::net::{Listener, LoopThread, Poller, Signals};
 use batches::{Batches, Gathering};
 use counters::{InFlight, Shard, Totals};
-use device::Device;
 use event_loop::{EventLoop, Parts};
 use pool::WorkerPool;
+use thread::Device;
 
 /// Why an ingress cannot start; the message completes "failed to …".
 #[derive(Debug, thiserror::Error)]

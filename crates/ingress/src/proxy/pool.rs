@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use plumb_devices::Outcome;
 
-use super::device::{Answer, Reply, Signing};
+use super::operation::{Answer, Reply, Signing};
 
 /// A pool of worker threads. Dropping it ends them; what they have not begun is dropped.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use plumb_devices::{DeviceKind, Hash, Outcome, Scheme};
 
 use super::calibration::Pair;
 use super::coroutine;
-use super::device::{Answer, Operation, Signing};
 use super::exchange_groups;
+use super::operation::{Answer, Operation, Signing};
 use crate::config::Tls;
 
 /// The key as the multi-buffer device has it.

@@ -8,8 +8,8 @@ use rustix::net::Shutdown;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 
 use super::coroutine::{self, Progress, Suspended};
-use super::device::Answer;
-use super::event_loop::Thread;
+use super::operation::Answer;
+use super::thread::Thread;
 use crate::net::{Buffer, Event, Received, Sent, read, write, write_all_of};
 
 /// The connection cannot go on, and there is nobody to tell.

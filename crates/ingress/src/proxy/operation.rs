@@ -6,8 +6,6 @@ use rustls::sign::Signer;
 
 use plumb_devices::{Kind, Outcome};
 
-use super::batches::Batches;
-use super::pool::WorkerPool;
 use crate::net::{Key, Signals};
 
 /// One operation of a handshake, in the form of what is to do it.
@@ -45,15 +43,6 @@ pub(super) enum Answer {
     Done(Result<Outcome, rustls::Error>),
     /// The device would take longer than the handshake itself, which is to do it now.
     Declined,
-}
-
-/// What does operations while the handshakes that need them are set aside.
-#[derive(Debug)]
-pub(super) enum Device {
-    /// Threads, which all event loops share.
-    Workers(Arc<WorkerPool>),
-    /// Passes of eight operations in the event loop's own thread.
-    Batches(Box<Batches>),
 }
 
 /// Where a result goes: to one connection of one event loop.
