@@ -43,6 +43,7 @@ use self::checks::Checks;
 use self::core::{Core, Plan};
 use self::epoll::Epoll;
 pub use self::names::{is_same_cipher, is_same_group};
+use self::report::Watched;
 pub use self::report::{ACCEPTED, MISSING, OFFERED};
 use self::request::Request;
 use self::tally::Tally;
@@ -146,7 +147,7 @@ fn offer(spec: &LoadSpec, target: &Target, url: &Url) -> Result<Option<Offer>, P
         (true, _) => {
             let offer = Offer::new(spec, target, url)?;
             // What cannot be used is better known now than when the load is to begin.
-            offer.security(1)?;
+            Security::new(Some(&offer), 1)?;
             Ok(Some(offer))
         }
     }
@@ -221,10 +222,8 @@ impl HttpLoad {
     /// One for each thread.
     fn securities(&self) -> Result<Vec<Security>, PathError> {
         let threads = self.spec.threads;
-        let security = |thread| match &self.offer {
-            None => Ok(Security::Plain),
-            Some(offer) => offer.security(share_of(self.spec.connections, thread, threads)),
-        };
+        let security =
+            |thread| Security::new(self.offer.as_ref(), share_of(self.spec.connections, thread, threads));
         (0..threads).map(security).collect()
     }
 }
@@ -264,13 +263,6 @@ impl ThreadParts {
         };
         Ok(Worker::new(core, self.connections, pacing, (self.frame, self.end), self.budget, self.progress))
     }
-}
-
-/// The results of the threads, and the supply of CPU time around them.
-struct Watched {
-    yields: Vec<ThreadResult>,
-    /// Quota, steal and neighbours when the window opened and when it closed.
-    supply: (CpuSupply, CpuSupply),
 }
 
 /// Marks the moments of the measurement as they pass, until all threads are done.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::{CpuTime, Demand};
+use plumb_host::cpu::{CpuSupply, CpuTime, Demand};
 use plumb_model::measurement::per_second;
 use plumb_model::{HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading, Statistic};
 use plumb_pace::{Frame, Gaps};
 use plumb_path::load_health;
 
-use super::Watched;
 use super::checks::Checks;
 use super::errors::Failure;
 use super::tally::{Tally, Times};
@@ -28,6 +27,14 @@ const TO_RESUME_MIN: u64 = 20;
 
 /// Counts of one property by value.
 type Counts = BTreeMap<String, u64>;
+
+/// The results of the threads, and the supply of CPU time around them.
+pub struct Watched {
+    /// What each thread measured.
+    pub yields: Vec<ThreadResult>,
+    /// Quota, steal and neighbours when the window opened and when it closed.
+    pub supply: (CpuSupply, CpuSupply),
+}
 
 /// The settings of the load that its results are compared with.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use plumb_model::{Attempts, Histogram, Statistic};
 use plumb_pace::{Frame, Gaps, Lateness};
 
 use super::errors::Failure;
-use super::transport::{Negotiated, SessionUse};
+use super::tls::{Negotiated, SessionUse};
 
 /// When the parts of one request and its answer happened, in ns on the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]

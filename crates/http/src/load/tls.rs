@@ -1,13 +1,11 @@
-//! What TLS is to be offered, and by which library: settings in, [`Security`] for each thread out.
+//! What TLS is to be offered, as the settings have it, and what two sides agreed on.
 
 use std::fs;
 
 use plumb_path::{Fault, PathError};
 
 use super::names::{self, Cipher, Group};
-use super::transport::Security;
 use super::url::Url;
-use super::{tls_openssl, tls_rustls};
 use crate::settings::{LoadSpec, Target, TlsVersion};
 
 /// Which certificates are trusted.
@@ -76,19 +74,15 @@ fn versions_and_names(spec: &LoadSpec) -> Result<Asked, Fault> {
             format!("`{name}` belongs to TLS {version}; set `tls` to that"),
         ));
     }
-    let asked = Asked { tls12, tls13, cipher, group };
-    if !asked.is_in_rustls() && asked.group.is_some_and(|group| group.openssl.is_none()) {
+    if !is_in_rustls(cipher.as_ref(), group) && group.is_some_and(|group| group.openssl.is_none()) {
         let message = "no TLS library here has both this group and the cipher suite that was asked for";
         return Err(Fault::new("load.group", message));
     }
-    Ok(asked)
+    Ok(Asked { tls12, tls13, cipher, group })
 }
 
-impl Asked {
-    fn is_in_rustls(&self) -> bool {
-        self.cipher.as_ref().is_none_or(|cipher| cipher.rustls.is_some())
-            && self.group.is_none_or(|group| group.rustls.is_some())
-    }
+fn is_in_rustls(cipher: Option<&Cipher>, group: Option<Group>) -> bool {
+    cipher.is_none_or(|cipher| cipher.rustls.is_some()) && group.is_none_or(|group| group.rustls.is_some())
 }
 
 impl Offer {
@@ -118,20 +112,52 @@ impl Offer {
         })
     }
 
-    /// The security of one thread's connections. Each thread has sessions of its own.
-    ///
-    /// # Errors
-    /// When a certificate or a key cannot be used, or the host trusts nobody.
-    pub fn security(&self, connections: usize) -> Result<Security, PathError> {
-        let is_in_rustls = self.cipher.as_ref().is_none_or(|cipher| cipher.rustls.is_some())
-            && self.group.is_none_or(|group| group.rustls.is_some());
-        let security = if is_in_rustls {
-            tls_rustls::Client::new(self, connections).map(Security::Rustls)
-        } else {
-            tls_openssl::Client::new(self, connections).map(Security::OpenSsl)
-        };
-        security.map_err(PathError::new)
+    /// Whether rustls has all of it.
+    #[must_use]
+    pub fn is_in_rustls(&self) -> bool {
+        is_in_rustls(self.cipher.as_ref(), self.group)
     }
+}
+
+/// The part that session resumption had in a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionUse {
+    /// It was to make a full handshake.
+    #[default]
+    Unasked,
+    /// It was to resume a session, but the load knew of none: the server has sent none, or all are used up.
+    Missing,
+    /// It offered a session. The server decides whether to resume it.
+    Offered,
+}
+
+impl SessionUse {
+    /// Converts from whether the connection was to resume a session, and whether it had one to offer.
+    #[must_use]
+    pub fn of(resumes: bool, has_session: bool) -> Self {
+        match (resumes, has_session) {
+            (false, _) => Self::Unasked,
+            (true, false) => Self::Missing,
+            (true, true) => Self::Offered,
+        }
+    }
+}
+
+/// What two sides agreed on in a handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Negotiated {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher suite's IANA name.
+    pub cipher: &'static str,
+    /// The key-exchange group, `none` where no key was exchanged.
+    pub group: String,
+    /// The application protocol, `none` where none was agreed on.
+    pub alpn: String,
+    /// Whether an earlier session was resumed.
+    pub is_resumed: bool,
+    /// Whether this side offered one.
+    pub session: SessionUse,
 }
 
 #[cfg(test)]
@@ -165,6 +191,6 @@ mod tests {
     fn a_cipher_suite_decides_the_version() {
         let spec = LoadSpec { cipher: Some("ECDHE-RSA-AES256-GCM-SHA384".to_owned()), ..LoadSpec::default() };
         let asked = versions_and_names(&spec).unwrap();
-        assert!(asked.tls12 && !asked.tls13 && asked.is_in_rustls());
+        assert!(asked.tls12 && !asked.tls13 && is_in_rustls(asked.cipher.as_ref(), asked.group));
     }
 }

@@ -20,8 +20,7 @@ use openssl::x509::{X509, X509VerifyResult};
 use super::errors::{Failure, alert_name};
 use super::names;
 use super::socket::{Received, Socket};
-use super::tls::Offer;
-use super::transport::{Negotiated, SessionUse};
+use super::tls::{Negotiated, Offer, SessionUse};
 use super::verify;
 
 /// The most bytes of a record on the wire, with room to spare.

@@ -16,8 +16,7 @@ use super::errors::{Failure, alert_name};
 use super::names;
 use super::sessions::Sessions;
 use super::socket::{Received, Socket};
-use super::tls::Offer;
-use super::transport::{Negotiated, SessionUse};
+use super::tls::{Negotiated, Offer, SessionUse};
 use super::verify;
 
 /// How a thread's connections are secured.

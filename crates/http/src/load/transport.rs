@@ -2,51 +2,13 @@
 //!
 //! An enum and no trait object: the set is closed, and the plain case stays as cheap as it is without TLS.
 
+use plumb_path::PathError;
+
 use super::errors::Failure;
 use super::socket::{Received, Socket};
+use super::tls::{Negotiated, Offer};
 use super::tls_openssl::{self, OpenSsl};
 use super::tls_rustls::{self, Rustls};
-
-/// The part that session resumption had in a connection.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SessionUse {
-    /// It was to make a full handshake.
-    #[default]
-    Unasked,
-    /// It was to resume a session, but the load knew of none: the server has sent none, or all are used up.
-    Missing,
-    /// It offered a session. The server decides whether to resume it.
-    Offered,
-}
-
-impl SessionUse {
-    /// Converts from whether the connection was to resume a session, and whether it had one to offer.
-    #[must_use]
-    pub fn of(resumes: bool, has_session: bool) -> Self {
-        match (resumes, has_session) {
-            (false, _) => Self::Unasked,
-            (true, false) => Self::Missing,
-            (true, true) => Self::Offered,
-        }
-    }
-}
-
-/// What two sides agreed on in a handshake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Negotiated {
-    /// `TLSv1.2` or `TLSv1.3`.
-    pub version: &'static str,
-    /// The cipher suite's IANA name.
-    pub cipher: &'static str,
-    /// The key-exchange group, `none` where no key was exchanged.
-    pub group: String,
-    /// The application protocol, `none` where none was agreed on.
-    pub alpn: String,
-    /// Whether an earlier session was resumed.
-    pub is_resumed: bool,
-    /// Whether this side offered one.
-    pub session: SessionUse,
-}
 
 /// How each new connection is secured.
 pub enum Security {
@@ -59,6 +21,21 @@ pub enum Security {
 }
 
 impl Security {
+    /// The security of one thread's connections by what they offer. Each thread has sessions of its own.
+    ///
+    /// # Errors
+    /// When a certificate or a key cannot be used, or the host trusts nobody.
+    pub fn new(offer: Option<&Offer>, connections: usize) -> Result<Self, PathError> {
+        let security = match offer {
+            None => Ok(Self::Plain),
+            Some(offer) if offer.is_in_rustls() => {
+                tls_rustls::Client::new(offer, connections).map(Self::Rustls)
+            }
+            Some(offer) => tls_openssl::Client::new(offer, connections).map(Self::OpenSsl),
+        };
+        security.map_err(PathError::new)
+    }
+
     /// The layer of one new connection, which tries to resume a session where `resumes` says so.
     ///
     /// # Errors
