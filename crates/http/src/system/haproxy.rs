@@ -12,13 +12,11 @@ use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
+use super::installable::HAPROXY;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
-use super::program::{Expected, Installable, Program, Recipe};
+use super::program::{Expected, Program, Recipe};
 use super::readiness::Proof;
 use crate::settings::{IngressSpec, TlsVersion};
-
-pub(super) const HAPROXY: Installable =
-    Installable { title: "HAProxy", command: "haproxy", package: "haproxy" };
 
 /// In HAProxy's directory.
 const STATS_SOCKET: &str = "stats.sock";

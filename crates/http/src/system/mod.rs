@@ -4,6 +4,7 @@
 mod certificates;
 mod external;
 mod haproxy;
+mod installable;
 mod nginx;
 mod offload;
 mod program;

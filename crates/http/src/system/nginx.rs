@@ -13,13 +13,11 @@ use plumb_ingress::text;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
+use super::installable::NGINX;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
-use super::program::{Expected, Installable, Program, Recipe};
+use super::program::{Expected, Program, Recipe};
 use super::readiness::Proof;
 use crate::settings::{IngressSpec, TlsVersion};
-
-pub(super) const NGINX: Installable =
-    Installable { title: "nginx", command: "nginx", package: "nginx-light" };
 
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
 const STATUS_SOCKET: &str = "status.sock";

@@ -6,12 +6,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::process::{
-    Child, Command, Signal, Stream, give_to_nobody, make_private, run_for_output, which,
-};
+use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private};
 use plumb_path::PathError;
 
 use super::certificates::Certificates;
+use super::installable::Installable;
 use super::offload::Environment;
 use super::readiness::{self, Proof};
 
@@ -19,40 +18,8 @@ use super::readiness::{self, Proof};
 const ATTEMPTS: usize = 5;
 /// How long a program may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a program may take to say its version.
-const VERSION_PATIENCE: Duration = Duration::from_secs(10);
 /// How much of a program's log goes into an error.
 const LAST_WORDS_BYTES: u64 = 1_000;
-
-/// A program that can be installed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Installable {
-    /// How it is called, by people and by the shell.
-    pub title: &'static str,
-    pub command: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
-}
-
-impl Installable {
-    /// Where it is installed.
-    ///
-    /// # Errors
-    ///
-    /// What to do when it is not.
-    pub(super) fn find(self) -> Result<PathBuf, String> {
-        which(self.command).ok_or_else(|| {
-            format!("{} is not installed; on Debian: apt-get install {}", self.title, self.package)
-        })
-    }
-
-    /// The first line of what it says of its version.
-    pub(super) fn version(self, file: &Path) -> Result<String, PathError> {
-        let output = run_for_output(file, ["-v"], VERSION_PATIENCE)?;
-        let lines = output.stdout.lines().chain(output.stderr.lines());
-        Ok(lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
-    }
-}
 
 /// How to start a program once it is known on which port.
 pub(super) struct Recipe<'a> {

@@ -4,8 +4,7 @@ use plumb_devices::DeviceKind;
 use plumb_path::Fault;
 
 use super::external::host_and_port;
-use super::haproxy::HAPROXY;
-use super::nginx::NGINX;
+use super::installable::{HAPROXY, NGINX};
 use super::offload::{Module, is_name_or_path};
 use crate::settings::{IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, SystemSpec, TlsVersion};
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use plumb_host::process::run_for_output;
 
-use super::Extension;
-use crate::system::haproxy::HAPROXY;
-use crate::system::program::Installable;
+use super::extension::Extension;
+use crate::system::installable::{HAPROXY, Installable};
 
 /// How long a program may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plumb_host::process::{run_for_output, which};
 
-use super::Extension;
+use super::extension::Extension;
 
 /// How long `openssl version` may take.
 const PATIENCE: Duration = Duration::from_secs(10);

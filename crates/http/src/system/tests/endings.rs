@@ -12,7 +12,7 @@ use plumb_ingress::OriginServer;
 
 use super::*;
 use crate::settings::{Offload, OriginKind};
-use crate::system::haproxy::HAPROXY;
+use crate::system::installable::HAPROXY;
 use crate::system::offload::Environment;
 use crate::system::program::{Expected, Program, Recipe};
 
