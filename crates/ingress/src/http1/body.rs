@@ -2,7 +2,7 @@
 //!
 //! A proxy passes the bytes on as they are; so this divides what comes into content and framing, and copies nothing.
 
-use super::{HEAD_BYTES_MAX, Malformed};
+use super::malformed::{HEAD_BYTES_MAX, Malformed};
 
 /// What is still to come of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr3};
 
-use super::Malformed;
+use super::malformed::Malformed;
 
 /// Splits a head into lines without copying.
 #[derive(Debug, Clone)]

@@ -6,18 +6,12 @@
 
 mod body;
 mod fields;
+mod malformed;
 mod request;
 mod response;
 
 pub use body::{Body, Piece};
 pub(crate) use fields::{Field, members};
+pub use malformed::Malformed;
 pub(crate) use request::{Refusal, Request, Version};
 pub use response::Response;
-
-/// The largest head of a message, with its start line.
-pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
-
-/// What is wrong with a message, as it completes "refused: …".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Malformed(pub(super) &'static str);

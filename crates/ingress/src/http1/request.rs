@@ -1,7 +1,8 @@
 //! The head of a request.
 
+use super::body::{Body, Chunks};
 use super::fields::{Field, Framing, Line, Lines, is_token};
-use super::{Body, HEAD_BYTES_MAX, Malformed};
+use super::malformed::{HEAD_BYTES_MAX, Malformed};
 
 /// The version of the protocol that a request speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +159,7 @@ fn body(framing: &Framing, version: Version) -> Result<Body, Refusal> {
     if framing.is_chunked {
         // A peer that speaks 1.0 does not know chunks, and something in between may not either.
         return if version == Version::Http11 {
-            Ok(Body::Chunked(super::body::Chunks::default()))
+            Ok(Body::Chunked(Chunks::default()))
         } else {
             Err(Malformed("a Transfer-Encoding in HTTP/1.0").into())
         };

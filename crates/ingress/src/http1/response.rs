@@ -1,9 +1,9 @@
 //! The head of a response, as a proxy reads it from an origin.
 
-use super::body::Chunks;
+use super::body::{Body, Chunks};
 use super::fields::{Field, Framing, Line, Lines};
+use super::malformed::{HEAD_BYTES_MAX, Malformed};
 use super::request::fields;
-use super::{Body, HEAD_BYTES_MAX, Malformed};
 
 /// The head of a response, borrowed from the bytes it was read from.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::Poller;
+use super::poller::Poller;
 use super::socket::{accept, listen_on_loopback};
 
 /// A listener in one event loop. Clones share the socket: whoever is free takes the next connection, so that no loop

@@ -9,7 +9,7 @@ mod thread;
 
 pub(crate) use buffer::{BUFFER_BYTES, Buffer, Pool};
 pub(crate) use listener::Listener;
-pub(crate) use poller::{Event, Poller, Waker};
+pub(crate) use poller::{Event, Poller};
 pub(crate) use slab::{Key, Slab};
 pub(crate) use socket::{Received, Sent, connect, read, write, write_all_of};
 pub(crate) use thread::{LoopThread, Signals};

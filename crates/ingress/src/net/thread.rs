@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use super::Waker;
+use super::poller::Waker;
 
 /// What reaches an event loop from outside.
 #[derive(Debug)]

@@ -1,0 +1,9 @@
+//! Why a message is refused.
+
+/// The largest head of a message, with its start line.
+pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// What is wrong with a message, as it completes "refused: …".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub(super) &'static str);
