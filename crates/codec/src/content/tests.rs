@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use super::*;
+use crate::UNIT_BYTES;
 use crate::CodecSpec;
 
 fn filled(spec: &ContentSpec, seed: u64, bytes: usize) -> Vec<u8> {
