@@ -1,51 +1,18 @@
 //! One request and its answer, without a network.
 
-use std::sync::{Arc, PoisonError, RwLock};
-
-use plumb_volumes::Report;
 use plumb_volumes::state::State;
 
 use crate::answer::Answer;
+use crate::asked::{Asked, Method, Request, ServedReport};
 use crate::fault::{self, Fault};
 use crate::query::Query;
 use crate::resources::{jobs, policies, svms, volumes};
 
-/// What a server of the same volumes said of itself last; empty where none serves.
-pub type ServedReport = Arc<RwLock<Option<Report>>>;
-
-/// How a request may ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// Read.
-    Get,
-    /// Make.
-    Post,
-    /// Change.
-    Patch,
-    /// Delete.
-    Delete,
-}
-
-/// A request that has come whole.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    /// How it asks; `None` for methods that are never allowed.
-    pub method: Option<Method>,
-    /// The path, as it came.
-    pub path: &'a str,
-    /// What is behind the question mark.
-    pub query: &'a str,
-    /// The body.
-    pub body: &'a [u8],
-    /// Whether links are wanted (`application/hal+json`, and when nothing is said).
-    pub with_links: bool,
-}
-
 /// Answers requests from the state.
 #[derive(Debug)]
 pub struct Interface {
-    pub(crate) state: State,
-    pub(crate) served: ServedReport,
+    state: State,
+    served: ServedReport,
 }
 
 impl Interface {
@@ -71,7 +38,7 @@ impl Interface {
         let unknown = || Fault::new(404, fault::UNSUPPORTED, "API not found");
         let (resource, uuid) = split(request.path).ok_or_else(unknown)?;
         let query = Query::parse(request.query)?;
-        let asked = Asked { interface: self, request, query: &query };
+        let asked = Asked { state: &self.state, served: &self.served, request, query: &query };
         let method = request.method.ok_or_else(not_allowed)?;
         if matches!(method, Method::Get | Method::Delete) && !request.body.is_empty() {
             return Err(Fault::bad(fault::BODY, "A request body is not allowed on GET, HEAD, and DELETE"));
@@ -113,18 +80,6 @@ impl Interface {
             _ => Err(not_allowed()),
         }
     }
-
-    pub(crate) fn report(&self) -> Option<Report> {
-        self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// A request on its way through the resources.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub interface: &'a Interface,
-    pub request: &'a Request<'a>,
-    pub query: &'a Query,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,9 +114,11 @@ fn split(path: &str) -> Option<(Resource, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
-    use plumb_volumes::VolumeReport;
+    use std::sync::Arc;
+
     use plumb_volumes::limiter::{Account, Limits};
     use plumb_volumes::policy::{Fixed, Policy};
+    use plumb_volumes::{Report, VolumeReport};
     use serde_json::Value;
 
     use super::*;

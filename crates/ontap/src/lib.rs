@@ -17,6 +17,7 @@ pub mod passwords;
 pub mod server;
 
 mod answer;
+mod asked;
 mod fields;
 mod interface;
 mod query;
@@ -24,4 +25,5 @@ mod resources;
 mod throughput;
 
 pub use answer::Answer;
-pub use interface::{Interface, Method, Request, ServedReport};
+pub use asked::{Method, Request, ServedReport};
+pub use interface::Interface;

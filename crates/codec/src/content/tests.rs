@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use super::*;
-use crate::UNIT_BYTES;
 use crate::CodecSpec;
+use crate::UNIT_BYTES;
 
 fn filled(spec: &ContentSpec, seed: u64, bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];

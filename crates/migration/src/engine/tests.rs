@@ -59,7 +59,8 @@ fn an_idle_guest_moves_in_one_round_and_an_empty_last_one() {
     check(&settings, &outcome);
     let pages: Vec<u64> = outcome.rounds.iter().map(|round| round.pages).collect();
     assert_eq!(pages, [settings.system.memory.0 / PAGE_BYTES as u64, 0]);
-    assert_eq!(outcome.channels_used(), 2);
+    // A channel takes what is there: where its thread gets no CPU in time, the other one moves everything.
+    assert!((1..=2).contains(&outcome.channels_used()), "{}", outcome.channels_used());
     let zero = outcome.all_sent().zero_pages;
     assert!((1000..1500).contains(&zero), "{zero}");
 }

@@ -4,17 +4,11 @@
 //! Protocol introspection"), so no table of versions is needed here.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 
-use plumb_path::PathError;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::instance::{Instance, Ram, Role};
 use super::method::Method;
 use crate::settings::{SystemSpec, ZeroPages};
-
-/// What is migrated just to be asked: it is never touched.
-const PROBE_BYTES: u64 = 2 << 20;
 
 /// What migration can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,22 +24,8 @@ pub(super) struct Abilities {
 }
 
 impl Abilities {
-    /// Starts the binary and asks it.
-    pub(super) fn of(program: &Path, directory: &Path) -> Result<Self, PathError> {
-        let mut instance = Instance::start(
-            program,
-            Role::Source,
-            Ram { bytes: PROBE_BYTES, is_prefaulted: false },
-            directory,
-        )?;
-        let schema = instance.execute("query-qmp-schema", json!({}))?;
-        let capabilities = instance.execute("query-migrate-capabilities", json!({}))?;
-        let version = instance.version().to_owned();
-        instance.stop()?;
-        Ok(Self::read(version, &schema, &capabilities))
-    }
-
-    fn read(version: String, schema: &Value, capabilities: &Value) -> Self {
+    /// What the binary answered to `query-qmp-schema` and `query-migrate-capabilities`.
+    pub(super) fn read(version: String, schema: &Value, capabilities: &Value) -> Self {
         let entities: HashMap<&str, &Value> =
             array(schema).iter().filter_map(|entity| Some((entity["name"].as_str()?, entity))).collect();
         let entity = |name: &Value| name.as_str().and_then(|name| entities.get(name).copied());
@@ -119,6 +99,8 @@ fn texts<'v>(values: impl Iterator<Item = &'v Value>) -> impl Iterator<Item = St
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn schema(methods: &[&str], with_zero_pages: bool) -> Value {

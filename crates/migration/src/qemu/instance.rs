@@ -25,6 +25,8 @@ use crate::settings::SystemSpec;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a QEMU that closed its connection may take to end.
 const LAST_BREATH: Duration = Duration::from_secs(1);
+/// What is migrated just to be asked: it is never touched.
+const PROBE_BYTES: u64 = 2 << 20;
 /// How much of what it wrote goes into an error.
 const LAST_WORDS_BYTES: u64 = 1_000;
 /// What `max-bandwidth` is without a cap, in bytes per second: more than any wire has.
@@ -241,4 +243,15 @@ fn last_words(log: &Path) -> String {
     // Without a log there are no last words.
     let text = read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// Starts the binary and asks it what it can do.
+pub(super) fn abilities_of(program: &Path, directory: &Path) -> Result<Abilities, PathError> {
+    let ram = Ram { bytes: PROBE_BYTES, is_prefaulted: false };
+    let mut instance = Instance::start(program, Role::Source, ram, directory)?;
+    let schema = instance.execute("query-qmp-schema", json!({}))?;
+    let capabilities = instance.execute("query-migrate-capabilities", json!({}))?;
+    let version = instance.version().to_owned();
+    instance.stop()?;
+    Ok(Abilities::read(version, &schema, &capabilities))
 }

@@ -25,7 +25,6 @@ use plumb_model::{Evidence, Measurement};
 use plumb_path::{Fault, Load, PathError, Place, Snapshot, System};
 use serde_json::Value;
 
-use self::abilities::Abilities;
 use self::destination::Destination;
 use self::method::Method;
 use crate::settings::{MigrationSettings, Tls};
@@ -63,7 +62,7 @@ pub fn feasible(settings: &MigrationSettings) -> Result<(), String> {
         return Method::of(&settings.system.codec).map(drop);
     }
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-qemu-").map_err(|error| error.to_string())?;
-    let abilities = Abilities::of(&program, scratch.path()).map_err(|error| error.to_string())?;
+    let abilities = instance::abilities_of(&program, scratch.path()).map_err(|error| error.to_string())?;
     abilities.suffice(&settings.system)
 }
 
@@ -77,7 +76,7 @@ pub fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn Sys
 
 fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destination, PathError> {
     let program = program(settings).map_err(PathError::new)?;
-    let abilities = Abilities::of(&program, &place.scratch)?;
+    let abilities = instance::abilities_of(&program, &place.scratch)?;
     let lacks = |reason| PathError::new(format!("use {}: {reason}", program.display()));
     abilities.suffice(&settings.system).map_err(lacks)?;
     Destination::start(destination::Plan {
@@ -94,7 +93,7 @@ fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destinatio
 /// When there is no QEMU, it does not answer, or the destination's side is not there.
 pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
     let program = program(settings).map_err(PathError::new)?;
-    let abilities = Abilities::of(&program, &place.scratch)?;
+    let abilities = instance::abilities_of(&program, &place.scratch)?;
     let control = target["control"].as_str().map(PathBuf::from);
     let control =
         control.ok_or_else(|| PathError::new(format!("find the destination's side in {target}")))?;

@@ -4,9 +4,9 @@
 use serde_json::json;
 
 use crate::answer::Answer;
+use crate::asked::Asked;
 use crate::fault::Fault;
 use crate::fields::{Kind, read};
-use crate::interface::Asked;
 use crate::query::Collection;
 
 pub const JOBS: Collection = Collection {
@@ -24,7 +24,7 @@ pub const JOBS: Collection = Collection {
 };
 
 pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<Answer, Fault> {
-    let rows = asked.interface.state().jobs()?;
+    let rows = asked.state.jobs()?;
     let records = rows.iter().map(|row| {
         json!({ "uuid": row.uuid, "description": row.description, "state": "success", "message": "success",
                 "code": 0, "start_time": row.time, "end_time": row.time })

@@ -9,9 +9,9 @@ use plumb_volumes::state::{State, SvmRow};
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, links};
+use crate::asked::Asked;
 use crate::fault::{self, Fault};
 use crate::fields::Body;
-use crate::interface::Asked;
 use crate::query::{Collection, Page};
 
 /// The SVM that a body names, by name, UUID, or both.
@@ -50,7 +50,7 @@ fn recorded<T>(
     what: &str,
     work: impl FnOnce(&State) -> Result<T, Fault>,
 ) -> Result<(String, T), Fault> {
-    let state = asked.interface.state();
+    let state = asked.state;
     state.atomically(|| {
         let done = work(state)?;
         let path = asked.request.path.trim_end_matches('/');
@@ -95,7 +95,7 @@ fn each<T>(
     records: impl Fn() -> Result<Vec<Value>, Fault>,
     work: impl Fn(&State, &str) -> Result<T, Fault>,
 ) -> Result<(Answer, Vec<T>), Fault> {
-    let state = asked.interface.state();
+    let state = asked.state;
     let goes_on = asked.query.found_options(collection)?;
     let one = |record: &Value| {
         let uuid = record["uuid"].as_str().unwrap_or_default();

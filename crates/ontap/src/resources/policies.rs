@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 
 use super::{done, each, recorded, svm_of, svm_record};
 use crate::answer::Answer;
+use crate::asked::Asked;
 use crate::fault::{self, Fault};
 use crate::fields::{Body, Field, Kind, read, set};
-use crate::interface::Asked;
 use crate::query::Collection;
 use crate::throughput::{MB_BYTES, Throughput};
 
@@ -83,12 +83,12 @@ fn settable(is_made: bool) -> [Field; 20] {
 }
 
 pub fn list(asked: &Asked<'_>) -> Result<Answer, Fault> {
-    let records = records(asked.interface.state())?;
+    let records = records(asked.state)?;
     Ok(Answer::ok(POLICIES.list(asked.query, records, asked.request.with_links)?))
 }
 
 pub fn show(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
-    let record = record_of(asked.interface.state(), uuid)?;
+    let record = record_of(asked.state, uuid)?;
     Ok(Answer::ok(POLICIES.one(asked.query, &record, asked.request.with_links)?))
 }
 
@@ -155,7 +155,7 @@ pub fn change(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
 /// Changes every policy that the query finds.
 pub fn change_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
     let body = Body::of_change(asked.request.body, &settable(false))?;
-    let found = || records(asked.interface.state());
+    let found = || records(asked.state);
     let (answer, _) = each(asked, &POLICIES, "PATCH", found, |state, uuid| change_one(state, uuid, &body))?;
     Ok(answer)
 }
@@ -203,7 +203,7 @@ pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
 
 /// Deletes every policy that the query finds.
 pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
-    let found = || records(asked.interface.state());
+    let found = || records(asked.state);
     let (answer, _) = each(asked, &POLICIES, "DELETE", found, delete_one)?;
     Ok(answer)
 }

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::answer::Answer;
+use crate::asked::Asked;
 use crate::fault::Fault;
 use crate::fields::{Kind, read};
-use crate::interface::Asked;
 use crate::query::Collection;
 
 pub const SVMS: Collection = Collection {
@@ -15,7 +15,7 @@ pub const SVMS: Collection = Collection {
 };
 
 pub fn get(asked: &Asked<'_>, uuid: Option<&str>) -> Result<Answer, Fault> {
-    let rows = asked.interface.state().svms()?;
+    let rows = asked.state.svms()?;
     let records = rows.iter().map(|row| json!({ "uuid": row.uuid, "name": row.name, "state": "running" }));
     let links = asked.request.with_links;
     let Some(uuid) = uuid else { return Ok(Answer::ok(SVMS.list(asked.query, records.collect(), links)?)) };

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::{done, each, policies, recorded, svm_of, svm_record};
 use crate::answer::Answer;
+use crate::asked::Asked;
 use crate::fault::{self, Fault};
 use crate::fields::{Body, Field, Kind, read, set};
-use crate::interface::Asked;
 use crate::query::Collection;
 
 /// The name that stands for no policy, as ONTAP has it.
@@ -142,7 +142,7 @@ fn change_one(state: &State, uuid: &str, body: &Body) -> Result<(), Fault> {
 pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
     let (job, file) = recorded(asked, "DELETE", |state| delete_one(state, uuid))?;
     // Not before the change is for good.
-    asked.interface.state().remove_file(&file);
+    asked.state.remove_file(&file);
     done(asked, &job, None)
 }
 
@@ -150,7 +150,7 @@ pub fn delete(asked: &Asked<'_>, uuid: &str) -> Result<Answer, Fault> {
 pub fn delete_found(asked: &Asked<'_>) -> Result<Answer, Fault> {
     let (answer, files) = each(asked, &VOLUMES, "DELETE", || records(asked), delete_one)?;
     for file in &files {
-        asked.interface.state().remove_file(file);
+        asked.state.remove_file(file);
     }
     Ok(answer)
 }
@@ -189,8 +189,8 @@ fn row_of(state: &State, uuid: &str) -> Result<VolumeRow, Fault> {
 }
 
 fn records(asked: &Asked<'_>) -> Result<Vec<Value>, Fault> {
-    let state = asked.interface.state();
-    let (svms, policies, report) = (state.svms()?, state.policies()?, asked.interface.report());
+    let state = asked.state;
+    let (svms, policies, report) = (state.svms()?, state.policies()?, asked.report());
     let rows = state.volumes()?;
     Ok(rows.iter().map(|row| record(state, row, &svms, &policies, report.as_ref())).collect())
 }

@@ -27,7 +27,8 @@ use tokio_rustls::TlsAcceptor;
 
 pub use identity::Identity;
 
-use crate::interface::{Interface, ServedReport};
+use crate::asked::ServedReport;
+use crate::interface::Interface;
 use doors::{Doors, Place};
 use lenient::Lenient;
 use requests::Shared;

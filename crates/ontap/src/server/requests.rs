@@ -16,8 +16,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::answer::Answer;
+use crate::asked::{Method, Request};
 use crate::fault::{self, Fault};
-use crate::interface::{Interface, Method, Request};
+use crate::interface::Interface;
 use crate::passwords::Passwords;
 
 use super::doors::Place;

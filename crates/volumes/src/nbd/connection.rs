@@ -9,9 +9,10 @@ use plumb_host::time::monotonic_ns;
 use super::Exports;
 use super::buffer::{Buffer, Moved, Pool};
 use super::handshake::{Handshake, Step, greeting};
-use super::mailbox::{Letter, Waiter};
+use super::mailbox::Letter;
 use super::places::Place;
 use super::transmission::{Progress, Tools, Transmission};
+use super::waiter::Waiter;
 use super::workers::Workers;
 use crate::volume::VolumeLimiter;
 

@@ -19,8 +19,9 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use super::Exports;
 use super::buffer::Pool;
 use super::connection::{Connection, Fate, Lent};
-use super::mailbox::{Letter, Mailbox, Waiter};
+use super::mailbox::{Letter, Mailbox};
 use super::places::Places;
+use super::waiter::Waiter;
 use super::workers::Workers;
 use crate::volume::VolumeLimiter;
 

@@ -8,14 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::wire::Refusal;
-use super::workers::Work;
-
-/// A connection by its place: what a limiter calls those who wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiter {
-    pub(super) thread: usize,
-    pub(super) connection: u64,
-}
+use super::work::Work;
 
 /// Something for a connection.
 #[derive(Debug)]

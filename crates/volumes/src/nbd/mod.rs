@@ -20,14 +20,16 @@ mod options;
 mod places;
 mod server;
 mod transmission;
+mod waiter;
 mod wire;
+mod work;
 mod workers;
 
 #[cfg(test)]
 mod tests;
 
-pub use mailbox::Waiter;
 pub use server::{Server, ServerError};
+pub use waiter::Waiter;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -11,8 +11,9 @@ use plumb_host::time::monotonic_ns;
 
 use super::Exports;
 use super::event_loop::{Common, EventLoop};
-use super::mailbox::{Letter, Mailbox, Waiter};
+use super::mailbox::{Letter, Mailbox};
 use super::places::{Bounds, Places};
+use super::waiter::Waiter;
 use super::workers::{DURABLE, FETCHING};
 use crate::limiter::{Floor, Limits};
 use crate::volume::{Volume, VolumeLimiter};

@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::buffer::{Buffer, Pool};
-use super::mailbox::Waiter;
+use super::waiter::Waiter;
 use super::wire::{Command, Head, PAYLOAD_BYTES_MAX, REQUEST_BYTES, Refusal, Request, flag};
-use super::workers::{Job, Work, Workers};
+use super::work::Work;
+use super::workers::{Job, Workers};
 use crate::limiter::{Answer, Flow};
 use crate::volume::{Volume, VolumeLimiter};
 

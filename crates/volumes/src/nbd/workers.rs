@@ -11,8 +11,10 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use super::mailbox::{Letter, Mailbox, Waiter};
-use super::wire::{Refusal, Request};
+use super::mailbox::{Letter, Mailbox};
+use super::waiter::Waiter;
+use super::wire::Refusal;
+use super::work::Work;
 use crate::volume::{Fault, Volume};
 
 /// A number of threads that share a queue.
@@ -26,30 +28,6 @@ pub(super) struct Crew {
 pub(super) const DURABLE: Crew = Crew { name: "nbd-disk", threads: 4 };
 /// A disk answers many small reads at a time, so this is the depth at which it is used.
 pub(super) const FETCHING: Crew = Crew { name: "nbd-read", threads: 16 };
-
-/// What to do.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Work {
-    Sync,
-    Discard {
-        offset: u64,
-        bytes: u64,
-        then_sync: bool,
-    },
-    Zero {
-        offset: u64,
-        bytes: u64,
-        then_sync: bool,
-    },
-    /// Brings a read into memory from `done` on, which was replied before, to `until`.
-    Fetch {
-        request: Request,
-        done: u32,
-        until: u32,
-        /// Its volume is below its floor.
-        is_owed: bool,
-    },
-}
 
 /// One thing to do, and for whom.
 #[derive(Debug)]

@@ -2,30 +2,27 @@
 
 mod arrivals;
 mod channel;
+mod hub;
 mod room;
 mod session;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plumb_host::cpu::CpuTime;
 use serde::{Deserialize, Serialize};
 
 use super::error::MigrationError;
-use super::message::Received;
 use super::wire::tls::Identity;
 use super::wire::{self, Hello};
+pub use hub::Totals;
+
+use hub::{HELLO_TIMEOUT, Hub};
 use room::Room;
 pub(super) use session::{part, threads};
-
-/// How long a connection may take to say what it is for.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a source may say nothing while the other side waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,60 +34,6 @@ pub struct Target {
     pub address: SocketAddr,
     /// Its certificate, where it takes encrypted connections alone.
     pub certificate_pem: Option<String>,
-}
-
-/// What a destination has done so far. CPU time is that of migrations alone, from their setup until the guest runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Migrations that were complete.
-    pub migrations: u64,
-    /// Migrations that failed.
-    pub failures: u64,
-    /// CPU time.
-    pub cpu: CpuTime,
-    /// Bytes from the channels' sockets, by the kernel's count.
-    pub wire_bytes: u64,
-    /// Packets that were compressed.
-    pub compressed_packets: u64,
-    /// Packets whose content came as it is.
-    pub raw_packets: u64,
-    /// Regions of memory that were hashed for a comparison.
-    pub regions: u64,
-}
-
-/// A channel that came for a migration.
-type Arrival = (u8, TcpStream);
-
-/// What the threads of a destination share.
-#[derive(Debug)]
-struct Hub {
-    identity: Option<Identity>,
-    waiting: Mutex<BTreeMap<u64, Sender<Arrival>>>,
-    totals: Mutex<Totals>,
-    last_error: Mutex<Option<String>>,
-    is_over: AtomicBool,
-    room: Room,
-    patience: Duration,
-}
-
-impl Hub {
-    fn add(&self, received: &Received) {
-        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        totals.migrations += 1;
-        totals.cpu += CpuTime { user_ns: received.cpu_user_ns, system_ns: received.cpu_system_ns };
-        totals.wire_bytes += received.wire_bytes;
-        totals.compressed_packets += received.compressed_packets;
-        totals.raw_packets += received.raw_packets;
-    }
-
-    fn add_regions(&self, regions: usize) {
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner).regions += regions as u64;
-    }
-
-    fn fail(&self, error: &MigrationError) {
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner).failures += 1;
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
-    }
 }
 
 /// A destination that listens until it is dropped.

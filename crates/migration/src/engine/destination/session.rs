@@ -23,8 +23,8 @@ use super::super::wire::tls::Identity;
 use super::super::wire::{self, Control, Incoming};
 use super::arrivals::Arrivals;
 use super::channel::{Channel, Counts};
+use super::hub::{Arrival, HELLO_TIMEOUT, Hub};
 use super::room::Stranger;
-use super::{Arrival, HELLO_TIMEOUT, Hub};
 use plumb_codec::{CodecSpec, PAGE_BYTES};
 
 /// How long the channels of a migration may take to come.

@@ -11,7 +11,8 @@ use rustix::fs::{Advice, fadvise};
 use super::super::buffer::{Buffer, Pool};
 use super::super::transmission::{PIECE_BYTES, Progress, Tools, Transmission};
 use super::super::wire::Refusal;
-use super::super::workers::{DURABLE, Job, Work, Workers};
+use super::super::work::Work;
+use super::super::workers::{DURABLE, Job, Workers};
 use super::*;
 use crate::limiter::Floor;
 

@@ -8,7 +8,8 @@ use super::super::event_loop::{Common, EventLoop};
 use super::super::mailbox::Mailbox;
 use super::super::places::{Bounds, Places};
 use super::super::wire::Command;
-use super::super::workers::{Job, Work, Workers};
+use super::super::work::Work;
+use super::super::workers::{Job, Workers};
 use super::*;
 use crate::limiter::Floor;
 
