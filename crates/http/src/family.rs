@@ -4,7 +4,8 @@ use plumb_model::{Evidence, Measurement, RequiredSaving};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
-use crate::settings::{HttpSettings, Reuse, Target};
+use crate::settings::{HttpSettings, Reuse};
+use crate::target::Target;
 use crate::{check, evidence, load, metrics, system};
 
 /// The family `http`.

@@ -7,5 +7,7 @@ pub mod load;
 pub mod metrics;
 pub mod settings;
 pub mod system;
+mod target;
 
 pub use family::Http;
+pub use target::Target;

@@ -1,7 +1,8 @@
 //! `plumb http URL`: one measurement without a comparison, the everyday replacement for ab, wrk and k6.
 
 use plumb_host::signals::Interrupts;
-use plumb_http::settings::{LoadSpec, Reuse, Target, TlsVersion};
+use plumb_http::Target;
+use plumb_http::settings::{LoadSpec, Reuse, TlsVersion};
 use plumb_model::{Measurement, Reading, Span};
 use plumb_path::{Family, Window};
 

@@ -51,7 +51,8 @@ use self::tls::Offer;
 use self::transport::Security;
 use self::url::Url;
 use self::worker::{Pacing, ThreadResult, Worker};
-use crate::settings::{LoadSpec, Target, TlsVersion};
+use crate::settings::{LoadSpec, TlsVersion};
+use crate::target::Target;
 
 /// From the moment the threads are started to the moment they all begin.
 const LEAD_NS: u64 = 2_000_000;

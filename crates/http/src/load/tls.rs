@@ -6,7 +6,8 @@ use plumb_path::{Fault, PathError};
 
 use super::names::{self, Cipher, Group};
 use super::url::Url;
-use crate::settings::{LoadSpec, Target, TlsVersion};
+use crate::settings::{LoadSpec, TlsVersion};
+use crate::target::Target;
 
 /// Which certificates are trusted.
 #[derive(Debug, Clone)]

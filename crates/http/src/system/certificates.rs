@@ -34,18 +34,6 @@ pub(super) struct Certificates {
     pub key: PrivateKeyDer<'static>,
 }
 
-impl KeyKind {
-    /// The name that experiment files use.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Rsa2048 => "rsa-2048",
-            Self::Rsa3072 => "rsa-3072",
-            Self::Rsa4096 => "rsa-4096",
-            Self::EcdsaP256 => "ecdsa-p256",
-        }
-    }
-}
-
 impl Certificates {
     /// The files that a server needs, each under the name that it keeps where it is copied to.
     pub(super) fn files(&self) -> Vec<PathBuf> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use plumb_host::service::Service;
 use plumb_path::{Existing, PathError, RunBy};
 
-use crate::settings::Target;
+use crate::target::Target;
 
 /// How long it may take to take a connection.
 const PATIENCE: Duration = Duration::from_secs(10);

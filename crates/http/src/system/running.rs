@@ -16,8 +16,9 @@ use super::offload;
 use super::program::{Expected, Program};
 use super::readiness::{self, Proof};
 use crate::settings::{
-    IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, OriginSpec, SystemSpec, Target, TlsVersion,
+    IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, OriginSpec, SystemSpec, TlsVersion,
 };
+use crate::target::Target;
 
 /// The ingress and the origin, and how they are reached.
 #[derive(Debug)]

@@ -13,7 +13,8 @@ use plumb_model::{Measurement, Rate, Reading, Span, Statistic};
 use plumb_path::{Mark, Window};
 
 use super::{http_load, validate};
-use crate::settings::{LoadSpec, Reuse, Target};
+use crate::settings::{LoadSpec, Reuse};
+use crate::target::Target;
 use server::Server;
 
 const MS: u64 = 1_000_000;

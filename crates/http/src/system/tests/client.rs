@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
 
-use crate::settings::Target;
+use crate::target::Target;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use super::feasible;
 use super::running::Running;
-use crate::settings::{IngressKind, KeyKind, Offload, SystemSpec, Target, TlsVersion};
+use crate::settings::{IngressKind, KeyKind, Offload, SystemSpec, TlsVersion};
+use crate::target::Target;
 use client::{Client, Trust};
 
 const PROGRAMS: [IngressKind; 3] = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx];

@@ -1,0 +1,116 @@
+//! The settings of the ingress: its program, its TLS, and where private-key operations run.
+
+use std::path::PathBuf;
+
+use plumb_model::Span;
+use plumb_path::RunBy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::tls::{KeyKind, TlsVersion};
+
+/// Which program is the ingress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IngressKind {
+    /// Plumbline's own TLS-terminating reverse proxy.
+    #[default]
+    Embedded,
+    /// HAProxy from the host's packages.
+    Haproxy,
+    /// nginx from the host's packages.
+    Nginx,
+    /// A URL that exists; nothing is built.
+    External,
+}
+
+/// Where private-key operations run: `none`, `threads` and `multibuffer` in the embedded ingress; `none`,
+/// `{ engine: … }` and `{ provider: … }` in HAProxy and nginx.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offload {
+    /// In the event loop.
+    #[default]
+    None,
+    /// On a pool of worker threads, while the event loop goes on.
+    Threads,
+    /// In the event loop, eight in one pass of AVX-512 IFMA instructions (libcrypto_mb); key exchanges too.
+    Multibuffer,
+    /// In an OpenSSL engine: its name, such as `qatengine`, or the path of its library.
+    Engine(String),
+    /// In an OpenSSL provider: its name, such as `qatprovider`, or the path of its library.
+    Provider(String),
+}
+
+/// How operations reach the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OffloadMode {
+    /// Handshakes are set aside until their operations have come together in a batch.
+    #[default]
+    Async,
+    /// The event loop waits for each operation.
+    Sync,
+}
+
+/// The ingress.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IngressSpec {
+    /// Which program.
+    pub kind: IngressKind,
+    /// The TLS version that it offers.
+    pub tls: TlsVersion,
+    /// The kind of its private key.
+    pub key: KeyKind,
+    /// Where private-key operations run.
+    pub offload: Offload,
+    /// How operations reach the device of `multibuffer`, an engine or a provider; `async` if absent, and in nginx, which
+    /// has nothing else, `sync`.
+    pub offload_mode: Option<OffloadMode>,
+    /// How long an operation of `offload: multibuffer` waits for others at most; 200 us if absent.
+    pub batch_wait: Option<Span>,
+    /// Event-loop threads.
+    pub threads: u32,
+    /// Worker threads of `offload: threads`; as many as the system's CPUs if absent.
+    pub workers: Option<u32>,
+    /// Whether sessions can be resumed.
+    pub tickets: bool,
+    /// Where an external system is.
+    pub url: Option<String>,
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// process that listens at `url`.
+    pub pid: Option<u32>,
+    /// `external`: the systemd unit that runs it on this host.
+    pub unit: Option<String>,
+    /// `external`: the control group in which it runs on this host.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl Default for IngressSpec {
+    fn default() -> Self {
+        Self {
+            kind: IngressKind::default(),
+            tls: TlsVersion::default(),
+            key: KeyKind::default(),
+            offload: Offload::default(),
+            offload_mode: None,
+            batch_wait: None,
+            threads: 1,
+            workers: None,
+            tickets: true,
+            url: None,
+            pid: None,
+            unit: None,
+            cgroup: None,
+        }
+    }
+}
+
+impl IngressSpec {
+    /// The processes of an external system, as far as the settings name them.
+    #[must_use]
+    pub fn run_by(&self) -> RunBy<'_> {
+        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
+    }
+}

@@ -1,0 +1,110 @@
+//! The settings of the load.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Percent, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::tls::TlsVersion;
+
+/// Whether connections are used again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// Requests follow each other on one connection.
+    #[default]
+    KeepAlive,
+    /// A new connection, and over TLS a new handshake, for every request.
+    None,
+}
+
+/// The load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadSpec {
+    /// Connections at a time.
+    pub connections: u32,
+    /// Load threads; each is an event loop with its share of the connections.
+    pub threads: u32,
+    /// Whether connections are used again.
+    pub reuse: Reuse,
+    /// The measured window.
+    pub duration: Span,
+    /// What comes before the window and is not measured.
+    pub warmup: Span,
+    /// Stop after this many requests, if that is before `duration` ends.
+    pub requests: Option<u64>,
+    /// A fixed rate (open loop), timed from the intended start; a closed loop if absent.
+    pub rate: Option<Rate>,
+    /// The only TLS version to offer; what the system offers if absent.
+    pub tls: Option<TlsVersion>,
+    /// The only cipher suite to offer, by its IANA or OpenSSL name.
+    pub cipher: Option<String>,
+    /// The only key-exchange group to offer, such as `x25519` or `secp256r1`.
+    pub group: Option<String>,
+    /// The share of connections that try to resume a session; all others make a full handshake.
+    pub resumption: Percent,
+    /// Server name to send, if not the URL's host.
+    pub sni: Option<String>,
+    /// Application protocols to offer.
+    pub alpn: Vec<String>,
+    /// PEM file with the client's certificate chain and key.
+    pub client_certificate: Option<String>,
+    /// PEM file with the certificate authority to trust, instead of the host's own.
+    pub ca: Option<String>,
+    /// Accept any certificate.
+    pub insecure: bool,
+    /// Request method.
+    pub method: String,
+    /// Request path and query, if not the URL's.
+    pub path: Option<String>,
+    /// Host header, if not the URL's host.
+    pub host: Option<String>,
+    /// Further request headers.
+    pub headers: BTreeMap<String, String>,
+    /// Request body.
+    pub body: Option<String>,
+    /// What a good answer is: `status == 200`, `duration < 200 ms`, `body contains "x"`, `body length == 612 B`.
+    pub checks: Vec<String>,
+    /// After this time a request has failed.
+    pub timeout: Span,
+}
+
+impl LoadSpec {
+    /// How many requests are under way at a time in a closed loop.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<f64> {
+        self.rate.is_none().then(|| f64::from(self.connections))
+    }
+}
+
+impl Default for LoadSpec {
+    fn default() -> Self {
+        Self {
+            connections: 10,
+            threads: 1,
+            reuse: Reuse::default(),
+            duration: Span(5_000_000_000),
+            warmup: Span(250_000_000),
+            requests: None,
+            rate: None,
+            tls: None,
+            cipher: None,
+            group: None,
+            resumption: Percent(0.0),
+            sni: None,
+            alpn: Vec::new(),
+            client_certificate: None,
+            ca: None,
+            insecure: false,
+            method: "GET".to_owned(),
+            path: None,
+            host: None,
+            headers: BTreeMap::new(),
+            body: None,
+            checks: Vec::new(),
+            timeout: Span(30_000_000_000),
+        }
+    }
+}
