@@ -3,11 +3,14 @@
 //! They measure nothing and know no experiment: whoever starts one reads its counters and decides what they prove.
 
 mod config;
-pub mod http1;
+mod http1;
 mod net;
 mod origin;
 mod proxy;
+#[cfg(test)]
+mod tests;
 
 pub use config::{Config, KeyOperations, Timeouts, Tls};
+pub use http1::{Answer, Answers};
 pub use origin::{OriginServer, text};
 pub use proxy::{EmbeddedIngress, IngressError};

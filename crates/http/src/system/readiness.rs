@@ -3,13 +3,13 @@
 //! A program may listen before it can serve, and what listens on a port may be something else. So a system counts as
 //! started when a client that trusts only the system's own authority has got the whole body from it.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_ingress::http1::{Piece, Response};
+use plumb_ingress::Answers;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -109,45 +109,16 @@ fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Res
 fn get(stream: &mut (impl Read + Write), port: u16, body_bytes: u64) -> Result<(), String> {
     let request = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(|error| format!("send a request: {error}"))?;
-    let mut bytes = Vec::new();
-    let mut body = loop {
-        if let Some(response) = Response::parse(&bytes, false).map_err(|malformed| malformed.to_string())? {
-            if response.status != 200 {
-                return Err(format!("the answer was {}", String::from_utf8_lossy(response.status_line)));
-            }
-            let (body, length) = (response.body, response.length);
-            bytes.drain(..length);
-            break body;
-        }
-        if read_more(stream, &mut bytes)? == 0 {
-            return Err("the connection ended before an answer came".to_owned());
-        }
-    };
     let mut content_bytes = 0;
-    while !body.is_over() {
-        if bytes.is_empty() && read_more(stream, &mut bytes)? == 0 {
-            break;
-        }
-        let piece = body.take(&bytes).map_err(|malformed| malformed.to_string())?;
-        let (Piece::Content(count) | Piece::Framing(count)) = piece;
-        content_bytes += if matches!(piece, Piece::Content(_)) { count as u64 } else { 0 };
-        bytes.drain(..count);
+    let answer = Answers::default()
+        .read(stream, false, |content| content_bytes += content.len() as u64)
+        .map_err(|error| format!("read the answer: {error}"))?
+        .ok_or("the connection ended before an answer came")?;
+    if answer.status != 200 {
+        return Err(format!("the answer was {}", answer.status_line()));
     }
     if content_bytes != body_bytes {
         return Err(format!("the body has {content_bytes} bytes instead of {body_bytes}"));
     }
     Ok(())
-}
-
-/// Reads once; 0 bytes at the end of the connection, also at one without a goodbye.
-fn read_more(stream: &mut impl Read, bytes: &mut Vec<u8>) -> Result<usize, String> {
-    let mut chunk = [0; 16 * 1024];
-    match stream.read(&mut chunk) {
-        Ok(count) => {
-            bytes.extend_from_slice(&chunk[..count]);
-            Ok(count)
-        }
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-        Err(error) => Err(format!("read the answer: {error}")),
-    }
 }

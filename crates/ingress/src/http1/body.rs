@@ -6,7 +6,7 @@ use super::malformed::{HEAD_BYTES_MAX, Malformed};
 
 /// What is still to come of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub(crate) enum Body {
     /// So many bytes; 0 when it is over, or there is none.
     Length(u64),
     /// Chunks.
@@ -17,7 +17,7 @@ pub enum Body {
 
 /// A stretch at the front of the bytes that were shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// So many bytes of content.
     Content(usize),
     /// So many bytes of chunk sizes, line ends and trailers.
@@ -26,7 +26,7 @@ pub enum Piece {
 
 /// Where in a chunked body (RFC 9112, section 7.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Chunks {
+pub(crate) struct Chunks {
     state: State,
     /// Of the chunk that is being read: what is left of it, or its size so far.
     left: u64,
@@ -55,8 +55,7 @@ impl Body {
     pub(crate) const NONE: Self = Self::Length(0);
 
     /// Whether nothing more is to come.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
             Self::Chunked(chunks) => chunks.state == State::Done,
@@ -65,11 +64,7 @@ impl Body {
     }
 
     /// Takes one piece from the front of `bytes`; an empty one when the body is over or `bytes` is empty.
-    ///
-    /// # Errors
-    ///
-    /// When the bytes are not what the framing demands.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<Piece, Malformed> {
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Piece, Malformed> {
         match self {
             Self::Length(left) => Ok(Piece::Content(take_up_to(left, bytes.len()))),
             Self::Chunked(chunks) => chunks.take(bytes),

@@ -6,4 +6,4 @@ pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// What is wrong with a message, as it completes "refused: …".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Malformed(pub(super) &'static str);
+pub(crate) struct Malformed(pub(super) &'static str);

@@ -4,14 +4,16 @@
 //! can be read in two ways is refused: lines that do not end in CRLF, folded lines, a space before a colon, two
 //! lengths, a length beside a transfer coding, a coding other than `chunked`.
 
+mod answers;
 mod body;
 mod fields;
 mod malformed;
 mod request;
 mod response;
 
-pub use body::{Body, Piece};
+pub use answers::{Answer, Answers};
+pub(crate) use body::{Body, Piece};
 pub(crate) use fields::{Field, members};
-pub use malformed::Malformed;
+pub(crate) use malformed::Malformed;
 pub(crate) use request::{Refusal, Request, Version};
-pub use response::Response;
+pub(crate) use response::Response;

@@ -7,8 +7,7 @@ use super::request::fields;
 
 /// The head of a response, borrowed from the bytes it was read from.
 #[derive(Debug, Clone)]
-pub struct Response<'a> {
-    /// Three digits, such as 200.
+pub(crate) struct Response<'a> {
     pub status: u16,
     /// Status code and reason phrase.
     pub status_line: &'a [u8],
@@ -26,7 +25,7 @@ pub struct Response<'a> {
 impl<'a> Response<'a> {
     /// Reads a head from the front of `bytes`; `None` when it is not there in full yet. An answer to HEAD has no body,
     /// whatever its fields say.
-    pub fn parse(bytes: &'a [u8], to_head: bool) -> Result<Option<Self>, Malformed> {
+    pub(crate) fn parse(bytes: &'a [u8], to_head: bool) -> Result<Option<Self>, Malformed> {
         match Self::parse_any_size(bytes, to_head)? {
             Some(response) if response.length <= HEAD_BYTES_MAX => Ok(Some(response)),
             None if bytes.len() < HEAD_BYTES_MAX => Ok(None),

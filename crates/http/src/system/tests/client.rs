@@ -1,12 +1,12 @@
 //! A blocking client that says what it is told to, and reads one answer after the other.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_ingress::http1::{Body, Piece, Response};
+use plumb_ingress::Answers;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -53,21 +53,13 @@ pub(super) struct Answer {
 /// A connection to a system.
 pub(super) struct Client {
     stream: Stream,
-    pending: Vec<u8>,
+    answers: Answers,
 }
 
 impl Client {
     pub(super) fn connect(url: &str, trust: &Trust) -> Self {
         let authority = url.split('/').nth(2).unwrap();
         let port = authority.split(':').nth(1).unwrap().parse().unwrap();
-        Self::connect_to(port, trust)
-    }
-
-    pub(super) fn plain(port: u16) -> Self {
-        Self::connect_to(port, &Trust(None))
-    }
-
-    fn connect_to(port: u16, trust: &Trust) -> Self {
         let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
         tcp.set_nodelay(true).unwrap();
@@ -79,7 +71,7 @@ impl Client {
                 Stream::Tls(Box::new(StreamOwned::new(connection, tcp)))
             }
         };
-        Self { stream, pending: Vec::new() }
+        Self { stream, answers: Answers::default() }
     }
 
     pub(super) fn tcp(&self) -> &TcpStream {
@@ -142,63 +134,29 @@ impl Client {
 
     /// The next answer to anything but HEAD.
     pub(super) fn answer(&mut self) -> Answer {
-        self.answer_to(false).expect("the answer is cut off")
+        self.answer_to(false)
     }
 
     pub(super) fn answer_to_head(&mut self) -> Answer {
-        self.answer_to(true).expect("the answer is cut off")
+        self.answer_to(true)
     }
 
-    /// The next answer; `None` when the connection ends within it.
-    pub(super) fn answer_to(&mut self, is_head: bool) -> Option<Answer> {
-        let (status, mut framing, head) = loop {
-            if let Some(response) = Response::parse(&self.pending, is_head).unwrap() {
-                let head = self.pending[..response.length].to_vec();
-                break (response.status, response.body, String::from_utf8(head).unwrap());
-            }
-            self.read_more()?;
-        };
-        self.pending.drain(..head.len());
+    fn answer_to(&mut self, is_head: bool) -> Answer {
         let mut body = Vec::new();
-        while !framing.is_over() {
-            if self.pending.is_empty() && self.read_more().is_none() {
-                return (framing == Body::UntilClose).then_some(Answer { status, head, body });
-            }
-            let piece = framing.take(&self.pending).unwrap();
-            let (Piece::Content(count) | Piece::Framing(count)) = piece;
-            if matches!(piece, Piece::Content(_)) {
-                body.extend_from_slice(&self.pending[..count]);
-            }
-            self.pending.drain(..count);
-        }
-        Some(Answer { status, head, body })
+        let content = |piece: &[u8]| body.extend_from_slice(piece);
+        let answer = match &mut self.stream {
+            Stream::Plain(tcp) => self.answers.read(tcp, is_head, content),
+            Stream::Tls(tls) => self.answers.read(tls, is_head, content),
+        };
+        let answer = answer.unwrap().filter(|answer| answer.is_whole).expect("the answer is cut off");
+        Answer { status: answer.status, head: answer.head, body }
     }
 
     /// Whether the other side has ended the connection and said nothing more.
     pub(super) fn is_ended(&mut self) -> bool {
-        self.pending.is_empty() && self.read_more().is_none()
-    }
-
-    /// `None` at the end, also at one without a goodbye.
-    fn read_more(&mut self) -> Option<()> {
-        let mut chunk = [0; 16 * 1024];
-        let count = match &mut self.stream {
-            Stream::Plain(tcp) => tcp.read(&mut chunk),
-            Stream::Tls(tls) => tls.read(&mut chunk),
-        };
-        let count = match count {
-            Ok(count) => count,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset
-                ) =>
-            {
-                0
-            }
-            Err(error) => panic!("no answer came: {error}"),
-        };
-        self.pending.extend_from_slice(&chunk[..count]);
-        (count > 0).then_some(())
+        match &mut self.stream {
+            Stream::Plain(tcp) => self.answers.are_over(tcp).unwrap(),
+            Stream::Tls(tls) => self.answers.are_over(tls).unwrap(),
+        }
     }
 }

@@ -4,7 +4,6 @@ mod client;
 mod endings;
 mod kinds;
 mod multibuffer;
-mod origins;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;

@@ -2,10 +2,66 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
 
-use plumb_ingress::{Config, EmbeddedIngress, OriginServer, Timeouts, text};
+use crate::{Answers, Config, EmbeddedIngress, OriginServer, Timeouts, text};
 
-use super::client::Client;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+/// A client without TLS that says what it is told to, and reads one answer after the other.
+struct Client {
+    tcp: TcpStream,
+    answers: Answers,
+}
+
+impl Client {
+    fn plain(port: u16) -> Self {
+        let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        tcp.set_nodelay(true).unwrap();
+        Self { tcp, answers: Answers::default() }
+    }
+
+    fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.tcp.write_all(bytes.as_ref()).unwrap();
+    }
+
+    fn get(&mut self, path: &str) -> Answer {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        self.answer()
+    }
+
+    /// The next answer to anything but HEAD.
+    fn answer(&mut self) -> Answer {
+        self.answer_to(false).expect("the answer is cut off")
+    }
+
+    fn answer_to_head(&mut self) -> Answer {
+        self.answer_to(true).expect("the answer is cut off")
+    }
+
+    /// The next answer; `None` when the connection ends within it.
+    fn answer_to(&mut self, is_head: bool) -> Option<Answer> {
+        let mut body = Vec::new();
+        let answer =
+            self.answers.read(&mut self.tcp, is_head, |piece| body.extend_from_slice(piece)).unwrap();
+        let answer = answer.filter(|answer| answer.is_whole)?;
+        Some(Answer { status: answer.status, head: answer.head, body })
+    }
+
+    /// Whether the other side has ended the connection and said nothing more.
+    fn is_ended(&mut self) -> bool {
+        self.answers.are_over(&mut self.tcp).unwrap()
+    }
+}
 
 /// An ingress without TLS in front of a port.
 fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
@@ -254,7 +310,7 @@ fn a_client_that_has_said_all_still_gets_its_answer() {
     for port in [ingress.port(), origin.port()] {
         let mut client = Client::plain(port);
         client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        client.tcp().shutdown(Shutdown::Write).unwrap();
+        client.tcp.shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.answer().body, text(10));
         assert!(client.is_ended());
     }
