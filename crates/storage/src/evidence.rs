@@ -1,11 +1,13 @@
 //! The evidence that a slot measured what it was asked to: the storage and not the page cache, at the depth that was asked
 //! for.
 
+mod seen;
 pub mod volume;
 
 use plumb_model::{Evidence, Measurement, Reading};
 use plumb_path::Snapshot;
 
+use self::seen::seen;
 use crate::settings::{Kind, StorageSettings};
 use crate::{metrics, system};
 
@@ -31,11 +33,6 @@ pub fn evidence(
         evidence.extend(volume::evidence(settings, (before, after), measurement));
     }
     evidence
-}
-
-pub(crate) fn seen(measurement: &Measurement, property: &str) -> String {
-    let values = measurement.observed.get(property);
-    values.and_then(|values| values.keys().next()).cloned().unwrap_or_else(|| "nothing".to_owned())
 }
 
 fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {

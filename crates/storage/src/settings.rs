@@ -9,8 +9,7 @@ use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::system::ontap::Assignment;
-use crate::system::ontap::spec::OntapSpec;
+use crate::system::ontap::spec::{Assignment, OntapSpec};
 
 pub use volume::{AdaptiveSpec, Allocation, FixedSpec, Layer, PolicySpec, VolumeSpec};
 

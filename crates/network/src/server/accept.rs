@@ -5,15 +5,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use super::greeter::{Heard, Silent};
-use super::{Shared, held, session, spawn};
-use crate::wire::control::{Reply, write_line};
+use super::control;
+use super::greeter::{Heard, Silent, refuse};
+use super::held::held;
+use super::session::Session;
+use super::shared::{Shared, spawn};
 use crate::wire::hello::{HELLO_BYTES, Purpose, Stranger};
 use crate::wire::socket;
 
@@ -43,8 +44,13 @@ pub fn connections(shared: &Arc<Shared>) {
     }
 }
 
+/// Listens to silent connections until the server ends.
+pub fn silent(shared: &Arc<Shared>) {
+    shared.greeter.run(&shared.has_ended, |one, hello| dispatch_elsewhere(shared, one, hello));
+}
+
 /// As [`dispatch`], from a thread that must not wait for a message.
-pub fn dispatch_elsewhere(shared: &Arc<Shared>, silent: Silent, hello: [u8; HELLO_BYTES]) {
+fn dispatch_elsewhere(shared: &Arc<Shared>, silent: Silent, hello: [u8; HELLO_BYTES]) {
     if let Ok(Purpose::Once { .. }) = Purpose::decode(&hello) {
         let own = Arc::clone(shared);
         let _ = spawn("plumb-net-once", move || dispatch(&own, silent, &hello));
@@ -58,8 +64,10 @@ fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
     let (connection, peer) = silent.into_connection();
     match Purpose::decode(hello) {
         Ok(Purpose::Once { token }) => {
-            if socket::set_receive_timeout(&connection, Some(MESSAGE_TIMEOUT)).is_ok() {
-                session::once(shared, token, &connection);
+            if socket::set_receive_timeout(&connection, Some(MESSAGE_TIMEOUT)).is_ok()
+                && let Some(session) = shared.session(token)
+            {
+                session.answer_once(&connection);
             }
         }
         Ok(Purpose::Flow { token, flow }) => {
@@ -71,7 +79,7 @@ fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
             Ok(admitted) => {
                 let own = Arc::clone(shared);
                 let serve = move || {
-                    session::serve(&own, connection, peer);
+                    control::serve(&own, connection, peer);
                     drop(admitted);
                 };
                 let _ = spawn("plumb-net-control", serve);
@@ -86,15 +94,6 @@ fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
             let said = String::from_utf8_lossy(hello).escape_debug().to_string();
             held(&shared.news).push(format!("something else called, and said {said:?}"));
         }
-    }
-}
-
-/// Tells a client why it cannot measure, as far as the reason fits into the socket's buffer.
-pub fn refuse(connection: &OwnedFd, reason: String) {
-    let mut bytes = Purpose::Control.encode().to_vec();
-    if write_line(&mut bytes, &Reply::Refused { reason, is_usage: false }).is_ok() {
-        // A peer that is gone needs no reason.
-        let _ = socket::send_all(connection, &bytes);
     }
 }
 
@@ -116,12 +115,7 @@ pub fn datagrams(shared: &Arc<Shared>) {
 }
 
 /// Gives a flow a separate socket and answers from it. A flow that has one was not answered, or the answer was lost.
-fn join_datagrams(
-    shared: &Shared,
-    session: &Arc<session::Session>,
-    flow: u32,
-    peer: SocketAddr,
-) -> io::Result<()> {
+fn join_datagrams(shared: &Shared, session: &Arc<Session>, flow: u32, peer: SocketAddr) -> io::Result<()> {
     let hello = Purpose::Flow { token: session.token(), flow }.encode();
     if let Some(joined) = session.flow(flow) {
         return socket::send(joined.socket(), &hello).map(drop);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use super::held;
+use super::held::held;
 
 /// What is counted, and how many of it there may be.
 #[derive(Debug)]

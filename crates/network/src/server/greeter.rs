@@ -6,16 +6,17 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::retry_on_intr;
 
-use super::{Shared, accept, held};
-use crate::wire::hello::HELLO_BYTES;
+use super::held::held;
+use crate::wire::control::{Reply, write_line};
+use crate::wire::hello::{HELLO_BYTES, Purpose};
 use crate::wire::socket;
 
 /// How long a connection may take to say what it is for.
@@ -102,6 +103,25 @@ impl Greeter {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
+    /// Listens to silent connections until `has_ended`, and hands on those that said what they are for.
+    pub fn run(&self, has_ended: &AtomicBool, mut dispatch: impl FnMut(Silent, [u8; HELLO_BYTES])) {
+        let mut silent: Vec<Silent> = Vec::new();
+        while !has_ended.load(Ordering::Acquire) {
+            let ready = self.wait(&silent);
+            let now_ns = monotonic_ns();
+            let mut left = Vec::with_capacity(silent.len());
+            for (mut one, is_ready) in silent.into_iter().zip(ready) {
+                match if is_ready { one.listen() } else { Heard::More } {
+                    Heard::All(hello) => dispatch(one, hello),
+                    Heard::More if now_ns < one.until_ns => left.push(one),
+                    Heard::More | Heard::End => {}
+                }
+            }
+            left.append(&mut held(&self.new));
+            silent = bounded(left);
+        }
+    }
+
     fn wait(&self, silent: &[Silent]) -> Vec<bool> {
         let now_ns = monotonic_ns();
         let until_ns = silent.iter().map(|one| one.until_ns).min();
@@ -118,25 +138,6 @@ impl Greeter {
     }
 }
 
-/// Listens to silent connections until the server ends.
-pub fn run(shared: &Arc<Shared>) {
-    let mut silent: Vec<Silent> = Vec::new();
-    while !shared.has_ended.load(Ordering::Acquire) {
-        let ready = shared.greeter.wait(&silent);
-        let now_ns = monotonic_ns();
-        let mut left = Vec::with_capacity(silent.len());
-        for (mut one, is_ready) in silent.into_iter().zip(ready) {
-            match if is_ready { one.listen() } else { Heard::More } {
-                Heard::All(hello) => accept::dispatch_elsewhere(shared, one, hello),
-                Heard::More if now_ns < one.until_ns => left.push(one),
-                Heard::More | Heard::End => {}
-            }
-        }
-        left.append(&mut held(&shared.greeter.new));
-        silent = bounded(left);
-    }
-}
-
 /// Drops the oldest of an address that has too many, and of all where these are too many.
 fn bounded(mut silent: Vec<Silent>) -> Vec<Silent> {
     let mut kept: Vec<Silent> = Vec::with_capacity(silent.len().min(OF_ALL_MAX));
@@ -148,9 +149,18 @@ fn bounded(mut silent: Vec<Silent>) -> Vec<Silent> {
             let reason = format!(
                 "wait for this connection: more than {OF_ONE_MAX} of one address or {OF_ALL_MAX} in all say nothing"
             );
-            accept::refuse(&one.into_connection().0, reason);
+            refuse(&one.into_connection().0, reason);
         }
     }
     kept.reverse();
     kept
+}
+
+/// Tells a client why it cannot measure, as far as the reason fits into the socket's buffer.
+pub fn refuse(connection: &OwnedFd, reason: String) {
+    let mut bytes = Purpose::Control.encode().to_vec();
+    if write_line(&mut bytes, &Reply::Refused { reason, is_usage: false }).is_ok() {
+        // A peer that is gone needs no reason.
+        let _ = socket::send_all(connection, &bytes);
+    }
 }

@@ -6,11 +6,15 @@
 
 mod accept;
 mod admission;
+mod answer;
+mod control;
 mod flow;
 mod greeter;
+mod held;
 mod receiver;
 mod receiving;
 mod session;
+mod shared;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -19,14 +23,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use plumb_path::PathError;
 
 use self::admission::Admission;
 use self::greeter::Greeter;
+use self::held::held;
 use self::session::Session;
+use self::shared::{Shared, spawn};
 use crate::wire::socket;
 
 /// Where servers listen when nothing else is said.
@@ -95,30 +101,6 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
-/// What the server's threads share.
-#[derive(Debug)]
-struct Shared {
-    address: SocketAddr,
-    listener: OwnedFd,
-    datagrams: OwnedFd,
-    greeter: Greeter,
-    controls: Arc<Admission>,
-    flows: Arc<Admission>,
-    has_ended: AtomicBool,
-    sessions: Mutex<BTreeMap<u64, Arc<Session>>>,
-    /// Tests of connections that are used once, as long as there are any.
-    once: AtomicU64,
-    /// Of all tests that have ended.
-    done: Mutex<BTreeMap<String, u64>>,
-    /// One line for each thing that somebody may want to hear of.
-    news: Mutex<Vec<String>>,
-}
-
-/// A lock whose holder panicked still holds what it held: counters and lists.
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Server {
     /// Listens, and serves in threads of its own.
     ///
@@ -165,12 +147,12 @@ impl Server {
         let acceptors = thread::available_parallelism().map_or(1, usize::from).min(ACCEPTORS_MAX);
         for _ in 0..acceptors {
             let shared = Arc::clone(&server.shared);
-            spawn("plumb-net-accept", move || accept::connections(&shared))?;
+            spawn("plumb-net-accept", move || accept::connections(&shared)).map_err(ServerError::Thread)?;
         }
         let shared = Arc::clone(&server.shared);
-        spawn("plumb-net-greet", move || greeter::run(&shared))?;
+        spawn("plumb-net-greet", move || accept::silent(&shared)).map_err(ServerError::Thread)?;
         let shared = Arc::clone(&server.shared);
-        spawn("plumb-net-hello", move || accept::datagrams(&shared))?;
+        spawn("plumb-net-hello", move || accept::datagrams(&shared)).map_err(ServerError::Thread)?;
         Ok(server)
     }
 
@@ -211,10 +193,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
-    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(ServerError::Thread)
 }
 
 /// A listener and a socket for datagrams with the same port.

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
 
-use super::flow::{DATAGRAM_BYTES_MAX, Report};
+use super::flow::{DATAGRAM_BYTES_MAX, Flow, Report};
 use super::receiving::Receiving;
-use super::session::Flow;
 use crate::wire::batch::{Inbox, accept_segments, accepts_segments};
 use crate::wire::control::Terms;
 use crate::wire::datagram;

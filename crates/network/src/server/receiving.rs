@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plumb_host::time::sleep;
 
-use super::session::Flow;
+use super::flow::Flow;
 use crate::options::Receive;
 use crate::settings::Test;
 use crate::wire::options::{self, EMPTY_POLLS, Observed, PAUSES, RECEIVES};

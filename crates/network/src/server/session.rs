@@ -1,10 +1,8 @@
-//! One control connection, and the test that it asked for.
+//! A test that a client asked for: its flows, and what they counted.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufReader};
-use std::net::{IpAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
@@ -16,60 +14,21 @@ use plumb_host::noise::softirq_ns;
 use plumb_host::time::{monotonic_ns, sleep};
 
 use super::admission::Admitted;
-use super::flow::{self, Report, Tallies};
-use super::{Shared, held};
+use super::answer;
+use super::flow::{Flow, Report, Tallies};
+use super::held::held;
 use crate::settings::Test;
-use crate::wire::bounds::{check_flows, check_size};
-use crate::wire::control::{Counters, Reply, Request, Terms, Totals, read_line, write_line};
-use crate::wire::hello::Purpose;
+use crate::wire::control::{Counters, Terms, Totals};
 use crate::wire::options::{self, Observed};
 use crate::wire::placement::pin;
 use crate::wire::socket;
 
 /// How long flows may take to arrive.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a client may say nothing. It asks for counters every second.
-const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// How long what is under way may take to arrive after the last was sent.
 const DRAIN_NS: u64 = 2_000_000_000;
 /// A flow of datagrams of which nothing came for so long has ended.
 const QUIET: Duration = Duration::from_millis(30);
-/// Tests at a time.
-const SESSIONS_MAX: usize = 64;
-
-impl Shared {
-    /// The test of that token.
-    pub(super) fn session(&self, token: u64) -> Option<Arc<Session>> {
-        held(&self.sessions).get(&token).cloned()
-    }
-}
-
-/// One flow of a test.
-#[derive(Debug)]
-pub struct Flow {
-    socket: OwnedFd,
-    /// What it counts while it runs.
-    pub tallies: Tallies,
-    has_ended: AtomicBool,
-}
-
-impl Flow {
-    /// Its socket.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    /// Whether it is over, for a thread that nothing wakes.
-    #[inline]
-    pub fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Relaxed)
-    }
-
-    fn end(&self) {
-        self.has_ended.store(true, Ordering::Relaxed);
-        socket::shut(&self.socket);
-    }
-}
 
 /// A flow that joined, and its thread.
 #[derive(Debug)]
@@ -96,6 +55,30 @@ pub struct Session {
 }
 
 impl Session {
+    pub(super) fn new(token: u64, terms: Terms, own_ip: IpAddr, admitted: Admitted) -> Self {
+        Self {
+            token,
+            terms,
+            own_ip,
+            flows: Mutex::default(),
+            has_joined: Condvar::new(),
+            has_ended: AtomicBool::new(false),
+            once: Tallies::default(),
+            observed: Mutex::default(),
+            errors: Mutex::default(),
+            _admitted: admitted,
+        }
+    }
+
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// What a socket refused first, if one did.
+    pub(super) fn first_error(&self) -> Option<String> {
+        held(&self.errors).keys().next().cloned()
+    }
+
     pub(super) fn token(&self) -> u64 {
         self.token
     }
@@ -120,7 +103,7 @@ impl Session {
             *held(&self.errors).entry(error.to_string()).or_default() += 1;
         }
         options::observe(&socket, is_tcp, &mut held(&self.observed));
-        let flow = Arc::new(Flow { socket, tallies: Tallies::default(), has_ended: AtomicBool::new(false) });
+        let flow = Arc::new(Flow::new(socket));
         let (own, terms) = (Arc::clone(&flow), self.terms.clone());
         let (ready, pinned) = channel();
         let thread = thread::Builder::new().name(format!("plumb-server-{number}")).spawn(move || {
@@ -129,7 +112,7 @@ impl Session {
             let cpu = terms.shared_cpus.as_ref().and_then(|shared| shared.of(number));
             // The receiver waits for it below.
             let _ = ready.send(cpu.map(pin).transpose());
-            flow::run(&own, &terms)
+            answer::run(&own, &terms)
         });
         match thread {
             Ok(thread) => {
@@ -148,7 +131,7 @@ impl Session {
     }
 
     /// Waits for all flows. Says how many there are when they do not come.
-    fn wait_for_flows(&self) -> Result<(), u32> {
+    pub(super) fn wait_for_flows(&self) -> Result<(), u32> {
         if self.terms.test == Test::TcpCrr {
             return Ok(());
         }
@@ -171,7 +154,7 @@ impl Session {
         tallies.chain(once).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> Counters {
         let (messages, bytes) = self.counted();
         let cpu = process_cpu_time(std::process::id()).unwrap_or_default();
         Counters {
@@ -201,7 +184,7 @@ impl Session {
     }
 
     /// Waits until nothing more comes, and adds everything up.
-    fn finish(&self) -> Totals {
+    pub(super) fn finish(&self) -> Totals {
         let deadline_ns = monotonic_ns() + DRAIN_NS;
         if self.terms.test.is_udp() {
             let mut before = self.counted();
@@ -253,147 +236,34 @@ impl Session {
             errors,
         }
     }
-}
 
-/// Answers one connection of a `tcp_crr`: the message comes back, and the connection is closed from here, so that the
-/// client's ports are free at once.
-pub fn once(shared: &Shared, token: u64, connection: &OwnedFd) {
-    let Some(session) = shared.session(token) else { return };
-    let terms = &session.terms;
-    if session.once.read().0 == 0 {
-        options::observe(connection, true, &mut held(&session.observed));
-    }
-    let mut small = [0; 4096];
-    let mut large;
-    let message = match small.get_mut(..terms.msg_size as usize) {
-        Some(message) => message,
-        None => {
-            large = vec![0; terms.msg_size as usize];
-            &mut large[..]
+    /// Answers one connection of a `tcp_crr`: the message comes back, and the connection is closed from here, so that the
+    /// client's ports are free at once.
+    pub(super) fn answer_once(&self, connection: &OwnedFd) {
+        let terms = &self.terms;
+        if self.once.read().0 == 0 {
+            options::observe(connection, true, &mut held(&self.observed));
         }
-    };
-    let answered = socket::receive_all(connection, message).and_then(|is_whole| {
-        if is_whole {
-            socket::send_all(connection, message)?;
-        }
-        Ok(is_whole)
-    });
-    match answered {
-        Ok(true) => session.once.add(1, terms.msg_size.into()),
-        // The client went away, or ended its test, before its message was whole.
-        Ok(false) => {}
-        Err(error) => *held(&session.errors).entry(error.kind().to_string()).or_default() += 1,
-    }
-}
-
-/// Serves a control connection to its end.
-pub fn serve(shared: &Arc<Shared>, connection: OwnedFd, peer: IpAddr) {
-    let mut current = None;
-    let outcome = converse(shared, connection, peer, &mut current);
-    if let Some(session) = current.take() {
-        leave(shared, &session);
-    }
-    if let Err(error) = outcome {
-        held(&shared.news).push(format!("a client's connection ended: {error}"));
-    }
-}
-
-/// Takes a test off the list.
-fn leave(shared: &Shared, session: &Arc<Session>) {
-    session.end();
-    if held(&shared.sessions).remove(&session.token).is_some() {
-        if session.terms.test == Test::TcpCrr {
-            shared.once.fetch_sub(1, Ordering::Relaxed);
-        }
-        session.add_to(&mut held(&shared.done));
-    }
-}
-
-fn converse(
-    shared: &Arc<Shared>,
-    connection: OwnedFd,
-    peer: IpAddr,
-    current: &mut Option<Arc<Session>>,
-) -> io::Result<()> {
-    socket::keep_watch(&connection)?;
-    socket::set_receive_timeout(&connection, Some(SILENCE_MAX))?;
-    socket::send_all(&connection, &Purpose::Control.encode())?;
-    let own_ip = socket::own_address(&connection)?.ip();
-    let mut to = TcpStream::from(connection);
-    let mut from = BufReader::new(to.try_clone()?);
-    while let Some(request) = read_line(&mut from)? {
-        let reply = match (request, current.as_ref()) {
-            (Request::Begin(terms), _) => {
-                if let Some(session) = current.take() {
-                    leave(shared, &session);
-                }
-                begin(shared, terms, (own_ip, peer), current)
+        let mut small = [0; 4096];
+        let mut large;
+        let message = match small.get_mut(..terms.msg_size as usize) {
+            Some(message) => message,
+            None => {
+                large = vec![0; terms.msg_size as usize];
+                &mut large[..]
             }
-            (Request::Join, Some(session)) => joined(session),
-            (Request::Sample, Some(session)) => Reply::Counters(session.counters()),
-            (Request::Finish, Some(session)) => Reply::Finished(session.finish()),
-            (_, None) => refused("answer: no test was begun".to_owned(), false),
         };
-        write_line(&mut to, &reply)?;
+        let answered = socket::receive_all(connection, message).and_then(|is_whole| {
+            if is_whole {
+                socket::send_all(connection, message)?;
+            }
+            Ok(is_whole)
+        });
+        match answered {
+            Ok(true) => self.once.add(1, terms.msg_size.into()),
+            // The client went away, or ended its test, before its message was whole.
+            Ok(false) => {}
+            Err(error) => *held(&self.errors).entry(error.kind().to_string()).or_default() += 1,
+        }
     }
-    Ok(())
-}
-
-fn refused(reason: String, is_usage: bool) -> Reply {
-    Reply::Refused { reason, is_usage }
-}
-
-fn joined(session: &Session) -> Reply {
-    if let Err(count) = session.wait_for_flows() {
-        let all = session.terms.flows;
-        return refused(format!("see all flows: {count} of {all} have reached the server"), false);
-    }
-    // What a socket refused is the reason for which the test cannot be as it was asked for.
-    match held(&session.errors).keys().next() {
-        Some(error) => refused(error.clone(), true),
-        None => Reply::Joined,
-    }
-}
-
-fn begin(
-    shared: &Shared,
-    terms: Terms,
-    (own_ip, peer): (IpAddr, IpAddr),
-    current: &mut Option<Arc<Session>>,
-) -> Reply {
-    let checked = check_flows(terms.flows).and_then(|()| check_size(terms.test, terms.msg_size.into()));
-    if let Err(fault) = checked {
-        return refused(format!("begin: {fault}"), true);
-    }
-    if terms.shared_cpus.as_ref().is_some_and(|shared| !shared.are_here()) {
-        let reason = "share CPUs with the client, which is on another host; measure without `cpus: shared`";
-        return refused(reason.to_owned(), true);
-    }
-    let admitted = match shared.flows.admit(peer, terms.flows.into()) {
-        Ok(admitted) => admitted,
-        Err(reason) => return refused(reason, false),
-    };
-    let mut sessions = held(&shared.sessions);
-    if sessions.len() >= SESSIONS_MAX {
-        return refused(format!("begin: the server has {SESSIONS_MAX} tests under way"), false);
-    }
-    let token = RandomState::new().hash_one(monotonic_ns());
-    if terms.test == Test::TcpCrr {
-        shared.once.fetch_add(1, Ordering::Relaxed);
-    }
-    let session = Arc::new(Session {
-        token,
-        terms,
-        own_ip,
-        flows: Mutex::default(),
-        has_joined: Condvar::new(),
-        has_ended: AtomicBool::new(false),
-        once: Tallies::default(),
-        observed: Mutex::default(),
-        errors: Mutex::default(),
-        _admitted: admitted,
-    });
-    sessions.insert(token, Arc::clone(&session));
-    *current = Some(session);
-    Reply::Ready { token }
 }

@@ -3,9 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use super::flow::Report;
+use super::flow::{Flow, Report};
 use super::receiving::Receiving;
-use super::session::Flow;
 use crate::wire::control::Terms;
 use crate::wire::socket;
 

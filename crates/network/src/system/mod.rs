@@ -9,9 +9,9 @@ mod pods;
 mod proof;
 mod rules;
 
-use plumb_model::CpuCost;
 use plumb_path::{Existing, PathError, Place, Snapshot, System};
 
+use self::pods::own_cpu;
 use crate::server::{DEFAULT_PORT, Server, ServerOptions};
 use crate::settings::{Kind, SystemSpec, Target};
 
@@ -57,15 +57,6 @@ impl System for Loopback {
         self.server.stop();
         Ok(())
     }
-}
-
-/// The CPU time of this process, in which a server's threads run.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub fn own_cpu() -> Result<CpuCost, PathError> {
-    let cpu = plumb_host::cpu::process_cpu_time(std::process::id())?;
-    Ok(CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() })
 }
 
 /// Where the server is that runs already.

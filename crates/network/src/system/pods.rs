@@ -11,7 +11,6 @@ use super::apply::apply;
 use super::layout::{CLIENT_AT, Layout, SERVER, SERVER_AT};
 use super::observe::observe;
 use super::ovs::OpenVSwitch;
-use super::own_cpu;
 use crate::server::{Server, ServerOptions};
 use crate::settings::{Kind, SystemSpec, Target};
 
@@ -124,4 +123,13 @@ impl Pods {
         cost.components.insert("server".to_owned(), server_ns);
         Ok(cost)
     }
+}
+
+/// The CPU time of this process, in which a server's threads run.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(super) fn own_cpu() -> Result<CpuCost, PathError> {
+    let cpu = plumb_host::cpu::process_cpu_time(std::process::id())?;
+    Ok(CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() })
 }

@@ -11,7 +11,7 @@ use plumb_model::{ByteRate, Bytes, CapacityRate, Evidence, Measurement, Rate};
 use plumb_path::{Fault, Snapshot};
 use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space, TB_BYTES};
 
-use super::seen;
+use super::seen::seen;
 use crate::settings::{
     AdaptiveSpec, Allocation, FixedSpec, Layer, Limit, LoadSpec, StorageSettings, VolumeSpec,
 };

@@ -3,8 +3,10 @@
 //! A rate over a window that contains a burst is neither the rate of the burst nor the settled one. So the rate excludes the
 //! seconds of a burst at the beginning of the window, and the load reports the burst, counted from its own start.
 
-use super::limiter::STEP_NS;
-
+/// Completions from the load's start on are counted in steps of this length.
+pub const STEP_NS: u64 = 50_000_000;
+/// A burst is looked for in this many of them.
+pub const STEPS_MAX: usize = 200;
 /// A second belongs to a burst if it exceeds the settled rate by more than this share of it.
 const ABOVE: f64 = 0.10;
 /// It also exceeds that rate by more than this many times the largest deviation among the seconds that follow.

@@ -14,10 +14,6 @@ use crate::settings::Limit;
 
 /// The table's name in a measurement.
 pub const TABLE: &str = "limiter";
-/// Completions from the load's start on are counted in steps of this length.
-pub const STEP_NS: u64 = 50_000_000;
-/// A burst is looked for in this many of them.
-pub const STEPS_MAX: usize = 200;
 /// From this share of a policy's rate on the policy is what was met.
 const MET: f64 = 0.95;
 /// Without a policy, seconds that differ by less than this from their median are taken for a limiter's.

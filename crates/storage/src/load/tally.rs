@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use plumb_model::{Attempts, Histogram};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
-use super::limiter::{STEP_NS, STEPS_MAX};
+use super::burst::{STEP_NS, STEPS_MAX};
 
 /// Reads, or writes.
 #[derive(Debug, Default)]

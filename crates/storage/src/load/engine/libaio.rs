@@ -8,7 +8,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use super::{Completion, Engine, Error, KERNEL_PIECE, Request};
+use super::super::error::Error;
+use super::interface::{Completion, Engine, KERNEL_PIECE, Request};
 
 const RING_MAGIC: u32 = 0xa10a_10a1;
 

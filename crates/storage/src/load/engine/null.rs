@@ -1,6 +1,7 @@
 //! The engine that does nothing, at once: what is measured with it is the load's own cost.
 
-use super::{Completion, Engine, Error, Request};
+use super::super::error::Error;
+use super::interface::{Completion, Engine, Request};
 
 #[derive(Debug)]
 pub struct Null {

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use super::{Completion, Engine, Error, Request};
+use super::super::error::Error;
+use super::interface::{Completion, Engine, Request};
 
 #[derive(Debug)]
 pub struct Psync {

@@ -8,7 +8,8 @@ use std::os::fd::AsRawFd;
 use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-use super::{Completion, Engine, Error, KERNEL_PIECE, Request};
+use super::super::error::Error;
+use super::interface::{Completion, Engine, KERNEL_PIECE, Request};
 use crate::load::buffers::Buffers;
 
 pub struct Uring {

@@ -14,11 +14,10 @@ use std::collections::BTreeMap;
 
 use plumb_model::Evidence;
 use plumb_path::{PathError, Snapshot, System};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::client::Client;
-use self::spec::{OntapSpec, described};
+use self::spec::{Assignment, OntapSpec, described};
 use crate::settings::Target;
 
 const POLICIES: &str = "/api/storage/qos/policies";
@@ -29,13 +28,6 @@ const NAME_CHARACTERS_MAX: usize = 127;
 const UNUSED_IOPS: u64 = 1_000_000;
 const ASSIGNED: &str = "policy";
 const LIMITS: &str = "limits";
-
-/// What the load needs besides a path: the volume and the policy to put it under.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Assignment {
-    volume_uuid: String,
-    policy: String,
-}
 
 /// A policy on an array, and a volume that is put under it.
 #[derive(Debug)]

@@ -227,6 +227,13 @@ fn block_size(size: Option<Bytes>) -> Result<Option<String>, Fault> {
         .ok_or_else(|| fault("block_size", "ONTAP has 4, 8, 16, 32, 64 and 128 KiB"))
 }
 
+/// What the load needs besides a path: the volume and the policy to put it under.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    pub(super) volume_uuid: String,
+    pub(super) policy: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

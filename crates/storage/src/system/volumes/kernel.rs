@@ -12,7 +12,8 @@ use plumb_host::scratch::Scratch;
 use plumb_host::time::monotonic_ns;
 use plumb_path::{PathError, Place, Snapshot, System};
 
-use super::{home, make, names};
+use super::backing::{home, make};
+use super::names;
 use crate::evidence::volume::{kernel_limits, known_limit};
 use crate::settings::{SystemSpec, Target};
 

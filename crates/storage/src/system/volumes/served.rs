@@ -14,7 +14,8 @@ use plumb_path::{PathError, Place, Snapshot, System};
 use plumb_volumes::state::State;
 use plumb_volumes::{Service, VolumeReport};
 
-use super::{home, make, names};
+use super::backing::{home, make};
+use super::names;
 use crate::evidence::volume::{known_limit, policy};
 use crate::settings::{Limit, SystemSpec, Target};
 
