@@ -1,6 +1,6 @@
 //! The embedded ingress, a TLS-terminating reverse proxy, and the embedded origin behind it.
 //!
-//! They measure nothing and know no experiment: whoever starts one reads its counters and decides what they prove.
+//! Neither measures anything or knows an experiment. The caller reads the counters and decides what they prove.
 
 mod config;
 mod http1;

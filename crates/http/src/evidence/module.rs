@@ -20,18 +20,10 @@ const DEVICE_EVIDENCE: &str = "requests that QAT devices counted";
 const REQUESTS_PER_HANDSHAKE_MIN: f64 = 0.9;
 
 impl HttpSettings {
-    /// The name or path of the engine or provider that the ingress is to use.
-    fn module(&self) -> Option<&str> {
-        match &self.system.ingress.offload {
-            Offload::Engine(asked) | Offload::Provider(asked) => Some(asked),
-            Offload::None | Offload::Threads | Offload::Multibuffer => None,
-        }
-    }
-
     /// Whether the program has the library in its memory. Without it there is nothing to look for; with it nothing is
     /// proven yet.
     pub(super) fn library_evidence(&self, after: &Snapshot) -> Option<Evidence> {
-        let asked = self.module()?;
+        let asked = self.system.ingress.offload.module()?;
         let mapped = after.states.get(LIBRARY_STATE).map_or("", String::as_str);
         Some(Evidence {
             what: format!("library in the memory of {}", self.program()),
@@ -43,7 +35,7 @@ impl HttpSettings {
 
     /// What QAT devices counted, where there are any whose counters can be read.
     pub(super) fn device_evidence(&self, before: &Snapshot, after: &Snapshot, full: u64) -> Option<Evidence> {
-        self.module()?;
+        self.system.ingress.offload.module()?;
         let requests = after.moved(before, QAT_REQUESTS)?;
         let telemetry = after.states.get(QAT_TELEMETRY).map(|words| format!("; {words}")).unwrap_or_default();
         Some(Evidence {
@@ -56,7 +48,7 @@ impl HttpSettings {
 
     /// What has to be saved where no device counts, and the settings that it is saved against.
     pub(crate) fn saving(&self) -> Option<(Self, RequiredSaving)> {
-        let asked = self.module()?;
+        let asked = self.system.ingress.offload.module()?;
         let mut without = self.clone();
         without.system.ingress.offload = Offload::None;
         without.system.ingress.offload_mode = None;

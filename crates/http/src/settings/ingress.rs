@@ -42,6 +42,16 @@ pub enum Offload {
     Provider(String),
 }
 
+impl Offload {
+    /// The name or path of the engine or provider, if it is one.
+    pub(crate) fn module(&self) -> Option<&str> {
+        match self {
+            Self::Engine(asked) | Self::Provider(asked) => Some(asked),
+            Self::None | Self::Threads | Self::Multibuffer => None,
+        }
+    }
+}
+
 /// How operations reach the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -1,12 +1,6 @@
 //! HAProxy as the ingress.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
 
 use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
@@ -23,7 +17,6 @@ const STATS_SOCKET: &str = "stats.sock";
 /// HAProxy's directory as HAProxy reaches it. `nobody` may not be able to walk the whole path, which may also be too long for
 /// a socket's address.
 const HOME: &str = "/proc/self/fd/0";
-const STATS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running HAProxy.
 #[derive(Debug)]
@@ -96,20 +89,10 @@ impl Haproxy {
     }
 
     fn ask(&self, question: &str) -> Result<String, PathError> {
-        ask(self.program.directory(), question)
+        self.program
+            .ask(STATS_SOCKET, &format!("{question}\n"))
             .map_err(|error| PathError::new(format!("ask HAProxy to {question}: {error}")))
     }
-}
-
-fn ask(directory: &Path, question: &str) -> std::io::Result<String> {
-    let directory = File::open(directory)?;
-    // Through the open directory, as a whole path may be too long.
-    let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{STATS_SOCKET}", directory.as_raw_fd()))?;
-    stream.set_read_timeout(Some(STATS_PATIENCE))?;
-    stream.write_all(format!("{question}\n").as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// From `show stat`: a header of names and a line for each frontend, server and backend (management guide, 9.1).

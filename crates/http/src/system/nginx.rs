@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use plumb_host::process::Signal;
 use plumb_ingress::text;
@@ -21,7 +17,6 @@ use crate::settings::{IngressSpec, TlsVersion};
 
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
 const STATUS_SOCKET: &str = "status.sock";
-const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// `-e`: what goes wrong before the configuration is read is not to go to the host's own log.
 const ARGUMENTS: [&str; 6] = ["-p", ".", "-e", "stderr", "-c", "nginx.conf"];
@@ -109,8 +104,10 @@ impl Nginx {
 
     /// What nginx counts itself: requests. It has no counter of handshakes or of connections to the origin.
     pub(super) fn counters(&mut self) -> Result<BTreeMap<String, u64>, PathError> {
-        let status =
-            self.status().map_err(|error| PathError::new(format!("ask nginx for its status: {error}")))?;
+        let status = self
+            .program
+            .ask(STATUS_SOCKET, "GET / HTTP/1.0\r\n\r\n")
+            .map_err(|error| PathError::new(format!("ask nginx for its status: {error}")))?;
         self.status_requests += 1;
         let requests = requests(&status).ok_or_else(|| {
             PathError::new(format!("read nginx's status: there are no requests in {status:?}"))
@@ -122,17 +119,6 @@ impl Nginx {
         let library = self.module.as_ref().map(|module| module.mapped(self.program.pid()));
         let states = [("program", Some(self.program.version.clone())), (LIBRARY_STATE, library)];
         states.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-    }
-
-    fn status(&self) -> std::io::Result<String> {
-        let directory = fs::File::open(self.program.directory())?;
-        let mut stream =
-            UnixStream::connect(format!("/proc/self/fd/{}/{STATUS_SOCKET}", directory.as_raw_fd()))?;
-        stream.set_read_timeout(Some(STATUS_PATIENCE))?;
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
     }
 }
 

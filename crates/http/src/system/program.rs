@@ -1,8 +1,10 @@
 //! Servers that are programs of the host: found, started on a free port, proven, asked how they are, and ended.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use super::readiness::{self, Proof};
 const ATTEMPTS: usize = 5;
 /// How long a program may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a program may take to answer a question about itself.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// How much of a program's log goes into an error.
 const LAST_WORDS_BYTES: u64 = 1_000;
 
@@ -81,7 +85,7 @@ impl Program {
 
     fn spawn(recipe: &Recipe<'_>, file: &Path, version: &str) -> Result<Self, PathError> {
         let directory = &recipe.directory;
-        let failed = |error: std::io::Error| {
+        let failed = |error: io::Error| {
             PathError::new(format!("prepare {} in {}: {error}", recipe.program.title, directory.display()))
         };
         make_private(directory)?;
@@ -137,8 +141,16 @@ impl Program {
         self.child.pid()
     }
 
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
+    /// Its answer to a question, through a socket in its directory.
+    pub(super) fn ask(&self, socket: &str, question: &str) -> io::Result<String> {
+        let directory = File::open(&self.directory)?;
+        // Through the open directory, as a whole path may be too long.
+        let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{socket}", directory.as_raw_fd()))?;
+        stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
+        stream.write_all(question.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     /// Ends it and removes its files.
@@ -161,7 +173,7 @@ impl Program {
             file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            Ok::<_, std::io::Error>((length > LAST_WORDS_BYTES, bytes))
+            Ok::<_, io::Error>((length > LAST_WORDS_BYTES, bytes))
         };
         // Without a log there are no last words.
         let Ok((is_cut, bytes)) = read() else { return String::new() };
@@ -177,6 +189,6 @@ impl Program {
 const LOG: &str = "log";
 
 /// A port of 127.0.0.1 that nobody listens on at the moment.
-fn free_port() -> std::io::Result<u16> {
+fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -70,8 +70,8 @@ fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> R
         return get(&mut stream, port, body_bytes).map(|()| Proof { tls: "none".to_owned(), cipher: None });
     };
     let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
-    let connection =
-        ClientConnection::new(client_config(certificates)?, name).map_err(|error| error.to_string())?;
+    let connection = ClientConnection::new(client_config(&certificates.ca_pem)?, name)
+        .map_err(|error| error.to_string())?;
     let mut stream = StreamOwned::new(connection, stream);
     get(&mut stream, port, body_bytes)?;
     check_leaf(&stream.conn, certificates)?;
@@ -85,10 +85,10 @@ fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> R
     Ok(Proof { tls, cipher })
 }
 
-fn client_config(certificates: &Certificates) -> Result<Arc<ClientConfig>, String> {
+/// The settings of a client that trusts this authority alone.
+pub(super) fn client_config(ca_pem: &str) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
-    let authority =
-        CertificateDer::from_pem_slice(certificates.ca_pem.as_bytes()).map_err(|error| error.to_string())?;
+    let authority = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(|error| error.to_string())?;
     roots.add(authority).map_err(|error| error.to_string())?;
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()

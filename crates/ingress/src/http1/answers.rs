@@ -37,7 +37,7 @@ impl Answers {
     ///
     /// # Errors
     ///
-    /// When the stream fails, or what came is no HTTP.
+    /// When the stream fails, or the answer is not HTTP/1.1.
     pub fn read(
         &mut self,
         stream: &mut impl Read,
@@ -45,7 +45,7 @@ impl Answers {
         mut content: impl FnMut(&[u8]),
     ) -> io::Result<Option<Answer>> {
         let (mut answer, mut body) = loop {
-            if let Some(response) = Response::parse(&self.pending, to_head).map_err(no_http)? {
+            if let Some(response) = Response::parse(&self.pending, to_head).map_err(not_http)? {
                 let (status, body, length) = (response.status, response.body, response.length);
                 let head: Vec<u8> = self.pending.drain(..length).collect();
                 let head = String::from_utf8_lossy(&head).into_owned();
@@ -60,7 +60,7 @@ impl Answers {
                 answer.is_whole = body == Body::UntilClose;
                 break;
             }
-            let piece = body.take(&self.pending).map_err(no_http)?;
+            let piece = body.take(&self.pending).map_err(not_http)?;
             let (Piece::Content(count) | Piece::Framing(count)) = piece;
             if matches!(piece, Piece::Content(_)) {
                 content(&self.pending[..count]);
@@ -94,6 +94,6 @@ impl Answers {
     }
 }
 
-fn no_http(malformed: Malformed) -> io::Error {
+fn not_http(malformed: Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, malformed)
 }

@@ -5,7 +5,6 @@ mod calibration;
 mod connection;
 mod coroutine;
 mod counters;
-
 mod event_loop;
 mod exchange;
 mod exchange_groups;

@@ -3,7 +3,7 @@
 use plumb_host::qat::QatDevice;
 
 use super::library;
-use crate::settings::{IngressSpec, Offload};
+use crate::settings::IngressSpec;
 
 /// The counter of all QAT devices' requests, where there are devices that can be read.
 pub(crate) const QAT_REQUESTS: &str = "qat_requests";
@@ -14,12 +14,7 @@ pub(crate) const QAT_TELEMETRY: &str = "qat_telemetry";
 /// Whether what an ingress asks for uses QAT devices where there are any. What has another name has devices of another
 /// kind, or none, and the counters of QAT would say nothing of it.
 pub(in crate::system) fn is_qat(spec: &IngressSpec) -> bool {
-    match &spec.offload {
-        Offload::Engine(asked) | Offload::Provider(asked) => {
-            library::stem(asked).to_ascii_lowercase().contains("qat")
-        }
-        Offload::None | Offload::Threads | Offload::Multibuffer => false,
-    }
+    spec.offload.module().is_some_and(|asked| library::stem(asked).to_ascii_lowercase().contains("qat"))
 }
 
 /// The sums over all devices; nothing where there is none, so that a device that cannot be read is no device that
@@ -50,6 +45,7 @@ mod tests {
     use plumb_host::qat::QatCounters;
 
     use super::*;
+    use crate::settings::Offload;
 
     #[test]
     fn devices_count_for_what_is_named_after_them_alone() {

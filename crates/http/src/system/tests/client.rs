@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_ingress::Answers;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
 
+use crate::system::readiness::client_config;
 use crate::target::Target;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,19 +21,8 @@ pub(super) struct Trust(Option<Arc<ClientConfig>>);
 
 impl Trust {
     pub(super) fn of(target: &Target) -> Self {
-        Self(target.ca_pem.as_deref().map(config))
+        Self(target.ca_pem.as_deref().map(|ca_pem| client_config(ca_pem).unwrap()))
     }
-}
-
-fn config(ca_pem: &str) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Arc::new(config)
 }
 
 enum Stream {
