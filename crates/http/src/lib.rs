@@ -4,7 +4,7 @@ mod check;
 mod evidence;
 mod family;
 pub mod load;
-pub mod metrics;
+mod metrics;
 pub mod settings;
 pub mod system;
 mod target;

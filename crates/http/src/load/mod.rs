@@ -3,7 +3,7 @@
 //! No async runtime, no allocation per request: a request on a connection that stands is one `send`, one `recv` and
 //! a share of an `epoll_wait`. Pacing, transport and stop rule are values that the one loop in `worker` works with.
 
-pub mod checks;
+mod checks;
 
 mod connection;
 mod core;
@@ -38,13 +38,12 @@ use plumb_model::{Measurement, SplitMix};
 use plumb_pace::{Budget, Closing, End, Frame, Proportion, Schedule};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
-pub use self::checks::Check;
-use self::checks::Checks;
+use self::checks::{Check, Checks};
 use self::core::{Core, Plan};
 use self::epoll::Epoll;
-pub use self::names::{is_same_cipher, is_same_group};
+pub(crate) use self::names::{is_same_cipher, is_same_group};
 use self::report::Watched;
-pub use self::report::{ACCEPTED, MISSING, OFFERED};
+pub(crate) use self::report::{MISSING, OFFERED};
 use self::request::Request;
 use self::tally::Tally;
 use self::tls::Offer;
@@ -107,7 +106,7 @@ fn parse_checks(spec: &LoadSpec) -> Result<Vec<Check>, Fault> {
 ///
 /// # Errors
 /// When the URL, a name or a file cannot be used.
-pub fn http_load(spec: &LoadSpec, target: &Target) -> Result<Box<dyn Load>, PathError> {
+pub(crate) fn http_load(spec: &LoadSpec, target: &Target) -> Result<Box<dyn Load>, PathError> {
     interruptible(spec, target, Arc::default())
 }
 

@@ -21,7 +21,7 @@ use running::Running;
 
 pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
-pub use validate::{feasible, validate};
+pub(crate) use validate::{feasible, validate};
 
 /// Builds and starts an HTTP system, and proves that it answers.
 ///
@@ -31,7 +31,7 @@ pub use validate::{feasible, validate};
 /// # Errors
 ///
 /// When a program is missing or does not start, or the system does not answer within 10 s.
-pub fn http_system(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
+pub(crate) fn http_system(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
     if spec.ingress.kind == IngressKind::External {
         let url =
             spec.ingress.url.as_deref().ok_or_else(|| PathError::new("find the system: it has no url"))?;
