@@ -277,7 +277,7 @@ fn judge_ratio(
     let verdict = match question.judge(&interval) {
         _ if !is_enough => Verdict::Undecided,
         // Only the blocks with values decide, so a verdict would rest on leaving the others out.
-        stats::Verdict::Undecided if of_known != stats::Verdict::Undecided => Verdict::Void,
+        stats::Decision::Undecided if of_known != stats::Decision::Undecided => Verdict::Void,
         verdict => model_verdict(verdict),
     };
     let mut finding = Finding::new(verdict, "");
@@ -327,9 +327,9 @@ fn missing_reason(
     claim: &Claim,
     sample: &Sample,
     (ratio, (low, high)): (f64, (f64, f64)),
-    of_known: stats::Verdict,
+    of_known: stats::Decision,
 ) -> String {
-    let favoured = if of_known == stats::Verdict::Holds { "the claim" } else { "its refutation" };
+    let favoured = if of_known == stats::Decision::Holds { "the claim" } else { "its refutation" };
     format!(
         "{}: {} of {} blocks {} no value, and leaving {} out would favour {favoured}; the {} show{} ratio {} [{}, {}]",
         lacks_or_readings(table, cell, claim),
@@ -350,7 +350,12 @@ fn blocks_words(blocks: usize, which: &str) -> String {
     format!("{blocks} {which}block{}", if blocks == 1 { "" } else { "s" })
 }
 
-fn blocks_needed(table: &Table<'_>, sample: &Sample, question: &stats::Claim, alpha: f64) -> Option<u32> {
+fn blocks_needed(
+    table: &Table<'_>,
+    sample: &Sample,
+    question: &stats::Hypothesis,
+    alpha: f64,
+) -> Option<u32> {
     let more = sample.blocks_needed(question, alpha)?;
     let to_min = (table.plan.blocks.before_verdict() as usize).saturating_sub(sample.logs().len());
     u32::try_from(more.max(to_min)).ok()
@@ -406,21 +411,21 @@ fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-fn question(relation: Relation, factor: f64) -> Result<stats::Claim, stats::Unusable> {
+fn question(relation: Relation, factor: f64) -> Result<stats::Hypothesis, stats::Unusable> {
     match relation {
-        Relation::AtLeast => stats::Claim::ratio(stats::Direction::AtLeast, factor),
-        Relation::Above => stats::Claim::ratio(stats::Direction::Above, factor),
-        Relation::AtMost => stats::Claim::ratio(stats::Direction::AtMost, factor),
-        Relation::Below => stats::Claim::ratio(stats::Direction::Below, factor),
-        Relation::EqualWithin(share) => stats::Claim::within(factor, share),
+        Relation::AtLeast => stats::Hypothesis::ratio(stats::Direction::AtLeast, factor),
+        Relation::Above => stats::Hypothesis::ratio(stats::Direction::Above, factor),
+        Relation::AtMost => stats::Hypothesis::ratio(stats::Direction::AtMost, factor),
+        Relation::Below => stats::Hypothesis::ratio(stats::Direction::Below, factor),
+        Relation::EqualWithin(share) => stats::Hypothesis::within(factor, share),
     }
 }
 
-fn model_verdict(verdict: stats::Verdict) -> Verdict {
+fn model_verdict(verdict: stats::Decision) -> Verdict {
     match verdict {
-        stats::Verdict::Holds => Verdict::Holds,
-        stats::Verdict::Refuted => Verdict::Refuted,
-        stats::Verdict::Undecided => Verdict::Undecided,
+        stats::Decision::Holds => Verdict::Holds,
+        stats::Decision::Refuted => Verdict::Refuted,
+        stats::Decision::Undecided => Verdict::Undecided,
     }
 }
 
@@ -514,14 +519,14 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
     let Ok(judgement) = stats::judge_cap(&windows, cap.0, cap.1, alpha) else {
         return Finding::new(Verdict::Void, "the windows hold a value that is not a number");
     };
-    if judgement.verdict == stats::Verdict::Holds
+    if judgement.verdict == stats::Decision::Holds
         && let Some(finding) = below_any_cap(table, cell, term)
     {
         return finding;
     }
     let lacks = lacks(table, cell, claim);
     match (judgement.verdict, judgement.highest, judgement.violating_share_max) {
-        (stats::Verdict::Refuted, Some(highest), _) => Finding::new(
+        (stats::Decision::Refuted, Some(highest), _) => Finding::new(
             Verdict::Refuted,
             format!(
                 "{} of {} one-second windows are above {} {unit}; the highest has {}",
@@ -531,14 +536,14 @@ fn judge_cap(table: &Table<'_>, cell: usize, claim: &Claim, cap: (f64, f64), alp
                 digits(highest)
             ),
         ),
-        (stats::Verdict::Holds, Some(highest), _) if !lacks.is_empty() => Finding::new(
+        (stats::Decision::Holds, Some(highest), _) if !lacks.is_empty() => Finding::new(
             Verdict::Void,
             format!(
                 "{lacks}, and such a slot says nothing about the cap; the highest one-second window of the others has {}",
                 digits(highest)
             ),
         ),
-        (stats::Verdict::Holds, Some(highest), Some(share))
+        (stats::Decision::Holds, Some(highest), Some(share))
             if table.complete_blocks(cell) >= table.plan.blocks.before_verdict() =>
         {
             Finding::new(

@@ -13,7 +13,7 @@ use crate::fault::{self, Fault};
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// Text.
     Text,
     /// A whole number, not negative.
@@ -34,18 +34,18 @@ pub struct Field {
     /// Its dotted name.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// Whether it can be set at all by the call in question.
     pub settable: bool,
 }
 
 /// A field that can be set.
-pub const fn set(name: &'static str, kind: Kind) -> Field {
+pub const fn set(name: &'static str, kind: FieldKind) -> Field {
     Field { name, kind, settable: true }
 }
 
 /// A field that is there to be read.
-pub const fn read(name: &'static str, kind: Kind) -> Field {
+pub const fn read(name: &'static str, kind: FieldKind) -> Field {
     Field { name, kind, settable: false }
 }
 
@@ -143,20 +143,20 @@ fn typed(field: &Field, value: Value) -> Result<Value, Fault> {
     let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let wrong = |due: &str| Fault::value(field.name, &shown, due);
     match field.kind {
-        Kind::Text if value.is_string() => Ok(value),
-        Kind::Text => Err(wrong("string")),
-        Kind::Count if value.is_u64() => Ok(value),
-        Kind::Count => Err(wrong("integer")),
-        Kind::Flag if value.is_boolean() => Ok(value),
-        Kind::Flag => Err(wrong("boolean")),
-        Kind::Size => match value.as_u64().or_else(|| size_bytes(value.as_str()?)) {
+        FieldKind::Text if value.is_string() => Ok(value),
+        FieldKind::Text => Err(wrong("string")),
+        FieldKind::Count if value.is_u64() => Ok(value),
+        FieldKind::Count => Err(wrong("integer")),
+        FieldKind::Flag if value.is_boolean() => Ok(value),
+        FieldKind::Flag => Err(wrong("boolean")),
+        FieldKind::Size => match value.as_u64().or_else(|| size_bytes(value.as_str()?)) {
             Some(bytes) => Ok(bytes.into()),
             None => Err(wrong("size")),
         },
-        Kind::Choice(words) if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(value),
-        Kind::Choice(words) => Err(wrong(&words.join("|"))),
-        Kind::Ignored if value.is_array() => Ok(value),
-        Kind::Ignored => Err(wrong("array")),
+        FieldKind::Choice(words) if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(value),
+        FieldKind::Choice(words) => Err(wrong(&words.join("|"))),
+        FieldKind::Ignored if value.is_array() => Ok(value),
+        FieldKind::Ignored => Err(wrong("array")),
     }
 }
 
@@ -246,12 +246,12 @@ mod tests {
     use super::*;
 
     const FIELDS: &[Field] = &[
-        set("name", Kind::Text),
-        set("fixed.max", Kind::Count),
-        set("shared", Kind::Flag),
-        set("size", Kind::Size),
-        set("color", Kind::Choice(&["red", "blue"])),
-        read("uuid", Kind::Text),
+        set("name", FieldKind::Text),
+        set("fixed.max", FieldKind::Count),
+        set("shared", FieldKind::Flag),
+        set("size", FieldKind::Size),
+        set("color", FieldKind::Choice(&["red", "blue"])),
+        read("uuid", FieldKind::Text),
     ];
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::links;
 use crate::fault::{self, Fault};
-use crate::fields::{Field, Kind};
+use crate::fields::{Field, FieldKind};
 
 const RECORDS_MAX: u64 = 10_000;
 const TIMEOUT_S_MAX: u64 = 120;
@@ -309,7 +309,9 @@ fn is_match(field: &Field, wanted: &str, value: Option<&Value>) -> Result<bool, 
     let mut found = false;
     for part in wanted.split('|') {
         found |= match field.kind {
-            Kind::Count | Kind::Size => is_number_match(field, part, value.and_then(Value::as_u64))?,
+            FieldKind::Count | FieldKind::Size => {
+                is_number_match(field, part, value.and_then(Value::as_u64))?
+            }
             _ => value.is_some_and(|value| is_text_match(part, &text_of(value))),
         };
     }
@@ -322,7 +324,7 @@ fn is_number_match(field: &Field, wanted: &str, value: Option<u64>) -> Result<bo
     }
     let number = |text: &str| {
         let bytes =
-            if field.kind == Kind::Size { crate::fields::size_bytes(text) } else { text.parse().ok() };
+            if field.kind == FieldKind::Size { crate::fields::size_bytes(text) } else { text.parse().ok() };
         bytes.ok_or_else(|| Fault::value(field.name, wanted, "integer"))
     };
     let within: Box<dyn Fn(u64) -> bool> = if let Some((low, high)) = wanted.split_once("..") {
@@ -391,10 +393,10 @@ mod tests {
     const THINGS: Collection = Collection {
         path: "/api/things",
         fields: &[
-            read("uuid", Kind::Text),
-            read("name", Kind::Text),
-            read("svm.name", Kind::Text),
-            read("limit", Kind::Count),
+            read("uuid", FieldKind::Text),
+            read("name", FieldKind::Text),
+            read("svm.name", FieldKind::Text),
+            read("limit", FieldKind::Count),
         ],
         always: &["uuid", "name"],
     };

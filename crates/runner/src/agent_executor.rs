@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::agent::{Agent, Launch};
 use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
-use crate::host_tunings::{self, Seen};
+use crate::host_tunings::{self, SettingsSeen};
 
 /// How long a system may take to start and to prove that it answers.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -127,7 +127,7 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, Seen), SlotError> {
+    fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
         let interrupted = self.interrupted;
         let (Some(load), Some((system, _))) = (&mut self.load, self.systems.get_mut(order.name)) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
@@ -171,7 +171,7 @@ impl<'a> AgentExecutor<'a> {
     }
 
     /// Builds or wakes both sides and measures.
-    fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, Seen), SlotError> {
+    fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
         self.prepare_system(order)?;
         self.prepare_load(order)?;
         self.measure_prepared(order)

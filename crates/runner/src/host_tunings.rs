@@ -13,7 +13,7 @@ use crate::error::{RunError, SlotError};
 use crate::executor::Measured;
 
 /// The settings of the host when the window opened and when it closed, where variants change some.
-pub(crate) type Seen = Option<(Sight, Sight)>;
+pub(crate) type SettingsSeen = Option<(Sight, Sight)>;
 
 /// Marks variants whose tunings this machine cannot have, or has anyway. Changes nothing on the machine.
 pub(crate) fn mark_impossible(plan: &mut Plan, machine: &Machine) {
@@ -104,7 +104,7 @@ pub(crate) fn end(
     tuner: &mut Tuner,
     names: &[String],
     before: Sight,
-    attempted: Result<(Measured, Seen), SlotError>,
+    attempted: Result<(Measured, SettingsSeen), SlotError>,
 ) -> Result<Measured, SlotError> {
     let back = tuner.put_back();
     let (mut measured, seen) = attempted?;

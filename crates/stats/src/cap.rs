@@ -4,14 +4,14 @@
 //! windows proves "never": what a clean record supports is a bound on how often a window could be above, and that is what
 //! is stated.
 
-use crate::claim::Verdict;
+use crate::hypothesis::Decision;
 use crate::unusable::{Unusable, finite, is_alpha, not_negative};
 
 /// What the windows of all slots say about a cap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CapJudgement {
     /// Refuted by one window above the limit, undecided without windows, otherwise holds.
-    pub verdict: Verdict,
+    pub verdict: Decision,
     /// The cap with its tolerance, cap·(1 + tolerance), in the metric's unit.
     pub limit: f64,
     /// How many windows were looked at.
@@ -45,9 +45,9 @@ pub fn judge_cap(windows: &[f64], cap: f64, tolerance: f64, alpha: f64) -> Resul
         highest = Some(highest.map_or(window, |so_far| so_far.max(window)));
     }
     let verdict = match (windows.len(), violations) {
-        (0, _) => Verdict::Undecided,
-        (_, 0) => Verdict::Holds,
-        _ => Verdict::Refuted,
+        (0, _) => Decision::Undecided,
+        (_, 0) => Decision::Holds,
+        _ => Decision::Refuted,
     };
     let violating_share_max = (violations == 0).then(|| clean_share_max(windows.len(), alpha));
     Ok(CapJudgement { verdict, limit, windows: windows.len(), violations, highest, violating_share_max })
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn clean_windows_hold_with_the_exact_bound() {
         let judgement = judge_cap(&[480.0, 500.0, 504.9, 10.0], 500.0, 0.01, 0.05).unwrap();
-        assert_eq!((judgement.verdict, judgement.windows, judgement.violations), (Verdict::Holds, 4, 0));
+        assert_eq!((judgement.verdict, judgement.windows, judgement.violations), (Decision::Holds, 4, 0));
         assert_eq!(judgement.highest, Some(504.9));
         // 1 − .05^(1/4); the familiar "rule of three" gives about 3/n for many windows.
         assert!((judgement.violating_share_max.unwrap() - 0.527_129_1).abs() < 1e-7);
@@ -79,14 +79,14 @@ mod tests {
         let mut windows = vec![499.0; 100];
         windows[57] = 505.1;
         let judgement = judge_cap(&windows, 500.0, 0.01, 0.05).unwrap();
-        assert_eq!((judgement.verdict, judgement.violations), (Verdict::Refuted, 1));
+        assert_eq!((judgement.verdict, judgement.violations), (Decision::Refuted, 1));
         assert_eq!((judgement.highest, judgement.violating_share_max), (Some(505.1), None));
     }
 
     #[test]
     fn no_windows_decide_nothing() {
         let judgement = judge_cap(&[], 500.0, 0.01, 0.05).unwrap();
-        assert_eq!((judgement.verdict, judgement.highest), (Verdict::Undecided, None));
+        assert_eq!((judgement.verdict, judgement.highest), (Decision::Undecided, None));
         assert_eq!(judgement.violating_share_max, Some(1.0));
     }
 

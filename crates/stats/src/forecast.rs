@@ -4,8 +4,8 @@
 //! too low as too high at first, and rather too high later. It tells a user whether to wait, to plan a longer run, or to
 //! stop.
 
-use crate::claim::{Claim, Verdict};
 use crate::confidence::Interval;
+use crate::hypothesis::{Decision, Hypothesis};
 use crate::moments::Moments;
 use crate::serial::Design;
 
@@ -17,12 +17,12 @@ pub const BLOCKS_LIMIT: usize = 10_000;
 ///
 /// `None` if it would take more than [`BLOCKS_LIMIT`] blocks in all, as when the effect sits on the claim's threshold, and
 /// while there are fewer than two blocks to take a spread from, or values that are not finite.
-pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Claim, alpha: f64) -> Option<usize> {
+pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Hypothesis, alpha: f64) -> Option<usize> {
     let moments: Moments = ds.iter().copied().collect();
     let (mean, s) = (moments.mean()?, moments.standard_deviation()?);
     let widening = design.widening(ds);
     let decides = |&blocks: &usize| {
-        claim.judge(&Interval::around(mean, widening.at(blocks) * s, blocks, alpha)) != Verdict::Undecided
+        claim.judge(&Interval::around(mean, widening.at(blocks) * s, blocks, alpha)) != Decision::Undecided
     };
     (ds.len()..=BLOCKS_LIMIT.max(ds.len())).find(decides).map(|blocks| blocks - ds.len())
 }
@@ -31,16 +31,16 @@ pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Claim, alpha: f6
 mod tests {
     use super::*;
 
-    fn blocks_needed(ds: &[f64], claim: &Claim, alpha: f64) -> Option<usize> {
+    fn blocks_needed(ds: &[f64], claim: &Hypothesis, alpha: f64) -> Option<usize> {
         super::blocks_needed(ds, Design::Paired, claim, alpha)
     }
 
-    use crate::claim::Direction;
     use crate::confidence::confidence_sequence;
+    use crate::hypothesis::Direction;
     use proptest::prelude::*;
 
-    fn at_least(factor: f64) -> Claim {
-        Claim::ratio(Direction::AtLeast, factor).unwrap()
+    fn at_least(factor: f64) -> Hypothesis {
+        Hypothesis::ratio(Direction::AtLeast, factor).unwrap()
     }
 
     #[test]
@@ -61,12 +61,15 @@ mod tests {
     #[test]
     fn an_effect_on_the_threshold_is_never_decided() {
         assert_eq!(blocks_needed(&[0.1, -0.1, 0.1, -0.1], &at_least(1.0), 0.05), None);
-        assert_eq!(blocks_needed(&[0.1, -0.1, 0.1, -0.1], &Claim::within(1.0, 0.0).unwrap(), 0.05), None);
+        assert_eq!(
+            blocks_needed(&[0.1, -0.1, 0.1, -0.1], &Hypothesis::within(1.0, 0.0).unwrap(), 0.05),
+            None
+        );
     }
 
     #[test]
     fn equality_is_forecast_from_inside_and_from_outside() {
-        let claim = Claim::within(1.0, 0.05).unwrap();
+        let claim = Hypothesis::within(1.0, 0.05).unwrap();
         assert!(blocks_needed(&[0.04, -0.04, 0.04, -0.04], &claim, 0.05).is_some_and(|more| more > 0));
         assert!(blocks_needed(&[0.14, 0.06, 0.14, 0.06], &claim, 0.05).is_some_and(|more| more > 0));
     }
@@ -98,10 +101,10 @@ mod tests {
         fn agrees_with_the_verdict_on_whether_more_is_needed(
             ds in prop::collection::vec(-0.5..0.8_f64, 2..12), factor in 0.8..1.5_f64,
         ) {
-            let decided = at_least(factor).judge(&confidence_sequence(&ds, 0.05).unwrap()) != Verdict::Undecided;
+            let decided = at_least(factor).judge(&confidence_sequence(&ds, 0.05).unwrap()) != Decision::Undecided;
             prop_assert_eq!(blocks_needed(&ds, &at_least(factor), 0.05) == Some(0), decided);
             let alone = Design::Alone.interval(&ds, 0.05).unwrap();
-            let decided = at_least(factor).judge(&alone) != Verdict::Undecided;
+            let decided = at_least(factor).judge(&alone) != Decision::Undecided;
             prop_assert_eq!(super::blocks_needed(&ds, Design::Alone, &at_least(factor), 0.05) == Some(0), decided);
         }
     }

@@ -6,10 +6,10 @@
 
 mod blocks;
 mod cap;
-mod claim;
 mod confidence;
 mod effect;
 mod forecast;
+mod hypothesis;
 mod missing;
 mod moments;
 mod quantile;
@@ -18,10 +18,10 @@ mod unusable;
 
 pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_ratio};
 pub use cap::{CapJudgement, judge_cap};
-pub use claim::{Claim, Direction, Verdict, alpha_per_claim};
 pub use confidence::{Interval, confidence_sequence, half_width_over_s};
 pub use effect::{Effect, effect};
 pub use forecast::BLOCKS_LIMIT;
+pub use hypothesis::{Decision, Direction, Hypothesis, alpha_per_claim};
 pub use missing::{Sample, Value};
 pub use moments::Moments;
 pub use quantile::{median, quantile};

@@ -7,9 +7,9 @@
 //! Statistical Association 2000). A logarithm has no smallest value, so one missing block opens a side of the interval,
 //! and no claim that needs this side can be decided. The other side stays as the known blocks have it.
 
-use crate::claim::{Claim, Verdict};
 use crate::confidence::Interval;
 use crate::forecast::blocks_needed;
+use crate::hypothesis::{Decision, Hypothesis};
 use crate::serial::Design;
 use crate::unusable::log_of;
 
@@ -116,10 +116,10 @@ impl Sample {
     ///
     /// `None` as in [`blocks_needed`], and where the claim would be decided towards a side that missing values leave open,
     /// since no further block closes it.
-    pub fn blocks_needed(&self, claim: &Claim, alpha: f64) -> Option<usize> {
+    pub fn blocks_needed(&self, claim: &Hypothesis, alpha: f64) -> Option<usize> {
         let estimate = self.known_interval(alpha)?.estimate;
         let exact = Interval { estimate, low: estimate, high: estimate };
-        let is_decidable = claim.judge(&self.opened(exact)) != Verdict::Undecided;
+        let is_decidable = claim.judge(&self.opened(exact)) != Decision::Undecided;
         blocks_needed(&self.logs, self.design, claim, alpha).filter(|_| is_decidable)
     }
 }
@@ -127,7 +127,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Direction;
+    use crate::hypothesis::Direction;
     use Value::{Highest, Known, Lowest, Unknown};
 
     /// Six blocks in which b is twice a, and one with these slots; which sides of the interval are open.
@@ -180,7 +180,7 @@ mod tests {
         for b in [2.0, 2.2, 1.8, 2.1, 1.9, 2.0] {
             sample.push_ratio([Known(1.0); 2], [Known(b); 2]);
         }
-        let claim = |factor| Claim::ratio(Direction::AtLeast, factor).unwrap();
+        let claim = |factor| Hypothesis::ratio(Direction::AtLeast, factor).unwrap();
         assert!(sample.blocks_needed(&claim(1.9), 0.05).is_some_and(|more| more > 0));
         sample.push_ratio([Known(1.0); 2], [Lowest; 2]);
         assert_eq!(sample.blocks_needed(&claim(1.9), 0.05), None);

@@ -5,7 +5,7 @@
 
 mod simulation;
 
-use plumb_stats::{Claim, Design, Direction, Verdict};
+use plumb_stats::{Decision, Design, Direction, Hypothesis};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use simulation::{LOOKS, normal, share};
@@ -109,12 +109,12 @@ fn the_interval_of_paired_blocks_is_wrong_for_one_variant_alone() {
 /// How often a claim is rightly decided within the default number of blocks when the truth is `distance` standard deviations
 /// of a block from its threshold.
 fn power(distance: f64, within: usize) -> f64 {
-    let claim = Claim::ratio(Direction::Below, 1.0).expect("1 is a factor");
+    let claim = Hypothesis::ratio(Direction::Below, 1.0).expect("1 is a factor");
     share(7, |rng| {
         let ds: Vec<f64> = ar_0(rng, within).into_iter().map(|d| d - distance).collect();
         let verdicts = (*LOOKS.start()..=within)
             .map(|n| claim.judge(&Design::Alone.interval(&ds[..n], ALPHA).expect("noise is finite")));
-        verdicts.into_iter().find(|&verdict| verdict != Verdict::Undecided) == Some(Verdict::Holds)
+        verdicts.into_iter().find(|&verdict| verdict != Decision::Undecided) == Some(Decision::Holds)
     })
 }
 

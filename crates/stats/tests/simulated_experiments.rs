@@ -8,7 +8,8 @@
 mod simulation;
 
 use plumb_stats::{
-    Claim, Direction, Verdict, autocorrelation_lag1, confidence_sequence, is_autocorrelation_large, log_ratio,
+    Decision, Direction, Hypothesis, autocorrelation_lag1, confidence_sequence, is_autocorrelation_large,
+    log_ratio,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -135,12 +136,12 @@ fn a_period_above_the_noise_needs_six_blocks() {
 
 #[test]
 fn half_as_much_again_at_5_percent_noise_is_decided_within_12_blocks() {
-    let claim = Claim::ratio(Direction::AtLeast, 1.2).expect("1.2 is a factor");
+    let claim = Hypothesis::ratio(Direction::AtLeast, 1.2).expect("1.2 is a factor");
     let right = share(7, |rng| {
         let ds = log_ratios(QUIET, Order::Random, 1.5_f64.ln(), 12, rng);
         let verdicts = (1..=12)
             .map(|n| claim.judge(&confidence_sequence(&ds[..n], ALPHA).expect("log ratios are finite")));
-        verdicts.into_iter().find(|&verdict| verdict != Verdict::Undecided) == Some(Verdict::Holds)
+        verdicts.into_iter().find(|&verdict| verdict != Decision::Undecided) == Some(Decision::Holds)
     });
     assert!(right >= 0.95, "only {right} of the experiments say that it holds");
 }

@@ -33,7 +33,7 @@ const HEADER_SEED: u64 = 0x706c_6d67_6865_6164;
 
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketKind {
     /// It brings pages.
     Pages,
     /// The round is over on this channel.
@@ -82,7 +82,7 @@ impl Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// What the packet is for.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// The form of the content.
     pub encoding: Encoding,
     /// The channel.
@@ -144,9 +144,9 @@ impl Header {
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
         bytes[5] = match self.kind {
-            Kind::Pages => 0,
-            Kind::Sync => 1,
-            Kind::End => 2,
+            PacketKind::Pages => 0,
+            PacketKind::Sync => 1,
+            PacketKind::End => 2,
         };
         bytes[6] = match self.encoding {
             Encoding::Raw => 0,
@@ -180,9 +180,9 @@ impl Header {
         let runs = u16::from_le_bytes([bytes[20], bytes[21]]);
         let header = Self {
             kind: match bytes[5] {
-                0 => Kind::Pages,
-                1 => Kind::Sync,
-                2 => Kind::End,
+                0 => PacketKind::Pages,
+                1 => PacketKind::Sync,
+                2 => PacketKind::End,
                 _ => return Err(PacketError::Nonsense("there is no such kind of packet")),
             },
             encoding: match bytes[6] {
@@ -205,7 +205,7 @@ impl Header {
 
     fn check_sizes(&self) -> Result<(), PacketError> {
         let (payload, content) = (self.payload_bytes as usize, self.content_bytes as usize);
-        let is_pages = self.kind == Kind::Pages;
+        let is_pages = self.kind == PacketKind::Pages;
         if is_pages != (self.runs > 0) || usize::from(self.runs) > UNIT_PAGES {
             return Err(PacketError::Nonsense("the number of runs does not fit its kind"));
         }
@@ -321,7 +321,7 @@ mod tests {
         let pages: u64 = runs.iter().filter(|run| !run.is_zero).map(|run| run.range.count).sum();
         let content_bytes = u32::try_from(pages).unwrap() * PAGE_BYTES as u32;
         Header {
-            kind: Kind::Pages,
+            kind: PacketKind::Pages,
             encoding: Encoding::Raw,
             channel: 3,
             packet,

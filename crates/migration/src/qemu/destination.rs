@@ -32,7 +32,7 @@ const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 
 /// What is needed to start a destination.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct Setup {
     pub program: PathBuf,
     pub abilities: Abilities,
     pub system: SystemSpec,
@@ -62,15 +62,15 @@ pub(super) struct Destination {
 
 impl Destination {
     /// Starts the thread and proves that a destination can be started.
-    pub(super) fn start(plan: Plan) -> Result<Self, PathError> {
-        let (directory, version) = (plan.place.scratch.clone(), plan.abilities.version.clone());
+    pub(super) fn start(setup: Setup) -> Result<Self, PathError> {
+        let (directory, version) = (setup.place.scratch.clone(), setup.abilities.version.clone());
         let listener = control::listen(&directory)?;
         let failed =
             |cause: std::io::Error| PathError::new(format!("start the destination's thread: {cause}"));
         let (lifeline, end) = UnixStream::pair().map_err(failed)?;
         let totals = Arc::new(Mutex::new(Totals::default()));
         let (ready, readiness) = std::sync::mpsc::channel();
-        let mut server = Server { plan, totals: Arc::clone(&totals), current: None };
+        let mut server = Server { setup, totals: Arc::clone(&totals), current: None };
         let serve = move || {
             // By the thread that lives as long as the destinations are to live.
             let proof = server.fresh().map(|_| ());
@@ -141,7 +141,7 @@ struct Current {
 
 /// The thread that serves one source's side after the other.
 struct Server {
-    plan: Plan,
+    setup: Setup,
     totals: Arc<Mutex<Totals>>,
     /// Started and not used yet, or in use.
     current: Option<Current>,
@@ -183,7 +183,7 @@ impl Server {
 
     fn fresh(&mut self) -> Result<u16, PathError> {
         self.current = None;
-        let Plan { program, abilities, system, place } = &self.plan;
+        let Setup { program, abilities, system, place } = &self.setup;
         let mut instance = Instance::start(
             program,
             Role::Destination,
@@ -211,10 +211,10 @@ impl Server {
             .ok_or_else(|| PathError::new("finish a migration: there is no destination"))?;
         settle(&mut instance)?;
         let cpu = instance.cpu()?.saturating_sub(cpu_before);
-        let bytes = self.plan.system.memory.0;
+        let bytes = self.setup.system.memory.0;
         let (process, begin) = instance.memory(bytes)?;
         let bytes = usize::try_from(bytes).map_err(|error| PathError::new(error.to_string()))?;
-        let digests = GuestMemory { process, begin, bytes }.digests(key, self.plan.place.cpus)?;
+        let digests = GuestMemory { process, begin, bytes }.digests(key, self.setup.place.cpus)?;
         let mut totals = locked(&self.totals);
         totals.cpu += cpu;
         totals.migrations += 1;

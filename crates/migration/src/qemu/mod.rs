@@ -79,7 +79,7 @@ fn destination(settings: &MigrationSettings, place: &Place) -> Result<Destinatio
     let abilities = instance::abilities_of(&program, &place.scratch)?;
     let lacks = |reason| PathError::new(format!("use {}: {reason}", program.display()));
     abilities.suffice(&settings.system).map_err(lacks)?;
-    Destination::start(destination::Plan {
+    Destination::start(destination::Setup {
         program,
         abilities,
         system: settings.system.clone(),
@@ -98,7 +98,7 @@ pub fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Resu
     let control =
         control.ok_or_else(|| PathError::new(format!("find the destination's side in {target}")))?;
     let (settings, place) = (settings.clone(), place.clone());
-    Ok(Box::new(source::Source::start(source::Plan { program, abilities, settings, control, place })?))
+    Ok(Box::new(source::Source::start(source::Setup { program, abilities, settings, control, place })?))
 }
 
 /// Proof that QEMU did what was asked.

@@ -33,7 +33,7 @@ const ACCOUNT_PATIENCE_NS: u64 = 1_000_000_000;
 
 /// What is needed to start a source.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct Setup {
     pub program: PathBuf,
     pub abilities: Abilities,
     pub settings: MigrationSettings,
@@ -44,7 +44,7 @@ pub(super) struct Plan {
 /// A source that is ready to migrate.
 #[derive(Debug)]
 pub(super) struct Source {
-    plan: Plan,
+    setup: Setup,
     instance: Instance,
     link: Link,
     memory: GuestMemory,
@@ -54,21 +54,21 @@ pub(super) struct Source {
 
 impl Source {
     /// Starts a QEMU and fills its memory.
-    pub(super) fn start(plan: Plan) -> Result<Self, PathError> {
-        let system = &plan.settings.system;
-        let link = Link::connect(&plan.control)?;
+    pub(super) fn start(setup: Setup) -> Result<Self, PathError> {
+        let system = &setup.settings.system;
+        let link = Link::connect(&setup.control)?;
         let mut instance = Instance::start(
-            &plan.program,
+            &setup.program,
             Role::Source,
             Ram { bytes: system.memory.0, is_prefaulted: false },
-            &plan.place.scratch,
+            &setup.place.scratch,
         )?;
-        let parameters = instance.configure(system, &plan.abilities)?;
+        let parameters = instance.configure(system, &setup.abilities)?;
         let (process, begin) = instance.memory(system.memory.0)?;
         let bytes = usize::try_from(system.memory.0).map_err(|error| PathError::new(error.to_string()))?;
         let memory = GuestMemory { process, begin, bytes };
-        memory.fill(&system.content, plan.place.cpus)?;
-        Ok(Self { plan, instance, link, memory, parameters })
+        memory.fill(&system.content, setup.place.cpus)?;
+        Ok(Self { setup, instance, link, memory, parameters })
     }
 
     fn fresh_destination(&mut self) -> Result<u16, PathError> {
@@ -88,11 +88,11 @@ impl Source {
         self.instance.forget_events();
         let cpu_before = self.instance.cpu()?;
         let begun_ns = monotonic_ns();
-        let mut watch = Watch::new(self.plan.settings.system.channels, begun_ns);
+        let mut watch = Watch::new(self.setup.settings.system.channels, begun_ns);
         let watched = self
             .instance
             .execute("migrate", json!({ "uri": format!("tcp:127.0.0.1:{port}") }))
-            .and_then(|_| watch.until_the_end(&mut self.instance, self.plan.settings.load.time_limit.0));
+            .and_then(|_| watch.until_the_end(&mut self.instance, self.setup.settings.load.time_limit.0));
         let ended_ns = monotonic_ns();
         let end = watched.map_err(|error| self.with_the_destinations_end(error))?;
         let send_cpu = self.instance.cpu()?.saturating_sub(cpu_before);
@@ -154,7 +154,7 @@ impl Source {
 impl Load for Source {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
         let key = window.seed;
-        let content = self.memory.digests(key, self.plan.place.cpus)?;
+        let content = self.memory.digests(key, self.setup.place.cpus)?;
         let warm_ns = monotonic_ns().saturating_add(window.warmup_ns);
         while monotonic_ns() < warm_ns {
             let port = self.fresh_destination()?;
@@ -176,8 +176,8 @@ impl Load for Source {
         };
         mark(Mark::Closed);
         Ok(report::measurement(
-            &self.plan.settings,
-            &self.plan.abilities,
+            &self.setup.settings,
+            &self.setup.abilities,
             &self.parameters,
             &outcomes,
             window_ns,

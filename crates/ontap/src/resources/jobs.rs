@@ -6,19 +6,19 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::Fault;
-use crate::fields::{Kind, read};
+use crate::fields::{FieldKind, read};
 use crate::query::Collection;
 
 pub const JOBS: Collection = Collection {
     path: "/api/cluster/jobs",
     fields: &[
-        read("uuid", Kind::Text),
-        read("description", Kind::Text),
-        read("state", Kind::Text),
-        read("message", Kind::Text),
-        read("code", Kind::Count),
-        read("start_time", Kind::Text),
-        read("end_time", Kind::Text),
+        read("uuid", FieldKind::Text),
+        read("description", FieldKind::Text),
+        read("state", FieldKind::Text),
+        read("message", FieldKind::Text),
+        read("code", FieldKind::Count),
+        read("start_time", FieldKind::Text),
+        read("end_time", FieldKind::Text),
     ],
     always: &["uuid"],
 };

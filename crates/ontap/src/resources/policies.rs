@@ -15,7 +15,7 @@ use super::{done, each, recorded, svm_of, svm_record};
 use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::{self, Fault};
-use crate::fields::{Body, Field, Kind, read, set};
+use crate::fields::{Body, Field, FieldKind, read, set};
 use crate::query::Collection;
 use crate::throughput::{MB_BYTES, Throughput};
 
@@ -29,56 +29,56 @@ const SPACES: &[&str] = &["used_space", "allocated_space"];
 pub const POLICIES: Collection = Collection {
     path: "/api/storage/qos/policies",
     fields: &[
-        read("uuid", Kind::Text),
-        read("name", Kind::Text),
-        read("svm.name", Kind::Text),
-        read("svm.uuid", Kind::Text),
-        read("scope", Kind::Text),
-        read("policy_class", Kind::Text),
-        read("object_count", Kind::Count),
-        read("fixed.capacity_shared", Kind::Flag),
-        read("fixed.max_throughput", Kind::Text),
-        read("fixed.max_throughput_iops", Kind::Count),
-        read("fixed.max_throughput_mbps", Kind::Count),
-        read("fixed.min_throughput", Kind::Text),
-        read("fixed.min_throughput_iops", Kind::Count),
-        read("fixed.min_throughput_mbps", Kind::Count),
-        read("adaptive.absolute_min_iops", Kind::Count),
-        read("adaptive.block_size", Kind::Text),
-        read("adaptive.expected_iops", Kind::Count),
-        read("adaptive.expected_iops_allocation", Kind::Text),
-        read("adaptive.peak_iops", Kind::Count),
-        read("adaptive.peak_iops_allocation", Kind::Text),
-        read("plumbline.preferred", Kind::Text),
-        read("plumbline.not_enforced", Kind::Text),
+        read("uuid", FieldKind::Text),
+        read("name", FieldKind::Text),
+        read("svm.name", FieldKind::Text),
+        read("svm.uuid", FieldKind::Text),
+        read("scope", FieldKind::Text),
+        read("policy_class", FieldKind::Text),
+        read("object_count", FieldKind::Count),
+        read("fixed.capacity_shared", FieldKind::Flag),
+        read("fixed.max_throughput", FieldKind::Text),
+        read("fixed.max_throughput_iops", FieldKind::Count),
+        read("fixed.max_throughput_mbps", FieldKind::Count),
+        read("fixed.min_throughput", FieldKind::Text),
+        read("fixed.min_throughput_iops", FieldKind::Count),
+        read("fixed.min_throughput_mbps", FieldKind::Count),
+        read("adaptive.absolute_min_iops", FieldKind::Count),
+        read("adaptive.block_size", FieldKind::Text),
+        read("adaptive.expected_iops", FieldKind::Count),
+        read("adaptive.expected_iops_allocation", FieldKind::Text),
+        read("adaptive.peak_iops", FieldKind::Count),
+        read("adaptive.peak_iops_allocation", FieldKind::Text),
+        read("plumbline.preferred", FieldKind::Text),
+        read("plumbline.not_enforced", FieldKind::Text),
     ],
     always: &["uuid", "name"],
 };
 
 /// What can be set, with what only the making of a policy can set, and what never can.
 fn settable(is_made: bool) -> [Field; 20] {
-    let at_first = |name| Field { name, kind: Kind::Text, settable: is_made };
+    let at_first = |name| Field { name, kind: FieldKind::Text, settable: is_made };
     [
-        set("name", Kind::Text),
+        set("name", FieldKind::Text),
         at_first("svm.name"),
         at_first("svm.uuid"),
-        Field { name: "fixed.capacity_shared", kind: Kind::Flag, settable: is_made },
-        set("fixed.max_throughput", Kind::Text),
-        set("fixed.max_throughput_iops", Kind::Count),
-        set("fixed.max_throughput_mbps", Kind::Count),
-        set("fixed.min_throughput", Kind::Text),
-        set("fixed.min_throughput_iops", Kind::Count),
-        set("fixed.min_throughput_mbps", Kind::Count),
-        set("adaptive.absolute_min_iops", Kind::Count),
-        set("adaptive.block_size", Kind::Choice(BLOCK_SIZES)),
-        set("adaptive.expected_iops", Kind::Count),
-        set("adaptive.expected_iops_allocation", Kind::Choice(SPACES)),
-        set("adaptive.peak_iops", Kind::Count),
-        set("adaptive.peak_iops_allocation", Kind::Choice(SPACES)),
-        read("uuid", Kind::Text),
-        read("scope", Kind::Text),
-        read("policy_class", Kind::Text),
-        read("object_count", Kind::Count),
+        Field { name: "fixed.capacity_shared", kind: FieldKind::Flag, settable: is_made },
+        set("fixed.max_throughput", FieldKind::Text),
+        set("fixed.max_throughput_iops", FieldKind::Count),
+        set("fixed.max_throughput_mbps", FieldKind::Count),
+        set("fixed.min_throughput", FieldKind::Text),
+        set("fixed.min_throughput_iops", FieldKind::Count),
+        set("fixed.min_throughput_mbps", FieldKind::Count),
+        set("adaptive.absolute_min_iops", FieldKind::Count),
+        set("adaptive.block_size", FieldKind::Choice(BLOCK_SIZES)),
+        set("adaptive.expected_iops", FieldKind::Count),
+        set("adaptive.expected_iops_allocation", FieldKind::Choice(SPACES)),
+        set("adaptive.peak_iops", FieldKind::Count),
+        set("adaptive.peak_iops_allocation", FieldKind::Choice(SPACES)),
+        read("uuid", FieldKind::Text),
+        read("scope", FieldKind::Text),
+        read("policy_class", FieldKind::Text),
+        read("object_count", FieldKind::Count),
     ]
 }
 

@@ -5,12 +5,12 @@ use serde_json::json;
 use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::Fault;
-use crate::fields::{Kind, read};
+use crate::fields::{FieldKind, read};
 use crate::query::Collection;
 
 pub const SVMS: Collection = Collection {
     path: "/api/svm/svms",
-    fields: &[read("uuid", Kind::Text), read("name", Kind::Text), read("state", Kind::Text)],
+    fields: &[read("uuid", FieldKind::Text), read("name", FieldKind::Text), read("state", FieldKind::Text)],
     always: &["uuid", "name"],
 };
 

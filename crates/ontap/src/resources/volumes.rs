@@ -14,7 +14,7 @@ use super::{done, each, policies, recorded, svm_of, svm_record};
 use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::{self, Fault};
-use crate::fields::{Body, Field, Kind, read, set};
+use crate::fields::{Body, Field, FieldKind, read, set};
 use crate::query::Collection;
 
 /// The name that stands for no policy, as ONTAP has it.
@@ -23,32 +23,32 @@ pub const NO_POLICY: &str = "none";
 pub const VOLUMES: Collection = Collection {
     path: "/api/storage/volumes",
     fields: &[
-        read("uuid", Kind::Text),
-        read("name", Kind::Text),
-        read("svm.name", Kind::Text),
-        read("svm.uuid", Kind::Text),
-        read("size", Kind::Size),
-        read("state", Kind::Text),
-        read("style", Kind::Text),
-        read("type", Kind::Text),
-        read("create_time", Kind::Text),
-        read("space.size", Kind::Size),
-        read("space.used", Kind::Size),
-        read("space.available", Kind::Size),
-        read("qos.policy.name", Kind::Text),
-        read("qos.policy.uuid", Kind::Text),
-        read("qos.policy.max_throughput_iops", Kind::Count),
-        read("qos.policy.max_throughput_mbps", Kind::Count),
-        read("qos.policy.min_throughput_iops", Kind::Count),
-        read("qos.policy.min_throughput_mbps", Kind::Count),
-        read("plumbline.nbd", Kind::Text),
-        read("plumbline.limits.iops", Kind::Count),
-        read("plumbline.limits.bytes_per_s", Kind::Count),
-        read("plumbline.account.operations", Kind::Count),
-        read("plumbline.account.bytes", Kind::Count),
-        read("plumbline.account.delayed", Kind::Count),
-        read("plumbline.account.bound_by_iops_ns", Kind::Count),
-        read("plumbline.account.bound_by_bytes_ns", Kind::Count),
+        read("uuid", FieldKind::Text),
+        read("name", FieldKind::Text),
+        read("svm.name", FieldKind::Text),
+        read("svm.uuid", FieldKind::Text),
+        read("size", FieldKind::Size),
+        read("state", FieldKind::Text),
+        read("style", FieldKind::Text),
+        read("type", FieldKind::Text),
+        read("create_time", FieldKind::Text),
+        read("space.size", FieldKind::Size),
+        read("space.used", FieldKind::Size),
+        read("space.available", FieldKind::Size),
+        read("qos.policy.name", FieldKind::Text),
+        read("qos.policy.uuid", FieldKind::Text),
+        read("qos.policy.max_throughput_iops", FieldKind::Count),
+        read("qos.policy.max_throughput_mbps", FieldKind::Count),
+        read("qos.policy.min_throughput_iops", FieldKind::Count),
+        read("qos.policy.min_throughput_mbps", FieldKind::Count),
+        read("plumbline.nbd", FieldKind::Text),
+        read("plumbline.limits.iops", FieldKind::Count),
+        read("plumbline.limits.bytes_per_s", FieldKind::Count),
+        read("plumbline.account.operations", FieldKind::Count),
+        read("plumbline.account.bytes", FieldKind::Count),
+        read("plumbline.account.delayed", FieldKind::Count),
+        read("plumbline.account.bound_by_iops_ns", FieldKind::Count),
+        read("plumbline.account.bound_by_bytes_ns", FieldKind::Count),
     ],
     always: &["uuid", "name"],
 };
@@ -56,19 +56,19 @@ pub const VOLUMES: Collection = Collection {
 fn settable(is_made: bool) -> [Field; 13] {
     let at_first = |name, kind| Field { name, kind, settable: is_made };
     [
-        set("name", Kind::Text),
-        at_first("svm.name", Kind::Text),
-        at_first("svm.uuid", Kind::Text),
-        at_first("aggregates", Kind::Ignored),
-        at_first("style", Kind::Choice(&["flexvol"])),
-        at_first("type", Kind::Choice(&["rw"])),
-        at_first("guarantee.type", Kind::Choice(&["none"])),
-        set("size", Kind::Size),
-        set("qos.policy.name", Kind::Text),
-        set("qos.policy.uuid", Kind::Text),
-        read("uuid", Kind::Text),
-        read("state", Kind::Text),
-        read("create_time", Kind::Text),
+        set("name", FieldKind::Text),
+        at_first("svm.name", FieldKind::Text),
+        at_first("svm.uuid", FieldKind::Text),
+        at_first("aggregates", FieldKind::Ignored),
+        at_first("style", FieldKind::Choice(&["flexvol"])),
+        at_first("type", FieldKind::Choice(&["rw"])),
+        at_first("guarantee.type", FieldKind::Choice(&["none"])),
+        set("size", FieldKind::Size),
+        set("qos.policy.name", FieldKind::Text),
+        set("qos.policy.uuid", FieldKind::Text),
+        read("uuid", FieldKind::Text),
+        read("state", FieldKind::Text),
+        read("create_time", FieldKind::Text),
     ]
 }
 

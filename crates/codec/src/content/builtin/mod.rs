@@ -22,7 +22,7 @@ use crate::PAGE_BYTES;
 
 /// A kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DataKind {
     Prose,
     MachineCode,
     Table,
@@ -34,15 +34,15 @@ enum Kind {
 }
 
 /// How many regions of 64 each kind has: Silesia's proportions by size.
-const PROPORTIONS: [(Kind, usize); 8] = [
-    (Kind::Prose, 18),
-    (Kind::MachineCode, 17),
-    (Kind::Table, 10),
-    (Kind::Source, 7),
-    (Kind::Samples, 5),
-    (Kind::Rows, 3),
-    (Kind::Catalogue, 2),
-    (Kind::Markup, 2),
+const PROPORTIONS: [(DataKind, usize); 8] = [
+    (DataKind::Prose, 18),
+    (DataKind::MachineCode, 17),
+    (DataKind::Table, 10),
+    (DataKind::Source, 7),
+    (DataKind::Samples, 5),
+    (DataKind::Rows, 3),
+    (DataKind::Catalogue, 2),
+    (DataKind::Markup, 2),
 ];
 
 /// The pages of a region, which is of one kind.
@@ -52,7 +52,7 @@ const DECK: u64 = 64;
 /// How many machines of a kind take turns.
 const MACHINES: u64 = 4;
 
-impl Kind {
+impl DataKind {
     fn machine(self, seed: u64) -> Automaton {
         let random = &mut Random::new(seed ^ ((self as u64 + 1) << 56));
         match self {
@@ -80,7 +80,8 @@ pub(super) struct Builtin {
 
 impl Builtin {
     pub(super) fn new(seed: u64) -> Self {
-        let machine = |kind: Kind, turn: u64| kind.machine(seed.wrapping_add(turn.wrapping_mul(0x9e37_79b9)));
+        let machine =
+            |kind: DataKind, turn: u64| kind.machine(seed.wrapping_add(turn.wrapping_mul(0x9e37_79b9)));
         let machines =
             PROPORTIONS.iter().flat_map(|(kind, _)| (0..MACHINES).map(|turn| machine(*kind, turn))).collect();
         let mut deck: Vec<usize> =

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::alarm::Alarm;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use super::super::packet::{CHECK_PIECE_BYTES, Check, Encoding, HEADER_BYTES, Header, Kind, Run};
+use super::super::packet::{CHECK_PIECE_BYTES, Check, Encoding, HEADER_BYTES, Header, PacketKind, Run};
 use super::super::wire::Incoming;
 use super::super::wire::tls::Protection;
 use super::arrivals::{Arrivals, Known};
@@ -100,13 +100,13 @@ impl Work<'_> {
             return Err(self.disorder(format!("it is of round {} in round {}", header.round, self.round)));
         }
         match header.kind {
-            Kind::End => return Ok(false),
-            Kind::Sync => {
+            PacketKind::End => return Ok(false),
+            PacketKind::Sync => {
                 self.round += 1;
                 // Where the alarm was raised the next read fails, and says so.
                 let _ = self.channel.arrivals.end_round(&self.channel.alarm);
             }
-            Kind::Pages => self.receive_pages(&header)?,
+            PacketKind::Pages => self.receive_pages(&header)?,
         }
         Ok(true)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::bitmap::PageRange;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use super::super::packet::{Check, Encoding, Header, Kind, Run, encode_table};
+use super::super::packet::{Check, Encoding, Header, PacketKind, Run, encode_table};
 use super::super::wire::Outgoing;
 use super::super::wire::tls::Protection;
 use super::super::zero::ZeroTest;
@@ -122,13 +122,13 @@ impl Channel {
                 break;
             }
         }
-        self.send_mark(Kind::Sync, round.number)?;
+        self.send_mark(PacketKind::Sync, round.number)?;
         Ok(self.sent_so_far())
     }
 
     /// Sends the last packet; `rounds` have gone before.
     pub(super) fn send_end(&mut self, rounds: u32) -> Result<Sent, MigrationError> {
-        self.send_mark(Kind::End, rounds + 1)?;
+        self.send_mark(PacketKind::End, rounds + 1)?;
         Ok(self.sent_so_far())
     }
 
@@ -160,7 +160,7 @@ impl Channel {
         let payload_bytes = if is_compressed { self.compressed.len() } else { content_bytes };
         let check = self.check(&content, is_compressed).value();
         let header = Header {
-            kind: Kind::Pages,
+            kind: PacketKind::Pages,
             encoding: if is_compressed { Encoding::Compressed } else { Encoding::Raw },
             channel: self.index,
             packet: self.packet,
@@ -293,7 +293,7 @@ impl Channel {
         sent.map_err(|cause| self.broken(cause))
     }
 
-    fn send_mark(&mut self, kind: Kind, round: u32) -> Result<(), MigrationError> {
+    fn send_mark(&mut self, kind: PacketKind, round: u32) -> Result<(), MigrationError> {
         let header = Header {
             kind,
             encoding: Encoding::Raw,

@@ -1,4 +1,4 @@
-//! What an interval says about a claim.
+//! What an interval says about the hypothesis of a claim.
 //!
 //! All arithmetic is on the log scale, where "B ≥ θ·A" is a statement about one number, ln(B/A), and reads the same from
 //! either side. A verdict needs the whole interval on one side of the threshold; anything else is undecided.
@@ -6,9 +6,9 @@
 use crate::confidence::{Interval, ROUNDING};
 use crate::unusable::{Unusable, log_of, not_negative};
 
-/// What the blocks say about a claim so far.
+/// What the blocks say about a hypothesis so far; a verdict adds what makes a run void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Decision {
     /// Every ratio that the interval allows satisfies the claim.
     Holds,
     /// No ratio that the interval allows satisfies the claim.
@@ -30,9 +30,9 @@ pub enum Direction {
     Below,
 }
 
-/// A claim about a ratio B/A, checked when it is made so that judging it cannot fail.
+/// What a claim says about a ratio B/A, checked when it is made so that judging it cannot fail.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Claim {
+pub struct Hypothesis {
     shape: Shape,
     ln_factor: f64,
 }
@@ -43,7 +43,7 @@ enum Shape {
     Within { ln_tolerance: f64 },
 }
 
-impl Claim {
+impl Hypothesis {
     /// "B `direction` `factor` · A". The factor must be finite and above zero.
     pub fn ratio(direction: Direction, factor: f64) -> Result<Self, Unusable> {
         Ok(Self { shape: Shape::Ratio(direction), ln_factor: log_of(factor)? })
@@ -60,7 +60,7 @@ impl Claim {
     /// The verdict that `interval`, for ln(B/A), gives. A bound that is NaN decides nothing.
     ///
     /// A bound within rounding of a threshold (10⁻¹² in logarithms) counts as equal to it.
-    pub fn judge(&self, interval: &Interval) -> Verdict {
+    pub fn judge(&self, interval: &Interval) -> Decision {
         let (low, high) = (interval.low - self.ln_factor, interval.high - self.ln_factor);
         let (holds, refuted) = match self.shape {
             Shape::Ratio(Direction::AtLeast) => (low >= -ROUNDING, high < -ROUNDING),
@@ -73,9 +73,9 @@ impl Claim {
             }
         };
         match (holds, refuted) {
-            (true, _) => Verdict::Holds,
-            (false, true) => Verdict::Refuted,
-            (false, false) => Verdict::Undecided,
+            (true, _) => Decision::Holds,
+            (false, true) => Decision::Refuted,
+            (false, false) => Decision::Undecided,
         }
     }
 }
@@ -101,13 +101,13 @@ mod tests {
         Interval { estimate: -interval.estimate, low: -interval.high, high: -interval.low }
     }
 
-    fn verdicts(factor: f64, interval: Interval) -> [Verdict; 4] {
-        ALL.map(|direction| Claim::ratio(direction, factor).unwrap().judge(&interval))
+    fn verdicts(factor: f64, interval: Interval) -> [Decision; 4] {
+        ALL.map(|direction| Hypothesis::ratio(direction, factor).unwrap().judge(&interval))
     }
 
     #[test]
     fn ratio_claims_need_the_whole_interval() {
-        use Verdict::{Holds, Refuted, Undecided};
+        use Decision::{Holds, Refuted, Undecided};
         assert_eq!(verdicts(1.2, between(1.3, 1.6)), [Holds, Refuted, Holds, Refuted]);
         assert_eq!(verdicts(1.2, between(0.9, 1.1)), [Refuted, Holds, Refuted, Holds]);
         assert_eq!(verdicts(1.2, between(1.1, 1.3)), [Undecided; 4]);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn bounds_on_the_threshold_follow_the_sign() {
-        use Verdict::{Holds, Refuted, Undecided};
+        use Decision::{Holds, Refuted, Undecided};
         assert_eq!(verdicts(1.2, between(1.2, 1.4)), [Holds, Undecided, Undecided, Refuted]);
         assert_eq!(verdicts(1.2, between(1.0, 1.2)), [Undecided, Holds, Refuted, Undecided]);
         assert_eq!(verdicts(1.2, between(1.2, 1.2)), [Holds, Holds, Refuted, Refuted]);
@@ -128,22 +128,22 @@ mod tests {
             let interval = crate::confidence_sequence(&[d; 5], 0.05).unwrap();
             assert_eq!(
                 verdicts(1.1, interval),
-                [Verdict::Holds, Verdict::Holds, Verdict::Refuted, Verdict::Refuted]
+                [Decision::Holds, Decision::Holds, Decision::Refuted, Decision::Refuted]
             );
         }
     }
 
     #[test]
     fn within_needs_the_interval_inside_or_wholly_outside() {
-        let claim = Claim::within(1.0, 0.05).unwrap();
-        assert_eq!(claim.judge(&between(0.97, 1.04)), Verdict::Holds);
-        assert_eq!(claim.judge(&between(1.0 / 1.05, 1.05)), Verdict::Holds);
-        assert_eq!(claim.judge(&between(0.95, 1.04)), Verdict::Undecided);
-        assert_eq!(claim.judge(&between(1.04, 1.20)), Verdict::Undecided);
-        assert_eq!(claim.judge(&between(0.5, 2.0)), Verdict::Undecided);
-        assert_eq!(claim.judge(&between(1.06, 1.20)), Verdict::Refuted);
-        assert_eq!(claim.judge(&between(0.80, 0.95)), Verdict::Refuted);
-        assert_eq!(Claim::within(2.0, 0.05).unwrap().judge(&between(1.98, 2.04)), Verdict::Holds);
+        let claim = Hypothesis::within(1.0, 0.05).unwrap();
+        assert_eq!(claim.judge(&between(0.97, 1.04)), Decision::Holds);
+        assert_eq!(claim.judge(&between(1.0 / 1.05, 1.05)), Decision::Holds);
+        assert_eq!(claim.judge(&between(0.95, 1.04)), Decision::Undecided);
+        assert_eq!(claim.judge(&between(1.04, 1.20)), Decision::Undecided);
+        assert_eq!(claim.judge(&between(0.5, 2.0)), Decision::Undecided);
+        assert_eq!(claim.judge(&between(1.06, 1.20)), Decision::Refuted);
+        assert_eq!(claim.judge(&between(0.80, 0.95)), Decision::Refuted);
+        assert_eq!(Hypothesis::within(2.0, 0.05).unwrap().judge(&between(1.98, 2.04)), Decision::Holds);
     }
 
     #[test]
@@ -151,17 +151,17 @@ mod tests {
         let infinite = Interval { estimate: 3.0, low: f64::NEG_INFINITY, high: f64::INFINITY };
         let nan = Interval { estimate: f64::NAN, low: f64::NAN, high: f64::NAN };
         for interval in [infinite, nan] {
-            assert_eq!(verdicts(1.0, interval), [Verdict::Undecided; 4]);
-            assert_eq!(Claim::within(1.0, 0.1).unwrap().judge(&interval), Verdict::Undecided);
+            assert_eq!(verdicts(1.0, interval), [Decision::Undecided; 4]);
+            assert_eq!(Hypothesis::within(1.0, 0.1).unwrap().judge(&interval), Decision::Undecided);
         }
     }
 
     #[test]
     fn refuses_factors_and_tolerances_without_meaning() {
-        assert_eq!(Claim::ratio(Direction::AtLeast, 0.0), Err(Unusable::NotPositive(0.0)));
-        assert!(Claim::ratio(Direction::AtLeast, f64::NAN).is_err());
-        assert_eq!(Claim::within(1.0, -0.1), Err(Unusable::Negative(-0.1)));
-        assert!(Claim::within(f64::INFINITY, 0.1).is_err());
+        assert_eq!(Hypothesis::ratio(Direction::AtLeast, 0.0), Err(Unusable::NotPositive(0.0)));
+        assert!(Hypothesis::ratio(Direction::AtLeast, f64::NAN).is_err());
+        assert_eq!(Hypothesis::within(1.0, -0.1), Err(Unusable::Negative(-0.1)));
+        assert!(Hypothesis::within(f64::INFINITY, 0.1).is_err());
     }
 
     #[test]
@@ -172,11 +172,11 @@ mod tests {
     }
 
     /// How far a verdict lies along the way from holding to refuted.
-    fn rank(verdict: Verdict) -> u8 {
+    fn rank(verdict: Decision) -> u8 {
         match verdict {
-            Verdict::Holds => 0,
-            Verdict::Undecided => 1,
-            Verdict::Refuted => 2,
+            Decision::Holds => 0,
+            Decision::Undecided => 1,
+            Decision::Refuted => 2,
         }
     }
 
@@ -216,8 +216,8 @@ mod tests {
             let [at_least, at_most, above, below] = verdicts(factor, interval);
             prop_assert_eq!([at_most, at_least, below, above], verdicts(1.0 / factor, mirrored(interval)));
             prop_assert_eq!(
-                Claim::within(factor, share).unwrap().judge(&interval),
-                Claim::within(1.0 / factor, share).unwrap().judge(&mirrored(interval))
+                Hypothesis::within(factor, share).unwrap().judge(&interval),
+                Hypothesis::within(1.0 / factor, share).unwrap().judge(&mirrored(interval))
             );
         }
 
@@ -229,11 +229,11 @@ mod tests {
             let close = ratio / factor;
             let truths = [ratio >= factor, ratio <= factor, ratio > factor, ratio < factor];
             for (verdict, truth) in verdicts(factor, interval).into_iter().zip(truths) {
-                prop_assert!(verdict == Verdict::Undecided || (verdict == Verdict::Holds) == truth);
+                prop_assert!(verdict == Decision::Undecided || (verdict == Decision::Holds) == truth);
             }
-            let within = Claim::within(factor, share).unwrap().judge(&interval);
+            let within = Hypothesis::within(factor, share).unwrap().judge(&interval);
             let truth = close <= 1.0 + share && close >= 1.0 / (1.0 + share);
-            prop_assert!(within == Verdict::Undecided || (within == Verdict::Holds) == truth);
+            prop_assert!(within == Decision::Undecided || (within == Decision::Holds) == truth);
         }
     }
 }
