@@ -103,7 +103,7 @@ impl fmt::Debug for SigningKey {
 fn kind_of(key: &PKey<Private>) -> Result<Kind, String> {
     match key.id() {
         Id::RSA => Kind::rsa(key.bits())
-            .ok_or_else(|| format!("it has {} bits; 2048, 3072 or 4096 are due", key.bits())),
+            .ok_or_else(|| format!("it has {} bits; it must have 2048, 3072 or 4096", key.bits())),
         Id::EC if key.ec_key().is_ok_and(|key| is_p256(&key)) => Ok(Kind::EcdsaP256),
         Id::EC => Err("its curve is not P-256".to_owned()),
         _ => Err("it is neither an RSA nor a P-256 key".to_owned()),
@@ -146,7 +146,7 @@ mod tests {
         let p384 = EcKey::generate(&EcGroup::from_curve_name(Nid::SECP384R1).unwrap()).unwrap();
         for device in SOFTWARE {
             assert!(words(device, b"x").ends_with("it is not a private key in PKCS#8, PKCS#1 or SEC1"));
-            assert!(words(device, &small).ends_with("it has 1024 bits; 2048, 3072 or 4096 are due"));
+            assert!(words(device, &small).ends_with("it has 1024 bits; it must have 2048, 3072 or 4096"));
             assert!(words(device, &p384.private_key_to_der().unwrap()).ends_with("its curve is not P-256"));
         }
         let exponent = openssl::bn::BigNum::from_u32(3).unwrap();

@@ -118,7 +118,7 @@ impl<'a> Options<'a> {
         self.take(name).ok_or_else(missing)
     }
 
-    /// A value through a reader that knows what is due.
+    /// A value through a reader that knows what the value must be.
     fn read_as<T>(
         &mut self,
         name: &str,

@@ -64,7 +64,7 @@ impl Body {
             Fault::bad(code, format!("Invalid JSON: {message}"))
         })?;
         let Value::Object(members) = value else {
-            return Err(Fault::bad(fault::JSON, "Invalid JSON: an object is due"));
+            return Err(Fault::bad(fault::JSON, "Invalid JSON: it must be an object"));
         };
         let mut body = Self::default();
         body.add("", members, fields)?;

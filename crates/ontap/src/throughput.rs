@@ -26,7 +26,7 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// What text is due, for errors.
+    /// What the text must be, for errors.
     pub const DUE: &str = "500iops, 100MB/s, or both with a comma between";
 
     /// Reads it.

@@ -10,10 +10,10 @@ pub enum Unusable {
     /// NaN or an infinity.
     #[error("use {0}, which is not a finite number")]
     NotFinite(f64),
-    /// Zero or less, where a logarithm is due.
+    /// Zero or less, of which there is no logarithm.
     #[error("take the logarithm of {0}, which is not above zero")]
     NotPositive(f64),
-    /// Less than zero, where a tolerance or a cap is due.
+    /// Less than zero, as a tolerance or a cap.
     #[error("use {0} as a cap or a tolerance, which cannot be below zero")]
     Negative(f64),
     /// An error probability outside the open interval from 0 to 1.

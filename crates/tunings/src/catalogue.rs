@@ -254,7 +254,7 @@ impl Tuning {
         let is_number = given.parse::<u32>().is_ok();
         match self.name {
             "busy-read" | "busy-poll" | "idle-states" if !is_number => {
-                Some(format!("`{}={given}`: a number of µs is due", self.name))
+                Some(format!("`{}={given}`: it must be a number of µs", self.name))
             }
             "huge-pages" if !["always", "madvise", "never"].contains(&given) => {
                 Some(format!("`{given}` is none of `always`, `madvise` and `never`"))
@@ -270,7 +270,7 @@ impl Tuning {
 
 fn sysctl_fault(argument: &str) -> Option<String> {
     let Some((key, value)) = argument.split_once('=') else {
-        return Some("a value is due: sysctl=KEY=VALUE".to_owned());
+        return Some("it needs a value: sysctl=KEY=VALUE".to_owned());
     };
     let is_fitting = |character: char| character.is_ascii_alphanumeric() || "._-/:@".contains(character);
     if key.is_empty() || !key.chars().all(is_fitting) || key.starts_with(['/', '.']) || key.contains("..") {

@@ -1,4 +1,4 @@
-//! Tunings of a run: applied for a slot and put back after it, and looked at whenever evidence is due.
+//! Tunings of a run: applied for a slot and put back after it, and looked at whenever evidence is taken.
 
 use std::collections::BTreeSet;
 

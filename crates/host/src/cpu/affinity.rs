@@ -46,7 +46,7 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<(), Error> {
     set_affinity(&cpus.to_mask()).map_err(|cause| Error::Pin { cpus: cpus.clone(), cause })
 }
 
-/// As [`pin_current_thread`], from a ready mask: it allocates nothing, as is due between fork and exec.
+/// As [`pin_current_thread`], from a ready mask: it allocates nothing, because code between fork and exec must not allocate.
 pub(crate) fn set_affinity(mask: &[libc::c_ulong]) -> io::Result<()> {
     // SAFETY: the pointer and the length in bytes describe `mask`, which the kernel only reads.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(mask), mask.as_ptr().cast()) };

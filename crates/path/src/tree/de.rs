@@ -1,6 +1,6 @@
 //! From the tree to typed values, through `serde`, with errors that know their place.
 //!
-//! A scalar has no type until one asks for it, so the text goes to whatever is due: a number, a truth value, a
+//! A scalar has no type until one asks for it, so the text goes to the type that is expected: a number, a truth value, a
 //! quantity, a name out of a list. `serde` makes its errors far from where the place is known; each level here adds
 //! the place that it knows to an error that has none yet, so that the innermost one wins.
 
@@ -23,17 +23,17 @@ pub enum Wrong {
     UnknownKey,
     /// A key that must be there and is not.
     MissingKey,
-    /// A text that is none of the names that are due.
+    /// A text that is none of the expected names.
     UnknownName,
-    /// A list where a text is due, and the like.
+    /// A list where a text is expected, and the like.
     Kind,
-    /// A text that cannot be read as what is due.
+    /// A text that cannot be read as the expected type.
     Text,
     /// Whatever the type itself says of its text.
     Custom,
 }
 
-/// Why a tree is not the value that is due.
+/// Why a tree is not the expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// What kind of mistake it is.

@@ -71,12 +71,12 @@ fn axis<'n>(key: &'n Scalar, values: &'n Node, settings: &Node) -> Result<Axis<'
     }
     if segments.len() < 2 || segments.iter().any(|segment| segment.text.is_empty()) {
         let message =
-            format!("`{}` names no setting; a dotted key such as `load.connections` is due", key.text);
+            format!("`{}` names no setting; write a dotted key such as `load.connections`", key.text);
         return Err(Mistake::new(key.span, message));
     }
     let values = values.items();
     if values.is_empty() {
-        let message = format!("`{}` has no values; a list such as [1, 20] is due", key.text);
+        let message = format!("`{}` has no values; write a list such as [1, 20]", key.text);
         return Err(Mistake::new(key.span, message));
     }
     if values.len() > MAX_CELLS {
@@ -105,7 +105,7 @@ fn segments(key: &Scalar) -> Vec<Scalar> {
     segments
 }
 
-/// A cell must not hide a text or a list that stands where a mapping is due.
+/// A cell must not hide a text or a list that stands where a mapping belongs.
 fn reachable(key: &Scalar, segments: &[Scalar], settings: &Node) -> Result<(), Mistake> {
     let mut node = settings;
     for segment in &segments[..segments.len() - 1] {

@@ -53,7 +53,7 @@ pub fn settle(path: &DataPath, tree: &Node, quick: bool) -> Result<Settled, Unse
     };
     let settings = path.read(tree).map_err(Unsettled::Shape)?.checked(&mut adjust)?;
     if window_ns == 0 {
-        return Err(Fault::new("load.duration", "a window above 0 s is due").into());
+        return Err(Fault::new("load.duration", "a window must be longer than 0 s").into());
     }
     let json = settings.to_json().map_err(|error| Fault::new("system", format!("failed to {error}")))?;
     Ok(Settled { settings, json: json.to_string(), window_ns, warmup_ns })

@@ -81,7 +81,7 @@ fn tunings_that_no_host_has() {
     let tunings =
         |list: &str| check(&with("software: {}", &format!("software: {{ host: {{ tunings: {list} }} }}")));
     assert_snapshot!(tunings("[governer]"), @"x.yaml:15:35: no tuning is named `governer`; did you mean `governor`?");
-    assert_snapshot!(tunings("[busy-read=soon]"), @"x.yaml:15:35: `busy-read=soon`: a number of µs is due");
+    assert_snapshot!(tunings("[busy-read=soon]"), @"x.yaml:15:35: `busy-read=soon`: it must be a number of µs");
     assert_snapshot!(tunings("[numa-balancing=1]"), @"x.yaml:15:35: `numa-balancing` takes no argument");
     assert_snapshot!(tunings("[sysctl]"), @"x.yaml:15:35: `sysctl` needs an argument: sysctl=…, KEY=VALUE");
     assert_snapshot!(tunings("[sysctl=../../etc/passwd=1]"), @"x.yaml:15:35: `../../etc/passwd` is not a sysctl");
@@ -160,10 +160,10 @@ fn a_matrix_that_cannot_be_expanded() {
     let matrix = |to: &str| check(&with("{ load.connections: [20] }", to));
     assert_snapshot!(matrix("{ laod.connections: [20] }"), @"x.yaml:17:13: a key of the matrix begins with `system` or `load`, not `laod`; did you mean `load`?");
     assert_snapshot!(matrix("{ load.conections: [20] }"), @"x.yaml:17:18: unknown key `conections`; did you mean `connections`?");
-    assert_snapshot!(matrix("{ load: [20] }"), @"x.yaml:17:13: `load` names no setting; a dotted key such as `load.connections` is due");
-    assert_snapshot!(matrix("{ load..connections: [20] }"), @"x.yaml:17:13: `load..connections` names no setting; a dotted key such as `load.connections` is due");
+    assert_snapshot!(matrix("{ load: [20] }"), @"x.yaml:17:13: `load` names no setting; write a dotted key such as `load.connections`");
+    assert_snapshot!(matrix("{ load..connections: [20] }"), @"x.yaml:17:13: `load..connections` names no setting; write a dotted key such as `load.connections`");
     assert_snapshot!(matrix("{ host.mtu: [1500] }"), @"x.yaml:17:13: a key of the matrix begins with `system` or `load`, not `host`; known: system, load");
-    assert_snapshot!(matrix("{ load.connections: [] }"), @"x.yaml:17:13: `load.connections` has no values; a list such as [1, 20] is due");
+    assert_snapshot!(matrix("{ load.connections: [] }"), @"x.yaml:17:13: `load.connections` has no values; write a list such as [1, 20]");
     assert_snapshot!(matrix("{ load.connections: 20 }"), @"x.yaml:17:31: expected a list, found `20`");
     assert_snapshot!(matrix("{ load.connections: [20, 1, 20] }"), @"x.yaml:17:39: `load.connections` has this value twice, and would make the same cells twice");
     assert_snapshot!(matrix("{ load.connections: [[20]] }"), @"x.yaml:17:32: expected a text, found a list");
@@ -196,7 +196,7 @@ fn settings_that_do_not_go_together() {
     assert_snapshot!(check(&with("\"duration < 200 ms\"", "\"latency < 200 ms\"")), @"x.yaml:11:82: `latency < 200 ms` is not a check; `status == 200` would be one");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: threads, kind: nginx }")), @"x.yaml:16:37: `offload` goes with `kind: embedded` only; this is so in the variant `threads`");
     assert_snapshot!(check(&with("{ tls: none }", "{ kind: external }")), @"x.yaml:14:24: `kind: external` needs a `url`; this is so in the variant `plain`");
-    assert_snapshot!(check(&with("duration: 5 s", "duration: 0 s")), @"x.yaml:11:41: a window above 0 s is due");
+    assert_snapshot!(check(&with("duration: 5 s", "duration: 0 s")), @"x.yaml:11:41: a window must be longer than 0 s");
     assert_snapshot!(check(&with("software: {}", "software: { load: { duration: 1 s } }")), @"x.yaml:11:41: a window of 5 s here and one of 1 s for the baseline: all slots of a run must have the same; the first one (15:25)");
 }
 
