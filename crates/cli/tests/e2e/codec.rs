@@ -129,8 +129,8 @@ fn wrong_uses_are_said_in_one_message() {
         (vec!["/dev/zero".to_owned()], "it is not a regular file"),
         (vec!["--codecs".to_owned(), "zst".to_owned()], "`zst` is not a codec; did you mean `zstd`?"),
         (vec!["--codecs".to_owned(), "zlib:10".to_owned()], "zlib has levels from 1 to 9"),
-        (vec!["--duration".to_owned(), "0s".to_owned()], "a duration above 0"),
-        (vec!["--size".to_owned(), "5 B".to_owned()], "a multiple of 4 KiB"),
+        (vec!["--duration".to_owned(), "0s".to_owned()], "must be longer than 0"),
+        (vec!["--size".to_owned(), "5 B".to_owned()], "must be a multiple of 4 KiB"),
         (
             vec!["--zero".to_owned(), "70%".to_owned(), "--incompressible".to_owned(), "70%".to_owned()],
             "100% together",

@@ -167,7 +167,7 @@ fn wrong_flags_are_usage_errors_that_name_the_flag() {
         (["--memory", "5 kB"], "--memory: must be a multiple of 4 KiB"),
         (["--channels", "0"], "--channels: must be a number from 1 to 255"),
         (["--cap", "10 Gbps"], "write `Gbit/s` for bits or `GB/s` for bytes"),
-        (["--time-limit", "1h"], "--time-limit: a time of at most 46 s"),
+        (["--time-limit", "1h"], "--time-limit: must be above 0 and at most 46 s"),
         (["--zero", "200%"], "expected a percentage from `0%` to `100%`"),
     ] {
         let output = run(&[&["migrate"], arguments.as_slice()].concat());
