@@ -13,7 +13,7 @@ use crate::commands::volumes::arguments::VolumesArguments;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use plumb_codec::CodecSpec;
+use plumb_codec::CodecSettings;
 use plumb_codec::measure::Form;
 use plumb_crypto::measure::{Algorithm, Source};
 use plumb_model::quantity::QuantityError;
@@ -367,7 +367,7 @@ pub struct CodecArguments {
     /// Only these codecs, with commas between, each with its level after a colon if not the default: `zstd:1,zstd:3,lz4`. There
     /// are none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software.
     #[arg(long, value_name = "CODEC", value_delimiter = ',')]
-    pub codecs: Vec<CodecSpec>,
+    pub codecs: Vec<CodecSettings>,
     /// Only in these pieces; both if absent.
     #[arg(long, value_enum)]
     pub form: Option<CodecFormArgument>,
@@ -490,7 +490,7 @@ pub struct MigrateArguments {
     /// What compresses it: none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software, and uadk with QEMU; another level
     /// after a colon, as `zstd:3`.
     #[arg(long, value_name = "CODEC")]
-    pub codec: Option<CodecSpec>,
+    pub codec: Option<CodecSettings>,
     /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
     #[arg(long, value_name = "RATE")]
     pub cap: Option<plumb_migration::settings::Cap>,

@@ -14,8 +14,8 @@ mod lz4;
 mod none;
 mod qatzip;
 mod qpl;
+mod settings;
 mod spare;
-mod spec;
 mod zlib;
 mod zstd;
 
@@ -28,7 +28,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use error::CodecError;
-pub use spec::{CodecKind, CodecSpec, SpecError};
+pub use settings::{CodecKind, CodecSettings, SpecError};
 
 /// The size of a page of guest memory.
 pub const PAGE_BYTES: usize = 4096;

@@ -7,7 +7,7 @@
 use plumb_host::cpu::current_thread_cpu_ns;
 use plumb_host::time::monotonic_ns;
 
-use super::{Codec, CodecCounters, CodecError, CodecSpec, UNIT_BYTES};
+use super::{Codec, CodecCounters, CodecError, CodecSettings, UNIT_BYTES};
 
 /// A turn lasts so long at least: small data is gone through as often as that takes.
 const TURN_NS_MIN: u64 = 20_000_000;
@@ -40,7 +40,7 @@ pub enum MeasureError {
     #[error("measure {codec}: failed to {cause}")]
     Codec {
         /// Which.
-        codec: CodecSpec,
+        codec: CodecSettings,
         /// What it says.
         cause: CodecError,
     },
@@ -48,7 +48,7 @@ pub enum MeasureError {
     #[error("restore what {codec} compressed: the byte at {at} differs")]
     Mismatch {
         /// Which.
-        codec: CodecSpec,
+        codec: CodecSettings,
         /// The place of the first byte that differs.
         at: usize,
     },
@@ -81,7 +81,7 @@ pub struct Turn {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Which codec.
-    pub codec: CodecSpec,
+    pub codec: CodecSettings,
     /// In what pieces.
     pub form: Form,
     /// The size of everything compressed, in bytes.
@@ -136,7 +136,7 @@ impl Room {
 /// When a library fails, when what it restores differs from the data, and when `heed` says so.
 pub fn measure(
     data: &[u8],
-    codecs: &[CodecSpec],
+    codecs: &[CodecSettings],
     forms: &[Form],
     duration_ns: u64,
     heed: &mut dyn FnMut(&Finding, usize) -> bool,
@@ -182,7 +182,7 @@ fn run(
 }
 
 impl Entry {
-    fn new(codec: CodecSpec, form: Form, worker: Box<dyn Codec>) -> Self {
+    fn new(codec: CodecSettings, form: Form, worker: Box<dyn Codec>) -> Self {
         let counters = CodecCounters::default();
         let finding = Finding { codec, form, compressed_bytes: 0, turns: Vec::new(), counters };
         Self { finding, worker }
@@ -228,11 +228,11 @@ fn repeat(bytes: usize, mut once: impl FnMut() -> Result<(), CodecError>) -> Res
 mod tests {
     use super::*;
     use crate::CodecKind;
-    use crate::content::ContentSpec;
+    use crate::content::ContentSettings;
 
     fn data() -> Vec<u8> {
         let mut data = vec![0; UNIT_BYTES + 3 * crate::PAGE_BYTES];
-        ContentSpec::default().fill(&mut data, 3).unwrap();
+        ContentSettings::default().fill(&mut data, 3).unwrap();
         data.truncate(data.len() - 5);
         data
     }
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn every_codec_has_a_turn_in_every_form_and_round() {
         let data = data();
-        let codecs = [CodecKind::None, CodecKind::Zstd].map(CodecSpec::of);
+        let codecs = [CodecKind::None, CodecKind::Zstd].map(CodecSettings::of);
         let mut turns = Vec::new();
         let findings = measure(&data, &codecs, &Form::ALL, 100_000_000, &mut |finding, turn| {
             turns.push((finding.codec, finding.form));
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn who_stops_it_stops_it() {
-        let stopped = measure(&data(), &[CodecSpec::default()], &Form::ALL, 0, &mut |_, turn| turn == 0);
+        let stopped = measure(&data(), &[CodecSettings::default()], &Form::ALL, 0, &mut |_, turn| turn == 0);
         assert_eq!(stopped, Err(MeasureError::Interrupted));
     }
 
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_codec_that_is_wrong_is_an_error() {
-        let mut entries = [Entry::new(CodecSpec::default(), Form::Whole, Box::new(Wrong))];
+        let mut entries = [Entry::new(CodecSettings::default(), Form::Whole, Box::new(Wrong))];
         let error = run(&data(), &mut entries, 0, &mut |_, _| true).unwrap_err();
         assert_eq!(error.to_string(), "restore what none compressed: the byte at 7 differs");
     }

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use proptest::prelude::*;
 
 use super::*;
-use crate::content::ContentSpec;
+use crate::content::ContentSettings;
 
 /// Every codec at its default level and at the ends of its levels, with the libraries that are not here left out by name.
-fn specs() -> Vec<CodecSpec> {
+fn specs() -> Vec<CodecSettings> {
     let mut specs = Vec::new();
     for kind in CodecKind::ALL {
-        match CodecSpec::of(kind).feasible() {
+        match CodecSettings::of(kind).feasible() {
             Ok(()) => {
                 let ends = kind.levels().map_or(Vec::new(), |levels| vec![*levels.start(), *levels.end()]);
-                specs.push(CodecSpec::of(kind));
-                specs.extend(ends.into_iter().filter_map(|level| CodecSpec::at(kind, level).ok()));
+                specs.push(CodecSettings::of(kind));
+                specs.extend(ends.into_iter().filter_map(|level| CodecSettings::at(kind, level).ok()));
             }
             // No library here could do it: only QEMU has it.
             Err(reason) if kind == CodecKind::Uadk => assert!(reason.contains("only QEMU"), "{reason}"),
@@ -34,14 +34,14 @@ fn specs() -> Vec<CodecSpec> {
 
 /// A unit of every kind of data, one of zeros and one that does not compress.
 fn units() -> Vec<Vec<u8>> {
-    let content = ContentSpec::default().open(4).unwrap();
+    let content = ContentSettings::default().open(4).unwrap();
     let filled = |page| {
         let mut unit = vec![0; UNIT_BYTES];
         content.fill(page, &mut unit).unwrap();
         unit
     };
     let of_each_kind = (0..8).map(|region| filled(region * 2048));
-    let random = ContentSpec { incompressible: plumb_model::Percent(1.0), ..ContentSpec::default() };
+    let random = ContentSettings { incompressible: plumb_model::Percent(1.0), ..ContentSettings::default() };
     let mut noise = vec![0; UNIT_BYTES];
     random.fill(&mut noise, 4).unwrap();
     of_each_kind.chain([vec![0; UNIT_BYTES], noise]).collect()
@@ -163,7 +163,7 @@ proptest! {
     #[test]
     fn a_damaged_form_never_writes_beyond_the_unit(flips in proptest::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..8)) {
         let mut unit = vec![0; 4 * PAGE_BYTES];
-        ContentSpec::default().fill(&mut unit, 6).unwrap();
+        ContentSettings::default().fill(&mut unit, 6).unwrap();
         for spec in specs_at_default() {
             let mut codec = spec.build().unwrap();
             let mut form = Vec::new();
@@ -179,7 +179,7 @@ proptest! {
     }
 }
 
-fn specs_at_default() -> Vec<CodecSpec> {
-    let specs = CodecKind::ALL.into_iter().map(CodecSpec::of);
+fn specs_at_default() -> Vec<CodecSettings> {
+    let specs = CodecKind::ALL.into_iter().map(CodecSettings::of);
     specs.filter(|spec| spec.feasible().is_ok()).collect()
 }

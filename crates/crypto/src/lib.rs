@@ -15,4 +15,4 @@ mod system;
 
 pub use error::CryptoError;
 pub use family::Crypto;
-pub use settings::{CryptoSettings, LoadSpec, SystemSpec};
+pub use settings::{CryptoSettings, LoadSettings, SystemSettings};

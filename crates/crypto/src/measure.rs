@@ -154,7 +154,7 @@ impl Bench {
             return;
         };
         let done = after.since(&before);
-        for kind in plumb_devices::Kind::ALL {
+        for kind in plumb_devices::OperationKind::ALL {
             observe("operations", kind.name(), done.operations_of(kind));
         }
         for (lanes, passes) in (1..).zip(done.fill) {

@@ -1,13 +1,13 @@
 //! The metrics of the `crypto` data path.
 
-use plumb_model::{Better, Kind, Metric, Unit};
+use plumb_model::{Better, Metric, MetricKind, Unit};
 
 /// Operations per second.
 pub const OPS: Metric = Metric {
     name: "ops",
     unit: Unit::PerSecond,
     better: Better::Higher,
-    kind: Kind::Rate,
+    kind: MetricKind::Rate,
     about: "operations done per second of elapsed time by one thread; an exchange is a fresh key and a derivation",
 };
 
@@ -16,7 +16,7 @@ pub const OP_LATENCY: Metric = Metric {
     name: "op_latency",
     unit: Unit::Milliseconds,
     better: Better::Lower,
-    kind: Kind::Trend,
+    kind: MetricKind::Trend,
     about: "from when an operation is begun to its result, with the wait for others in flight; of blocks, the mean of a \
             burst",
 };

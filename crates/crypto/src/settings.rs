@@ -12,15 +12,15 @@ use crate::measure::Algorithm;
 #[serde(deny_unknown_fields, default)]
 pub struct CryptoSettings {
     /// What does the operations.
-    pub system: SystemSpec,
+    pub system: SystemSettings,
     /// Which operations, and how many at a time.
-    pub load: LoadSpec,
+    pub load: LoadSettings,
 }
 
 /// What does the operations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SystemSpec {
+pub struct SystemSettings {
     /// The device.
     pub device: DeviceKind,
 }
@@ -28,7 +28,7 @@ pub struct SystemSpec {
 /// Which operations, and how many at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LoadSpec {
+pub struct LoadSettings {
     /// The algorithm.
     pub algorithm: Algorithm,
     /// Private-key operations in one pass, from 1 to 8. A device without lanes does one at a time whatever this says.
@@ -43,7 +43,7 @@ pub struct LoadSpec {
     pub warmup: Span,
 }
 
-impl Default for LoadSpec {
+impl Default for LoadSettings {
     fn default() -> Self {
         Self {
             algorithm: Algorithm::default(),

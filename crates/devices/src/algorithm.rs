@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What can share a batch: operations of one kind, and, for RSA, of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum OperationKind {
     /// A signature with an RSA key of 2048 bits.
     #[serde(rename = "rsa-2048")]
     Rsa2048,
@@ -29,7 +29,7 @@ pub enum Kind {
     P256Derive,
 }
 
-impl Kind {
+impl OperationKind {
     /// How many kinds there are.
     pub const COUNT: usize = 8;
 

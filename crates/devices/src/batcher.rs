@@ -5,11 +5,11 @@
 //! pure: the loop says what time it is, and asks.
 //!
 //! ```
-//! # use plumb_devices::{Batcher, Kind};
+//! # use plumb_devices::{Batcher, OperationKind};
 //! let mut batcher = Batcher::new(8, 200_000);
 //! let now_ns = 0;
 //! // Something arrives: push it, and run the batch if that filled one.
-//! assert!(batcher.push(Kind::Rsa2048, 7, "operation", now_ns).is_none());
+//! assert!(batcher.push(OperationKind::Rsa2048, 7, "operation", now_ns).is_none());
 //! // Before the loop looks for further events: run what has waited long enough, and sleep until `due_at_ns` at most.
 //! assert!(batcher.due(now_ns).is_none());
 //! assert_eq!(batcher.due_at_ns(), Some(200_000));
@@ -20,7 +20,7 @@
 
 use std::collections::VecDeque;
 
-use crate::algorithm::Kind;
+use crate::algorithm::OperationKind;
 
 /// Why a batch was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Reason {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Batch<T> {
     /// Of which kind.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// Why now.
     pub reason: Reason,
     /// By what the event loop knows each of `operations`.
@@ -85,7 +85,7 @@ struct Waiting<T> {
 pub struct Batcher<T> {
     width: usize,
     bound_ns: u64,
-    queues: [VecDeque<Waiting<T>>; Kind::COUNT],
+    queues: [VecDeque<Waiting<T>>; OperationKind::COUNT],
 }
 
 impl<T> Batcher<T> {
@@ -99,7 +99,7 @@ impl<T> Batcher<T> {
     }
 
     /// Takes an operation; gives back a batch if that filled one.
-    pub fn push(&mut self, kind: Kind, token: u64, operation: T, now_ns: u64) -> Option<Batch<T>> {
+    pub fn push(&mut self, kind: OperationKind, token: u64, operation: T, now_ns: u64) -> Option<Batch<T>> {
         let queue = &mut self.queues[kind.index()];
         queue.push_back(Waiting { token, operation, pushed_ns: now_ns });
         (queue.len() >= self.width).then(|| self.take(kind, Reason::Full))
@@ -136,14 +136,14 @@ impl<T> Batcher<T> {
     }
 
     /// The kind whose first operation has waited longest, and since when.
-    fn oldest(&self) -> Option<(Kind, u64)> {
-        let firsts = Kind::ALL
+    fn oldest(&self) -> Option<(OperationKind, u64)> {
+        let firsts = OperationKind::ALL
             .into_iter()
             .filter_map(|kind| self.queues[kind.index()].front().map(|waiting| (kind, waiting.pushed_ns)));
         firsts.min_by_key(|(_, pushed_ns)| *pushed_ns)
     }
 
-    fn take(&mut self, kind: Kind, reason: Reason) -> Batch<T> {
+    fn take(&mut self, kind: OperationKind, reason: Reason) -> Batch<T> {
         // A full queue goes out at once, so that none is ever longer than a batch.
         let queue = std::mem::take(&mut self.queues[kind.index()]);
         let mut batch = Batch {
@@ -177,7 +177,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            4 => (0..Kind::COUNT).prop_map(Step::Push),
+            4 => (0..OperationKind::COUNT).prop_map(Step::Push),
             2 => (0_u64..300).prop_map(Step::Pass),
             1 => Just(Step::Idle),
         ]
@@ -218,7 +218,7 @@ mod tests {
                     Step::Push(index) => {
                         let token = pushed.len() as u64;
                         pushed.push(now_ns);
-                        if let Some(batch) = batcher.push(Kind::ALL[index], token, index, now_ns) {
+                        if let Some(batch) = batcher.push(OperationKind::ALL[index], token, index, now_ns) {
                             seen.take(&batch, width);
                         }
                     }
@@ -253,8 +253,8 @@ mod tests {
     #[test]
     fn the_longest_wait_goes_first() {
         let mut batcher = Batcher::new(8, 100);
-        batcher.push(Kind::X25519Derive, 1, (), 5);
-        batcher.push(Kind::Rsa2048, 2, (), 3);
+        batcher.push(OperationKind::X25519Derive, 1, (), 5);
+        batcher.push(OperationKind::Rsa2048, 2, (), 3);
         assert_eq!(batcher.due_at_ns(), Some(103));
         assert_eq!(batcher.due(102), None);
         assert_eq!(batcher.due(104).unwrap().tokens, [2]);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::algorithm::Kind;
+use crate::algorithm::OperationKind;
 use crate::batcher::{Batch, Reason};
 use crate::device_kind::LANES;
 use crate::error::LaneError;
@@ -17,8 +17,8 @@ use crate::operation::Lane;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
-    operations: [Counter; Kind::COUNT],
-    in_software: [Counter; Kind::COUNT],
+    operations: [Counter; OperationKind::COUNT],
+    in_software: [Counter; OperationKind::COUNT],
     fill: [Counter; LANES],
     failed: Counter,
     faults_caught: Counter,
@@ -48,7 +48,7 @@ impl Counter {
 
 impl Counters {
     /// A pass of the device is done.
-    pub(crate) fn ran(&self, kind: Kind, results: &[Lane]) {
+    pub(crate) fn ran(&self, kind: OperationKind, results: &[Lane]) {
         self.operations[kind.index()].add(self.succeeded(results));
         let is_fault = |result: &&Lane| matches!(result, Err(LaneError::Faulty { .. }));
         self.faults_caught.add(results.iter().filter(is_fault).count() as u64);
@@ -58,7 +58,7 @@ impl Counters {
     }
 
     /// Operations were done in software, as they were too few to be worth a pass.
-    pub(crate) fn ran_in_software(&self, kind: Kind, results: &[Lane]) {
+    pub(crate) fn ran_in_software(&self, kind: OperationKind, results: &[Lane]) {
         self.in_software[kind.index()].add(self.succeeded(results));
     }
 
@@ -101,11 +101,11 @@ impl Counters {
 /// The values of one device's counters, or the sums over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Operations done by the device, by [`Kind::index`].
-    pub operations: [u64; Kind::COUNT],
-    /// Operations done in software because they were too few to be worth a pass, by [`Kind::index`]. They are not among
+    /// Operations done by the device, by [`OperationKind::index`].
+    pub operations: [u64; OperationKind::COUNT],
+    /// Operations done in software because they were too few to be worth a pass, by [`OperationKind::index`]. They are not among
     /// `operations`.
-    pub in_software: [u64; Kind::COUNT],
+    pub in_software: [u64; OperationKind::COUNT],
     /// Passes of one operation, of two, and so on.
     pub fill: [u64; LANES],
     /// Operations without a result, for whatever reason.
@@ -125,7 +125,7 @@ pub struct Totals {
 impl Totals {
     /// Operations of one kind done by the device.
     #[must_use]
-    pub fn operations_of(&self, kind: Kind) -> u64 {
+    pub fn operations_of(&self, kind: OperationKind) -> u64 {
         self.operations[kind.index()]
     }
 
@@ -137,7 +137,7 @@ impl Totals {
 
     /// Operations of one kind done in software, as they were too few to be worth a pass.
     #[must_use]
-    pub fn in_software_of(&self, kind: Kind) -> u64 {
+    pub fn in_software_of(&self, kind: OperationKind) -> u64 {
         self.in_software[kind.index()]
     }
 
@@ -170,9 +170,9 @@ impl Totals {
     /// `device_passes`, `device_passes_of_8`, `device_batches_full`, `device_wait_ns`, and so on. They only grow.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<String, u64> {
-        let kinds = Kind::ALL.map(|kind| (kind.name().to_owned(), self.operations_of(kind)));
-        let in_software =
-            Kind::ALL.map(|kind| (format!("in_software_{}", kind.name()), self.in_software_of(kind)));
+        let kinds = OperationKind::ALL.map(|kind| (kind.name().to_owned(), self.operations_of(kind)));
+        let in_software = OperationKind::ALL
+            .map(|kind| (format!("in_software_{}", kind.name()), self.in_software_of(kind)));
         let fill = (1..).zip(self.fill).map(|(lanes, passes)| (format!("passes_of_{lanes}"), passes));
         let reasons =
             Reason::ALL.map(|reason| (format!("batches_{}", reason.name()), self.reasons[reason.index()]));
@@ -240,12 +240,12 @@ mod tests {
     fn a_pass_counts_what_it_did_and_what_it_withheld() {
         let counters = Counters::default();
         let faulty = LaneError::Faulty { what: "sign", device: DeviceKind::Multibuffer };
-        counters.ran(Kind::Rsa2048, &[lane(Ok(())), lane(Err(faulty)), lane(Err(LaneError::Peer))]);
-        counters.ran(Kind::P256Derive, &[lane(Ok(()))]);
-        counters.ran_in_software(Kind::Rsa2048, &[lane(Ok(())), lane(Ok(()))]);
+        counters.ran(OperationKind::Rsa2048, &[lane(Ok(())), lane(Err(faulty)), lane(Err(LaneError::Peer))]);
+        counters.ran(OperationKind::P256Derive, &[lane(Ok(()))]);
+        counters.ran_in_software(OperationKind::Rsa2048, &[lane(Ok(())), lane(Ok(()))]);
         let totals = counters.totals();
-        assert_eq!((totals.operations_of(Kind::Rsa2048), totals.operations_done()), (1, 2));
-        assert_eq!(totals.in_software_of(Kind::Rsa2048), 2);
+        assert_eq!((totals.operations_of(OperationKind::Rsa2048), totals.operations_done()), (1, 2));
+        assert_eq!(totals.in_software_of(OperationKind::Rsa2048), 2);
         assert_eq!((totals.failed, totals.faults_caught), (2, 1));
         assert_eq!((totals.fill[0], totals.fill[2], totals.passes()), (1, 1, 2));
     }
@@ -254,8 +254,8 @@ mod tests {
     fn a_batch_counts_its_waits_and_why_it_was_submitted() {
         let counters = Counters::default();
         let mut batcher = Batcher::new(8, 1000);
-        assert!(batcher.push(Kind::Rsa2048, 1, (), 100).is_none());
-        assert!(batcher.push(Kind::Rsa2048, 2, (), 400).is_none());
+        assert!(batcher.push(OperationKind::Rsa2048, 1, (), 100).is_none());
+        assert!(batcher.push(OperationKind::Rsa2048, 2, (), 400).is_none());
         counters.submitted(&batcher.due(1100).unwrap(), 1200);
         let named = counters.totals().by_name();
         let values = ["device_batches_bound", "device_waited", "device_wait_ns", "device_wait_ns_max"];
@@ -265,9 +265,9 @@ mod tests {
     #[test]
     fn totals_add_and_subtract() {
         let counters = Counters::default();
-        counters.ran(Kind::Rsa2048, &[lane(Ok(()))]);
+        counters.ran(OperationKind::Rsa2048, &[lane(Ok(()))]);
         let before = counters.totals();
-        counters.ran(Kind::Rsa2048, &[lane(Ok(())), lane(Ok(()))]);
+        counters.ran(OperationKind::Rsa2048, &[lane(Ok(())), lane(Ok(()))]);
         let after = counters.totals();
         assert_eq!(after.since(&before) + before, after);
         assert_eq!([before, after.since(&before)].into_iter().sum::<Totals>().by_name(), after.by_name());

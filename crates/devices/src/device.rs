@@ -9,7 +9,7 @@ use std::sync::Arc;
 use openssl::error::ErrorStack;
 use plumb_host::cpu::current_thread_cpu_ns;
 
-use crate::algorithm::Kind;
+use crate::algorithm::OperationKind;
 use crate::aws_lc::AwsLc;
 use crate::break_even::{self, BreakEven};
 use crate::counters::Counters;
@@ -189,7 +189,7 @@ impl Device {
         results
     }
 
-    fn run_batch(&mut self, kind: Kind, batch: &[Operation], results: &mut Vec<Lane>) {
+    fn run_batch(&mut self, kind: OperationKind, batch: &[Operation], results: &mut Vec<Lane>) {
         let before = results.len();
         match &mut self.engine {
             Engine::AwsLc(device) => results.extend(batch.iter().map(|operation| device.run(operation))),

@@ -14,13 +14,13 @@ use openssl::pkey::{Id, PKey, Private};
 use openssl::rsa::Rsa;
 use zeroize::Zeroizing;
 
-use crate::algorithm::Kind;
+use crate::algorithm::OperationKind;
 use crate::device_kind::DeviceKind;
 use crate::error::DeviceError;
 
 /// A private key, prepared for one device. It can be shared between threads.
 pub struct SigningKey {
-    kind: Kind,
+    kind: OperationKind,
     form: Form,
 }
 
@@ -57,13 +57,13 @@ impl SigningKey {
 
     /// The kind of its signatures.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> OperationKind {
         self.kind
     }
 
     /// A key whose parts need not fit each other.
     #[cfg(test)]
-    pub(crate) fn of_parts(kind: Kind, form: Form) -> Self {
+    pub(crate) fn of_parts(kind: OperationKind, form: Form) -> Self {
         Self { kind, form }
     }
 
@@ -77,7 +77,7 @@ impl SigningKey {
 /// # Errors
 ///
 /// When OpenSSL cannot generate it.
-pub fn generate_key(kind: Kind) -> Result<Zeroizing<Vec<u8>>, DeviceError> {
+pub fn generate_key(kind: OperationKind) -> Result<Zeroizing<Vec<u8>>, DeviceError> {
     let generate = || {
         let key = match kind.rsa_bits() {
             Some(bits) => PKey::from_rsa(Rsa::generate(bits)?)?,
@@ -100,11 +100,11 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-fn kind_of(key: &PKey<Private>) -> Result<Kind, String> {
+fn kind_of(key: &PKey<Private>) -> Result<OperationKind, String> {
     match key.id() {
-        Id::RSA => Kind::rsa(key.bits())
+        Id::RSA => OperationKind::rsa(key.bits())
             .ok_or_else(|| format!("it has {} bits; it must have 2048, 3072 or 4096", key.bits())),
-        Id::EC if key.ec_key().is_ok_and(|key| is_p256(&key)) => Ok(Kind::EcdsaP256),
+        Id::EC if key.ec_key().is_ok_and(|key| is_p256(&key)) => Ok(OperationKind::EcdsaP256),
         Id::EC => Err("its curve is not P-256".to_owned()),
         _ => Err("it is neither an RSA nor a P-256 key".to_owned()),
     }
@@ -126,10 +126,10 @@ mod tests {
         let ec = EcKey::generate(&EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap()).unwrap();
         let pkcs8 = |key: PKey<Private>| key.private_key_to_pkcs8().unwrap();
         let forms = [
-            (Kind::Rsa2048, rsa.private_key_to_der().unwrap()),
-            (Kind::Rsa2048, pkcs8(PKey::from_rsa(rsa).unwrap())),
-            (Kind::EcdsaP256, ec.private_key_to_der().unwrap()),
-            (Kind::EcdsaP256, pkcs8(PKey::from_ec_key(ec).unwrap())),
+            (OperationKind::Rsa2048, rsa.private_key_to_der().unwrap()),
+            (OperationKind::Rsa2048, pkcs8(PKey::from_rsa(rsa).unwrap())),
+            (OperationKind::EcdsaP256, ec.private_key_to_der().unwrap()),
+            (OperationKind::EcdsaP256, pkcs8(PKey::from_ec_key(ec).unwrap())),
         ];
         // Reading a key for the multi-buffer device does not take the device.
         for device in DeviceKind::ALL {

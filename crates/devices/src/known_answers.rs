@@ -18,8 +18,8 @@ use proptest::prelude::*;
 use crate::key::{self, Form};
 use crate::multibuffer::Corruption;
 use crate::{
-    BreakEven, Device, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme,
-    SigningKey,
+    BreakEven, Device, DeviceKind, ExchangeKey, Group, Hash, LaneError, Operation, OperationKind, Outcome,
+    Scheme, SigningKey,
 };
 
 /// The device, or a line that says which test goes without.
@@ -305,9 +305,12 @@ fn a_spoilt_signature_never_leaves_the_device() {
     let device = RefCell::new(device);
     for key in [rsa_key(2048), rsa_key(3072), rsa_key(4096), p256_key()] {
         let ready = prepared(&device.borrow(), &key);
-        let bytes = if ready.kind() == Kind::EcdsaP256 { 64 } else { key.size() };
-        let schemes =
-            if ready.kind() == Kind::EcdsaP256 { &[Scheme::EcdsaP256Sha256][..] } else { &RSA_SCHEMES };
+        let bytes = if ready.kind() == OperationKind::EcdsaP256 { 64 } else { key.size() };
+        let schemes = if ready.kind() == OperationKind::EcdsaP256 {
+            &[Scheme::EcdsaP256Sha256][..]
+        } else {
+            &RSA_SCHEMES
+        };
         let config = ProptestConfig::with_cases(24);
         proptest!(config, |(lanes in 1_usize..9, lane: usize, byte in 0..bytes, bit in 0_u8..8, scheme: usize)| {
             let device = &mut *device.borrow_mut();
@@ -383,13 +386,13 @@ fn a_spoilt_key_or_secret_never_leaves_the_device() {
 fn a_signature_by_a_key_that_changed_in_memory_never_leaves_the_device() {
     let test = "a_signature_by_a_key_that_changed_in_memory_never_leaves_the_device";
     let Some(mut device) = device(DeviceKind::Multibuffer, test) else { return };
-    for (kind, key) in [(Kind::Rsa2048, rsa_key(2048)), (Kind::EcdsaP256, p256_key())] {
+    for (kind, key) in [(OperationKind::Rsa2048, rsa_key(2048)), (OperationKind::EcdsaP256, p256_key())] {
         let sound = prepared(&device, &key);
         let mut parts = key::multibuffer::Key::new(kind, &key).unwrap();
         parts.spoil();
         let software = key::aws_lc::Key::new(kind, &key).unwrap();
         let spoilt = Arc::new(SigningKey::of_parts(kind, Form::Multibuffer { lanes: parts, software }));
-        let scheme = if kind == Kind::EcdsaP256 { Scheme::EcdsaP256Sha256 } else { RSA_SCHEMES[0] };
+        let scheme = if kind == OperationKind::EcdsaP256 { Scheme::EcdsaP256Sha256 } else { RSA_SCHEMES[0] };
         let sign =
             |key: &Arc<SigningKey>| Operation::Sign { key: Arc::clone(key), scheme, message: vec![7; 9] };
         let results = device.run(&[sign(&sound), sign(&spoilt), sign(&sound)]);
@@ -405,7 +408,7 @@ fn an_exchange_goes_on_in_software_and_comes_back_to_the_lanes() {
     let Some(mut device) = device(DeviceKind::Multibuffer, test) else { return };
     let mut other = Device::open(DeviceKind::SoftwareOpenssl).unwrap();
     let nothing_is_worth_a_pass =
-        Kind::ALL.into_iter().fold(BreakEven::default(), |all, kind| all.with(kind, 8));
+        OperationKind::ALL.into_iter().fold(BreakEven::default(), |all, kind| all.with(kind, 8));
     for group in [Group::X25519, Group::P256] {
         for (first, second) in
             [(BreakEven::default(), nothing_is_worth_a_pass), (nothing_is_worth_a_pass, BreakEven::default())]
@@ -442,7 +445,8 @@ fn too_few_signatures_are_made_in_software_and_are_right() {
         let kind = ready.kind();
         device.set_break_even(device.find_break_even(Some(&ready)).with(kind, 4));
         let before = device.counters().totals();
-        let schemes = if kind == Kind::EcdsaP256 { &[Scheme::EcdsaP256Sha256] } else { &RSA_SCHEMES[..1] };
+        let schemes =
+            if kind == OperationKind::EcdsaP256 { &[Scheme::EcdsaP256Sha256] } else { &RSA_SCHEMES[..1] };
         for count in [3, 4, 11] {
             check_signatures(
                 &mut device,
@@ -464,8 +468,8 @@ fn a_device_counts_its_passes_by_their_fill() {
         operations.extend((0..2).map(|_| Operation::Generate(Group::P256)));
         assert!(device.run(&operations).iter().all(Result::is_ok));
         let totals = device.counters().totals();
-        assert_eq!(totals.operations_of(Kind::X25519Generate), 11);
-        assert_eq!(totals.operations_of(Kind::P256Generate), 2);
+        assert_eq!(totals.operations_of(OperationKind::X25519Generate), 11);
+        assert_eq!(totals.operations_of(OperationKind::P256Generate), 2);
         let expected = match device.kind() {
             DeviceKind::Multibuffer => [0, 1, 1, 0, 0, 0, 0, 1],
             _ => [13, 0, 0, 0, 0, 0, 0, 0],

@@ -25,7 +25,7 @@ mod words;
 #[cfg(test)]
 mod known_answers;
 
-pub use algorithm::{Group, Hash, Kind, Scheme};
+pub use algorithm::{Group, Hash, OperationKind, Scheme};
 pub use batcher::{Batch, Batcher, Reason};
 pub use break_even::BreakEven;
 pub use counters::{Counters, Totals};

@@ -12,7 +12,7 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use zeroize::{Zeroize, Zeroizing};
 
 use self::twice::{Flaw, twice};
-use crate::algorithm::{Group, Kind, Scheme};
+use crate::algorithm::{Group, OperationKind, Scheme};
 use crate::aws_lc;
 use crate::device_kind::DeviceKind;
 use crate::device_kind::LANES;
@@ -74,18 +74,20 @@ impl Multibuffer {
     }
 
     /// Does up to eight operations of one kind.
-    pub(crate) fn run(&mut self, kind: Kind, batch: &[Operation]) -> Vec<Lane> {
+    pub(crate) fn run(&mut self, kind: OperationKind, batch: &[Operation]) -> Vec<Lane> {
         match kind {
-            Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 => self.sign_rsa(kind, batch),
-            Kind::EcdsaP256 => self.sign_ecdsa(batch),
-            Kind::X25519Generate => self.generate_x25519(batch.len()),
-            Kind::X25519Derive => self.derive_x25519(batch),
-            Kind::P256Generate => self.generate_p256(batch.len()),
-            Kind::P256Derive => self.derive_p256(batch),
+            OperationKind::Rsa2048 | OperationKind::Rsa3072 | OperationKind::Rsa4096 => {
+                self.sign_rsa(kind, batch)
+            }
+            OperationKind::EcdsaP256 => self.sign_ecdsa(batch),
+            OperationKind::X25519Generate => self.generate_x25519(batch.len()),
+            OperationKind::X25519Derive => self.derive_x25519(batch),
+            OperationKind::P256Generate => self.generate_p256(batch.len()),
+            OperationKind::P256Derive => self.derive_p256(batch),
         }
     }
 
-    fn sign_rsa(&mut self, kind: Kind, batch: &[Operation]) -> Vec<Lane> {
+    fn sign_rsa(&mut self, kind: OperationKind, batch: &[Operation]) -> Vec<Lane> {
         let bits = kind.rsa_bits().unwrap_or(0);
         let bytes = bits as usize / 8;
         let [from, to, back] = &mut *self.blocks;

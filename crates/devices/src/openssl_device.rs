@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::device_kind::DeviceKind;
 
-use crate::algorithm::{Group, Hash, Kind, Scheme};
+use crate::algorithm::{Group, Hash, OperationKind, Scheme};
 use crate::error::LaneError;
 use crate::exchange::{ExchangeKey, Secret};
 use crate::key::{Form, SigningKey};
@@ -93,7 +93,7 @@ impl OpenSsl {
 fn sign(key: &SigningKey, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, LaneError> {
     let Form::OpenSsl(form) = key.form() else { return Err(LaneError::ForeignKey { device: DEVICE }) };
     let is_ecdsa = scheme == Scheme::EcdsaP256Sha256;
-    if is_ecdsa != (key.kind() == Kind::EcdsaP256) {
+    if is_ecdsa != (key.kind() == OperationKind::EcdsaP256) {
         return Err(LaneError::Scheme { scheme, key: key.kind().name() });
     }
     signature(form, scheme, message).map_err(refused("sign"))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use crate::algorithm::{Group, Kind, Scheme};
+use crate::algorithm::{Group, OperationKind, Scheme};
 use crate::error::LaneError;
 use crate::exchange::ExchangeKey;
 use crate::key::SigningKey;
@@ -39,14 +39,14 @@ pub enum Operation {
 impl Operation {
     /// With what it can share a batch.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> OperationKind {
         match self {
             Self::Sign { key, .. } => key.kind(),
-            Self::Generate(Group::X25519) => Kind::X25519Generate,
-            Self::Generate(Group::P256) => Kind::P256Generate,
+            Self::Generate(Group::X25519) => OperationKind::X25519Generate,
+            Self::Generate(Group::P256) => OperationKind::P256Generate,
             Self::Derive { key, .. } => match key.group() {
-                Group::X25519 => Kind::X25519Derive,
-                Group::P256 => Kind::P256Derive,
+                Group::X25519 => OperationKind::X25519Derive,
+                Group::P256 => OperationKind::P256Derive,
             },
         }
     }

@@ -22,7 +22,7 @@ const TRIES: usize = 16;
 
 /// `struct loop_info64`.
 #[repr(C)]
-struct Info {
+struct LoopInfo {
     device: u64,
     inode: u64,
     rdevice: u64,
@@ -43,7 +43,7 @@ struct Info {
 struct Config {
     descriptor: u32,
     block_size: u32,
-    info: Info,
+    info: LoopInfo,
     reserved: [u64; 8],
 }
 
@@ -130,7 +130,7 @@ fn configure(device: &File, file: &File, flags: u32) -> io::Result<()> {
     let config = Config {
         descriptor: descriptor.cast_unsigned(),
         block_size: 0,
-        info: Info {
+        info: LoopInfo {
             device: 0,
             inode: 0,
             rdevice: 0,
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_kernels() {
-        assert_eq!((size_of::<Info>(), size_of::<Config>()), (232, 304));
+        assert_eq!((size_of::<LoopInfo>(), size_of::<Config>()), (232, 304));
     }
 
     #[test]

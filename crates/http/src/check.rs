@@ -11,7 +11,7 @@ use crate::{load, system};
 /// The first fault, with the key that it is about.
 pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
     load::validate(&settings.load)?;
-    system::validate(&settings.system)?;
+    system::check(&settings.system)?;
     let ingress = &settings.system.ingress;
     if ingress.kind == IngressKind::External {
         return Ok(());

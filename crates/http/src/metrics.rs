@@ -1,15 +1,15 @@
 //! The metrics of the `http` data path, under the names that users of k6 know.
 
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{Better, Kind, Metric, Unit};
+use plumb_model::{Better, Metric, MetricKind, Unit};
 
 /// A distribution of times, of which less is better.
 const fn trend(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: Kind::Trend, about }
+    Metric { name, unit: Unit::Milliseconds, better: Better::Lower, kind: MetricKind::Trend, about }
 }
 
 const fn count(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::Count, better: Better::Neither, kind: Kind::Count, about }
+    Metric { name, unit: Unit::Count, better: Better::Neither, kind: MetricKind::Count, about }
 }
 
 /// Answers per second.
@@ -17,7 +17,7 @@ pub const HTTP_REQS: Metric = Metric {
     name: "http_reqs",
     unit: Unit::PerSecond,
     better: Better::Higher,
-    kind: Kind::Rate,
+    kind: MetricKind::Rate,
     about: "answers that were complete within the window, per second",
 };
 
@@ -72,7 +72,7 @@ pub const HTTP_REQ_FAILED: Metric = Metric {
     name: "http_req_failed",
     unit: Unit::Share,
     better: Better::Lower,
-    kind: Kind::Share,
+    kind: MetricKind::Share,
     about: "requests with status 400 or above, or without an answer",
 };
 
@@ -81,12 +81,12 @@ pub const CHECKS: Metric = Metric {
     name: "checks",
     unit: Unit::Share,
     better: Better::Higher,
-    kind: Kind::Share,
+    kind: MetricKind::Share,
     about: "checks on answers that passed",
 };
 
 const fn data(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::BytesPerSecond, better: Better::Neither, kind: Kind::Rate, about }
+    Metric { name, unit: Unit::BytesPerSecond, better: Better::Neither, kind: MetricKind::Rate, about }
 }
 
 /// Bytes sent.

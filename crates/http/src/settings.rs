@@ -12,9 +12,9 @@ mod tls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use ingress::{IngressKind, IngressSpec, Offload, OffloadMode};
-pub use load::{LoadSpec, Reuse};
-pub use origin::{OriginKind, OriginSpec};
+pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
+pub use load::{LoadSettings, Reuse};
+pub use origin::{OriginKind, OriginSettings};
 pub use tls::{KeyKind, TlsVersion};
 
 /// What an HTTP experiment sets.
@@ -22,17 +22,17 @@ pub use tls::{KeyKind, TlsVersion};
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
     /// The system under test.
-    pub system: SystemSpec,
+    pub system: SystemSettings,
     /// What drives it.
-    pub load: LoadSpec,
+    pub load: LoadSettings,
 }
 
 /// The system under test: an ingress in front of an origin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SystemSpec {
+pub struct SystemSettings {
     /// What terminates TLS and forwards.
-    pub ingress: IngressSpec,
+    pub ingress: IngressSettings,
     /// What answers.
-    pub origin: OriginSpec,
+    pub origin: OriginSettings,
 }

@@ -5,8 +5,8 @@
 //! is refuted at once.
 
 use plumb_model::{
-    Claim, ClaimVerdict, Kind, LoadLimit, Operand, Relation, Shortage, SlotResult, Term, Unit, VariantState,
-    VariantSummary, Verdict, metric,
+    Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Relation, Shortage, SlotResult, Term, Unit,
+    VariantState, VariantSummary, Verdict, metric,
 };
 use plumb_stats::{self as stats, Sample};
 
@@ -146,7 +146,7 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
 fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
     let is_of_work = |term: &Term| {
         let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
-        !matches!(kind, Some(Kind::Share | Kind::Count))
+        !matches!(kind, Some(MetricKind::Share | MetricKind::Count))
     };
     match &claim.right {
         Operand::Cap { .. } | Operand::Value(_) => is_of_work(&claim.left),
@@ -169,7 +169,7 @@ pub(crate) fn percent(share: f64) -> String {
 
 fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
     let is_rate =
-        |term: &Term| table.plan.metric(&term.metric).is_some_and(|metric| metric.kind == Kind::Rate);
+        |term: &Term| table.plan.metric(&term.metric).is_some_and(|metric| metric.kind == MetricKind::Rate);
     match &claim.right {
         Operand::Cap { .. } => false,
         Operand::Term { term, .. } => is_rate(&claim.left) || is_rate(term),
@@ -183,7 +183,8 @@ fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
     let is_timed = |term: &Term| {
         let own_cpu = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name];
         let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
-        !matches!(kind, Some(Kind::Share | Kind::Count)) && !own_cpu.contains(&term.metric.as_str())
+        !matches!(kind, Some(MetricKind::Share | MetricKind::Count))
+            && !own_cpu.contains(&term.metric.as_str())
     };
     match &claim.right {
         Operand::Cap { .. } => false,
@@ -241,7 +242,7 @@ pub(crate) fn sample(table: &Table<'_>, cell: usize, claim: &Claim) -> Option<Sa
         Operand::Cap { .. } => None,
         Operand::Term { term, .. } => Some(table.sample(cell, &claim.left, term)),
         Operand::Value(value) => match table.plan.metric(&claim.left.metric).map(|metric| metric.kind) {
-            Some(Kind::Share | Kind::Count) => None,
+            Some(MetricKind::Share | MetricKind::Count) => None,
             _ => Some(table.sample_against(cell, &claim.left, *value)),
         },
     }

@@ -1,6 +1,6 @@
 //! Every metric of every variant against the baseline, with an interval.
 
-use plumb_model::{Comparison, Kind, Plan, Statistic, Term};
+use plumb_model::{Comparison, MetricKind, Plan, Statistic, Term};
 use plumb_stats as stats;
 
 use crate::table::Table;
@@ -28,7 +28,7 @@ pub(crate) fn compare_all(table: &Table<'_>) -> Vec<Comparison> {
 fn compared_metrics(plan: &Plan) -> impl Iterator<Item = (String, Option<Statistic>)> + '_ {
     plan.metrics.iter().flat_map(|metric| {
         let statistics: Vec<Option<Statistic>> = match metric.kind {
-            Kind::Trend => COMPARED.into_iter().map(Some).collect(),
+            MetricKind::Trend => COMPARED.into_iter().map(Some).collect(),
             _ => vec![None],
         };
         statistics.into_iter().map(|statistic| (metric.name.clone(), statistic))

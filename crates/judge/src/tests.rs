@@ -2,24 +2,24 @@
 
 use super::*;
 use plumb_model::{
-    Attempts, Better, Blocks, Cell, Evidence, FailureCause, Kind, LoadHealth, Measurement, MetricInfo,
+    Attempts, Better, Blocks, Cell, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo, MetricKind,
     PlannedVariant, Reading, Shortage, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict,
     claim::Scope,
 };
 
-fn metric(name: &str, unit: Unit, kind: Kind) -> MetricInfo {
+fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
     MetricInfo { name: name.to_owned(), unit, better: Better::Higher, kind, about: String::new() }
 }
 
 fn plan(claims: &[&str]) -> Plan {
     let metrics = vec![
-        metric("reqs", Unit::PerSecond, Kind::Rate),
-        metric("checks", Unit::Share, Kind::Share),
-        metric("cpu", Unit::Microseconds, Kind::Gauge),
-        metric("cpu_system", Unit::Microseconds, Kind::Gauge),
-        MetricInfo { better: Better::Lower, ..metric("delay", Unit::Milliseconds, Kind::Gauge) },
-        MetricInfo { better: Better::Neither, ..metric("sent", Unit::Bytes, Kind::Gauge) },
-        metric("handshakes", Unit::Count, Kind::Count),
+        metric("reqs", Unit::PerSecond, MetricKind::Rate),
+        metric("checks", Unit::Share, MetricKind::Share),
+        metric("cpu", Unit::Microseconds, MetricKind::Gauge),
+        metric("cpu_system", Unit::Microseconds, MetricKind::Gauge),
+        MetricInfo { better: Better::Lower, ..metric("delay", Unit::Milliseconds, MetricKind::Gauge) },
+        MetricInfo { better: Better::Neither, ..metric("sent", Unit::Bytes, MetricKind::Gauge) },
+        metric("handshakes", Unit::Count, MetricKind::Count),
     ];
     let names = ["a".to_owned(), "b".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };

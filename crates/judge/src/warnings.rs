@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use plumb_model::{
-    Kind, LoadHealth, LoadLimit, Noise, Operand, Plan, Shortage, Slot, Term, VariantState, VariantSummary,
+    LoadHealth, LoadLimit, MetricKind, Noise, Operand, Plan, Shortage, Slot, Term, VariantState,
+    VariantSummary,
 };
 use plumb_stats as stats;
 
@@ -54,7 +55,7 @@ pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
                 .plan
                 .metrics
                 .iter()
-                .find(|metric| metric.kind == Kind::Rate)
+                .find(|metric| metric.kind == MetricKind::Rate)
                 .map(|m| (m.name.clone(), None)),
         );
     }

@@ -4,7 +4,7 @@ use plumb_codec::PAGE_BYTES;
 use plumb_path::Fault;
 
 use crate::qemu;
-use crate::settings::{Kind, MigrationSettings};
+use crate::settings::{MigrationSettings, SystemKind};
 
 /// More channels than this only take turns.
 const CHANNELS_MAX: u32 = 255;
@@ -43,7 +43,7 @@ pub fn check(settings: &MigrationSettings) -> Result<(), Fault> {
         return Err(Fault::new("load.max_rounds", "must be a number above 0"));
     }
     match system.kind {
-        Kind::Plumb => Ok(()),
-        Kind::Qemu => qemu::check(settings),
+        SystemKind::Plumb => Ok(()),
+        SystemKind::Qemu => qemu::check(settings),
     }
 }

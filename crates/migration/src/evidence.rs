@@ -3,7 +3,7 @@
 use plumb_model::{Evidence, Measurement};
 use plumb_path::Snapshot;
 
-use crate::settings::{Kind, MigrationSettings};
+use crate::settings::{MigrationSettings, SystemKind};
 use crate::{engine, qemu};
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
@@ -14,7 +14,7 @@ pub fn evidence(
     measurement: &Measurement,
 ) -> Vec<Evidence> {
     match settings.system.kind {
-        Kind::Plumb => engine::evidence(settings, before, after, measurement),
-        Kind::Qemu => qemu::evidence(settings, before, after, measurement),
+        SystemKind::Plumb => engine::evidence(settings, before, after, measurement),
+        SystemKind::Qemu => qemu::evidence(settings, before, after, measurement),
     }
 }

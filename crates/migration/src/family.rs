@@ -4,7 +4,7 @@ use plumb_model::{Evidence, Measurement, Metric};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
-use crate::settings::{Kind, MigrationSettings};
+use crate::settings::{MigrationSettings, SystemKind};
 use crate::{check, engine, evidence, metrics, qemu};
 
 /// The family `migration`.
@@ -20,15 +20,15 @@ impl Family for Migration {
 
     fn system(settings: &MigrationSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
         match settings.system.kind {
-            Kind::Plumb => engine::system(settings, place),
-            Kind::Qemu => qemu::system(settings, place),
+            SystemKind::Plumb => engine::system(settings, place),
+            SystemKind::Qemu => qemu::system(settings, place),
         }
     }
 
     fn load(settings: &MigrationSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
         match settings.system.kind {
-            Kind::Plumb => engine::load(settings, target, place),
-            Kind::Qemu => qemu::load(settings, target, place),
+            SystemKind::Plumb => engine::load(settings, target, place),
+            SystemKind::Qemu => qemu::load(settings, target, place),
         }
     }
 }
@@ -40,8 +40,8 @@ impl Settings for MigrationSettings {
 
     fn feasible(&self) -> Result<(), String> {
         match self.system.kind {
-            Kind::Plumb => self.system.codec.feasible(),
-            Kind::Qemu => qemu::feasible(self),
+            SystemKind::Plumb => self.system.codec.feasible(),
+            SystemKind::Qemu => qemu::feasible(self),
         }
     }
 

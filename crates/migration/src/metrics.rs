@@ -2,10 +2,10 @@
 //! (qapi/migration.json, `MigrationStats` and `MigrationInfo`).
 
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{Better, Kind, Metric, Unit};
+use plumb_model::{Better, Metric, MetricKind, Unit};
 
 const fn gauge(name: &'static str, unit: Unit, better: Better, about: &'static str) -> Metric {
-    Metric { name, unit, better, kind: Kind::Gauge, about }
+    Metric { name, unit, better, kind: MetricKind::Gauge, about }
 }
 
 /// From the start of a migration until the destination runs.
@@ -29,7 +29,7 @@ pub const THROUGHPUT: Metric = Metric {
     name: "throughput",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    kind: Kind::Rate,
+    kind: MetricKind::Rate,
     about: "bytes on the wire, by the sockets' own counters, per second of total time without setup (QEMU's mbps times 125,000)",
 };
 
@@ -54,7 +54,7 @@ pub const PAGES_PER_SECOND: Metric = Metric {
     name: "pages_per_second",
     unit: Unit::PerSecond,
     better: Better::Higher,
-    kind: Kind::Rate,
+    kind: MetricKind::Rate,
     about: "pages sent, those of zeros included, per second of total time without setup",
 };
 
@@ -111,7 +111,7 @@ pub const ROUND_TIME: Metric = Metric {
     name: "round_time",
     unit: Unit::Milliseconds,
     better: Better::Neither,
-    kind: Kind::Trend,
+    kind: MetricKind::Trend,
     about: "time of one round over dirty pages",
 };
 
@@ -120,7 +120,7 @@ pub const CONVERGED: Metric = Metric {
     name: "converged",
     unit: Unit::Share,
     better: Better::Higher,
-    kind: Kind::Share,
+    kind: MetricKind::Share,
     about: "migrations that reached the downtime limit before the limit of rounds or time",
 };
 

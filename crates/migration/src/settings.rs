@@ -6,23 +6,23 @@ use plumb_model::{ByteRate, Bytes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use plumb_codec::CodecSpec;
-use plumb_codec::content::ContentSpec;
+use plumb_codec::CodecSettings;
+use plumb_codec::content::ContentSettings;
 
 /// What a `migration` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MigrationSettings {
     /// What moves, and how.
-    pub system: SystemSpec,
+    pub system: SystemSettings,
     /// How long to measure, and when to give up.
-    pub load: LoadSpec,
+    pub load: LoadSettings,
 }
 
 /// Which program moves the memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SystemKind {
     /// Plumbline's own stream engine.
     #[default]
     Plumb,
@@ -119,14 +119,14 @@ pub enum Pattern {
 /// The guest's writes while it is moved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct DirtySpec {
+pub struct DirtySettings {
     /// Pages written per second, as an amount of memory; `0 B/s` for an idle guest.
     pub rate: ByteRate,
     /// In which order.
     pub pattern: Pattern,
 }
 
-impl Default for DirtySpec {
+impl Default for DirtySettings {
     fn default() -> Self {
         Self { rate: ByteRate(0.0), pattern: Pattern::default() }
     }
@@ -135,19 +135,19 @@ impl Default for DirtySpec {
 /// What moves, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SystemSpec {
+pub struct SystemSettings {
     /// Which program moves the memory.
-    pub kind: Kind,
+    pub kind: SystemKind,
     /// QEMU's program, a path or a name, where it is not the one that this machine's architecture names.
     pub program: Option<String>,
     /// The guest's memory, a multiple of 4 KiB.
     pub memory: Bytes,
     /// What it holds.
-    pub content: ContentSpec,
+    pub content: ContentSettings,
     /// Connections, each with a thread on both sides.
     pub channels: u32,
     /// What compresses it.
-    pub codec: CodecSpec,
+    pub codec: CodecSettings,
     /// A bandwidth cap over all channels together, in bytes on the wire.
     pub cap: Cap,
     /// How long the guest may stand still for the switch-over.
@@ -155,7 +155,7 @@ pub struct SystemSpec {
     /// Whether the connections are encrypted.
     pub tls: Tls,
     /// The guest's writes while it is moved.
-    pub dirty: DirtySpec,
+    pub dirty: DirtySettings,
     /// Whether pages of zeros are found and sent as a mark.
     pub zero_pages: ZeroPages,
     /// Whether the destination's memory is there before the migration begins. Otherwise each page is made when it
@@ -163,19 +163,19 @@ pub struct SystemSpec {
     pub prefault: bool,
 }
 
-impl Default for SystemSpec {
+impl Default for SystemSettings {
     fn default() -> Self {
         Self {
-            kind: Kind::default(),
+            kind: SystemKind::default(),
             program: None,
             memory: Bytes(1 << 30),
-            content: ContentSpec::default(),
+            content: ContentSettings::default(),
             channels: 2,
-            codec: CodecSpec::default(),
+            codec: CodecSettings::default(),
             cap: Cap::default(),
             downtime_limit: Span(300_000_000),
             tls: Tls::default(),
-            dirty: DirtySpec::default(),
+            dirty: DirtySettings::default(),
             zero_pages: ZeroPages::default(),
             prefault: true,
         }
@@ -185,7 +185,7 @@ impl Default for SystemSpec {
 /// How long to measure, and when to give up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LoadSpec {
+pub struct LoadSettings {
     /// Migrations follow one another until this is over; the one under way is measured to its end.
     pub duration: Span,
     /// Migrations before the window, which are not measured.
@@ -199,7 +199,7 @@ pub struct LoadSpec {
     pub stream_limit: bool,
 }
 
-impl Default for LoadSpec {
+impl Default for LoadSettings {
     fn default() -> Self {
         Self {
             duration: Span(1_000_000_000),

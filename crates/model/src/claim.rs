@@ -12,7 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::metric::{Kind, MetricInfo, Statistic};
+use crate::metric::{MetricInfo, MetricKind, Statistic};
 use crate::name::suggestion;
 use crate::number::{self, NumberError};
 use crate::quantity::{Dimension, Quantity};
@@ -244,10 +244,10 @@ impl Scope<'_> {
         }
         let value = factor * value_in(operand, metric)?;
         let upper = matches!(relation, Relation::AtMost | Relation::Below);
-        if upper && metric.kind == Kind::Rate && left.statistic.is_none() {
+        if upper && metric.kind == MetricKind::Rate && left.statistic.is_none() {
             return Ok(Operand::Cap { value, tolerance: within.unwrap_or(0.0) });
         }
-        if value <= 0.0 && !matches!(metric.kind, Kind::Share | Kind::Count) {
+        if value <= 0.0 && !matches!(metric.kind, MetricKind::Share | MetricKind::Count) {
             return Err(operand.error(format!(
                 "`{}` is judged by its ratio to the quantity, and there is no ratio to 0; write a quantity above 0",
                 metric.name
@@ -319,13 +319,13 @@ fn statistic_of(
 ) -> Result<Option<Statistic>, ClaimError> {
     let names = || Statistic::ALL.iter().map(|statistic| statistic.name());
     match (metric.kind, statistic) {
-        (Kind::Trend, None) => Err(name.error(format!(
+        (MetricKind::Trend, None) => Err(name.error(format!(
             "`{}` is a distribution; say which statistic, such as `{}.p95` ({})",
             metric.name,
             metric.name,
             names().collect::<Vec<_>>().join(", ")
         ))),
-        (Kind::Trend, Some(piece)) => match Statistic::from_name(piece.text) {
+        (MetricKind::Trend, Some(piece)) => match Statistic::from_name(piece.text) {
             Some(statistic) => Ok(Some(statistic)),
             None => Err(piece.error(format!(
                 "no statistic is named `{}`; known: {}",
@@ -370,11 +370,11 @@ mod tests {
         (
             vec!["software".to_owned(), "multi-buffer".to_owned()],
             vec![
-                metric("http_reqs", Unit::PerSecond, Kind::Rate),
-                metric("http_req_duration", Unit::Milliseconds, Kind::Trend),
-                metric("checks", Unit::Share, Kind::Share),
-                metric("handshakes_resumed", Unit::Count, Kind::Count),
-                metric("cpu_system", Unit::Microseconds, Kind::Gauge),
+                metric("http_reqs", Unit::PerSecond, MetricKind::Rate),
+                metric("http_req_duration", Unit::Milliseconds, MetricKind::Trend),
+                metric("checks", Unit::Share, MetricKind::Share),
+                metric("handshakes_resumed", Unit::Count, MetricKind::Count),
+                metric("cpu_system", Unit::Microseconds, MetricKind::Gauge),
             ],
         )
     }

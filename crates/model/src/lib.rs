@@ -24,7 +24,7 @@ pub use claim::{Claim, Operand, Relation, Term};
 pub use event::Event;
 pub use histogram::Histogram;
 pub use measurement::{Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Shortage, Table};
-pub use metric::{Better, Kind, Metric, MetricInfo, Statistic};
+pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic};
 pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};

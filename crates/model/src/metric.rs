@@ -19,7 +19,7 @@ pub enum Better {
 /// What shape a metric's reading has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum MetricKind {
     /// Events or bytes over time, also known per one-second window.
     Rate,
     /// A number of events.
@@ -42,7 +42,7 @@ pub struct Metric {
     /// Which direction is an improvement.
     pub better: Better,
     /// What shape its reading has.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// One sentence that says what is measured.
     pub about: &'static str,
 }
@@ -57,7 +57,7 @@ pub struct MetricInfo {
     /// Which direction is an improvement.
     pub better: Better,
     /// The shape of its readings.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// One sentence that says what is measured.
     pub about: String,
 }
@@ -135,7 +135,7 @@ pub const CPU_SYSTEM: Metric = Metric {
     name: "cpu_system",
     unit: Unit::Microseconds,
     better: Better::Lower,
-    kind: Kind::Gauge,
+    kind: MetricKind::Gauge,
     about: "CPU time of the system under test per unit of work",
 };
 
@@ -144,6 +144,6 @@ pub const CPU_LOAD: Metric = Metric {
     name: "cpu_load",
     unit: Unit::Microseconds,
     better: Better::Lower,
-    kind: Kind::Gauge,
+    kind: MetricKind::Gauge,
     about: "CPU time of the load generator per unit of work",
 };

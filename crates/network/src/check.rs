@@ -3,7 +3,7 @@
 use plumb_path::Fault;
 
 use crate::options::Placement;
-use crate::settings::{Kind, NetworkSettings};
+use crate::settings::{NetworkSettings, SystemKind};
 use crate::{load, system};
 
 /// Checks what no single field can.
@@ -11,7 +11,7 @@ use crate::{load, system};
 /// # Errors
 /// The first fault, with the key that it is about.
 pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
-    if settings.system.kind == Kind::External {
+    if settings.system.kind == SystemKind::External {
         let Some(address) = &settings.system.address else {
             return Err(Fault::new("system.address", "an external server needs an address, as HOST:PORT"));
         };

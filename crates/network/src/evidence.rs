@@ -19,7 +19,7 @@ pub fn evidence(
     measurement: &Measurement,
 ) -> Vec<Evidence> {
     let mut evidence = of_load(settings, measurement);
-    evidence.extend(system::proofs(settings, before, after, measurement));
+    evidence.extend(system::evidence(settings, before, after, measurement));
     evidence
 }
 

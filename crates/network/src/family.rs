@@ -4,7 +4,7 @@ use plumb_model::{Evidence, Measurement, Metric};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
-use crate::settings::{Kind, NetworkSettings, Target};
+use crate::settings::{NetworkSettings, SystemKind, Target};
 use crate::{check, evidence, load, metrics, system};
 
 /// The family `network`.
@@ -23,7 +23,7 @@ impl Family for Network {
     }
 
     fn needs_namespaces(settings: &NetworkSettings) -> bool {
-        !matches!(settings.system.kind, Kind::Loopback | Kind::External)
+        !matches!(settings.system.kind, SystemKind::Loopback | SystemKind::External)
     }
 
     fn load(settings: &NetworkSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {

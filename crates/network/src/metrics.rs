@@ -1,22 +1,22 @@
 //! The metrics of the `network` data path, under the names that users of qperf know.
 
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{Better, Kind, Metric, Unit};
+use plumb_model::{Better, Metric, MetricKind, Unit};
 
 const fn trend(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::Microseconds, better: Better::Lower, kind: Kind::Trend, about }
+    Metric { name, unit: Unit::Microseconds, better: Better::Lower, kind: MetricKind::Trend, about }
 }
 
 const fn bandwidth(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::BytesPerSecond, better: Better::Higher, kind: Kind::Rate, about }
+    Metric { name, unit: Unit::BytesPerSecond, better: Better::Higher, kind: MetricKind::Rate, about }
 }
 
 const fn share(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::Share, better: Better::Lower, kind: Kind::Share, about }
+    Metric { name, unit: Unit::Share, better: Better::Lower, kind: MetricKind::Share, about }
 }
 
 const fn gauge(name: &'static str, unit: Unit, better: Better, about: &'static str) -> Metric {
-    Metric { name, unit, better, kind: Kind::Gauge, about }
+    Metric { name, unit, better, kind: MetricKind::Gauge, about }
 }
 
 /// Half a round trip over TCP.
@@ -83,7 +83,7 @@ pub const TCP_CRR: Metric = Metric {
     name: "tcp_crr",
     unit: Unit::PerSecond,
     better: Better::Higher,
-    kind: Kind::Rate,
+    kind: MetricKind::Rate,
     about: "TCP connections that were opened, used for a message there and back, and closed, per second",
 };
 
@@ -98,7 +98,7 @@ pub const TCP_RETRANSMITS: Metric = Metric {
     name: "tcp_retransmits",
     unit: Unit::Count,
     better: Better::Lower,
-    kind: Kind::Count,
+    kind: MetricKind::Count,
     about: "segments that this end sent again in tcp_lat and tcp_bw, warm-up included (TCP_INFO)",
 };
 

@@ -14,15 +14,15 @@ use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, 
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSettings {
     /// The network between the two ends.
-    pub system: SystemSpec,
+    pub system: SystemSettings,
     /// What goes through it.
-    pub load: LoadSpec,
+    pub load: LoadSettings,
 }
 
 /// What stands for the network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SystemKind {
     /// The loopback device of this host.
     #[default]
     Loopback,
@@ -41,9 +41,9 @@ pub enum Kind {
 /// The network between the two ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SystemSpec {
+pub struct SystemSettings {
     /// What stands for the network.
-    pub kind: Kind,
+    pub kind: SystemKind,
     /// `external`: where the server is, as `HOST` or `HOST:PORT`.
     pub address: Option<String>,
     /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
@@ -81,10 +81,10 @@ pub struct SystemSpec {
     pub fastpath: Fastpath,
 }
 
-impl Default for SystemSpec {
+impl Default for SystemSettings {
     fn default() -> Self {
         Self {
-            kind: Kind::default(),
+            kind: SystemKind::default(),
             address: None,
             pid: None,
             unit: None,
@@ -106,7 +106,7 @@ impl Default for SystemSpec {
     }
 }
 
-impl SystemSpec {
+impl SystemSettings {
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy<'_> {
@@ -184,7 +184,7 @@ impl Test {
 /// What goes through the network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LoadSpec {
+pub struct LoadSettings {
     /// What is measured, one after the other, each for its share of the duration.
     pub tests: Vec<Test>,
     /// The size of every message: 1 B to 1 MiB, and what fits into a datagram where it is sent in one. If absent, that of qperf:
@@ -217,7 +217,7 @@ pub struct LoadSpec {
     pub nodelay: Option<bool>,
 }
 
-impl Default for LoadSpec {
+impl Default for LoadSettings {
     fn default() -> Self {
         Self {
             tests: vec![Test::TcpLat],
@@ -238,7 +238,7 @@ impl Default for LoadSpec {
     }
 }
 
-impl LoadSpec {
+impl LoadSettings {
     /// Whether both ends of a test's flows are to run on one CPU.
     #[must_use]
     pub fn shares_cpus(&self, test: Test) -> bool {

@@ -4,8 +4,8 @@
 //! can be compared with a truth that is known. Its numbers are made and not measured, and every report says so.
 
 use plumb_model::{
-    Attempts, Better, Evidence, Histogram, Kind, LoadHealth, Measurement, Metric, Percent, Rate, Reading,
-    Span, Unit, metric,
+    Attempts, Better, Evidence, Histogram, LoadHealth, Measurement, Metric, MetricKind, Percent, Rate,
+    Reading, Span, Unit, metric,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -26,9 +26,9 @@ pub struct Null;
 #[serde(deny_unknown_fields, default)]
 pub struct NullSettings {
     /// The synthetic system.
-    pub system: NullSystemSpec,
+    pub system: NullSystemSettings,
     /// The synthetic load.
-    pub load: NullLoadSpec,
+    pub load: NullLoadSettings,
 }
 
 /// How a synthetic system fails.
@@ -55,7 +55,7 @@ pub enum Failure {
 /// The synthetic system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct NullSystemSpec {
+pub struct NullSystemSettings {
     /// True throughput.
     pub throughput: Rate,
     /// True median latency.
@@ -80,7 +80,7 @@ pub struct NullSystemSpec {
     pub fail: Failure,
 }
 
-impl Default for NullSystemSpec {
+impl Default for NullSystemSettings {
     fn default() -> Self {
         Self {
             throughput: Rate(1000.0),
@@ -101,7 +101,7 @@ impl Default for NullSystemSpec {
 /// The synthetic load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct NullLoadSpec {
+pub struct NullLoadSettings {
     /// The window that it pretends to measure.
     pub duration: Span,
     /// The warm-up before it.
@@ -110,7 +110,7 @@ pub struct NullLoadSpec {
     pub real_time: bool,
 }
 
-impl Default for NullLoadSpec {
+impl Default for NullLoadSettings {
     fn default() -> Self {
         Self { duration: Span(1_000_000_000), warmup: Span(0), real_time: false }
     }
@@ -165,14 +165,14 @@ impl Family for Null {
             name: "throughput",
             unit: Unit::PerSecond,
             better: Better::Higher,
-            kind: Kind::Rate,
+            kind: MetricKind::Rate,
             about: "Synthetic units of work per second",
         },
         Metric {
             name: "latency",
             unit: Unit::Milliseconds,
             better: Better::Lower,
-            kind: Kind::Trend,
+            kind: MetricKind::Trend,
             about: "Synthetic time per unit of work",
         },
         metric::CPU_SYSTEM,

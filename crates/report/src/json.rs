@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Attempts, Better, Cell, Evidence, Judgement, Kind, MetricInfo, Run, Statistic, VariantState, Verdict,
+    Attempts, Better, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic, VariantState,
+    Verdict,
 };
 use plumb_stats::median;
 use schemars::JsonSchema;
@@ -342,7 +343,7 @@ fn metric_document(
         let known: Vec<f64> = slots.iter().copied().flatten().collect();
         StatisticDocument { median: median(&known), slots }
     };
-    let (main, statistics) = if metric.kind == Kind::Trend {
+    let (main, statistics) = if metric.kind == MetricKind::Trend {
         let all: BTreeMap<String, StatisticDocument> = Statistic::ALL
             .into_iter()
             .map(|statistic| (statistic.name().to_owned(), of(Some(statistic))))

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plumb_model::{Better, Kind, MetricInfo, Operand, Plan, Run, Slot, SlotResult, Statistic, Term};
+use plumb_model::{Better, MetricInfo, MetricKind, Operand, Plan, Run, Slot, SlotResult, Statistic, Term};
 use plumb_stats::median;
 
 use crate::figures;
@@ -31,7 +31,7 @@ impl Row<'_> {
 
     /// The name in a table of medians, where shares stand for all slots together.
     pub fn label(&self) -> String {
-        if self.metric.kind == Kind::Share { format!("{}, all slots", self.key()) } else { self.key() }
+        if self.metric.kind == MetricKind::Share { format!("{}, all slots", self.key()) } else { self.key() }
     }
 
     /// The value in one slot, in the metric's unit.
@@ -61,7 +61,7 @@ pub fn rows(run: &Run) -> Vec<Row<'_>> {
     let trends = trends_that_matter(run);
     let mut rows = Vec::new();
     for metric in plan.metrics.iter().filter(|metric| has_readings(run, metric)) {
-        if metric.kind != Kind::Trend {
+        if metric.kind != MetricKind::Trend {
             rows.push(Row { metric, statistic: None });
         } else if trends.contains(&metric.name.as_str()) {
             let statistics = statistics(plan, &metric.name);
@@ -90,7 +90,7 @@ fn has_readings(run: &Run, metric: &MetricInfo) -> bool {
 /// The trends that are long enough to matter, or that a claim names; the first of the plan always.
 fn trends_that_matter(run: &Run) -> Vec<&str> {
     let plan = &run.header.plan;
-    let is_trend = |metric: &&MetricInfo| metric.kind == Kind::Trend && has_readings(run, metric);
+    let is_trend = |metric: &&MetricInfo| metric.kind == MetricKind::Trend && has_readings(run, metric);
     let trends: Vec<&MetricInfo> = plan.metrics.iter().filter(is_trend).collect();
     let samples = first_slots(run);
     let size = |metric: &MetricInfo| {

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{
-    Better, Cell, ClaimVerdict, Comparison, Evidence, Histogram, Judgement, Kind, MetricInfo, Plan, Reading,
-    Run, Slot, SlotResult, Variant, VariantState, VariantSummary,
+    Better, Cell, ClaimVerdict, Comparison, Evidence, Histogram, Judgement, MetricInfo, MetricKind, Plan,
+    Reading, Run, Slot, SlotResult, Variant, VariantState, VariantSummary,
 };
 use plumb_stats::{log_ratio, median};
 
@@ -120,7 +120,7 @@ impl<'a> View<'a> {
     /// What a table shows of a row: the median over slots, but a share of all slots together, since the median of shares
     /// would hide the slots with failures.
     pub fn typical(&self, cell: usize, variant: usize, row: Row<'_>) -> Option<f64> {
-        if row.metric.kind != Kind::Share {
+        if row.metric.kind != MetricKind::Share {
             return self.median(cell, variant, row);
         }
         self.together(cell, variant, row.metric)?.number(None, row.metric.unit)
@@ -259,10 +259,11 @@ impl<'a> View<'a> {
     /// The fewer rows in which a short report shows effects: what claims name, the rates, the first trend and the
     /// system's CPU time.
     pub fn main_effect_rows(&self) -> Vec<Row<'a>> {
-        let first_trend = self.rows.iter().find(|row| row.metric.kind == Kind::Trend).map(|row| row.metric);
+        let first_trend =
+            self.rows.iter().find(|row| row.metric.kind == MetricKind::Trend).map(|row| row.metric);
         let mut rows = self.effect_rows();
         rows.retain(|row| {
-            row.metric.kind == Kind::Rate
+            row.metric.kind == MetricKind::Rate
                 || row.metric.name == plumb_model::metric::CPU_SYSTEM.name
                 || first_trend == Some(row.metric)
                 || self.is_claimed(*row)
@@ -277,16 +278,21 @@ impl<'a> View<'a> {
             plan.metric(&claim.left.metric).map(|metric| Row { metric, statistic: claim.left.statistic })
         });
         let rows = &self.rows;
-        let rate =
-            rows.iter().find(|row| row.metric.kind == Kind::Rate && row.metric.better != Better::Neither);
+        let rate = rows
+            .iter()
+            .find(|row| row.metric.kind == MetricKind::Rate && row.metric.better != Better::Neither);
         claimed.or_else(|| rate.copied()).or_else(|| rows.first().copied())
     }
 
     /// The trends whose distributions are drawn: the first of the plan, and those that claims name.
     pub fn drawn_trends(&self) -> Vec<&'a MetricInfo> {
         let claimed = |metric: &MetricInfo| terms(self.plan()).any(|term| term.metric == metric.name);
-        let mut trends: Vec<&'a MetricInfo> =
-            self.rows.iter().map(|row| row.metric).filter(|metric| metric.kind == Kind::Trend).collect();
+        let mut trends: Vec<&'a MetricInfo> = self
+            .rows
+            .iter()
+            .map(|row| row.metric)
+            .filter(|metric| metric.kind == MetricKind::Trend)
+            .collect();
         trends.dedup();
         let mut is_first = true;
         trends.retain(|metric| std::mem::take(&mut is_first) || claimed(metric));

@@ -4,7 +4,7 @@ use plumb_path::Fault;
 
 use crate::evidence::volume;
 use crate::load;
-use crate::settings::{EngineKind, Kind, Layer, StorageSettings};
+use crate::settings::{EngineKind, Layer, StorageSettings, SystemKind};
 
 /// Checks what no single field can.
 ///
@@ -12,28 +12,28 @@ use crate::settings::{EngineKind, Kind, Layer, StorageSettings};
 /// The first fault, with the key that it is about.
 pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
     let system = &settings.system;
-    system.run_by().check("system", system.kind == Kind::External)?;
-    if system.kind == Kind::External && system.path.is_none() {
+    system.run_by().check("system", system.kind == SystemKind::External)?;
+    if system.kind == SystemKind::External && system.path.is_none() {
         return Err(Fault::new("system.path", "an external system needs the path of a file or a device"));
     }
-    if system.kind == Kind::File && system.size.0 == 0 {
+    if system.kind == SystemKind::File && system.size.0 == 0 {
         return Err(Fault::new("system.size", "must be above 0 B, such as `256 MiB`"));
     }
     match (system.kind, &system.ontap) {
-        (Kind::Ontap, None) => {
+        (SystemKind::Ontap, None) => {
             return Err(Fault::new(
                 "system.ontap",
                 "must name an array, a volume and the credentials to manage it",
             ));
         }
-        (Kind::Ontap, Some(_)) if system.path.is_none() => {
+        (SystemKind::Ontap, Some(_)) if system.path.is_none() => {
             return Err(Fault::new("system.path", "must be the path at which this host sees the volume"));
         }
-        (Kind::Ontap, Some(array)) => array.check()?,
+        (SystemKind::Ontap, Some(array)) => array.check()?,
         (_, Some(_)) => return Err(Fault::new("system.ontap", "only `kind: ontap` has an array")),
         (_, None) => {}
     }
-    if system.kind == Kind::Volumes {
+    if system.kind == SystemKind::Volumes {
         volume::check(&system.volume, &settings.load)?;
     }
     check_depth(settings)?;
@@ -45,7 +45,7 @@ fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
     let system = &settings.system;
     // Volumes behind NBD have a separate engine, which has a depth.
     let is_nbd = match system.kind {
-        Kind::Volumes => system.volume.layer == Layer::Nbd,
+        SystemKind::Volumes => system.volume.layer == Layer::Nbd,
         _ => system.path.as_ref().is_some_and(|path| path.starts_with("nbd://")),
     };
     let depth = settings.load.depth;
@@ -64,14 +64,14 @@ fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{LoadSpec, SystemSpec};
+    use crate::settings::{LoadSettings, SystemSettings};
 
     #[test]
     fn an_engine_without_depth_is_refused_before_it_makes_every_slot_void() {
         let check = |path: Option<&str>, engine, depth| {
-            let kind = if path.is_some() { Kind::External } else { Kind::File };
-            let system = SystemSpec { kind, path: path.map(str::to_owned), ..SystemSpec::default() };
-            let load = LoadSpec { engine, depth, ..LoadSpec::default() };
+            let kind = if path.is_some() { SystemKind::External } else { SystemKind::File };
+            let system = SystemSettings { kind, path: path.map(str::to_owned), ..SystemSettings::default() };
+            let load = LoadSettings { engine, depth, ..LoadSettings::default() };
             super::check(&StorageSettings { system, load })
         };
         let fault = check(None, EngineKind::Psync, 16).unwrap_err();

@@ -8,7 +8,7 @@ use plumb_model::{Evidence, Measurement, Reading};
 use plumb_path::Snapshot;
 
 use self::seen::seen;
-use crate::settings::{Kind, StorageSettings};
+use crate::settings::{StorageSettings, SystemKind};
 use crate::{metrics, system};
 
 /// The share of the asked depth that has to be in flight on the mean.
@@ -29,7 +29,7 @@ pub fn evidence(
     if settings.load.rate.is_none() {
         evidence.push(depth(settings, measurement));
     }
-    if settings.system.kind == Kind::Volumes {
+    if settings.system.kind == SystemKind::Volumes {
         evidence.extend(volume::evidence(settings, (before, after), measurement));
     }
     evidence

@@ -4,7 +4,7 @@ use plumb_model::{Evidence, Measurement, Metric};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
-use crate::settings::{Kind, StorageSettings, Target};
+use crate::settings::{StorageSettings, SystemKind, Target};
 use crate::{check, evidence, load, metrics, system};
 
 /// The family `storage`.
@@ -47,14 +47,16 @@ impl Settings for StorageSettings {
         if let Some(array) = &self.system.ontap {
             array.credentials()?;
         }
-        if self.system.kind == Kind::Volumes {
+        if self.system.kind == SystemKind::Volumes {
             return evidence::volume::feasible(&self.system.volume);
         }
         match (self.system.kind, &self.system.path) {
-            (Kind::External | Kind::Ontap, Some(path)) if !is_remote(path) => match std::fs::metadata(path) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(format!("{path}: {error}")),
-            },
+            (SystemKind::External | SystemKind::Ontap, Some(path)) if !is_remote(path) => {
+                match std::fs::metadata(path) {
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(format!("{path}: {error}")),
+                }
+            }
             _ => Ok(()),
         }
     }

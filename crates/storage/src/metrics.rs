@@ -1,18 +1,18 @@
 //! The metrics of the `storage` data path, under the names that users of dbench and fio know.
 
 use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
-use plumb_model::{Better, Kind, Metric, Unit};
+use plumb_model::{Better, Metric, MetricKind, Unit};
 
 const fn iops(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::PerSecond, better: Better::Higher, kind: Kind::Rate, about }
+    Metric { name, unit: Unit::PerSecond, better: Better::Higher, kind: MetricKind::Rate, about }
 }
 
 const fn bandwidth(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::BytesPerSecond, better: Better::Higher, kind: Kind::Rate, about }
+    Metric { name, unit: Unit::BytesPerSecond, better: Better::Higher, kind: MetricKind::Rate, about }
 }
 
 const fn trend(name: &'static str, about: &'static str) -> Metric {
-    Metric { name, unit: Unit::Microseconds, better: Better::Lower, kind: Kind::Trend, about }
+    Metric { name, unit: Unit::Microseconds, better: Better::Lower, kind: MetricKind::Trend, about }
 }
 
 /// Reads per second.
@@ -70,7 +70,7 @@ pub const ACHIEVED_DEPTH: Metric = Metric {
     name: "achieved_depth",
     unit: Unit::Count,
     better: Better::Neither,
-    kind: Kind::Gauge,
+    kind: MetricKind::Gauge,
     about: "reads and writes in flight, all jobs together, mean over the window",
 };
 
@@ -95,7 +95,7 @@ pub const VERIFIED: Metric = Metric {
     name: "verified",
     unit: Unit::Share,
     better: Better::Higher,
-    kind: Kind::Share,
+    kind: MetricKind::Share,
     about: "blocks read back whose pattern was right",
 };
 

@@ -9,24 +9,24 @@ use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::system::ontap::spec::{Assignment, OntapSpec};
+use crate::system::ontap::settings::{Assignment, OntapSettings};
 
-pub use volume::{AdaptiveSpec, Allocation, FixedSpec, Layer, PolicySpec, VolumeSpec};
+pub use volume::{AdaptiveSettings, Allocation, FixedSettings, Layer, PolicySettings, VolumeSettings};
 
 /// What a `storage` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageSettings {
     /// What is read and written.
-    pub system: SystemSpec,
+    pub system: SystemSettings,
     /// The load that reads and writes it.
-    pub load: LoadSpec,
+    pub load: LoadSettings,
 }
 
 /// What stands for the storage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SystemKind {
     /// A file that is made for the run, filled with data, and removed afterwards.
     #[default]
     File,
@@ -41,9 +41,9 @@ pub enum Kind {
 /// What is read and written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SystemSpec {
+pub struct SystemSettings {
     /// What stands for the storage.
-    pub kind: Kind,
+    pub kind: SystemKind,
     /// `file`, `volumes`: a directory to make the file in, by default the run's scratch directory. `external` and
     /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
     pub path: Option<String>,
@@ -57,27 +57,27 @@ pub struct SystemSpec {
     /// `file`: how large it is.
     pub size: Bytes,
     /// `volumes`: the volume.
-    pub volume: VolumeSpec,
+    pub volume: VolumeSettings,
     /// `ontap`: the array, the volume, and the policy.
-    pub ontap: Option<OntapSpec>,
+    pub ontap: Option<OntapSettings>,
 }
 
-impl Default for SystemSpec {
+impl Default for SystemSettings {
     fn default() -> Self {
         Self {
-            kind: Kind::default(),
+            kind: SystemKind::default(),
             path: None,
             pid: None,
             unit: None,
             cgroup: None,
             size: Bytes(256 << 20),
-            volume: VolumeSpec::default(),
+            volume: VolumeSettings::default(),
             ontap: None,
         }
     }
 }
 
-impl SystemSpec {
+impl SystemSettings {
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy<'_> {
@@ -191,7 +191,7 @@ impl EngineKind {
 /// The load that reads and writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LoadSpec {
+pub struct LoadSettings {
     /// Which blocks, and whether they are read or written.
     pub access: Access,
     /// Of `rw` and `randrw`: the share of reads.
@@ -228,7 +228,7 @@ pub struct LoadSpec {
     pub destroy_data: bool,
 }
 
-impl LoadSpec {
+impl LoadSettings {
     /// How many reads and writes are under way at a time in a closed loop, where each job has its depth in flight.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
@@ -236,7 +236,7 @@ impl LoadSpec {
     }
 }
 
-impl Default for LoadSpec {
+impl Default for LoadSettings {
     fn default() -> Self {
         Self {
             access: Access::default(),

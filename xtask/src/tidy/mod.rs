@@ -20,6 +20,7 @@ mod text;
 mod tokens;
 mod unsafe_code;
 mod violation;
+mod words;
 
 use crate::repository::Repository;
 use crate::{Error, Outcome};
@@ -58,6 +59,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
     for file in &rust_files {
         found.extend(leftovers::check_macros(file));
         found.extend(length::check(file));
+        found.extend(words::check(file));
         found.extend(silence::check(file));
         found.extend(unsafe_code::check(file));
         found.extend(doors::check(file));

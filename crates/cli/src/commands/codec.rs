@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use plumb_codec::content::{ContentSpec, read};
+use plumb_codec::content::{ContentSettings, read};
 use plumb_codec::measure::{Finding, Form, MeasureError, Spent, measure};
-use plumb_codec::{CodecKind, CodecSpec, PAGE_BYTES, UNIT_BYTES};
+use plumb_codec::{CodecKind, CodecSettings, PAGE_BYTES, UNIT_BYTES};
 use plumb_host::facts::HostFacts;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Percent};
@@ -30,7 +30,7 @@ pub fn codec(arguments: &CodecArguments) -> Outcome {
     let (name, data) = data(arguments)?;
     let live = LiveLine::new(arguments.quiet || arguments.json);
     if !arguments.quiet {
-        let names: Vec<String> = codecs.iter().map(CodecSpec::name).collect();
+        let names: Vec<String> = codecs.iter().map(CodecSettings::name).collect();
         let version = env!("CARGO_PKG_VERSION");
         output::message(&format!("plumb {version} · {name} · {} bytes · {}", data.len(), names.join(", ")));
         missing.iter().for_each(|missing| output::message(&format!("skipped {}", missing.reason)));
@@ -59,10 +59,10 @@ pub fn codec(arguments: &CodecArguments) -> Outcome {
 }
 
 /// The codecs that were asked for, each once; without any, all but another's software path and what only QEMU has.
-fn asked(codecs: &[CodecSpec]) -> Vec<CodecSpec> {
+fn asked(codecs: &[CodecSettings]) -> Vec<CodecSettings> {
     let is_own = |kind: &CodecKind| !matches!(kind, CodecKind::QplSoftware | CodecKind::Uadk);
-    let all = CodecKind::ALL.into_iter().filter(is_own).map(CodecSpec::of);
-    let mut asked: Vec<CodecSpec> = Vec::new();
+    let all = CodecKind::ALL.into_iter().filter(is_own).map(CodecSettings::of);
+    let mut asked: Vec<CodecSettings> = Vec::new();
     for codec in if codecs.is_empty() { all.collect() } else { codecs.to_vec() } {
         if !asked.contains(&codec) {
             asked.push(codec);
@@ -72,7 +72,7 @@ fn asked(codecs: &[CodecSpec]) -> Vec<CodecSpec> {
 }
 
 /// Those that this host has, and why it has not the others.
-fn present(asked: &[CodecSpec]) -> (Vec<CodecSpec>, Vec<CodecMissing>) {
+fn present(asked: &[CodecSettings]) -> (Vec<CodecSettings>, Vec<CodecMissing>) {
     let (mut codecs, mut missing) = (Vec::new(), Vec::new());
     for codec in asked {
         match codec.feasible() {
@@ -106,7 +106,7 @@ fn built_in(arguments: &CodecArguments) -> Result<(String, Vec<u8>), Failure> {
         return Err(Failure::usage("--size: must be a multiple of 4 KiB, up to 1 GiB"));
     }
     let (zero, incompressible) = (arguments.zero, arguments.incompressible);
-    let content = ContentSpec { zero, incompressible, ..ContentSpec::default() };
+    let content = ContentSettings { zero, incompressible, ..ContentSettings::default() };
     let mut data = vec![0; bytes as usize];
     content
         .fill(&mut data, arguments.seed)
@@ -206,9 +206,9 @@ mod tests {
 
     #[test]
     fn each_codec_is_measured_once_and_software_paths_on_demand() {
-        let zstd = CodecSpec::of(CodecKind::Zstd);
+        let zstd = CodecSettings::of(CodecKind::Zstd);
         assert_eq!(asked(&[zstd, "lz4".parse().unwrap(), "zstd:1".parse().unwrap()]).len(), 2);
-        let names: Vec<String> = asked(&[]).iter().map(CodecSpec::name).collect();
+        let names: Vec<String> = asked(&[]).iter().map(CodecSettings::name).collect();
         assert_eq!(names.join(" "), "none zlib:1 zstd:1 lz4:1 libdeflate:1 isal:1 qatzip:1 qpl:1");
     }
 }

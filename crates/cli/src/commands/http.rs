@@ -2,7 +2,7 @@
 
 use plumb_host::signals::Interrupts;
 use plumb_http::Target;
-use plumb_http::settings::{LoadSpec, Reuse, TlsVersion};
+use plumb_http::settings::{LoadSettings, Reuse, TlsVersion};
 use plumb_model::{Measurement, Reading, Span};
 use plumb_path::{Family, Window};
 
@@ -75,7 +75,7 @@ fn code(measurement: &Measurement) -> u8 {
     }
 }
 
-fn load_spec(arguments: &HttpArguments) -> Result<LoadSpec, Failure> {
+fn load_spec(arguments: &HttpArguments) -> Result<LoadSettings, Failure> {
     let mut headers = std::collections::BTreeMap::new();
     for header in &arguments.headers {
         let (name, value) = header.split_once(':').ok_or_else(|| {
@@ -88,7 +88,7 @@ fn load_spec(arguments: &HttpArguments) -> Result<LoadSpec, Failure> {
         (None, Some(_)) => LONGEST,
         (None, None) => DEFAULT_DURATION,
     };
-    Ok(LoadSpec {
+    Ok(LoadSettings {
         connections: arguments.connections,
         threads: arguments.threads,
         reuse: if arguments.reuse == "none" { Reuse::None } else { Reuse::KeepAlive },

@@ -7,7 +7,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Measurement, Span};
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
-use plumb_network::settings::{LoadSpec, NetworkSettings, Target, Test};
+use plumb_network::settings::{LoadSettings, NetworkSettings, Target, Test};
 use plumb_path::{RunBy, Window};
 
 use super::single;
@@ -33,7 +33,7 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
         [] => vec![None],
         sizes => sizes.iter().copied().map(Some).collect(),
     };
-    let specs: Vec<LoadSpec> = sizes.into_iter().map(|size| load_spec(arguments, size)).collect();
+    let specs: Vec<LoadSettings> = sizes.into_iter().map(|size| load_spec(arguments, size)).collect();
     for spec in &specs {
         plumb_network::load::validate(spec).map_err(|fault| match fault.key.as_str() {
             "load.tests" => Failure::usage(format!("TEST: {}", fault.message)),
@@ -60,7 +60,7 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
 
 fn one(
     arguments: &NetworkArguments,
-    spec: &LoadSpec,
+    spec: &LoadSettings,
     target: &Target,
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
@@ -90,7 +90,7 @@ fn one(
     measurement.warnings.extend(surroundings.warnings());
     // An interrupted one may have had fewer tests than were asked for.
     let was_run = |test: &Test| measurement.observed_count("flows", test.name()) > 0;
-    let spec = LoadSpec { tests: spec.tests.iter().copied().filter(was_run).collect(), ..spec.clone() };
+    let spec = LoadSettings { tests: spec.tests.iter().copied().filter(was_run).collect(), ..spec.clone() };
     print(arguments, &spec, &measurement)?;
     if interrupts.is_interrupted() {
         output::message(&format!("interrupted after {:.1} s", Span(measurement.window_ns).seconds()));
@@ -99,13 +99,17 @@ fn one(
 }
 
 /// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.
-fn in_flight(spec: &LoadSpec, test: Test) -> Option<f64> {
+fn in_flight(spec: &LoadSettings, test: Test) -> Option<f64> {
     let is_timed = spec.rate.is_none() && !test.is_bandwidth();
     let parts = if test.is_round_trip() { 2.0 } else { 1.0 };
     is_timed.then(|| f64::from(spec.flows) / parts)
 }
 
-fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measurement) -> Result<(), Failure> {
+fn print(
+    arguments: &NetworkArguments,
+    spec: &LoadSettings,
+    measurement: &Measurement,
+) -> Result<(), Failure> {
     let evidence = evidence(spec, measurement);
     let failures_max = arguments.failures.failures_max;
     if arguments.format == NetworkFormat::Qperf {
@@ -122,7 +126,7 @@ fn print(arguments: &NetworkArguments, spec: &LoadSpec, measurement: &Measuremen
 }
 
 /// The sizes of the messages, by test where they differ: `1 B (tcp_lat, udp_lat), 64 KiB (tcp_bw)`.
-fn sizes(spec: &LoadSpec) -> String {
+fn sizes(spec: &LoadSettings) -> String {
     let mut sizes: Vec<(Bytes, Vec<&str>)> = Vec::new();
     for test in &spec.tests {
         let size = spec.size_of(*test);
@@ -141,13 +145,13 @@ fn sizes(spec: &LoadSpec) -> String {
     }
 }
 
-fn evidence(spec: &LoadSpec, measurement: &Measurement) -> Vec<plumb_model::Evidence> {
+fn evidence(spec: &LoadSettings, measurement: &Measurement) -> Vec<plumb_model::Evidence> {
     let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
     plumb_network::evidence::of_load(&settings, measurement)
 }
 
 /// Nothing that got through is a failure to measure; what was not as it was asked for cannot be trusted.
-fn code(spec: &LoadSpec, measurement: &Measurement) -> u8 {
+fn code(spec: &LoadSettings, measurement: &Measurement) -> u8 {
     if measurement.work == 0 {
         FAILED
     } else if evidence(spec, measurement).iter().all(|evidence| evidence.holds) {
@@ -169,9 +173,9 @@ fn tests(arguments: &NetworkArguments) -> Vec<Test> {
     }
 }
 
-fn load_spec(arguments: &NetworkArguments, msg_size: Option<Bytes>) -> LoadSpec {
+fn load_spec(arguments: &NetworkArguments, msg_size: Option<Bytes>) -> LoadSettings {
     let tests = tests(arguments);
-    LoadSpec {
+    LoadSettings {
         // Here the duration is that of each test, as it is with qperf.
         duration: Span(arguments.duration.0.saturating_mul(tests.len() as u64)),
         tests,
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_time_of_each_message_follows_from_the_rate_in_a_closed_loop_of_answers() {
-        let spec = LoadSpec { flows: 3, ..LoadSpec::default() };
+        let spec = LoadSettings { flows: 3, ..LoadSettings::default() };
         let all = Test::ALL.map(|test| (test.name(), in_flight(&spec, test)));
         let expected = [
             ("tcp_lat", Some(1.5)),
@@ -229,7 +233,7 @@ mod tests {
             ("tcp_crr", Some(3.0)),
         ];
         assert_eq!(all, expected);
-        let open = LoadSpec { rate: Some(plumb_model::Rate(100.0)), ..spec };
+        let open = LoadSettings { rate: Some(plumb_model::Rate(100.0)), ..spec };
         assert_eq!(Test::ALL.map(|test| in_flight(&open, test)), [None; 5]);
     }
 }

@@ -4,7 +4,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Measurement, Reading, Span};
 use plumb_path::{Load, Window};
 use plumb_storage::load::{Error, Prepared};
-use plumb_storage::settings::{LoadSpec, Target};
+use plumb_storage::settings::{LoadSettings, Target};
 
 use super::single;
 use super::surroundings::Surroundings;
@@ -53,7 +53,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
 
 /// One measurement, whose window Ctrl-C closes.
 fn one(
-    spec: &LoadSpec,
+    spec: &LoadSettings,
     prepared: &Prepared,
     arguments: &StorageArguments,
     interrupts: &Interrupts,
@@ -80,7 +80,7 @@ fn failure(error: Error) -> Failure {
     }
 }
 
-fn headline(arguments: &StorageArguments, spec: &LoadSpec) -> String {
+fn headline(arguments: &StorageArguments, spec: &LoadSettings) -> String {
     let what = match &arguments.suite {
         Some(suite) => format!("the nine jobs of {suite}"),
         None => format!(
@@ -95,12 +95,12 @@ fn headline(arguments: &StorageArguments, spec: &LoadSpec) -> String {
     format!("plumb {} · {} · {what}", env!("CARGO_PKG_VERSION"), arguments.target)
 }
 
-fn window(spec: &LoadSpec) -> Window {
+fn window(spec: &LoadSettings) -> Window {
     let seed = plumb_host::time::monotonic_ns();
     Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed, index: 0, attempt: 0 }
 }
 
-fn course<'a>(job: &'a str, spec: &LoadSpec) -> Course<'a> {
+fn course<'a>(job: &'a str, spec: &LoadSettings) -> Course<'a> {
     let goal = Goal::of(spec.duration, spec.operations);
     Course { job, goal, unit: "reads and writes", in_flight: spec.in_flight() }
 }
@@ -120,13 +120,13 @@ fn code(measurement: &Measurement) -> Outcome {
 }
 
 /// A file that does not exist is made as large as the regions of all jobs need.
-fn target(arguments: &StorageArguments, spec: &LoadSpec) -> Target {
+fn target(arguments: &StorageArguments, spec: &LoadSettings) -> Target {
     let further = spec.offset_increment.0.saturating_mul(u64::from(spec.jobs.saturating_sub(1)));
     let create = spec.size.map(|size| Bytes(spec.offset.0.saturating_add(further).saturating_add(size.0)));
     Target { create, ..Target::existing(arguments.target.clone()) }
 }
 
-fn load_spec(arguments: &StorageArguments) -> LoadSpec {
+fn load_spec(arguments: &StorageArguments) -> LoadSettings {
     let is_suite = arguments.suite.is_some();
     let duration = match (arguments.duration, arguments.operations) {
         (Some(duration), _) => duration,
@@ -134,7 +134,7 @@ fn load_spec(arguments: &StorageArguments) -> LoadSpec {
         (None, None) if is_suite => dbench::DURATION,
         (None, None) => DEFAULT_DURATION,
     };
-    LoadSpec {
+    LoadSettings {
         // The suite reads and writes, so that is what its target has to stand.
         access: if is_suite { plumb_storage::settings::Access::RandReadWrite } else { arguments.access },
         read_share: arguments.read_share,

@@ -34,7 +34,7 @@ pub const CONTENT_SEED: u64 = 0x706c_756d_6221;
 /// What guest memory holds: pages of a corpus, but for the shares that are zero or do not compress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ContentSpec {
+pub struct ContentSettings {
     /// The share of all pages that are zero.
     pub zero: Percent,
     /// The share of all pages that are random and do not compress.
@@ -47,13 +47,13 @@ pub struct ContentSpec {
     pub directory: Option<PathBuf>,
 }
 
-impl Default for ContentSpec {
+impl Default for ContentSettings {
     fn default() -> Self {
         Self { zero: Percent(0.0), incompressible: Percent(0.0), file: None, directory: None }
     }
 }
 
-impl ContentSpec {
+impl ContentSettings {
     /// Checks what no single field can.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl ContentSpec {
     /// The content of that seed, ready to fill memory.
     ///
     /// # Errors
-    /// As [`ContentSpec::check`], and when the corpus cannot be read or is too small.
+    /// As [`ContentSettings::check`], and when the corpus cannot be read or is too small.
     pub fn open(&self, seed: u64) -> Result<Content, ContentError> {
         self.check()?;
         let source = match (&self.file, &self.directory) {
@@ -86,7 +86,7 @@ impl ContentSpec {
     /// Fills memory with the content of that seed, on all CPUs.
     ///
     /// # Errors
-    /// As [`ContentSpec::open`], and when the memory is not a whole number of pages.
+    /// As [`ContentSettings::open`], and when the memory is not a whole number of pages.
     pub fn fill(&self, memory: &mut [u8], seed: u64) -> Result<(), ContentError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         self.open(seed)?.fill_parallel(0, memory, threads)

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use super::*;
-use crate::CodecSpec;
+use crate::CodecSettings;
 use crate::UNIT_BYTES;
 
-fn filled(spec: &ContentSpec, seed: u64, bytes: usize) -> Vec<u8> {
+fn filled(spec: &ContentSettings, seed: u64, bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];
     spec.fill(&mut memory, seed).unwrap();
     memory
@@ -19,7 +19,7 @@ fn is_zero(page: &[u8]) -> bool {
 
 /// Bytes of the whole over bytes of its compressed units.
 fn ratio(data: &[u8], unit: usize, codec: &str) -> f64 {
-    let mut codec = codec.parse::<CodecSpec>().unwrap().build().unwrap();
+    let mut codec = codec.parse::<CodecSettings>().unwrap().build().unwrap();
     let mut out = Vec::new();
     let compressed: usize = data
         .chunks(unit)
@@ -33,10 +33,11 @@ fn ratio(data: &[u8], unit: usize, codec: &str) -> f64 {
 
 #[test]
 fn the_shares_are_as_asked_and_the_rest_is_a_function_of_the_seed() {
-    let spec = ContentSpec { zero: Percent(0.5), incompressible: Percent(0.25), ..ContentSpec::default() };
+    let spec =
+        ContentSettings { zero: Percent(0.5), incompressible: Percent(0.25), ..ContentSettings::default() };
     let memory = filled(&spec, 1, 2048 * PAGE_BYTES);
     let zero = memory.chunks_exact(PAGE_BYTES).filter(|page| is_zero(page)).count();
-    let mut lz4 = "lz4".parse::<CodecSpec>().unwrap().build().unwrap();
+    let mut lz4 = "lz4".parse::<CodecSettings>().unwrap().build().unwrap();
     let mut out = Vec::new();
     let random = memory.chunks_exact(PAGE_BYTES).filter(|page| {
         lz4.compress(page, &mut out).unwrap();
@@ -51,7 +52,8 @@ fn the_shares_are_as_asked_and_the_rest_is_a_function_of_the_seed() {
 
 #[test]
 fn the_content_does_not_depend_on_threads_nor_on_where_filling_begins() {
-    let spec = ContentSpec { zero: Percent(0.1), incompressible: Percent(0.1), ..ContentSpec::default() };
+    let spec =
+        ContentSettings { zero: Percent(0.1), incompressible: Percent(0.1), ..ContentSettings::default() };
     let content = spec.open(5).unwrap();
     let fill = |threads| {
         let mut memory = vec![0xaa; 3001 * PAGE_BYTES];
@@ -67,7 +69,7 @@ fn the_content_does_not_depend_on_threads_nor_on_where_filling_begins() {
 
 #[test]
 fn no_page_of_the_built_in_corpus_comes_twice() {
-    let memory = filled(&ContentSpec { zero: Percent(0.01), ..ContentSpec::default() }, 9, 256 << 20);
+    let memory = filled(&ContentSettings { zero: Percent(0.01), ..ContentSettings::default() }, 9, 256 << 20);
     let hasher = RandomState::new();
     let mut seen = HashSet::new();
     let twice = memory
@@ -81,7 +83,7 @@ fn no_page_of_the_built_in_corpus_comes_twice() {
 
 #[test]
 fn the_built_in_corpus_compresses_as_silesia_is_published_to() {
-    let memory = filled(&ContentSpec::default(), 1, BUILTIN_BYTES);
+    let memory = filled(&ContentSettings::default(), 1, BUILTIN_BYTES);
     let whole = memory.len();
     let zlib_1 = whole as f64 / deflate_fast(&memory) as f64;
     for (what, found, published) in [
@@ -140,7 +142,7 @@ extern "C" fn free(_: *mut libc::c_void, address: *mut libc::c_void) {
 
 #[test]
 fn long_windows_find_no_more_than_in_files() {
-    let memory = filled(&ContentSpec::default(), 2, 32 << 20);
+    let memory = filled(&ContentSettings::default(), 2, 32 << 20);
     let (whole, units) = (ratio(&memory, memory.len(), "zstd:9"), ratio(&memory, UNIT_BYTES, "zstd:9"));
     assert!(whole / units < 1.1, "{whole:.3} as a whole, {units:.3} in units");
 }
@@ -152,7 +154,7 @@ fn a_file_fills_memory_and_comes_again_after_its_end() {
     let mut bytes = vec![0; UNIT_BYTES + 100];
     Random::new(3).fill(&mut bytes);
     std::fs::write(&path, &bytes).unwrap();
-    let spec = ContentSpec { file: Some(path), ..ContentSpec::default() };
+    let spec = ContentSettings { file: Some(path), ..ContentSettings::default() };
     let memory = filled(&spec, 0, 2 * UNIT_BYTES);
     assert_eq!(memory[..UNIT_BYTES], bytes[..UNIT_BYTES]);
     assert_eq!(memory[UNIT_BYTES..], bytes[..UNIT_BYTES]);
@@ -172,7 +174,7 @@ fn a_directory_is_one_row_of_bytes_in_the_order_of_paths() {
     write("c", 3, PAGE_BYTES);
     write("empty", 0, 0);
     std::os::unix::fs::symlink("b", directory.path().join("link")).unwrap();
-    let spec = ContentSpec { directory: Some(directory.path().to_owned()), ..ContentSpec::default() };
+    let spec = ContentSettings { directory: Some(directory.path().to_owned()), ..ContentSettings::default() };
     let memory = filled(&spec, 0, UNIT_BYTES + PAGE_BYTES);
     let expected = [vec![1; UNIT_BYTES], vec![2; 100], vec![3; PAGE_BYTES - 100]].concat();
     assert!(memory == expected);
@@ -183,14 +185,14 @@ fn what_is_wrong_is_said_in_one_sentence() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("small");
     std::fs::write(&path, "x").unwrap();
-    let shares = |zero, incompressible| ContentSpec {
+    let shares = |zero, incompressible| ContentSettings {
         zero: Percent(zero),
         incompressible: Percent(incompressible),
-        ..ContentSpec::default()
+        ..ContentSettings::default()
     };
-    let file = |path: &Path| ContentSpec { file: Some(path.to_owned()), ..ContentSpec::default() };
-    let both = ContentSpec { directory: Some(path.clone()), ..file(&path) };
-    let below = |spec: ContentSpec| {
+    let file = |path: &Path| ContentSettings { file: Some(path.to_owned()), ..ContentSettings::default() };
+    let both = ContentSettings { directory: Some(path.clone()), ..file(&path) };
+    let below = |spec: ContentSettings| {
         let message = spec.open(0).unwrap_err().to_string();
         message.replace(&directory.path().display().to_string(), "DIR")
     };
@@ -202,7 +204,7 @@ fn what_is_wrong_is_said_in_one_sentence() {
         below(file(&directory.path().join("none"))),
         below(file(directory.path())),
         below(file(Path::new("/dev/zero"))),
-        ContentSpec::default().fill(&mut [0; 5], 0).unwrap_err().to_string(),
+        ContentSettings::default().fill(&mut [0; 5], 0).unwrap_err().to_string(),
     ];
     insta::assert_snapshot!(messages.join("\n"));
 }

@@ -1,6 +1,6 @@
 //! What can be measured: signatures, key exchanges, AEAD, hashes.
 
-use plumb_devices::{DeviceKind, Group, Kind};
+use plumb_devices::{DeviceKind, Group, OperationKind};
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -100,12 +100,12 @@ impl Algorithm {
 
     /// The kind of its signatures; `None` for what does not sign.
     #[must_use]
-    pub fn signature(self) -> Option<Kind> {
+    pub fn signature(self) -> Option<OperationKind> {
         match self {
-            Self::Rsa2048 => Some(Kind::Rsa2048),
-            Self::Rsa3072 => Some(Kind::Rsa3072),
-            Self::Rsa4096 => Some(Kind::Rsa4096),
-            Self::EcdsaP256 => Some(Kind::EcdsaP256),
+            Self::Rsa2048 => Some(OperationKind::Rsa2048),
+            Self::Rsa3072 => Some(OperationKind::Rsa3072),
+            Self::Rsa4096 => Some(OperationKind::Rsa4096),
+            Self::EcdsaP256 => Some(OperationKind::EcdsaP256),
             _ => None,
         }
     }
@@ -155,9 +155,9 @@ mod tests {
             assert_eq!(serde_json::to_value(algorithm).unwrap(), algorithm.name());
             assert_eq!(Algorithm::from_name(algorithm.name()), Some(algorithm));
         }
-        for kind in Kind::ALL {
+        for kind in OperationKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
-            assert_eq!(Kind::ALL[kind.index()], kind);
+            assert_eq!(OperationKind::ALL[kind.index()], kind);
         }
         for device in DeviceKind::ALL {
             assert_eq!(serde_json::to_value(device).unwrap(), device.name());

@@ -14,7 +14,8 @@ use openssl::pkey::{PKey, Private};
 use openssl::sign::Verifier;
 
 use plumb_devices::{
-    Device, DeviceError, DeviceKind, ExchangeKey, Group, Hash, Kind, LaneError, Operation, Outcome, Scheme,
+    Device, DeviceError, DeviceKind, ExchangeKey, Group, Hash, LaneError, Operation, OperationKind, Outcome,
+    Scheme,
 };
 
 use super::bulk::{Bulk, BulkKey};
@@ -75,11 +76,11 @@ fn judged(
 fn signatures(
     device: &mut Device,
     reference: DeviceKind,
-    kind: Kind,
+    kind: OperationKind,
     der: &[u8],
 ) -> Result<Vec<bool>, CryptoError> {
     let scheme = match kind {
-        Kind::EcdsaP256 => Scheme::EcdsaP256Sha256,
+        OperationKind::EcdsaP256 => Scheme::EcdsaP256Sha256,
         _ => Scheme::RsaPkcs1(Hash::Sha256),
     };
     let key = std::sync::Arc::new(device.signing_key(der)?);
@@ -103,7 +104,7 @@ fn signatures(
 
 fn is_signature(
     reference: DeviceKind,
-    kind: Kind,
+    kind: OperationKind,
     key: &PKey<Private>,
     message: &[u8],
     signature: &[u8],
@@ -114,7 +115,7 @@ fn is_signature(
         return Ok(verifier.verify_oneshot(signature, message).unwrap_or(false));
     }
     let algorithm: &'static dyn VerificationAlgorithm = match kind {
-        Kind::EcdsaP256 => &ECDSA_P256_SHA256_ASN1,
+        OperationKind::EcdsaP256 => &ECDSA_P256_SHA256_ASN1,
         _ => &RSA_PKCS1_2048_8192_SHA256,
     };
     let public = key.public_key_to_der().map_err(openssl_failed)?;
@@ -212,12 +213,12 @@ mod tests {
 
     #[test]
     fn a_signature_by_another_key_or_with_a_flipped_bit_is_wrong() {
-        for kind in [Kind::Rsa2048, Kind::EcdsaP256] {
+        for kind in [OperationKind::Rsa2048, OperationKind::EcdsaP256] {
             let der = generate_key(kind).unwrap();
             let key = PKey::private_key_from_der(&der).unwrap();
             let other = PKey::private_key_from_der(&generate_key(kind).unwrap()).unwrap();
             let mut device = Device::open(DeviceKind::SoftwareOpenssl).unwrap();
-            let scheme = if kind == Kind::EcdsaP256 {
+            let scheme = if kind == OperationKind::EcdsaP256 {
                 Scheme::EcdsaP256Sha256
             } else {
                 Scheme::RsaPkcs1(Hash::Sha256)

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plumb_devices::{
-    Batch, Batcher, Counters, Device, DeviceError, Group, Hash, Kind, Lane, Operation, Outcome, Scheme,
-    SigningKey,
+    Batch, Batcher, Counters, Device, DeviceError, Group, Hash, Lane, Operation, OperationKind, Outcome,
+    Scheme, SigningKey,
 };
 use plumb_host::time::monotonic_ns;
 
@@ -34,7 +34,7 @@ impl ClosedLoop {
     /// Signatures with one key.
     pub(super) fn signing(device: Device, key: SigningKey, work: Work) -> Self {
         let scheme = match key.kind() {
-            Kind::EcdsaP256 => Scheme::EcdsaP256Sha256,
+            OperationKind::EcdsaP256 => Scheme::EcdsaP256Sha256,
             _ => Scheme::RsaPkcs1(Hash::Sha256),
         };
         let key = Arc::new(key);

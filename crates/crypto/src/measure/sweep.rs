@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_devices::{DeviceKind, Kind, Presence, generate_key};
+use plumb_devices::{DeviceKind, OperationKind, Presence, generate_key};
 use plumb_model::{Bytes, Measurement, Reading, Span};
 use plumb_path::{Mark, Window};
 use serde::{Deserialize, Serialize};
@@ -148,12 +148,12 @@ impl Sweep {
 /// Private keys for signatures, generated when one is first asked for.
 #[derive(Debug, Default)]
 pub struct Keys {
-    by_kind: BTreeMap<Kind, Zeroizing<Vec<u8>>>,
+    by_kind: BTreeMap<OperationKind, Zeroizing<Vec<u8>>>,
 }
 
 impl Keys {
     /// The key for signatures of a kind, in PKCS#8.
-    pub(super) fn of(&mut self, kind: Kind) -> Result<&[u8], CryptoError> {
+    pub(super) fn of(&mut self, kind: OperationKind) -> Result<&[u8], CryptoError> {
         match self.by_kind.entry(kind) {
             std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => Ok(entry.insert(generate_key(kind)?)),

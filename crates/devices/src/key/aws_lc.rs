@@ -6,7 +6,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use openssl::pkey::{PKey, Private};
 use zeroize::Zeroizing;
 
-use crate::algorithm::Kind;
+use crate::algorithm::OperationKind;
 
 /// The key.
 pub(crate) enum Key {
@@ -15,11 +15,11 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) fn new(kind: Kind, key: &PKey<Private>) -> Result<Self, String> {
+    pub(crate) fn new(kind: OperationKind, key: &PKey<Private>) -> Result<Self, String> {
         let der = key.private_key_to_pkcs8().map(Zeroizing::new).map_err(|error| error.to_string())?;
         let refused = |error: KeyRejected| format!("AWS-LC refuses it: {error}");
         match kind {
-            Kind::EcdsaP256 => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der)
+            OperationKind::EcdsaP256 => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der)
                 .map(Self::Ecdsa)
                 .map_err(refused),
             _ => RsaKeyPair::from_pkcs8(&der).map(Self::Rsa).map_err(refused),

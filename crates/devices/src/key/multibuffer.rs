@@ -4,7 +4,7 @@ use openssl::bn::{BigNum, BigNumRef};
 use openssl::pkey::{PKey, Private};
 use zeroize::Zeroizing;
 
-use crate::algorithm::Kind;
+use crate::algorithm::OperationKind;
 use crate::library::RsaKey;
 use crate::words::{Words4, from_big_endian};
 
@@ -25,7 +25,7 @@ pub(crate) struct P256Key {
 }
 
 impl Key {
-    pub(crate) fn new(kind: Kind, key: &PKey<Private>) -> Result<Self, String> {
+    pub(crate) fn new(kind: OperationKind, key: &PKey<Private>) -> Result<Self, String> {
         match kind.rsa_bits() {
             Some(bits) => rsa_key(bits, key).map(|key| Self::Rsa(Box::new(key))),
             None => p256_key(key),

@@ -50,7 +50,7 @@ use self::tls::Offer;
 use self::transport::Security;
 use self::url::Url;
 use self::worker::{Pacing, ThreadResult, Worker};
-use crate::settings::{LoadSpec, TlsVersion};
+use crate::settings::{LoadSettings, TlsVersion};
 use crate::target::Target;
 
 /// From the moment the threads are started to the moment they all begin.
@@ -66,7 +66,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
+pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(key, message));
     if spec.connections == 0 {
         return fault("load.connections", "a load has at least 1 connection");
@@ -95,7 +95,7 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
     parse_checks(spec).map(drop)
 }
 
-fn parse_checks(spec: &LoadSpec) -> Result<Vec<Check>, Fault> {
+fn parse_checks(spec: &LoadSettings) -> Result<Vec<Check>, Fault> {
     let parse = |(index, text): (usize, &String)| {
         Check::parse(text).map_err(|message| Fault::new(format!("load.checks[{index}]"), message))
     };
@@ -106,7 +106,7 @@ fn parse_checks(spec: &LoadSpec) -> Result<Vec<Check>, Fault> {
 ///
 /// # Errors
 /// When the URL, a name or a file cannot be used.
-pub(crate) fn http_load(spec: &LoadSpec, target: &Target) -> Result<Box<dyn Load>, PathError> {
+pub(crate) fn http_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
     interruptible(spec, target, Arc::default())
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn http_load(spec: &LoadSpec, target: &Target) -> Result<Box<dyn Load
 /// # Errors
 /// As [`http_load`].
 pub fn interruptible(
-    spec: &LoadSpec,
+    spec: &LoadSettings,
     target: &Target,
     interrupted: Arc<AtomicBool>,
 ) -> Result<Box<dyn Load>, PathError> {
@@ -135,7 +135,7 @@ pub fn interruptible(
     Ok(Box::new(HttpLoad { spec: spec.clone(), offer, plan: Arc::new(plan), interrupted }))
 }
 
-fn offer(spec: &LoadSpec, target: &Target, url: &Url) -> Result<Option<Offer>, PathError> {
+fn offer(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Option<Offer>, PathError> {
     match (url.is_tls, spec.tls) {
         (true, Some(TlsVersion::None)) => {
             Err(PathError::new(format!("send plain HTTP to {}: its scheme is https", target.url)))
@@ -164,7 +164,7 @@ fn choose_address(addresses: &[SocketAddr]) -> SocketAddr {
 
 /// A load that is ready to measure.
 struct HttpLoad {
-    spec: LoadSpec,
+    spec: LoadSettings,
     offer: Option<Offer>,
     plan: Arc<Plan>,
     interrupted: Arc<AtomicBool>,

@@ -3,7 +3,7 @@
 use plumb_path::Fault;
 
 use super::url::{Url, origin_form};
-use crate::settings::{LoadSpec, Reuse};
+use crate::settings::{LoadSettings, Reuse};
 
 /// Headers that decide where a message ends, which is for this module to say.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
@@ -22,7 +22,7 @@ pub struct Request {
 impl Request {
     /// Writes the request that a load asks for.
     #[must_use]
-    pub fn new(spec: &LoadSpec, url: &Url) -> Self {
+    pub fn new(spec: &LoadSettings, url: &Url) -> Self {
         let is_given = |name: &str| spec.headers.keys().any(|given| given.eq_ignore_ascii_case(name));
         let path = spec.path.as_deref().map_or_else(|| url.path.clone(), origin_form);
         let mut head = format!("{} {path} HTTP/1.1\r\n", spec.method);
@@ -62,7 +62,7 @@ impl Request {
 ///
 /// # Errors
 /// The first fault.
-pub fn check(spec: &LoadSpec) -> Result<(), Fault> {
+pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     if spec.method.is_empty() || !spec.method.bytes().all(is_token) {
         return Err(Fault::new("load.method", format!("`{}` is not a method such as `GET`", spec.method)));
     }
@@ -114,14 +114,14 @@ fn is_token(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn text(spec: &LoadSpec, url: &str) -> String {
+    fn text(spec: &LoadSettings, url: &str) -> String {
         let request = Request::new(spec, &Url::parse(url).unwrap());
         String::from_utf8(request.bytes).unwrap().replace("\r\n", "\n")
     }
 
     #[test]
     fn a_plain_request_is_short() {
-        insta::assert_snapshot!(text(&LoadSpec::default(), "http://127.0.0.1:8080/a?b"), @r"
+        insta::assert_snapshot!(text(&LoadSettings::default(), "http://127.0.0.1:8080/a?b"), @r"
         GET /a?b HTTP/1.1
         Host: 127.0.0.1:8080
         User-Agent: plumb/0.1.0
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_request_says_all_that_was_asked_for() {
-        let spec = LoadSpec {
+        let spec = LoadSettings {
             method: "POST".to_owned(),
             path: Some("b".to_owned()),
             host: Some("c".to_owned()),
@@ -139,7 +139,7 @@ mod tests {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
             body: Some("äh".to_owned()),
-            ..LoadSpec::default()
+            ..LoadSettings::default()
         };
         insta::assert_snapshot!(text(&spec, "https://a/x"), @r"
         POST /b HTTP/1.1
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn without_a_body_nothing_is_held_back() {
         let headers = [("Expect".to_owned(), "100-continue".to_owned())].into();
-        let spec = LoadSpec { headers, method: "PUT".to_owned(), ..LoadSpec::default() };
+        let spec = LoadSettings { headers, method: "PUT".to_owned(), ..LoadSettings::default() };
         let request = Request::new(&spec, &Url::parse("http://a").unwrap());
         assert_eq!(request.hold_at, None);
         assert!(request.bytes.ends_with(b"Content-Length: 0\r\n\r\n"));
@@ -166,15 +166,15 @@ mod tests {
 
     #[test]
     fn what_would_break_a_request_is_refused() {
-        let header = |name: &str, value: &str| LoadSpec {
+        let header = |name: &str, value: &str| LoadSettings {
             headers: [(name.to_owned(), value.to_owned())].into(),
-            ..LoadSpec::default()
+            ..LoadSettings::default()
         };
         let specs = [
-            LoadSpec { method: "GE T".to_owned(), ..LoadSpec::default() },
-            LoadSpec { method: "CONNECT".to_owned(), ..LoadSpec::default() },
-            LoadSpec { path: Some("/a b".to_owned()), ..LoadSpec::default() },
-            LoadSpec { host: Some("a\r\nb".to_owned()), ..LoadSpec::default() },
+            LoadSettings { method: "GE T".to_owned(), ..LoadSettings::default() },
+            LoadSettings { method: "CONNECT".to_owned(), ..LoadSettings::default() },
+            LoadSettings { path: Some("/a b".to_owned()), ..LoadSettings::default() },
+            LoadSettings { host: Some("a\r\nb".to_owned()), ..LoadSettings::default() },
             header("a b", "c"),
             header("a", "b\nc"),
             header("Content-length", "5"),

@@ -6,7 +6,7 @@ use plumb_path::{Fault, PathError};
 
 use super::names::{self, Cipher, Group};
 use super::url::Url;
-use crate::settings::{LoadSpec, TlsVersion};
+use crate::settings::{LoadSettings, TlsVersion};
 use crate::target::Target;
 
 /// Which certificates are trusted.
@@ -45,7 +45,7 @@ pub struct Offer {
 ///
 /// # Errors
 /// The first fault.
-pub fn check(spec: &LoadSpec) -> Result<(), Fault> {
+pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     versions_and_names(spec).map(drop)?;
     if spec.alpn.iter().any(|protocol| protocol.is_empty() || protocol.len() > 255) {
         return Err(Fault::new("load.alpn", "a protocol's name has 1 to 255 bytes, such as `http/1.1`"));
@@ -60,7 +60,7 @@ struct Asked {
     group: Option<Group>,
 }
 
-fn versions_and_names(spec: &LoadSpec) -> Result<Asked, Fault> {
+fn versions_and_names(spec: &LoadSettings) -> Result<Asked, Fault> {
     let fault = |key: &'static str| move |message: String| Fault::new(key, message);
     let cipher = spec.cipher.as_deref().map(names::cipher).transpose().map_err(fault("load.cipher"))?;
     let group =
@@ -91,7 +91,7 @@ impl Offer {
     ///
     /// # Errors
     /// When a file cannot be read, or what was asked for cannot be offered.
-    pub fn new(spec: &LoadSpec, target: &Target, url: &Url) -> Result<Self, PathError> {
+    pub fn new(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Self, PathError> {
         let asked = versions_and_names(spec).map_err(|fault| PathError::new(fault.message))?;
         let read =
             |path: &String| fs::read(path).map_err(|cause| PathError::new(format!("read {path}: {cause}")));
@@ -167,7 +167,7 @@ mod tests {
 
     fn fault(tls: Option<TlsVersion>, cipher: Option<&str>, group: Option<&str>) -> String {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        let spec = LoadSpec { tls, cipher: own(cipher), group: own(group), ..LoadSpec::default() };
+        let spec = LoadSettings { tls, cipher: own(cipher), group: own(group), ..LoadSettings::default() };
         let fault = check(&spec).unwrap_err();
         format!("{}: {}", fault.key, fault.message)
     }
@@ -190,7 +190,10 @@ mod tests {
 
     #[test]
     fn a_cipher_suite_decides_the_version() {
-        let spec = LoadSpec { cipher: Some("ECDHE-RSA-AES256-GCM-SHA384".to_owned()), ..LoadSpec::default() };
+        let spec = LoadSettings {
+            cipher: Some("ECDHE-RSA-AES256-GCM-SHA384".to_owned()),
+            ..LoadSettings::default()
+        };
         let asked = versions_and_names(&spec).unwrap();
         assert!(asked.tls12 && !asked.tls13 && is_in_rustls(asked.cipher.as_ref(), asked.group));
     }

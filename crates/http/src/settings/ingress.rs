@@ -66,7 +66,7 @@ pub enum OffloadMode {
 /// The ingress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct IngressSpec {
+pub struct IngressSettings {
     /// Which program.
     pub kind: IngressKind,
     /// The TLS version that it offers.
@@ -97,7 +97,7 @@ pub struct IngressSpec {
     pub cgroup: Option<PathBuf>,
 }
 
-impl Default for IngressSpec {
+impl Default for IngressSettings {
     fn default() -> Self {
         Self {
             kind: IngressKind::default(),
@@ -117,7 +117,7 @@ impl Default for IngressSpec {
     }
 }
 
-impl IngressSpec {
+impl IngressSettings {
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy<'_> {

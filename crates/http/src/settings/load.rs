@@ -22,7 +22,7 @@ pub enum Reuse {
 /// The load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LoadSpec {
+pub struct LoadSettings {
     /// Connections at a time.
     pub connections: u32,
     /// Load threads; each is an event loop with its share of the connections.
@@ -71,7 +71,7 @@ pub struct LoadSpec {
     pub timeout: Span,
 }
 
-impl LoadSpec {
+impl LoadSettings {
     /// How many requests are under way at a time in a closed loop.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
@@ -79,7 +79,7 @@ impl LoadSpec {
     }
 }
 
-impl Default for LoadSpec {
+impl Default for LoadSettings {
     fn default() -> Self {
         Self {
             connections: 10,

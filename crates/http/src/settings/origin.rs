@@ -18,14 +18,14 @@ pub enum OriginKind {
 /// The origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct OriginSpec {
+pub struct OriginSettings {
     /// Which program.
     pub kind: OriginKind,
     /// The size of the body that it answers with.
     pub body: Bytes,
 }
 
-impl Default for OriginSpec {
+impl Default for OriginSettings {
     fn default() -> Self {
         Self { kind: OriginKind::default(), body: Bytes(612) }
     }

@@ -9,8 +9,8 @@ use super::certificates::Certificates;
 use super::installable::HAPROXY;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Expected, Program, Recipe};
-use super::readiness::Proof;
-use crate::settings::{IngressSpec, TlsVersion};
+use super::readiness::Answered;
+use crate::settings::{IngressSettings, TlsVersion};
 
 /// In HAProxy's directory.
 const STATS_SOCKET: &str = "stats.sock";
@@ -29,11 +29,11 @@ pub(super) struct Haproxy {
 impl Haproxy {
     /// Starts one in front of an origin on a port of 127.0.0.1.
     pub(super) fn start(
-        spec: &IngressSpec,
+        spec: &IngressSettings,
         origin_port: u16,
         place: &Place,
         expected: Expected<'_>,
-    ) -> Result<(Self, Proof), PathError> {
+    ) -> Result<(Self, Answered), PathError> {
         let directory = place.scratch.join("haproxy");
         let module = Module::of(spec, HAPROXY).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::haproxy).unwrap_or_default();
@@ -115,7 +115,7 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
     Some(counters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
-fn config(spec: &IngressSpec, words: &str, port: u16, origin_port: u16, has_tls: bool) -> String {
+fn config(spec: &IngressSettings, words: &str, port: u16, origin_port: u16, has_tls: bool) -> String {
     let threads = spec.threads;
     let (tls, bind, protocol) = if has_tls {
         (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn http/1.1"), "https")
@@ -148,7 +148,7 @@ backend origin
     )
 }
 
-fn tls(spec: &IngressSpec) -> String {
+fn tls(spec: &IngressSettings) -> String {
     let version = if spec.tls == TlsVersion::V12 { "TLSv1.2" } else { "TLSv1.3" };
     // The cache holds what clients without tickets resume from.
     let (tickets, cache) =

@@ -2,6 +2,7 @@
 //! watched.
 
 mod certificates;
+mod check;
 mod external;
 mod haproxy;
 mod installable;
@@ -12,16 +13,15 @@ mod readiness;
 mod running;
 #[cfg(test)]
 mod tests;
-mod validate;
 
 use plumb_path::{PathError, Place, System};
 
-use crate::settings::{IngressKind, SystemSpec};
+use crate::settings::{IngressKind, SystemSettings};
 use running::Running;
 
+pub(crate) use check::{check, feasible};
 pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
-pub(crate) use validate::{feasible, validate};
 
 /// Builds and starts an HTTP system, and proves that it answers.
 ///
@@ -31,7 +31,7 @@ pub(crate) use validate::{feasible, validate};
 /// # Errors
 ///
 /// When a program is missing or does not start, or the system does not answer within 10 s.
-pub(crate) fn http_system(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
+pub(crate) fn http_system(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
     if spec.ingress.kind == IngressKind::External {
         let url =
             spec.ingress.url.as_deref().ok_or_else(|| PathError::new("find the system: it has no url"))?;

@@ -12,8 +12,8 @@ use super::certificates::Certificates;
 use super::installable::NGINX;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Expected, Program, Recipe};
-use super::readiness::Proof;
-use crate::settings::{IngressSpec, TlsVersion};
+use super::readiness::Answered;
+use crate::settings::{IngressSettings, TlsVersion};
 
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
 const STATUS_SOCKET: &str = "status.sock";
@@ -34,11 +34,11 @@ pub(super) struct Nginx {
 impl Nginx {
     /// Starts one as the ingress in front of an origin on a port of 127.0.0.1.
     pub(super) fn start_ingress(
-        spec: &IngressSpec,
+        spec: &IngressSettings,
         origin_port: u16,
         place: &Place,
         expected: Expected<'_>,
-    ) -> Result<(Self, Proof), PathError> {
+    ) -> Result<(Self, Answered), PathError> {
         let module = Module::of(spec, NGINX).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let is_nobody = may_give_up_root(module.as_ref());
@@ -77,7 +77,7 @@ impl Nginx {
         (workers, is_nobody): (u32, bool),
         config: &dyn Fn(u16) -> String,
         expected: Expected<'_>,
-    ) -> Result<(Program, Proof), PathError> {
+    ) -> Result<(Program, Answered), PathError> {
         let recipe = Recipe {
             program: NGINX,
             directory,
@@ -195,7 +195,7 @@ fn origin(port: u16) -> String {
     )
 }
 
-fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, has_tls: bool) -> String {
+fn ingress(spec: &IngressSettings, port: u16, origin_port: u16, has_tls: bool) -> String {
     let (ssl, tls) = if has_tls { (" ssl", tls(spec)) } else { ("", String::new()) };
     format!(
         "
@@ -224,7 +224,7 @@ fn ingress(spec: &IngressSpec, port: u16, origin_port: u16, has_tls: bool) -> St
     )
 }
 
-fn tls(spec: &IngressSpec) -> String {
+fn tls(spec: &IngressSettings) -> String {
     let version = if spec.tls == TlsVersion::V12 { "TLSv1.2" } else { "TLSv1.3" };
     // The cache holds what clients without tickets resume from.
     let (tickets, cache) = if spec.tickets { ("on", "shared:sessions:16m") } else { ("off", "off") };

@@ -14,7 +14,7 @@ use plumb_path::PathError;
 use super::certificates::Certificates;
 use super::installable::Installable;
 use super::offload::Environment;
-use super::readiness::{self, Proof};
+use super::readiness::{self, Answered};
 
 /// How often another port is tried when somebody else was faster.
 const ATTEMPTS: usize = 5;
@@ -67,7 +67,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Starts a program on a free port of 127.0.0.1, and proves that it answers.
-    pub(super) fn start(recipe: &Recipe<'_>, expected: Expected<'_>) -> Result<(Self, Proof), PathError> {
+    pub(super) fn start(recipe: &Recipe<'_>, expected: Expected<'_>) -> Result<(Self, Answered), PathError> {
         let file = recipe.program.find().map_err(PathError::new)?;
         let version = recipe.program.version(&file)?;
         let mut attempt = 0;
@@ -118,7 +118,7 @@ impl Program {
         Ok(Self { title, child, directory: directory.clone(), port, version })
     }
 
-    fn prove(&mut self, expected: Expected<'_>) -> Result<Proof, PathError> {
+    fn prove(&mut self, expected: Expected<'_>) -> Result<Answered, PathError> {
         let (port, title) = (self.port, self.title);
         let proof = readiness::prove(port, expected.certificates, expected.body_bytes, || self.check())?;
         proof.map_err(|reason| {

@@ -26,7 +26,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the proving connection saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Proof {
+pub(super) struct Answered {
     /// The TLS version in the words of experiment files; `none` without TLS.
     pub tls: String,
     /// The cipher suite by its IANA name, with TLS.
@@ -43,7 +43,7 @@ pub(super) fn prove<E>(
     certificates: Option<&Certificates>,
     body_bytes: u64,
     mut check: impl FnMut() -> Result<(), E>,
-) -> Result<Result<Proof, String>, E> {
+) -> Result<Result<Answered, String>, E> {
     let deadline_ns = monotonic_ns() + PATIENCE.as_nanos() as u64;
     loop {
         match attempt(port, certificates, body_bytes) {
@@ -57,7 +57,7 @@ pub(super) fn prove<E>(
     }
 }
 
-fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> Result<Proof, String> {
+fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> Result<Answered, String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let stream =
         TcpStream::connect_timeout(&address, STEP_TIMEOUT).map_err(|error| format!("connect: {error}"))?;
@@ -67,7 +67,8 @@ fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> R
         .map_err(|error| error.to_string())?;
     let Some(certificates) = certificates else {
         let mut stream = stream;
-        return get(&mut stream, port, body_bytes).map(|()| Proof { tls: "none".to_owned(), cipher: None });
+        return get(&mut stream, port, body_bytes)
+            .map(|()| Answered { tls: "none".to_owned(), cipher: None });
     };
     let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
     let connection = ClientConnection::new(client_config(&certificates.ca_pem)?, name)
@@ -82,7 +83,7 @@ fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> R
     };
     let cipher =
         stream.conn.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str().map(str::to_owned));
-    Ok(Proof { tls, cipher })
+    Ok(Answered { tls, cipher })
 }
 
 /// The settings of a client that trusts this authority alone.

@@ -14,9 +14,10 @@ use super::haproxy::Haproxy;
 use super::nginx::Nginx;
 use super::offload;
 use super::program::{Expected, Program};
-use super::readiness::{self, Proof};
+use super::readiness::{self, Answered};
 use crate::settings::{
-    IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, OriginSpec, SystemSpec, TlsVersion,
+    IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, OriginSettings, SystemSettings,
+    TlsVersion,
 };
 use crate::target::Target;
 
@@ -47,7 +48,7 @@ enum Origin {
 }
 
 impl Running {
-    pub(super) fn start(spec: &SystemSpec, place: &Place) -> Result<Self, PathError> {
+    pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Self, PathError> {
         let certificates = match spec.ingress.tls {
             TlsVersion::None => None,
             TlsVersion::V12 | TlsVersion::V13 => {
@@ -87,7 +88,7 @@ fn own_cpu() -> Result<CpuTime, PathError> {
 }
 
 /// What was asked for, and what the proving request saw of it.
-fn states(spec: &IngressSpec, proof: Proof) -> BTreeMap<String, String> {
+fn states(spec: &IngressSettings, proof: Answered) -> BTreeMap<String, String> {
     let offload = match &spec.offload {
         Offload::None => "none".to_owned(),
         Offload::Threads => "threads".to_owned(),
@@ -152,11 +153,11 @@ fn program_cpu_ns(program: &Program) -> Result<u64, PathError> {
 
 impl Ingress {
     fn start(
-        spec: &IngressSpec,
+        spec: &IngressSettings,
         origin_port: u16,
         place: &Place,
         expected: Expected<'_>,
-    ) -> Result<(Self, Proof), PathError> {
+    ) -> Result<(Self, Answered), PathError> {
         Ok(match spec.kind {
             IngressKind::Embedded => {
                 let ingress = embedded_ingress(spec, origin_port, place, expected.certificates)?;
@@ -232,7 +233,7 @@ impl Ingress {
 
 /// Starts the embedded ingress as the settings have it.
 fn embedded_ingress(
-    spec: &IngressSpec,
+    spec: &IngressSettings,
     origin_port: u16,
     place: &Place,
     certificates: Option<&Certificates>,
@@ -248,7 +249,7 @@ fn embedded_ingress(
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }
 
-fn key_operations(spec: &IngressSpec, place: &Place) -> KeyOperations {
+fn key_operations(spec: &IngressSettings, place: &Place) -> KeyOperations {
     match (&spec.offload, spec.offload_mode.unwrap_or_default()) {
         (Offload::None | Offload::Engine(_) | Offload::Provider(_), _) => KeyOperations::Inline,
         (Offload::Threads, _) => {
@@ -263,7 +264,7 @@ fn key_operations(spec: &IngressSpec, place: &Place) -> KeyOperations {
 }
 
 impl Origin {
-    fn start(spec: &OriginSpec, place: &Place) -> Result<Self, PathError> {
+    fn start(spec: &OriginSettings, place: &Place) -> Result<Self, PathError> {
         let body_bytes = spec.body.0;
         match spec.kind {
             OriginKind::Embedded => {
@@ -323,7 +324,7 @@ fn prove(
     port: u16,
     expected: Expected<'_>,
     has_ended: impl Fn() -> bool,
-) -> Result<Proof, PathError> {
+) -> Result<Answered, PathError> {
     let check = || check_embedded(title.trim_start_matches("the embedded "), has_ended());
     readiness::prove(port, expected.certificates, expected.body_bytes, check)?
         .map_err(|reason| PathError::new(format!("get an answer from {title}: {reason}")))

@@ -58,12 +58,12 @@ impl Replies {
 /// An answer on its way.
 #[derive(Debug)]
 pub(super) struct Reply {
-    kind: Kind,
+    kind: BodyKind,
     sent: usize,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum BodyKind {
     Good { version: Version, keep_alive: bool, with_body: bool },
     Continue,
     Refusal(Vec<u8>),
@@ -71,12 +71,12 @@ enum Kind {
 
 impl Reply {
     pub(super) fn good(version: Version, keep_alive: bool, with_body: bool) -> Self {
-        Self { kind: Kind::Good { version, keep_alive, with_body }, sent: 0 }
+        Self { kind: BodyKind::Good { version, keep_alive, with_body }, sent: 0 }
     }
 
     /// Tells a client that waits to send its body.
     pub(super) fn go_on() -> Self {
-        Self { kind: Kind::Continue, sent: 0 }
+        Self { kind: BodyKind::Continue, sent: 0 }
     }
 
     pub(super) fn refusal(refusal: Refusal) -> Self {
@@ -84,13 +84,13 @@ impl Reply {
         let length = body.len();
         let fields = format!("Server: plumbline\r\nContent-Type: text/plain\r\nContent-Length: {length}");
         let text = format!("HTTP/1.1 {status}\r\n{fields}\r\nConnection: close\r\n\r\n{body}");
-        Self { kind: Kind::Refusal(text.into_bytes()), sent: 0 }
+        Self { kind: BodyKind::Refusal(text.into_bytes()), sent: 0 }
     }
 
     /// Writes as much as the socket takes; whether all of it is out now.
     pub(super) fn send(&mut self, socket: impl AsFd, replies: &Replies) -> io::Result<bool> {
         let (head, body): (&[u8], &[u8]) = match &self.kind {
-            Kind::Good { version, keep_alive, with_body } => {
+            BodyKind::Good { version, keep_alive, with_body } => {
                 let head = match (keep_alive, version) {
                     (false, _) => &replies.closing,
                     (true, Version::Http11) => &replies.kept,
@@ -98,8 +98,8 @@ impl Reply {
                 };
                 (head, if *with_body { &replies.body } else { b"" })
             }
-            Kind::Continue => (b"HTTP/1.1 100 Continue\r\n\r\n", b""),
-            Kind::Refusal(text) => (text, b""),
+            BodyKind::Continue => (b"HTTP/1.1 100 Continue\r\n\r\n", b""),
+            BodyKind::Refusal(text) => (text, b""),
         };
         let whole = head.len() + body.len();
         while self.sent < whole {

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use rustls::PeerMisbehaved;
 
 use plumb_devices::{
-    Batch, Batcher, Counters, DeviceError, DeviceKind, Kind, LANES, Lane, LaneError, Operation,
+    Batch, Batcher, Counters, DeviceError, DeviceKind, LANES, Lane, LaneError, Operation, OperationKind,
 };
 
 use super::operation::Answer;
 use crate::net::Key;
 
-/// From how many operations on a pass pays, by [`Kind::index`].
-pub(super) type PaysFrom = [usize; Kind::COUNT];
+/// From how many operations on a pass pays, by [`OperationKind::index`].
+pub(super) type PaysFrom = [usize; OperationKind::COUNT];
 
 /// How operations come together.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub(super) struct Gathering {
 impl Gathering {
     /// Every operation by the device, at once and alone.
     pub(super) fn one_at_a_time() -> Self {
-        Self { width: 1, bound_ns: 0, pays_from: [1; Kind::COUNT] }
+        Self { width: 1, bound_ns: 0, pays_from: [1; OperationKind::COUNT] }
     }
 
     /// Up to as many as the device does in one pass.
@@ -56,7 +56,7 @@ pub(super) struct Batches {
 #[derive(Debug)]
 pub(super) struct Finished {
     /// Of which kind.
-    pub(super) kind: Kind,
+    pub(super) kind: OperationKind,
     /// For whom, and what.
     pub(super) answers: Vec<(Key, Answer)>,
 }
@@ -147,8 +147,8 @@ mod tests {
 
     /// A device that takes batches of at least three signatures; `None`, and a word, where the host has none.
     fn batches(test: &str) -> Option<Batches> {
-        let mut pays_from = [1; Kind::COUNT];
-        pays_from[Kind::Rsa2048.index()] = 3;
+        let mut pays_from = [1; OperationKind::COUNT];
+        pays_from[OperationKind::Rsa2048.index()] = 3;
         let opened = Batches::open(Gathering::in_batches(1000, pays_from));
         if let Err(reason) = &opened {
             let test = format!("proxy::batches::{test}");
@@ -179,11 +179,11 @@ mod tests {
         else {
             return;
         };
-        let der = generate_key(Kind::Rsa2048).unwrap();
+        let der = generate_key(OperationKind::Rsa2048).unwrap();
         let clients = push(&mut batches, &der, 9);
         let batch = batches.full().unwrap();
         let finished = batches.run(batch, 5);
-        assert_eq!((finished.kind, batches.is_empty()), (Kind::Rsa2048, false));
+        assert_eq!((finished.kind, batches.is_empty()), (OperationKind::Rsa2048, false));
         let public = PKey::private_key_from_der(&der).unwrap();
         assert_eq!(finished.answers.len(), LANES);
         for (message, (client, answer)) in (0..).zip(finished.answers) {
@@ -200,7 +200,7 @@ mod tests {
         let Some(mut batches) = batches("where_too_few_come_together_handshakes_do_it_themselves") else {
             return;
         };
-        let der = generate_key(Kind::Rsa2048).unwrap();
+        let der = generate_key(OperationKind::Rsa2048).unwrap();
         for (count, by_device) in [(1, false), (2, false), (3, true), (7, true)] {
             let clients = push(&mut batches, &der, count);
             assert!(batches.full().is_none() && batches.due(1004).is_none());

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use plumb_devices::{
-    Device, DeviceError, DeviceKind, Group, Kind, LANES, Lane, LaneError, Operation, Outcome, Scheme,
-    SigningKey,
+    Device, DeviceError, DeviceKind, Group, LANES, Lane, LaneError, Operation, OperationKind, Outcome,
+    Scheme, SigningKey,
 };
 use plumb_host::time::monotonic_ns;
 use rustls::sign::Signer;
@@ -32,14 +32,16 @@ pub(super) struct Pair {
 /// When there is no device, or one of the operations fails.
 pub(super) fn pays_from(pair: &Pair) -> Result<PaysFrom, DeviceError> {
     let mut device = Device::open(DeviceKind::Multibuffer)?;
-    let mut pays_from = [1; Kind::COUNT];
+    let mut pays_from = [1; OperationKind::COUNT];
     let Pair { key, scheme, software } = pair;
     let signing = [Operation::Sign { key: Arc::clone(key), scheme: *scheme, message: vec![7; 64] }];
     let pass_ns = shortest_ns(|| only(device.run(&signing)).map(drop))?;
     let single_ns = shortest_ns(|| software.sign(&[7; 64]).map(drop).map_err(refused))?;
     pays_from[key.kind().index()] = enough(pass_ns, single_ns);
     // A key is derived from where it was generated, so that only the generation is a choice, for both.
-    for (group, generate) in [(Group::X25519, Kind::X25519Generate), (Group::P256, Kind::P256Generate)] {
+    for (group, generate) in
+        [(Group::X25519, OperationKind::X25519Generate), (Group::P256, OperationKind::P256Generate)]
+    {
         let pass_ns = shortest_ns(|| exchange(&mut device, group))?;
         let single_ns = shortest_ns(|| exchange_in_software(group).map_err(refused))?;
         pays_from[generate.index()] = enough(pass_ns, single_ns);

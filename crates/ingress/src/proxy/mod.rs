@@ -21,7 +21,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plumb_devices::{Counters, DeviceError, Kind};
+use plumb_devices::{Counters, DeviceError, OperationKind};
 use rustls::ServerConfig;
 
 use crate::config::{Config, KeyOperations, Timeouts, Tls};
@@ -206,7 +206,7 @@ impl Multibuffer {
     }
 
     fn states(&self) -> [(&'static str, String); 2] {
-        let pays_from = Kind::ALL.into_iter().filter_map(|kind| {
+        let pays_from = OperationKind::ALL.into_iter().filter_map(|kind| {
             let count = self.gathering.pays_from[kind.index()];
             (count > 1).then(|| format!("{} from {count}", kind.name()))
         });

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::sign::Signer;
 
-use plumb_devices::{Kind, Outcome};
+use plumb_devices::{OperationKind, Outcome};
 
 use crate::net::{Key, Signals};
 
@@ -91,9 +91,15 @@ impl Completions {
 }
 
 /// Whether operations of a kind use the server's private key, and not one that is made for one handshake.
-pub(super) fn is_signature(kind: Kind) -> bool {
+pub(super) fn is_signature(kind: OperationKind) -> bool {
     match kind {
-        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 | Kind::EcdsaP256 => true,
-        Kind::X25519Generate | Kind::X25519Derive | Kind::P256Generate | Kind::P256Derive => false,
+        OperationKind::Rsa2048
+        | OperationKind::Rsa3072
+        | OperationKind::Rsa4096
+        | OperationKind::EcdsaP256 => true,
+        OperationKind::X25519Generate
+        | OperationKind::X25519Derive
+        | OperationKind::P256Generate
+        | OperationKind::P256Derive => false,
     }
 }

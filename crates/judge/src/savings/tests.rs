@@ -1,6 +1,6 @@
 //! Made-up servers whose true cost is known: engines that work, and engines that only say so.
 
-use plumb_model::{Better, Kind};
+use plumb_model::{Better, MetricKind};
 use plumb_model::{
     Blocks, Cell, Claim, CpuCost, Evidence, LoadHealth, Measurement, MetricInfo, Plan, PlannedVariant,
     Reading, RequiredSaving, Slot, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict,
@@ -16,7 +16,7 @@ fn plan(than: Option<usize>) -> Plan {
         name: "reqs".to_owned(),
         unit: Unit::PerSecond,
         better: Better::Higher,
-        kind: Kind::Rate,
+        kind: MetricKind::Rate,
         about: String::new(),
     }];
     let names = ["software".to_owned(), "engine".to_owned()];

@@ -12,7 +12,7 @@ use plumb_path::{Load, Mark, PathError, Snapshot, System, Window, read_target};
 use serde_json::Value;
 
 use super::destination::{Destination, Target};
-use super::report::{self, Slot};
+use super::report::{self, Migrations};
 use super::source::Source;
 use crate::settings::{MigrationSettings, Tls};
 
@@ -86,19 +86,19 @@ impl SourceLoad {
         Ok(Self { source, settings: settings.clone() })
     }
 
-    fn migrate_into(&self, slot: &mut Slot, mark: &mut dyn FnMut(Mark)) -> Result<(), PathError> {
-        let before: u64 = slot.outcomes.iter().map(|outcome| outcome.wire_bytes).sum();
-        let mut told_ns = slot.opened_ns;
+    fn migrate_into(&self, migrations: &mut Migrations, mark: &mut dyn FnMut(Mark)) -> Result<(), PathError> {
+        let before: u64 = migrations.outcomes.iter().map(|outcome| outcome.wire_bytes).sum();
+        let mut told_ns = migrations.opened_ns;
         let outcome = self.source.migrate(&mut |sample| {
             if sample.at_ns >= told_ns + PROGRESS_NS {
                 told_ns = sample.at_ns;
                 let work = (before + sample.bytes) >> 20;
-                mark(Mark::Progress { work, elapsed_ns: sample.at_ns - slot.opened_ns });
+                mark(Mark::Progress { work, elapsed_ns: sample.at_ns - migrations.opened_ns });
             }
         });
-        slot.outcomes.push(outcome?);
+        migrations.outcomes.push(outcome?);
         if self.settings.load.stream_limit {
-            slot.stream_limits.push(self.source.stream_limit()?);
+            migrations.stream_limits.push(self.source.stream_limit()?);
         }
         Ok(())
     }
@@ -112,17 +112,17 @@ impl Load for SourceLoad {
         }
         mark(Mark::Opened);
         let opened_ns = monotonic_ns();
-        let mut slot = Slot { opened_ns, ..Slot::default() };
+        let mut migrations = Migrations { opened_ns, ..Migrations::default() };
         loop {
-            self.migrate_into(&mut slot, mark)?;
+            self.migrate_into(&mut migrations, mark)?;
             let elapsed_ns = monotonic_ns() - opened_ns;
             if elapsed_ns >= window.window_ns {
-                slot.window_ns = elapsed_ns;
+                migrations.window_ns = elapsed_ns;
                 break;
             }
         }
         mark(Mark::Closed);
-        Ok(report::measurement(&self.settings, &slot, self.source.guest().watch_name()))
+        Ok(report::measurement(&self.settings, &migrations, self.source.guest().watch_name()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use plumb_codec::{CodecCounters, CodecSpec};
+use plumb_codec::{CodecCounters, CodecSettings};
 
 /// How many regions a memory is hashed in at most.
 pub const REGIONS_MAX: u64 = 4096;
@@ -38,7 +38,7 @@ pub enum FromSource {
         /// How many channels there will be.
         channels: u8,
         /// What compresses the pages.
-        codec: CodecSpec,
+        codec: CodecSettings,
         /// What the channels carry.
         carry: Carry,
         /// Whether the memory is to be there before it is ready.

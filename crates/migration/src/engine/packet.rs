@@ -53,14 +53,14 @@ pub enum Encoding {
 
 /// Pages that follow one another and are alike in that they have content or have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct PageRun {
     /// The pages; at most 128.
     pub range: PageRange,
     /// Whether they are all zero and have no content in the payload.
     pub is_zero: bool,
 }
 
-impl Run {
+impl PageRun {
     fn encode(self) -> u64 {
         self.range.first << 16 | u64::from(self.is_zero) << 8 | (self.range.count - 1) & 0xff
     }
@@ -98,7 +98,7 @@ pub struct Header {
     /// The size of the content that the payload stands for: that of the pages that are not zero.
     pub content_bytes: u32,
     /// The first run.
-    pub first: Option<Run>,
+    pub first: Option<PageRun>,
     /// The check of table and payload.
     pub check: u64,
 }
@@ -158,7 +158,7 @@ impl Header {
         bytes[20..22].copy_from_slice(&self.runs.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.content_bytes.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.first.map_or(0, Run::encode).to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.first.map_or(0, PageRun::encode).to_le_bytes());
         bytes[40..48].copy_from_slice(&self.check.to_le_bytes());
         let check = XxHash3_64::oneshot_with_seed(HEADER_SEED, &bytes[..56]);
         bytes[56..64].copy_from_slice(&check.to_le_bytes());
@@ -196,7 +196,7 @@ impl Header {
             runs,
             payload_bytes: u32_at(bytes, 24),
             content_bytes: u32_at(bytes, 28),
-            first: (runs > 0).then(|| Run::decode(u64_at(bytes, 32))),
+            first: (runs > 0).then(|| PageRun::decode(u64_at(bytes, 32))),
             check: u64_at(bytes, 40),
         };
         header.check_sizes()?;
@@ -232,10 +232,10 @@ impl Header {
     ///
     /// # Errors
     /// When a run lies beyond a memory of `pages`, or the runs do not add up to the content.
-    pub fn runs(&self, table: &[u8], pages: u64) -> Result<Vec<Run>, PacketError> {
+    pub fn runs(&self, table: &[u8], pages: u64) -> Result<Vec<PageRun>, PacketError> {
         let (words, _) = table.as_chunks::<RUN_BYTES>();
-        let behind = words.iter().map(|word| Run::decode(u64::from_le_bytes(*word)));
-        let runs: Vec<Run> = self.first.into_iter().chain(behind).collect();
+        let behind = words.iter().map(|word| PageRun::decode(u64::from_le_bytes(*word)));
+        let runs: Vec<PageRun> = self.first.into_iter().chain(behind).collect();
         let (mut all, mut content) = (0, 0);
         for run in &runs {
             let end = run.range.first.saturating_add(run.range.count);
@@ -253,14 +253,14 @@ impl Header {
 
     /// The error for content that does not fit its check.
     #[must_use]
-    pub fn corrupt(&self, runs: &[Run]) -> PacketError {
+    pub fn corrupt(&self, runs: &[PageRun]) -> PacketError {
         let first = self.first.map_or(0, |run| run.range.first);
         PacketError::Content { first, pages: runs.iter().map(|run| run.range.count).sum() }
     }
 }
 
 /// The table of the runs behind the first one.
-pub fn encode_table(runs: &[Run], table: &mut Vec<u8>) {
+pub fn encode_table(runs: &[PageRun], table: &mut Vec<u8>) {
     table.clear();
     for run in runs.iter().skip(1) {
         table.extend_from_slice(&run.encode().to_le_bytes());
@@ -310,14 +310,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn runs() -> impl Strategy<Value = Vec<Run>> {
+    fn runs() -> impl Strategy<Value = Vec<PageRun>> {
         prop::collection::vec((0_u64..1 << 40, 1_u64..5, any::<bool>()), 1..24).prop_map(|runs| {
-            let run = |(first, count, is_zero)| Run { range: PageRange { first, count }, is_zero };
+            let run = |(first, count, is_zero)| PageRun { range: PageRange { first, count }, is_zero };
             runs.into_iter().map(run).collect()
         })
     }
 
-    fn header(runs: &[Run], packet: u64) -> Header {
+    fn header(runs: &[PageRun], packet: u64) -> Header {
         let pages: u64 = runs.iter().filter(|run| !run.is_zero).map(|run| run.range.count).sum();
         let content_bytes = u32::try_from(pages).unwrap() * PAGE_BYTES as u32;
         Header {
@@ -381,14 +381,14 @@ mod tests {
 
     #[test]
     fn pages_beyond_memory_are_refused_and_named() {
-        let runs = [Run { range: PageRange { first: 999, count: 2 }, is_zero: false }];
+        let runs = [PageRun { range: PageRange { first: 999, count: 2 }, is_zero: false }];
         let error = header(&runs, 0).runs(&[], 1000).unwrap_err();
         assert_eq!(error.to_string(), "it brings page 1000, and memory has 1000 pages");
     }
 
     #[test]
     fn corrupt_content_names_its_region() {
-        let runs = [Run { range: PageRange { first: 128, count: 128 }, is_zero: false }];
+        let runs = [PageRun { range: PageRange { first: 128, count: 128 }, is_zero: false }];
         let error = header(&runs, 0).corrupt(&runs);
         assert_eq!(error.to_string(), "its content is corrupt, for pages 128 to 255, from 0x80000 on");
     }

@@ -1,4 +1,4 @@
-//! From the outcomes of a slot's migrations to a measurement, with QEMU's meanings.
+//! From the outcomes of a window's migrations to a measurement, with QEMU's meanings.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 
 /// The migrations of one window.
 #[derive(Debug, Default)]
-pub struct Slot {
+pub struct Migrations {
     /// When the window opened.
     pub opened_ns: u64,
     /// Its length.
@@ -33,16 +33,16 @@ fn seconds(ns: u64) -> f64 {
     as_f64(ns) / 1e9
 }
 
-/// What the slot measured.
-pub fn measurement(settings: &MigrationSettings, slot: &Slot, watch: &str) -> Measurement {
-    let sum = |of: &dyn Fn(&Outcome) -> u64| slot.outcomes.iter().map(of).sum::<u64>();
+/// What the migrations came to.
+pub fn measurement(settings: &MigrationSettings, migrations: &Migrations, watch: &str) -> Measurement {
+    let sum = |of: &dyn Fn(&Outcome) -> u64| migrations.outcomes.iter().map(of).sum::<u64>();
     let missed = sum(&|outcome| outcome.guest.missed);
     Measurement {
-        window_ns: slot.window_ns,
+        window_ns: migrations.window_ns,
         work: sum(&|outcome| outcome.pages()),
-        readings: readings(settings, slot),
-        windows: [("throughput".to_owned(), whole_seconds(slot))].into(),
-        observed: observed(settings, slot, watch),
+        readings: readings(settings, migrations),
+        windows: [("throughput".to_owned(), whole_seconds(migrations))].into(),
+        observed: observed(settings, migrations, watch),
         health: LoadHealth {
             // Both sides are what is measured, so that a busy source is a finding and no fault. The load proper is the
             // guest's writer.
@@ -52,19 +52,19 @@ pub fn measurement(settings: &MigrationSettings, slot: &Slot, watch: &str) -> Me
         },
         // A migration that does not converge did not do what it was for.
         attempts: Attempts {
-            tried: slot.outcomes.len() as u64,
+            tried: migrations.outcomes.len() as u64,
             failed: sum(&|outcome| u64::from(!outcome.is_complete())),
         },
         cpu_user_ns: sum(&|outcome| outcome.cpu.user_ns),
         cpu_system_ns: sum(&|outcome| outcome.cpu.system_ns),
-        warnings: warnings(settings, slot),
-        tables: rounds(slot),
+        warnings: warnings(settings, migrations),
+        tables: rounds(migrations),
         ..Measurement::default()
     }
 }
 
-fn readings(settings: &MigrationSettings, slot: &Slot) -> BTreeMap<String, Reading> {
-    let all: Vec<&Outcome> = slot.outcomes.iter().collect();
+fn readings(settings: &MigrationSettings, migrations: &Migrations) -> BTreeMap<String, Reading> {
+    let all: Vec<&Outcome> = migrations.outcomes.iter().collect();
     let complete: Vec<&Outcome> = all.iter().copied().filter(|outcome| outcome.is_complete()).collect();
     let mut readings = BTreeMap::new();
     let mut add = |name: &str, reading: Reading| readings.insert(name.to_owned(), reading);
@@ -95,7 +95,7 @@ fn readings(settings: &MigrationSettings, slot: &Slot) -> BTreeMap<String, Readi
         let (waited, time) = sums(&all, |outcome| (outcome.waited_ns, outcome.transfer_ns() * channels));
         add("cap_wait", Reading::Gauge(waited / time));
     }
-    let limits = &slot.stream_limits;
+    let limits = &migrations.stream_limits;
     if !limits.is_empty() {
         add("stream_limit", Reading::Gauge(limits.iter().sum::<f64>() / as_f64(limits.len() as u64)));
     }
@@ -105,7 +105,7 @@ fn readings(settings: &MigrationSettings, slot: &Slot) -> BTreeMap<String, Readi
 /// One number of a migration.
 type Number = fn(&Outcome) -> f64;
 
-/// Quantities of which a slot has the mean over its migrations.
+/// Quantities of which a window has the mean over its migrations.
 const COUNTS: [(&str, Number); 3] = [
     ("wire_bytes", |outcome| as_f64(outcome.wire_bytes)),
     ("rounds", |outcome| as_f64(outcome.rounds.len() as u64)),
@@ -189,17 +189,18 @@ fn busiest_second(outcomes: &[&Outcome]) -> Option<f64> {
 }
 
 /// Bytes on the wire in each whole second of the window, of all its migrations.
-fn whole_seconds(slot: &Slot) -> Vec<f64> {
-    let bytes = |at_ns| slot.outcomes.iter().map(|outcome| bytes_at(&outcome.samples, at_ns)).sum::<f64>();
-    (0..slot.window_ns / SECOND_NS)
-        .map(|second| slot.opened_ns + second * SECOND_NS)
+fn whole_seconds(migrations: &Migrations) -> Vec<f64> {
+    let bytes =
+        |at_ns| migrations.outcomes.iter().map(|outcome| bytes_at(&outcome.samples, at_ns)).sum::<f64>();
+    (0..migrations.window_ns / SECOND_NS)
+        .map(|second| migrations.opened_ns + second * SECOND_NS)
         .map(|at_ns| bytes(at_ns + SECOND_NS) - bytes(at_ns))
         .collect()
 }
 
 fn observed(
     settings: &MigrationSettings,
-    slot: &Slot,
+    migrations: &Migrations,
     watch: &str,
 ) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut observed: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
@@ -208,7 +209,7 @@ fn observed(
             *observed.entry(property.to_owned()).or_default().entry(value).or_default() += count;
         }
     };
-    for outcome in &slot.outcomes {
+    for outcome in &migrations.outcomes {
         let sent = outcome.all_sent();
         let ending = match &outcome.ending {
             Ending::Completed => "on the destination".to_owned(),
@@ -242,8 +243,8 @@ fn observed(
     observed
 }
 
-/// The rounds of the slot's last migration.
-fn rounds(slot: &Slot) -> BTreeMap<String, Table> {
+/// The rounds of the window's last migration.
+fn rounds(migrations: &Migrations) -> BTreeMap<String, Table> {
     let column = |name: &str, unit| Column { name: name.to_owned(), unit };
     let columns = vec![
         column("round", Unit::Count),
@@ -254,7 +255,7 @@ fn rounds(slot: &Slot) -> BTreeMap<String, Table> {
         column("wire rate", Unit::BytesPerSecond),
         column("dirty at its end", Unit::Count),
     ];
-    let Some(last) = slot.outcomes.last() else { return BTreeMap::new() };
+    let Some(last) = migrations.outcomes.last() else { return BTreeMap::new() };
     let row = |round: &RoundReport| {
         vec![
             f64::from(round.number),
@@ -270,11 +271,11 @@ fn rounds(slot: &Slot) -> BTreeMap<String, Table> {
     [(name, Table { columns, rows: last.rounds.iter().map(row).collect() })].into()
 }
 
-fn warnings(settings: &MigrationSettings, slot: &Slot) -> Vec<String> {
+fn warnings(settings: &MigrationSettings, migrations: &Migrations) -> Vec<String> {
     let limit = settings.system.downtime_limit;
     let over = |outcome: &&Outcome| outcome.is_complete() && outcome.downtime_ns > limit.0;
     let mut warnings = Vec::new();
-    if let Some(longest) = slot.outcomes.iter().filter(over).map(|outcome| outcome.downtime_ns).max() {
+    if let Some(longest) = migrations.outcomes.iter().filter(over).map(|outcome| outcome.downtime_ns).max() {
         let longest_ms = seconds(longest) * 1e3;
         warnings.push(format!(
             "the guest stood still for {longest_ms:.0} ms, above its downtime limit of {limit}"

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::method::Method;
-use crate::settings::{SystemSpec, ZeroPages};
+use crate::settings::{SystemSettings, ZeroPages};
 
 /// What migration can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Abilities {
     ///
     /// # Errors
     /// One sentence that says what it cannot do.
-    pub(super) fn suffice(&self, system: &SystemSpec) -> Result<(), String> {
+    pub(super) fn suffice(&self, system: &SystemSettings) -> Result<(), String> {
         let qemu = format!("QEMU {}", self.version);
         for capability in ["multifd", "return-path", "events"] {
             if !self.capabilities.contains(capability) {
@@ -142,7 +142,7 @@ mod tests {
         let read = |capabilities: &Value| {
             Abilities::read("7.2.22".to_owned(), &schema(&["none"], false), capabilities)
         };
-        let mut spec = SystemSpec::default();
+        let mut spec = SystemSettings::default();
         assert_eq!(read(&capabilities()).suffice(&spec), Ok(()));
         let without = read(&json!([])).suffice(&spec).unwrap_err();
         assert_eq!(without, "QEMU 7.2.22 has no migration capability `multifd`");

@@ -24,7 +24,7 @@ use super::abilities::Abilities;
 use super::control::{self, Answer, Ask, read_line, write_line};
 use super::instance::{Instance, Ram, Role};
 use super::memory::GuestMemory;
-use crate::settings::SystemSpec;
+use crate::settings::SystemSettings;
 
 /// How long a destination may take to run after the source heard that it does.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 pub(super) struct Setup {
     pub program: PathBuf,
     pub abilities: Abilities,
-    pub system: SystemSpec,
+    pub system: SystemSettings,
     pub place: Place,
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::abilities::Abilities;
 use super::method::Method;
 use super::qmp::{Event, Qmp, QmpError};
-use crate::settings::SystemSpec;
+use crate::settings::SystemSettings;
 
 /// How long QEMU may take over an answer, the greeting included.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -117,7 +117,7 @@ impl Instance {
     /// Tells it how to migrate, and reads back what it took from it.
     pub(super) fn configure(
         &mut self,
-        system: &SystemSpec,
+        system: &SystemSettings,
         abilities: &Abilities,
     ) -> Result<Value, PathError> {
         let capabilities = ["multifd", "return-path", "events"]
@@ -193,7 +193,7 @@ fn arguments(role: Role, Ram { bytes: memory_bytes, is_prefaulted }: Ram) -> Vec
     arguments.into_iter().map(str::to_owned).collect()
 }
 
-fn parameters(system: &SystemSpec, abilities: &Abilities) -> Result<Value, String> {
+fn parameters(system: &SystemSettings, abilities: &Abilities) -> Result<Value, String> {
     let method = Method::of(&system.codec)?;
     let mut parameters = Map::new();
     let mut set = |name: &str, value: Value| parameters.insert(name.to_owned(), value);

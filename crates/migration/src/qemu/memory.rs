@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
 use plumb_codec::PAGE_BYTES;
-use plumb_codec::content::{CONTENT_SEED, ContentError, ContentSpec};
+use plumb_codec::content::{CONTENT_SEED, ContentError, ContentSettings};
 
 /// Memory is hashed in regions of this size, so that a difference has a place.
 pub(super) const REGION_BYTES: usize = 16 << 20;
@@ -36,7 +36,7 @@ pub(super) struct GuestMemory {
 
 impl GuestMemory {
     /// Fills it, when it is all zero, with this many threads.
-    pub(super) fn fill(&self, content: &ContentSpec, threads: usize) -> Result<(), PathError> {
+    pub(super) fn fill(&self, content: &ContentSettings, threads: usize) -> Result<(), PathError> {
         let failed = |error: ContentError| PathError::new(error.to_string());
         let content = content.open(CONTENT_SEED).map_err(failed)?;
         let mut region = vec![0; REGION_BYTES.min(self.bytes)];

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use plumb_codec::{CodecKind, CodecSpec};
+use plumb_codec::{CodecKind, CodecSettings};
 
 /// What `multifd-zstd-level` takes (qapi/migration.json); it has no negative levels.
 const ZSTD_LEVELS: RangeInclusive<i32> = 0..=20;
@@ -21,7 +21,7 @@ impl Method {
     ///
     /// # Errors
     /// One sentence when no QEMU has such a method.
-    pub(super) fn of(codec: &CodecSpec) -> Result<Self, String> {
+    pub(super) fn of(codec: &CodecSettings) -> Result<Self, String> {
         let level = |parameter| codec.level().map(|level| (parameter, i64::from(level)));
         if codec.kind() == CodecKind::Zstd && !codec.level().is_some_and(|level| ZSTD_LEVELS.contains(&level))
         {

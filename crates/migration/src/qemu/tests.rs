@@ -11,14 +11,19 @@ use plumb_path::Window;
 
 use super::*;
 use crate::metrics;
-use crate::settings::{Cap, Kind, SystemSpec};
-use plumb_codec::content::ContentSpec;
+use crate::settings::{Cap, SystemKind, SystemSettings};
+use plumb_codec::content::ContentSettings;
 
 const MIB: u64 = 1 << 20;
 
 fn settings() -> MigrationSettings {
-    let content = ContentSpec { zero: Percent(0.5), ..ContentSpec::default() };
-    let system = SystemSpec { kind: Kind::Qemu, memory: Bytes(64 * MIB), content, ..SystemSpec::default() };
+    let content = ContentSettings { zero: Percent(0.5), ..ContentSettings::default() };
+    let system = SystemSettings {
+        kind: SystemKind::Qemu,
+        memory: Bytes(64 * MIB),
+        content,
+        ..SystemSettings::default()
+    };
     MigrationSettings { system, ..MigrationSettings::default() }
 }
 
@@ -221,7 +226,7 @@ fn a_program_that_is_not_there_is_named() {
 
 #[test]
 fn what_qemu_cannot_be_asked_for_is_a_fault_at_its_key() {
-    let fault = |change: fn(&mut SystemSpec)| {
+    let fault = |change: fn(&mut SystemSettings)| {
         let mut settings = settings();
         change(&mut settings.system);
         check(&settings).unwrap_err().key

@@ -7,7 +7,7 @@ use plumb_model::{Evidence, Measurement};
 
 use crate::load::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
-use crate::settings::{Kind, NetworkSettings, Test};
+use crate::settings::{NetworkSettings, SystemKind, Test};
 use crate::wire::batch::{segments_max, segments_name};
 use crate::wire::options::{EMPTY_POLLS, PAUSES, RECEIVES};
 
@@ -127,7 +127,7 @@ fn shared(measurement: &Measurement) -> Evidence {
 fn lent(settings: &NetworkSettings, measurement: &Measurement) -> Evidence {
     let of = |what| measurement.observed_count("msg_zerocopy", what);
     let (lent, copied) = (of(SHARED), of(COPIED));
-    let why = if settings.system.kind == Kind::External {
+    let why = if settings.system.kind == SystemKind::External {
         ""
     } else {
         ", as it always does for a receiver on the same host"
@@ -258,7 +258,7 @@ mod tests {
         let (holds, words) = of(&settings, 0, 7);
         assert!(!holds);
         assert_eq!(words, "0 of 7; it copied 7 after all, as it always does for a receiver on the same host");
-        settings.system.kind = Kind::External;
+        settings.system.kind = SystemKind::External;
         assert_eq!(of(&settings, 9, 1), (true, "9 of 10; it copied 1 after all".to_owned()));
         assert_eq!(of(&settings, 9, 0), (true, "9 of 9".to_owned()));
         assert!(!of(&settings, 0, 0).0);

@@ -25,7 +25,7 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 use self::control::Control;
 pub use self::error::Error;
 use crate::options::{Receive, ZeroCopy};
-use crate::settings::{LoadSpec, Target, Test};
+use crate::settings::{LoadSettings, Target, Test};
 use crate::wire::bounds::{check_flows, check_size};
 
 const BATCH_MAX: u32 = 1024;
@@ -40,7 +40,7 @@ pub(crate) const COPIED: &str = "copied";
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
+pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
     if spec.tests.is_empty() {
         return fault("tests", "must name at least one test, such as `tcp_lat`");
@@ -86,7 +86,7 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
 ///
 /// # Errors
 /// When a setting is wrong, or the server does not answer as one.
-pub fn network_load(spec: &LoadSpec, target: &Target) -> Result<NetworkLoad, Error> {
+pub fn network_load(spec: &LoadSettings, target: &Target) -> Result<NetworkLoad, Error> {
     validate(spec)?;
     Control::connect(target)?;
     Ok(NetworkLoad { spec: spec.clone(), target: target.clone() })
@@ -95,7 +95,7 @@ pub fn network_load(spec: &LoadSpec, target: &Target) -> Result<NetworkLoad, Err
 /// A load that is ready to measure.
 #[derive(Debug)]
 pub struct NetworkLoad {
-    spec: LoadSpec,
+    spec: LoadSettings,
     target: Target,
 }
 

@@ -13,7 +13,7 @@ use rustix::event::PollFlags;
 use super::control::{Control, PATIENCE, within};
 use super::error::Error;
 use crate::options::ZeroCopy;
-use crate::settings::{LoadSpec, Target, Test};
+use crate::settings::{LoadSettings, Target, Test};
 use crate::wire::control::{SocketTerms, Terms};
 use crate::wire::hello::{HELLO_BYTES, Purpose};
 use crate::wire::options::{self, Observed};
@@ -44,7 +44,7 @@ pub struct Prepared {
     pub netns: Option<PathBuf>,
 }
 
-pub(super) fn terms(spec: &LoadSpec, test: Test) -> Result<Terms, Error> {
+pub(super) fn terms(spec: &LoadSettings, test: Test) -> Result<Terms, Error> {
     let shared_cpus = if spec.shares_cpus(test) { Some(SharedCpus::ours()?) } else { None };
     let small = |bytes: plumb_model::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
     Ok(Terms {
@@ -67,7 +67,7 @@ pub(super) fn terms(spec: &LoadSpec, test: Test) -> Result<Terms, Error> {
 ///
 /// # Errors
 /// When the server is not there, or one of the two ends cannot do what is asked for.
-pub fn prepare(spec: &LoadSpec, target: &Target, test: Test) -> Result<Prepared, Error> {
+pub fn prepare(spec: &LoadSettings, target: &Target, test: Test) -> Result<Prepared, Error> {
     let terms = terms(spec, test)?;
     let mut control = Control::connect(target)?;
     let token = control.begin(&terms)?;

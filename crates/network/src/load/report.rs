@@ -11,7 +11,7 @@ use plumb_path::load_health;
 use super::run::{Outcome, Sample, Watch};
 use super::tally::{Ends, Tally};
 use crate::metrics;
-use crate::settings::{LoadSpec, Test};
+use crate::settings::{LoadSettings, Test};
 
 /// A busy thread counts as the limit if it spends more than this share of its time in user mode: the rest is the kernel's
 /// work for the message, and that is what is measured.
@@ -21,7 +21,7 @@ const TICK_NS: f64 = 4e6;
 
 /// Puts all tests together.
 #[must_use]
-pub fn measurement(spec: &LoadSpec, outcomes: &[Outcome], watch: &Watch<'_>) -> Measurement {
+pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], watch: &Watch<'_>) -> Measurement {
     let cpu = watch.cpu();
     let mut measurement = Measurement {
         window_ns: watch.window_ns(),
@@ -64,7 +64,7 @@ fn ends(outcome: &Outcome) -> (Sample, Sample) {
 
 /// One test and what its flows counted.
 struct Seen<'a> {
-    spec: &'a LoadSpec,
+    spec: &'a LoadSettings,
     outcome: &'a Outcome,
     tally: &'a Tally,
 }

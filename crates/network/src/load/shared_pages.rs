@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_tcp_cork;
 use super::control::PATIENCE;
 use super::error::Error;
 use super::prepare;
-use crate::settings::{LoadSpec, Target, Test};
+use crate::settings::{LoadSettings, Target, Test};
 use crate::wire::socket;
 
 /// Far less than a segment, so that the kernel keeps it back.
@@ -25,8 +25,11 @@ const TRIES: u64 = 3;
 /// # Errors
 /// When the server goes away.
 pub fn probe(target: &Target) -> Result<(u64, u64), Error> {
-    let spec =
-        LoadSpec { tests: vec![Test::TcpLat], msg_size: Some(Bytes(BYTES as u64)), ..LoadSpec::default() };
+    let spec = LoadSettings {
+        tests: vec![Test::TcpLat],
+        msg_size: Some(Bytes(BYTES as u64)),
+        ..LoadSettings::default()
+    };
     let mut prepared = prepare::prepare(&spec, target, Test::TcpLat)?;
     let system = |cause| Error::System { what: "try sendfile", cause };
     let mut changed = 0;

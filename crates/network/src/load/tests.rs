@@ -16,7 +16,7 @@ use crate::settings::NetworkSettings;
 use crate::wire::control::Terms;
 use crate::wire::placement::SharedCpus;
 
-fn measure(spec: &LoadSpec) -> Measurement {
+fn measure(spec: &LoadSettings) -> Measurement {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
@@ -33,9 +33,14 @@ fn measure(spec: &LoadSpec) -> Measurement {
     measurement
 }
 
-fn spec(tests: &[Test], msg_size: u64) -> LoadSpec {
+fn spec(tests: &[Test], msg_size: u64) -> LoadSettings {
     let duration = Span(60_000_000 * tests.len() as u64);
-    LoadSpec { tests: tests.to_vec(), msg_size: Some(Bytes(msg_size)), duration, ..LoadSpec::default() }
+    LoadSettings {
+        tests: tests.to_vec(),
+        msg_size: Some(Bytes(msg_size)),
+        duration,
+        ..LoadSettings::default()
+    }
 }
 
 fn count(measurement: &Measurement, metric: &str) -> u64 {
@@ -62,7 +67,7 @@ fn every_test_at_every_kind_of_size() {
 
 #[test]
 fn without_a_size_messages_are_as_large_as_qperf_s() {
-    let measurement = measure(&LoadSpec { msg_size: None, ..spec(&Test::ALL, 9) });
+    let measurement = measure(&LoadSettings { msg_size: None, ..spec(&Test::ALL, 9) });
     let sizes: Vec<&str> = measurement.observed["msg_size_sent"].keys().map(String::as_str).collect();
     let expected = ["tcp_bw: 65536 B", "tcp_crr: 1 B", "tcp_lat: 1 B", "udp_bw: 32768 B", "udp_lat: 1 B"];
     assert_eq!(sizes, expected);
@@ -71,7 +76,7 @@ fn without_a_size_messages_are_as_large_as_qperf_s() {
 #[test]
 fn several_flows_and_a_megabyte() {
     let tests = [Test::TcpLat, Test::TcpBw, Test::TcpCrr];
-    let measurement = measure(&LoadSpec { flows: 3, ..spec(&tests, 1 << 20) });
+    let measurement = measure(&LoadSettings { flows: 3, ..spec(&tests, 1 << 20) });
     assert!(count(&measurement, "tcp_bw") > 0);
     assert_eq!(measurement.health.threads, 3);
 }
@@ -79,7 +84,7 @@ fn several_flows_and_a_megabyte() {
 #[test]
 fn both_ends_of_a_round_trip_share_a_cpu_where_that_is_asked_for() {
     let tests = [Test::TcpLat, Test::UdpLat, Test::TcpBw];
-    let measurement = measure(&LoadSpec { flows: 2, cpus: Placement::Shared, ..spec(&tests, 64) });
+    let measurement = measure(&LoadSettings { flows: 2, cpus: Placement::Shared, ..spec(&tests, 64) });
     let cpus: Vec<&str> = measurement.observed["cpu"].keys().map(String::as_str).collect();
     assert!(cpus.iter().all(|cpu| !cpu.starts_with("tcp_bw")), "{cpus:?}");
     for test in ["tcp_lat", "udp_lat"] {
@@ -94,7 +99,7 @@ fn both_ends_of_a_round_trip_share_a_cpu_where_that_is_asked_for() {
 #[test]
 fn ends_that_ran_elsewhere_are_no_evidence() {
     let measurement = measure(&spec(&[Test::TcpLat], 1));
-    let load = LoadSpec { cpus: Placement::Shared, ..spec(&[Test::TcpLat], 1) };
+    let load = LoadSettings { cpus: Placement::Shared, ..spec(&[Test::TcpLat], 1) };
     let settings = NetworkSettings { load, ..NetworkSettings::default() };
     let evidence = crate::evidence::of_load(&settings, &measurement);
     let placed = evidence.iter().find(|evidence| evidence.what == "tcp_lat on one CPU").unwrap();
@@ -159,7 +164,7 @@ fn a_connection_that_ends_before_its_message_is_whole_brought_none() {
 #[test]
 fn batches_of_datagrams_are_counted_one_by_one() {
     for batch in [2, 64, 200] {
-        let measurement = measure(&LoadSpec { batch, ..spec(&[Test::UdpBw, Test::TcpBw], 64) });
+        let measurement = measure(&LoadSettings { batch, ..spec(&[Test::UdpBw, Test::TcpBw], 64) });
         assert!(count(&measurement, "udp_bw") > 0);
         let Reading::Share { yes, no } = measurement.readings["udp_reordered"] else { panic!() };
         assert!(yes == 0 && no > 0, "{yes} of {no} at a batch of {batch}");
@@ -170,7 +175,7 @@ fn batches_of_datagrams_are_counted_one_by_one() {
 fn a_receiver_waits_as_it_is_told_to_and_says_so() {
     for receive in Receive::ALL {
         let duration = Span(800_000_000);
-        let spec = LoadSpec { receive, duration, ..spec(&[Test::TcpBw, Test::UdpBw], 1000) };
+        let spec = LoadSettings { receive, duration, ..spec(&[Test::TcpBw, Test::UdpBw], 1000) };
         let measurement = measure(&spec);
         let ways = measurement.observed["receive"].keys();
         let ways: Vec<&str> = ways.map(|what| what.split([' ', ':']).nth(1).unwrap()).collect();
@@ -186,7 +191,8 @@ fn a_receiver_waits_as_it_is_told_to_and_says_so() {
 #[test]
 fn without_a_copy_as_much_arrives_as_was_sent() {
     for size in [1, 4096, 100_000] {
-        let measurement = measure(&LoadSpec { zero_copy: ZeroCopy::Sendfile, ..spec(&[Test::TcpBw], size) });
+        let measurement =
+            measure(&LoadSettings { zero_copy: ZeroCopy::Sendfile, ..spec(&[Test::TcpBw], size) });
         assert!(count(&measurement, "tcp_bw") > 0);
     }
 }
@@ -195,7 +201,7 @@ fn without_a_copy_as_much_arrives_as_was_sent() {
 fn a_fixed_rate_is_kept() {
     let rate = Some(Rate(500.0));
     let tests = [Test::TcpLat, Test::UdpLat, Test::TcpBw, Test::UdpBw, Test::TcpCrr];
-    let measurement = measure(&LoadSpec { rate, duration: Span(1_000_000_000), ..spec(&tests, 100) });
+    let measurement = measure(&LoadSettings { rate, duration: Span(1_000_000_000), ..spec(&tests, 100) });
     // A fifth of a second for each.
     assert!(count(&measurement, "tcp_lat") <= 101);
     assert!(count(&measurement, "udp_bw") <= 101 * 100);
@@ -211,7 +217,7 @@ fn an_interruption_closes_the_window_and_keeps_what_was_measured() {
     let window_ns = 2 * 60_000_000_000;
     let window = Window { warmup_ns: 0, window_ns, seed: 1, index: 0, attempt: 0 };
     for rate in [None, Some(Rate(0.1)), Some(Rate(100.0))] {
-        let mut load = network_load(&LoadSpec { rate, ..spec(&tests, 1) }, &target).unwrap();
+        let mut load = network_load(&LoadSettings { rate, ..spec(&tests, 1) }, &target).unwrap();
         let is_open = AtomicBool::new(false);
         let mut mark = |_, mark| is_open.store(matches!(mark, Mark::Progress { .. }), Ordering::Relaxed);
         let measured = load.measure_all(window, &mut mark, &|| is_open.load(Ordering::Relaxed)).unwrap();
@@ -248,15 +254,15 @@ fn progress_names_its_test_and_no_rate_reaches_over_two_of_them() {
 
 #[test]
 fn what_cannot_be_is_said_with_its_key() {
-    let fault = |spec: &LoadSpec| validate(spec).unwrap_err();
-    let base = LoadSpec::default;
-    assert_eq!(fault(&LoadSpec { tests: vec![], ..base() }).key, "load.tests");
-    assert_eq!(fault(&LoadSpec { tests: vec![Test::TcpBw; 2], ..base() }).key, "load.tests");
-    assert_eq!(fault(&LoadSpec { flows: 0, ..base() }).key, "load.flows");
-    assert_eq!(fault(&LoadSpec { batch: 0, ..base() }).key, "load.batch");
-    assert_eq!(fault(&LoadSpec { rate: Some(Rate(0.0)), ..base() }).key, "load.rate");
-    assert_eq!(fault(&LoadSpec { busy_poll: Span(999), ..base() }).key, "load.busy_poll");
-    assert_eq!(fault(&LoadSpec { receive: Receive::Poll, ..base() }).key, "load.receive");
+    let fault = |spec: &LoadSettings| validate(spec).unwrap_err();
+    let base = LoadSettings::default;
+    assert_eq!(fault(&LoadSettings { tests: vec![], ..base() }).key, "load.tests");
+    assert_eq!(fault(&LoadSettings { tests: vec![Test::TcpBw; 2], ..base() }).key, "load.tests");
+    assert_eq!(fault(&LoadSettings { flows: 0, ..base() }).key, "load.flows");
+    assert_eq!(fault(&LoadSettings { batch: 0, ..base() }).key, "load.batch");
+    assert_eq!(fault(&LoadSettings { rate: Some(Rate(0.0)), ..base() }).key, "load.rate");
+    assert_eq!(fault(&LoadSettings { busy_poll: Span(999), ..base() }).key, "load.busy_poll");
+    assert_eq!(fault(&LoadSettings { receive: Receive::Poll, ..base() }).key, "load.receive");
     for (test, size, part) in [
         (Test::TcpBw, 0, "1 B to 1 MiB"),
         (Test::TcpBw, (1 << 20) + 1, "1 B to 1 MiB"),
@@ -279,7 +285,7 @@ fn a_port_in_use_and_a_stranger_are_named() {
         std::io::Write::write_all(&mut peer, b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").unwrap();
     });
     let target = Target { address: "127.0.0.1".to_owned(), port: address.port(), ..Target::default() };
-    let error = network_load(&LoadSpec::default(), &target).unwrap_err();
+    let error = network_load(&LoadSettings::default(), &target).unwrap_err();
     assert!(!error.is_usage() && error.to_string().contains("it said \"SSH-2.0-"), "{error}");
     stranger.join().unwrap();
 }
@@ -290,7 +296,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let silent: Vec<TcpStream> = (0..500).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
     let address = server.address();
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
-    let spec = LoadSpec { duration: Span(60_000_000), ..LoadSpec::default() };
+    let spec = LoadSettings { duration: Span(60_000_000), ..LoadSettings::default() };
     let mut load = network_load(&spec, &target).unwrap();
     let window = Window { warmup_ns: 0, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
     let measurement = load.measure_all(window, &mut |_, _| {}, &|| false).unwrap().unwrap();
@@ -375,7 +381,7 @@ impl Between {
         Target { address: "127.0.0.1".to_owned(), port: self.port, ..Target::default() }
     }
 
-    fn measure(&self, spec: &LoadSpec, mark: &mut dyn FnMut(Mark)) -> Measurement {
+    fn measure(&self, spec: &LoadSettings, mark: &mut dyn FnMut(Mark)) -> Measurement {
         let window =
             Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0 };
         let mut load = network_load(spec, &self.target()).unwrap();
@@ -436,7 +442,7 @@ fn a_lost_datagram_holds_nothing_up_and_is_counted() {
         let some: Delay = |number| (number % 100 < 97).then_some(Duration::ZERO);
         let between = Between::start(server.address(), some, AT_ONCE);
         let duration = Span(1_600_000_000);
-        let spec = LoadSpec { duration, ..spec(&[Test::UdpLat, Test::UdpBw], size) };
+        let spec = LoadSettings { duration, ..spec(&[Test::UdpLat, Test::UdpBw], size) };
         let measurement = between.measure(&spec, &mut |_| {});
         let (yes, no) = lost(&measurement, "udp_lat_loss");
         assert!(yes > 0 && no > 10, "{yes} lost, {no} answered");
@@ -455,7 +461,7 @@ fn a_late_answer_is_late_and_not_lost() {
     for (size, rate) in [(1, None), (1, Some(Rate(200.0))), (100, None)] {
         let late: Delay = |number| Some(Duration::from_millis(if number % 100 == 99 { 60 } else { 0 }));
         let between = Between::start(server.address(), AT_ONCE, late);
-        let spec = LoadSpec { rate, duration: Span(1_000_000_000), ..spec(&[Test::UdpLat], size) };
+        let spec = LoadSettings { rate, duration: Span(1_000_000_000), ..spec(&[Test::UdpLat], size) };
         let measurement = between.measure(&spec, &mut |_| {});
         let (yes, no) = lost(&measurement, "udp_lat_loss");
         assert!(yes == 0 && no > 10, "{yes} of {no} were lost");
@@ -494,7 +500,7 @@ fn a_stall_that_percentiles_of_a_closed_loop_do_not_show_is_told() {
     ] {
         let between = Between::start(server.address(), AT_ONCE, AT_ONCE);
         let duration = Span(1_500_000_000);
-        let spec = LoadSpec { rate, duration, ..spec(&[test], 1) };
+        let spec = LoadSettings { rate, duration, ..spec(&[test], 1) };
         let length = Some(Duration::from_millis(400));
         let measurement = between.measure(&spec, &mut |mark| stall(mark, &between.is_stalled, length));
         assert!(measurement.stall_ns_max.unwrap() >= 300_000_000, "{:?}", measurement.stall_ns_max);
@@ -518,7 +524,7 @@ fn what_a_stall_holds_until_the_end_counts_with_its_wait() {
     ] {
         let between = Between::start(server.address(), AT_ONCE, AT_ONCE);
         let duration = Span(1_000_000_000);
-        let spec = LoadSpec { rate, duration, ..spec(&[test], 1) };
+        let spec = LoadSettings { rate, duration, ..spec(&[test], 1) };
         let is_stalled = Arc::clone(&between.is_stalled);
         let measurement = between.measure(&spec, &mut |mark| stall(mark, &is_stalled, None));
         between.is_stalled.store(false, Ordering::Relaxed);
@@ -546,7 +552,7 @@ fn a_hello_that_is_sent_again_over_a_long_way_is_no_message() {
     for (size, batch) in [(64, 8), (29, 1), (29, 8)] {
         let slow: Delay = |_| Some(Duration::from_millis(250));
         let between = Between::start(server.address(), AT_ONCE, slow);
-        let spec = LoadSpec { batch, ..spec(&[Test::UdpBw], size) };
+        let spec = LoadSettings { batch, ..spec(&[Test::UdpBw], size) };
         let measurement = between.measure(&spec, &mut |_| {});
         let (yes, no) = lost(&measurement, "udp_reordered");
         assert!(yes == 0 && no > 0, "{yes} of {no} reordered at a batch of {batch}");

@@ -7,7 +7,7 @@ use plumb_host::network::{Feature, Impairment, Shape, TokenBucket};
 use super::layout::{Layout, Role};
 use super::rules::rules;
 use crate::options::{LinkShape, Offloads, Switch};
-use crate::settings::SystemSpec;
+use crate::settings::SystemSettings;
 
 /// What a rate lets through at once unless it is said: a few of the largest packets that a sender puts together.
 const BURST_BYTES: u64 = 256 << 10;
@@ -29,7 +29,7 @@ pub(super) fn features(offloads: &Offloads) -> [(Feature, Option<Switch>); 5] {
 ///
 /// # Errors
 /// The first setting that the kernel or a device does not have.
-pub(super) fn apply(layout: &Layout, spec: &SystemSpec, services: u32) -> Result<(), Error> {
+pub(super) fn apply(layout: &Layout, spec: &SystemSettings, services: u32) -> Result<(), Error> {
     for device in layout.devices.iter().filter(|device| device.role != Role::Bridge) {
         for (feature, asked) in features(&spec.offloads) {
             if let Some(asked) = asked {
@@ -56,7 +56,7 @@ pub(super) fn apply(layout: &Layout, spec: &SystemSpec, services: u32) -> Result
 }
 
 /// How many queues each pair of devices has, and which CPUs work on them.
-fn queues(layout: &Layout, spec: &SystemSpec) -> Result<(), Error> {
+fn queues(layout: &Layout, spec: &SystemSettings) -> Result<(), Error> {
     let of_pairs = layout.devices.iter().filter(|device| is_pair(device.role));
     for device in of_pairs {
         let (namespace, queues) = (layout.namespace(device), spec.queues as usize);
@@ -93,7 +93,7 @@ pub(super) fn wanted(link: &LinkShape) -> Option<Shape> {
     }))
 }
 
-fn shape(namespace: &Namespace, device: &str, spec: &SystemSpec) -> Result<(), Error> {
+fn shape(namespace: &Namespace, device: &str, spec: &SystemSettings) -> Result<(), Error> {
     if let Some(kind) = &spec.qdisc {
         namespace.set_queue_kind(device, kind)?;
     }

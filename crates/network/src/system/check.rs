@@ -6,7 +6,7 @@ use plumb_path::Fault;
 use super::layout::TUNNEL_BYTES;
 use super::pods;
 use crate::options::{Fastpath, Switch};
-use crate::settings::{Kind, SystemSpec};
+use crate::settings::{SystemKind, SystemSettings};
 
 /// What IPv4 demands of every link.
 const MTU_MIN: u32 = 576;
@@ -19,9 +19,9 @@ const QUEUES_MAX: u32 = 64;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(spec: &SystemSpec) -> Result<(), Fault> {
+pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: String| Err(Fault::new(format!("system.{key}"), message));
-    spec.run_by().check("system", spec.kind == Kind::External)?;
+    spec.run_by().check("system", spec.kind == SystemKind::External)?;
     if is_given(spec) {
         return of_what_exists(spec);
     }
@@ -59,15 +59,15 @@ pub fn check(spec: &SystemSpec) -> Result<(), Fault> {
     paths(spec)
 }
 
-fn paths(spec: &SystemSpec) -> Result<(), Fault> {
+fn paths(spec: &SystemSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(format!("system.{key}"), message));
     if spec.fastpath == Fastpath::Notrack && spec.conntrack == Switch::Off {
         return fault("fastpath", "nothing is tracked that `notrack` could pass by; set `conntrack: on` too");
     }
-    if spec.fastpath == Fastpath::Redirect && spec.kind == Kind::Veth {
+    if spec.fastpath == Fastpath::Redirect && spec.kind == SystemKind::Veth {
         return fault("fastpath", "hosts have no bridge to pass by; `redirect` is for `bridge` and `vxlan`");
     }
-    if spec.kind == Kind::Ovs {
+    if spec.kind == SystemKind::Ovs {
         if spec.fastpath != Fastpath::Off {
             return fault(
                 "fastpath",
@@ -87,17 +87,17 @@ fn paths(spec: &SystemSpec) -> Result<(), Fault> {
 }
 
 /// Networks that are not built here have no settings.
-fn is_given(spec: &SystemSpec) -> bool {
-    matches!(spec.kind, Kind::Loopback | Kind::External)
+fn is_given(spec: &SystemSettings) -> bool {
+    matches!(spec.kind, SystemKind::Loopback | SystemKind::External)
 }
 
-fn of_what_exists(spec: &SystemSpec) -> Result<(), Fault> {
-    let SystemSpec { kind, address, pid, unit, cgroup, .. } = spec.clone();
-    let plain = SystemSpec { kind, address, pid, unit, cgroup, ..SystemSpec::default() };
+fn of_what_exists(spec: &SystemSettings) -> Result<(), Fault> {
+    let SystemSettings { kind, address, pid, unit, cgroup, .. } = spec.clone();
+    let plain = SystemSettings { kind, address, pid, unit, cgroup, ..SystemSettings::default() };
     if *spec == plain {
         return Ok(());
     }
-    let kind = if spec.kind == Kind::Loopback { "loopback" } else { "external" };
+    let kind = if spec.kind == SystemKind::Loopback { "loopback" } else { "external" };
     Err(Fault::new(
         "system",
         format!(
@@ -110,7 +110,7 @@ fn of_what_exists(spec: &SystemSpec) -> Result<(), Fault> {
 ///
 /// # Errors
 /// What is missing.
-pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
+pub fn feasible(spec: &SystemSettings) -> Result<(), String> {
     if is_given(spec) {
         return Ok(());
     }
@@ -131,53 +131,53 @@ mod tests {
 
     #[test]
     fn settings_that_cannot_be_together_are_named() {
-        let of = |kind: Kind| SystemSpec { kind, ..SystemSpec::default() };
+        let of = |kind: SystemKind| SystemSettings { kind, ..SystemSettings::default() };
         let cases = [
-            ("", of(Kind::Loopback)),
-            ("", of(Kind::Vxlan)),
-            ("system", SystemSpec { mtu: 9000, ..of(Kind::Loopback) }),
-            ("system.mtu", SystemSpec { mtu: 100, ..of(Kind::Vxlan) }),
-            ("system.queues", SystemSpec { queues: 0, ..of(Kind::Veth) }),
-            ("system.service_rules", SystemSpec { service_rules: 10_001, ..of(Kind::Veth) }),
-            ("system.rps", SystemSpec { rps: Some("x".into()), ..of(Kind::Veth) }),
-            ("system.xps", SystemSpec { xps: Some("0".into()), ..of(Kind::Veth) }),
-            ("system.fastpath", SystemSpec { fastpath: Fastpath::Notrack, ..of(Kind::Vxlan) }),
-            ("system.fastpath", SystemSpec { fastpath: Fastpath::Redirect, ..of(Kind::Veth) }),
-            ("system.fastpath", SystemSpec { fastpath: Fastpath::Redirect, ..of(Kind::Ovs) }),
+            ("", of(SystemKind::Loopback)),
+            ("", of(SystemKind::Vxlan)),
+            ("system", SystemSettings { mtu: 9000, ..of(SystemKind::Loopback) }),
+            ("system.mtu", SystemSettings { mtu: 100, ..of(SystemKind::Vxlan) }),
+            ("system.queues", SystemSettings { queues: 0, ..of(SystemKind::Veth) }),
+            ("system.service_rules", SystemSettings { service_rules: 10_001, ..of(SystemKind::Veth) }),
+            ("system.rps", SystemSettings { rps: Some("x".into()), ..of(SystemKind::Veth) }),
+            ("system.xps", SystemSettings { xps: Some("0".into()), ..of(SystemKind::Veth) }),
+            ("system.fastpath", SystemSettings { fastpath: Fastpath::Notrack, ..of(SystemKind::Vxlan) }),
+            ("system.fastpath", SystemSettings { fastpath: Fastpath::Redirect, ..of(SystemKind::Veth) }),
+            ("system.fastpath", SystemSettings { fastpath: Fastpath::Redirect, ..of(SystemKind::Ovs) }),
             (
                 "system.offloads",
-                SystemSpec {
+                SystemSettings {
                     offloads: Offloads { tso: Some(Switch::On), ..Offloads::default() },
-                    ..of(Kind::Ovs)
+                    ..of(SystemKind::Ovs)
                 },
             ),
             (
                 "system.link.loss",
-                SystemSpec {
+                SystemSettings {
                     link: LinkShape { loss: Some(Percent(1.5)), ..LinkShape::default() },
-                    ..of(Kind::Veth)
+                    ..of(SystemKind::Veth)
                 },
             ),
             (
                 "system.link.rate",
-                SystemSpec {
+                SystemSettings {
                     link: LinkShape { rate: Some(ByteRate(0.0)), ..LinkShape::default() },
-                    ..of(Kind::Veth)
+                    ..of(SystemKind::Veth)
                 },
             ),
             (
                 "system.link.burst",
-                SystemSpec {
+                SystemSettings {
                     link: LinkShape { burst: Some(Bytes(1)), ..LinkShape::default() },
-                    ..of(Kind::Veth)
+                    ..of(SystemKind::Veth)
                 },
             ),
             (
                 "system.qdisc",
-                SystemSpec {
+                SystemSettings {
                     qdisc: Some("fq".into()),
                     link: LinkShape { delay: Some(Span(1)), ..LinkShape::default() },
-                    ..of(Kind::Veth)
+                    ..of(SystemKind::Veth)
                 },
             ),
         ];
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn rings_are_a_network_cards() {
-        let spec = SystemSpec { kind: Kind::Veth, ring: Some(4096), ..SystemSpec::default() };
+        let spec = SystemSettings { kind: SystemKind::Veth, ring: Some(4096), ..SystemSettings::default() };
         assert!(feasible(&spec).unwrap_err().contains("have no rings"));
     }
 }

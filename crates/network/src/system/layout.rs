@@ -16,7 +16,7 @@ use plumb_host::namespace::Namespace;
 use plumb_host::network::{Link, Redirect, Shortcut, Tunnel};
 
 use crate::options::{Fastpath, TunnelType};
-use crate::settings::{Kind, SystemSpec};
+use crate::settings::{SystemKind, SystemSettings};
 
 /// Where the ends are.
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
@@ -72,11 +72,11 @@ impl Layout {
     ///
     /// # Errors
     /// When this process may not, or the kernel lacks a kind of device.
-    pub(super) fn build(spec: &SystemSpec) -> Result<Self, Error> {
+    pub(super) fn build(spec: &SystemSettings) -> Result<Self, Error> {
         let nodes = match spec.kind {
-            Kind::Loopback | Kind::External | Kind::Veth => 0,
-            Kind::Bridge => 1,
-            Kind::Vxlan | Kind::Ovs => 2,
+            SystemKind::Loopback | SystemKind::External | SystemKind::Veth => 0,
+            SystemKind::Bridge => 1,
+            SystemKind::Vxlan | SystemKind::Ovs => 2,
         };
         let namespaces = (0..2 + nodes).map(|_| Namespace::create()).collect::<Result<Vec<_>, _>>()?;
         for namespace in &namespaces {
@@ -88,10 +88,10 @@ impl Layout {
         let mut layout =
             Self { namespaces, devices: Vec::new(), filtered: Vec::new(), shortcuts: Vec::new() };
         match spec.kind {
-            Kind::Loopback | Kind::External | Kind::Veth => layout.veth(spec)?,
-            Kind::Bridge => layout.bridge(spec)?,
-            Kind::Vxlan => layout.vxlan(spec)?,
-            Kind::Ovs => layout.two_nodes(spec)?,
+            SystemKind::Loopback | SystemKind::External | SystemKind::Veth => layout.veth(spec)?,
+            SystemKind::Bridge => layout.bridge(spec)?,
+            SystemKind::Vxlan => layout.vxlan(spec)?,
+            SystemKind::Ovs => layout.two_nodes(spec)?,
         }
         for (at, address) in [(CLIENT_AT, CLIENT), (SERVER_AT, SERVER)] {
             layout.namespaces[at].add_address("eth0", address, 24)?;
@@ -120,7 +120,7 @@ impl Layout {
         self.devices.push(Device { at, name, role });
     }
 
-    fn veth(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+    fn veth(&mut self, spec: &SystemSettings) -> Result<(), Error> {
         let [client, server] = [CLIENT_AT, SERVER_AT];
         let device = veth("eth0", spec, spec.mtu);
         self.namespaces[client].add_veth(device, device, &self.namespaces[server])?;
@@ -130,7 +130,7 @@ impl Layout {
         Ok(())
     }
 
-    fn bridge(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+    fn bridge(&mut self, spec: &SystemSettings) -> Result<(), Error> {
         let node = 2;
         self.add_bridge(node, spec.mtu)?;
         for (end, port) in [(CLIENT_AT, "pod-a"), (SERVER_AT, "pod-b")] {
@@ -148,7 +148,7 @@ impl Layout {
     }
 
     /// Two nodes with a link between them and a pod each; what joins pod and link is still missing.
-    fn two_nodes(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+    fn two_nodes(&mut self, spec: &SystemSettings) -> Result<(), Error> {
         let [left, right] = [2, 3];
         let device = veth("wire", spec, spec.mtu);
         self.namespaces[left].add_veth(device, device, &self.namespaces[right])?;
@@ -160,7 +160,7 @@ impl Layout {
         Ok(())
     }
 
-    fn vxlan(&mut self, spec: &SystemSpec) -> Result<(), Error> {
+    fn vxlan(&mut self, spec: &SystemSettings) -> Result<(), Error> {
         self.two_nodes(spec)?;
         let [left, right] = [2, 3];
         for (node, local, remote) in [(left, NODES[0], NODES[1]), (right, NODES[1], NODES[0])] {
@@ -192,7 +192,7 @@ impl Layout {
         node: usize,
         end: usize,
         port: &'static str,
-        spec: &SystemSpec,
+        spec: &SystemSettings,
         mtu: u32,
     ) -> Result<(), Error> {
         let (outside, inside) = (veth(port, spec, mtu), veth("eth0", spec, mtu));
@@ -212,6 +212,6 @@ impl Layout {
     }
 }
 
-fn veth<'a>(name: &'a str, spec: &SystemSpec, mtu: u32) -> Link<'a> {
+fn veth<'a>(name: &'a str, spec: &SystemSettings, mtu: u32) -> Link<'a> {
     Link { name, mtu, queue_length: spec.queue_length, queues: spec.queues }
 }

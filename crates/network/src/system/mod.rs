@@ -2,35 +2,37 @@
 
 mod apply;
 mod check;
+mod evidence;
 mod layout;
 mod observe;
 mod ovs;
 mod pods;
-mod proof;
 mod rules;
 
 use plumb_path::{Existing, PathError, Place, Snapshot, System};
 
 use self::pods::own_cpu;
 use crate::server::{DEFAULT_PORT, Server, ServerOptions};
-use crate::settings::{Kind, SystemSpec, Target};
+use crate::settings::{SystemKind, SystemSettings, Target};
 
 pub use check::{check, feasible};
-pub use proof::proofs;
+pub use evidence::evidence;
 
 /// Builds the network and starts the server's end.
 ///
 /// # Errors
 /// When something cannot be made, or the server cannot listen.
-pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
+pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
     match spec.kind {
-        Kind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
-        Kind::External => {
+        SystemKind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
+        SystemKind::External => {
             let target = external(spec)?;
             let service = spec.run_by().find(Some((&target.address, target.port)))?;
             Ok(Box::new(Existing::at(&target).run_by(service)))
         }
-        Kind::Veth | Kind::Bridge | Kind::Vxlan | Kind::Ovs => Ok(Box::new(pods::start(spec, place)?)),
+        SystemKind::Veth | SystemKind::Bridge | SystemKind::Vxlan | SystemKind::Ovs => {
+            Ok(Box::new(pods::start(spec, place)?))
+        }
     }
 }
 
@@ -60,7 +62,7 @@ impl System for Loopback {
 }
 
 /// Where the server is that runs already.
-fn external(spec: &SystemSpec) -> Result<Target, PathError> {
+fn external(spec: &SystemSettings) -> Result<Target, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
     parse_target(address).map_err(|message| PathError::new(format!("find the server: {message}")))

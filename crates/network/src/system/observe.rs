@@ -10,7 +10,7 @@ use super::apply::{features, is_pair, wanted};
 use super::layout::{Device, Layout, Role};
 use super::rules::TABLE;
 use crate::options::Switch;
-use crate::settings::SystemSpec;
+use crate::settings::SystemSettings;
 
 /// Counters of devices, summed over those of one role: sent packets, sent bytes.
 pub(super) fn packets_of(role: Role) -> (&'static str, &'static str) {
@@ -49,7 +49,7 @@ pub(super) fn of_rules(name: &str) -> String {
 ///
 /// # Errors
 /// When a device is gone, or the rules do not say.
-pub(super) fn observe(layout: &Layout, spec: &SystemSpec, snapshot: &mut Snapshot) -> Result<(), Error> {
+pub(super) fn observe(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Result<(), Error> {
     counters(layout, snapshot)?;
     if spec.conntrack.is_on() || spec.service_rules > 0 {
         rule_counters(layout, snapshot)?;
@@ -82,7 +82,7 @@ fn rule_counters(layout: &Layout, snapshot: &mut Snapshot) -> Result<(), Error> 
     Ok(())
 }
 
-fn states(layout: &Layout, spec: &SystemSpec, snapshot: &mut Snapshot) -> Result<(), Error> {
+fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Result<(), Error> {
     let mut state = |name: &str, value: String| snapshot.states.insert(name.to_owned(), value);
     let mut entries = 0_u64;
     for &at in &layout.filtered {

@@ -17,7 +17,7 @@ use plumb_path::{PathError, Snapshot};
 use super::layout::{CLIENT_AT, Layout, NODES, Role, SERVER_AT};
 use super::observe::{ENTRIES, SERVICES, TUNNEL, packets_of};
 use super::rules::{cluster_address, endpoint};
-use crate::settings::SystemSpec;
+use crate::settings::SystemSettings;
 
 /// All that has to be installed.
 const PROGRAMS: [&str; 6] =
@@ -73,7 +73,7 @@ impl OpenVSwitch {
     ///
     /// # Errors
     /// When a daemon does not start, or refuses what it is told.
-    pub(super) fn start(layout: &Layout, spec: &SystemSpec, scratch: &Path) -> Result<Self, PathError> {
+    pub(super) fn start(layout: &Layout, spec: &SystemSettings, scratch: &Path) -> Result<Self, PathError> {
         for at in [CLIENT_AT, SERVER_AT] {
             for feature in [Feature::Tso, Feature::TxChecksum] {
                 layout.namespaces[at].set_feature("eth0", feature, false)?;
@@ -183,7 +183,7 @@ impl Node {
     }
 
     /// Joins pod, tunnel and link.
-    fn configure(&self, spec: &SystemSpec, remote: std::net::Ipv4Addr) -> Result<(), Error> {
+    fn configure(&self, spec: &SystemSettings, remote: std::net::Ipv4Addr) -> Result<(), Error> {
         let mut words: Vec<String> = vec![
             format!("--db=unix:{}", path(&self.directory, "db.sock")),
             format!("--timeout={}", PATIENCE.as_secs()),
@@ -213,7 +213,7 @@ impl Node {
     }
 
     /// Connection tracking and services, as flows.
-    fn add_flows(&self, spec: &SystemSpec) -> Result<(), Error> {
+    fn add_flows(&self, spec: &SystemSettings) -> Result<(), Error> {
         let Some(flows) = flows(spec) else { return Ok(()) };
         let file = self.directory.join("flows");
         fs::write(&file, flows).map_err(|cause| Error::Write { path: file.clone(), cause })?;
@@ -277,7 +277,7 @@ fn run(command: Command, program: &'static str, what: &str) -> Result<String, Er
 }
 
 /// What the bridge does with packets beyond switching them, as OVN does it: track, come back, translate, go on.
-fn flows(spec: &SystemSpec) -> Option<String> {
+fn flows(spec: &SystemSettings) -> Option<String> {
     let is_tracked = spec.conntrack.is_on();
     if !is_tracked && spec.service_rules == 0 {
         return None;
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn services_are_flows_with_and_without_tracking() {
         let of = |conntrack, service_rules| {
-            flows(&SystemSpec { conntrack, service_rules, ..SystemSpec::default() })
+            flows(&SystemSettings { conntrack, service_rules, ..SystemSettings::default() })
         };
         assert_eq!(of(Switch::Off, 0), None);
         assert_eq!(of(Switch::On, 3).unwrap().lines().count(), 6 + 3);

@@ -12,7 +12,7 @@ use super::layout::{CLIENT_AT, Layout, SERVER, SERVER_AT};
 use super::observe::observe;
 use super::ovs::OpenVSwitch;
 use crate::server::{Server, ServerOptions};
-use crate::settings::{Kind, SystemSpec, Target};
+use crate::settings::{SystemKind, SystemSettings, Target};
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const KERNEL_THREAD: &str = "ksoftirqd/";
 /// A network that is built, with a server at its far end.
 #[derive(Debug)]
 pub(super) struct Pods {
-    spec: SystemSpec,
+    spec: SystemSettings,
     server: Server,
     open_vswitch: Option<OpenVSwitch>,
     layout: Layout,
@@ -33,8 +33,8 @@ pub(super) struct Pods {
 ///
 /// # Errors
 /// What is missing.
-pub(super) fn attempt(spec: &SystemSpec) -> Result<(), String> {
-    if spec.kind == Kind::Ovs {
+pub(super) fn attempt(spec: &SystemSettings) -> Result<(), String> {
+    if spec.kind == SystemKind::Ovs {
         super::ovs::installed()?;
     }
     let layout = Layout::build(spec).map_err(|error| cannot(&error))?;
@@ -57,11 +57,11 @@ fn cannot(error: &plumb_host::Error) -> String {
 ///
 /// # Errors
 /// When something cannot be made, or the two ends do not reach each other.
-pub(super) fn start(spec: &SystemSpec, place: &Place) -> Result<Pods, PathError> {
+pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Pods, PathError> {
     let layout = Layout::build(spec)?;
     apply(&layout, spec, spec.service_rules)?;
     let open_vswitch = match spec.kind {
-        Kind::Ovs => Some(OpenVSwitch::start(&layout, spec, &place.scratch)?),
+        SystemKind::Ovs => Some(OpenVSwitch::start(&layout, spec, &place.scratch)?),
         _ => None,
     };
     let options = ServerOptions {

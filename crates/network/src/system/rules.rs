@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use super::layout::ENDS;
 use crate::options::{Fastpath, TunnelType};
-use crate::settings::SystemSpec;
+use crate::settings::SystemSettings;
 
 /// The table that all of it stands in.
 pub(super) const TABLE: &str = "plumb";
@@ -30,7 +30,7 @@ const HOOKS: [&str; 2] = ["prerouting", "output"];
 const SERVICES_AT_ONCE: u32 = 100;
 
 /// The rules of one namespace, as transactions of which each is loaded after the one before it; none where nothing is asked for.
-pub(super) fn rules(spec: &SystemSpec, services: u32) -> Vec<String> {
+pub(super) fn rules(spec: &SystemSettings, services: u32) -> Vec<String> {
     let is_tracked = spec.conntrack.is_on();
     if !is_tracked && services == 0 {
         return Vec::new();
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
     use crate::options::Switch;
 
-    fn spec(conntrack: Switch, fastpath: Fastpath) -> SystemSpec {
-        SystemSpec { conntrack, fastpath, ..SystemSpec::default() }
+    fn spec(conntrack: Switch, fastpath: Fastpath) -> SystemSettings {
+        SystemSettings { conntrack, fastpath, ..SystemSettings::default() }
     }
 
     #[test]

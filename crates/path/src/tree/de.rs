@@ -14,7 +14,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::mistake::{MAX_MISTAKES, Mistake, hint};
-use super::node::{Node, Scalar, Span, Value};
+use super::node::{Location, Node, Scalar, Value};
 
 /// What kind of mistake it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Error {
     /// What was written and what would be right.
     pub message: String,
     /// Where; `None` only while it is on its way up.
-    pub place: Option<Span>,
+    pub place: Option<Location>,
 }
 
 impl Error {
@@ -50,7 +50,7 @@ impl Error {
     }
 
     /// At this place, unless a nearer one is known.
-    fn at(mut self, place: Span) -> Self {
+    fn at(mut self, place: Location) -> Self {
         self.place.get_or_insert(place);
         self
     }

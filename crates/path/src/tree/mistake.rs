@@ -2,7 +2,7 @@
 //!
 //! The text is foreign: control characters in it never reach the terminal.
 
-use super::node::Span;
+use super::node::Location;
 
 /// How many mistakes one report shows.
 pub const MAX_MISTAKES: usize = 10;
@@ -19,17 +19,17 @@ pub struct Mistake {
     /// What is wrong, and what would be right.
     pub message: String,
     /// Where.
-    pub span: Span,
+    pub span: Location,
     /// What to do, if the message does not say it.
     pub help: Option<String>,
     /// A second place that has to do with it.
-    pub also: Option<Box<(Span, String)>>,
+    pub also: Option<Box<(Location, String)>>,
 }
 
 impl Mistake {
     /// A mistake at a place.
     #[must_use]
-    pub fn new(span: Span, message: impl AsRef<str>) -> Self {
+    pub fn new(span: Location, message: impl AsRef<str>) -> Self {
         Self { message: printable(message.as_ref()), span, help: None, also: None }
     }
 
@@ -42,7 +42,7 @@ impl Mistake {
 
     /// Adds a second place that has to do with it.
     #[must_use]
-    pub fn also(mut self, span: Span, message: impl AsRef<str>) -> Self {
+    pub fn also(mut self, span: Location, message: impl AsRef<str>) -> Self {
         self.also = Some(Box::new((span, printable(message.as_ref()))));
         self
     }

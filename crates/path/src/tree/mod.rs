@@ -6,4 +6,4 @@ mod node;
 
 pub use de::{from_node, from_node_thorough};
 pub use mistake::{MAX_MISTAKES, Mistake, collect, hint, keep, printable};
-pub use node::{Node, Scalar, Span, Value};
+pub use node::{Location, Node, Scalar, Value};

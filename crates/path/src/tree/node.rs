@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// A place in the file, never longer than one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Span {
+pub struct Location {
     /// Bytes from the start of the text (behind a byte order mark).
     pub offset: usize,
     /// Length in bytes.
@@ -20,7 +20,7 @@ pub struct Span {
     pub column: usize,
 }
 
-impl Span {
+impl Location {
     /// One span from the start of this one to the end of `other`, if both are on one line and in this order.
     #[must_use]
     pub fn through(self, other: Self) -> Self {
@@ -37,7 +37,7 @@ pub struct Scalar {
     /// The text after unquoting and unescaping.
     pub text: String,
     /// Where it was written, with its quotes.
-    pub span: Span,
+    pub span: Location,
     /// Whether it was quoted or a block scalar; `null` in quotes is a text.
     pub quoted: bool,
     /// How many bytes into the span the text stands letter by letter; `None` where it was escaped or folded.
@@ -47,9 +47,9 @@ pub struct Scalar {
 impl Scalar {
     /// The place of a part of the text, or of all of it where the file spells it differently.
     #[must_use]
-    pub fn part(&self, offset: usize, length: usize) -> Span {
+    pub fn part(&self, offset: usize, length: usize) -> Location {
         let (Some(inset), Some(before)) = (self.inset, self.text.get(..offset)) else { return self.span };
-        Span {
+        Location {
             offset: self.span.offset + inset + offset,
             length: length.min(self.text.len() - offset),
             line: self.span.line,
@@ -62,7 +62,7 @@ impl Scalar {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Where it was written; of a list or mapping that goes on over several lines, the first line.
-    pub span: Span,
+    pub span: Location,
     /// What it is.
     pub value: Value,
 }
@@ -84,7 +84,7 @@ impl Node {
     /// A mapping that stands nowhere, to build trees from parts.
     #[must_use]
     pub fn mapping(entries: Vec<(Scalar, Self)>) -> Self {
-        let span = entries.first().map_or_else(Span::default, |(key, _)| key.span);
+        let span = entries.first().map_or_else(Location::default, |(key, _)| key.span);
         Self { span, value: Value::Mapping(entries) }
     }
 
@@ -141,7 +141,7 @@ impl Node {
     /// The place of a dotted key such as `load.checks.1`, or of its nearest ancestor that exists, and how many of the
     /// key's parts exist: the key together with its value where both are on one line.
     #[must_use]
-    pub fn nearest(&self, dotted: &str) -> (usize, Option<Span>) {
+    pub fn nearest(&self, dotted: &str) -> (usize, Option<Location>) {
         let mut node = self;
         let mut found = (0, None);
         for segment in dotted.split(['.', '[']) {
@@ -162,7 +162,7 @@ impl Node {
 
     /// The place of a dotted key, or of its nearest ancestor that exists.
     #[must_use]
-    pub fn place_of(&self, dotted: &str) -> Option<Span> {
+    pub fn place_of(&self, dotted: &str) -> Option<Location> {
         self.nearest(dotted).1
     }
 
@@ -189,7 +189,7 @@ impl Node {
 
     /// The tree without the first pair whose key or value stands at `place`; `None` if there is none.
     #[must_use]
-    pub fn without(&self, place: Span) -> Option<Self> {
+    pub fn without(&self, place: Location) -> Option<Self> {
         let value = match &self.value {
             Value::Null | Value::Scalar(_) => return None,
             Value::Sequence(items) => {

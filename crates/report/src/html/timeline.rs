@@ -15,7 +15,7 @@ const STRIP_HEIGHT: f64 = 30.0;
 
 /// A kind of noise.
 #[derive(Clone, Copy)]
-struct Kind {
+struct NoiseKind {
     label: &'static str,
     /// The share from which on a bar stands out, and at which a strip is full unless there is more. Tasks wait for a
     /// CPU often where load is driven at all, so pressure means little below a higher share.
@@ -23,11 +23,11 @@ struct Kind {
     of: fn(&Noise) -> Option<f64>,
 }
 
-const KINDS: [Kind; 4] = [
-    Kind { label: "steal", loud: 0.02, of: |noise| Some(noise.steal) },
-    Kind { label: "others", loud: 0.05, of: |noise| Some(noise.others) },
-    Kind { label: "softirq", loud: 0.10, of: |noise| Some(noise.softirq) },
-    Kind { label: "pressure", loud: 0.20, of: |noise| noise.pressure_cpu },
+const KINDS: [NoiseKind; 4] = [
+    NoiseKind { label: "steal", loud: 0.02, of: |noise| Some(noise.steal) },
+    NoiseKind { label: "others", loud: 0.05, of: |noise| Some(noise.others) },
+    NoiseKind { label: "softirq", loud: 0.10, of: |noise| Some(noise.softirq) },
+    NoiseKind { label: "pressure", loud: 0.20, of: |noise| noise.pressure_cpu },
 ];
 
 /// The slots of one cell in their order, or a sentence where there is none.
@@ -180,7 +180,7 @@ fn title(row: Row<'_>, slot: &Slot, value: Option<f64>) -> String {
     match &slot.outcome {
         SlotOutcome::Failed { reason, .. } => lines.push(format!("failed: {reason}")),
         SlotOutcome::Measured(result) => {
-            let share = |kind: &Kind| {
+            let share = |kind: &NoiseKind| {
                 Some(format!("{} {}", kind.label, figures::share_coarse((kind.of)(&result.noise)?)))
             };
             let shares = KINDS.iter().filter_map(share);
@@ -208,8 +208,8 @@ fn noise(slots: &[&Slot], time: &Time) -> Markup {
     }
 }
 
-fn strip(slots: &[&Slot], time: &Time, kind: Kind, floor: f64) -> Markup {
-    let Kind { label, loud, of } = kind;
+fn strip(slots: &[&Slot], time: &Time, kind: NoiseKind, floor: f64) -> Markup {
+    let NoiseKind { label, loud, of } = kind;
     let share = |slot: &&Slot| of(&slot.result()?.noise).filter(|share| share.is_finite());
     let shares: Vec<(&Slot, f64)> = slots.iter().filter_map(|slot| Some((*slot, share(slot)?))).collect();
     let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use plumb_model::{Blocks, Percent, Plan};
 use plumb_path::DataPath;
-use plumb_path::tree::{Mistake, Node, Scalar, Span, Value, collect, from_node_thorough, hint, keep};
+use plumb_path::tree::{Location, Mistake, Node, Scalar, Value, collect, from_node_thorough, hint, keep};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, Unexpected, Visitor};
@@ -237,13 +237,13 @@ pub(super) fn spec_value<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
 }
 
 /// The place of a key of `spec`, or of `spec` where it is absent.
-pub(super) fn spec_place(root: &Node, key: &str) -> Span {
+pub(super) fn spec_place(root: &Node, key: &str) -> Location {
     let Some((spec, value)) = root.entry("spec") else { return root.span };
     value.entry(key).map_or(spec.span, |(key, _)| key.span)
 }
 
 /// The place of the value of a key of `spec`.
-pub(super) fn spec_value_place(root: &Node, key: &str) -> Span {
+pub(super) fn spec_value_place(root: &Node, key: &str) -> Location {
     spec_value(root, key).map_or_else(|| spec_place(root, key), |value| value.span)
 }
 

@@ -10,7 +10,7 @@ use miette::{
     Diagnostic, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents,
 };
 
-use plumb_path::tree::{Mistake, Span, printable};
+use plumb_path::tree::{Location, Mistake, printable};
 
 /// A longer line is shown only in part, in bytes.
 const LONG_LINE: usize = 300;
@@ -98,7 +98,7 @@ impl Diagnostic for FileError {
     }
 }
 
-fn place(span: Span) -> SourceSpan {
+fn place(span: Location) -> SourceSpan {
     (span.offset, span.length).into()
 }
 

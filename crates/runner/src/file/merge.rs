@@ -52,16 +52,16 @@ pub fn pruned(node: &Node) -> Node {
 mod tests {
     use super::*;
     use crate::file::parse::parse;
-    use plumb_path::tree::Span;
+    use plumb_path::tree::Location;
     use proptest::prelude::*;
 
     fn scalar(text: String, offset: usize) -> Scalar {
-        Scalar { text, span: Span { offset, ..Span::default() }, quoted: false, inset: None }
+        Scalar { text, span: Location { offset, ..Location::default() }, quoted: false, inset: None }
     }
 
     fn leaf() -> impl Strategy<Value = Node> {
         ("[a-c]{1}", 0_usize..1000, 0..4).prop_map(|(text, offset, kind)| {
-            let span = Span { offset, ..Span::default() };
+            let span = Location { offset, ..Location::default() };
             let text = Node { span, value: Value::Scalar(scalar(text, offset)) };
             match kind {
                 0 => Node { span, value: Value::Null },

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use plumb_model::Bytes;
-use plumb_path::tree::{Mistake, Node, Scalar, Span, Value};
+use plumb_path::tree::{Location, Mistake, Node, Scalar, Value};
 use saphyr_parser::{BufferedInput, Event, Marker, Parser, ScalarStyle, ScanError, Span as Marks};
 
 /// The largest experiment file, in bytes.
@@ -26,7 +26,7 @@ const EMPTY: &str = "the file is empty; an experiment begins with `apiVersion: p
 
 /// The file's text without its byte order mark.
 pub(super) fn decode(bytes: &[u8]) -> Result<&str, Mistake> {
-    let start = Span { offset: 0, length: 0, line: 1, column: 1 };
+    let start = Location { offset: 0, length: 0, line: 1, column: 1 };
     if bytes.len() > MAX_BYTES {
         let size = match bytes.len() {
             small if small < 2_000_000 => Bytes(small as u64).to_string(),
@@ -101,12 +101,12 @@ impl<'t> Places<'t> {
     }
 
     /// The part of `from..to` that is on the line of `from`, without white space at its end.
-    fn at(&self, from: usize, to: usize) -> Span {
+    fn at(&self, from: usize, to: usize) -> Location {
         let line = self.lines.partition_point(|start| *start <= from);
         let start = self.lines[line - 1];
         let written = &self.text[from..to.max(from)];
         let first_line = written.split(['\n', '\r']).next().unwrap_or_default();
-        Span {
+        Location {
             offset: from,
             length: first_line.trim_end().len(),
             line,
@@ -114,7 +114,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    fn marks(&self, marks: Marks) -> Span {
+    fn marks(&self, marks: Marks) -> Location {
         self.at(self.offset(marks.start), self.offset(marks.end))
     }
 }
@@ -313,7 +313,7 @@ impl<'t> Builder<'t> {
     }
 
     /// The place of a list or mapping: all of it where it stands in brackets on one line, else its first line.
-    fn collection(&self, start: Marks, end: Marks) -> Span {
+    fn collection(&self, start: Marks, end: Marks) -> Location {
         let from = self.places.offset(start.start);
         let bracketed = self.places.text[from..].starts_with(['{', '[']);
         let to = if bracketed { self.places.offset(end.end) } else { self.places.text.len() };

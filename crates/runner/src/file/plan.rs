@@ -4,7 +4,7 @@ use plumb_model::claim::Scope;
 use plumb_model::{
     Blocks, Cell, Claim, MetricInfo, Operand, Percent, Plan, PlannedVariant, Span, Variant, metric,
 };
-use plumb_path::tree::{Mistake, Node, Span as NodeSpan, collect, hint, keep};
+use plumb_path::tree::{Location, Mistake, Node, collect, hint, keep};
 use plumb_path::{DataPath, PathSettings};
 
 use super::document::{self, Document, MAX_BLOCKS, spec_place, spec_value};
@@ -294,7 +294,7 @@ impl Settling<'_> {
     }
 
     /// The key of a fault in the variant's own lines, where they come as near to it as the merged tree does.
-    fn fault_place(&self, key: &str, variant: &VariantTree, tree: &Node) -> NodeSpan {
+    fn fault_place(&self, key: &str, variant: &VariantTree, tree: &Node) -> Location {
         let (merged, own) = (tree.nearest(key), variant.over.nearest(key));
         let nearest = if own.0 >= merged.0 { own.1 } else { merged.1 };
         nearest.unwrap_or_else(|| spec_place(self.root, "system"))
@@ -306,8 +306,8 @@ impl Settling<'_> {
 struct Timed {
     window_ns: u64,
     warmup_ns: u64,
-    window_place: NodeSpan,
-    warmup_place: NodeSpan,
+    window_place: Location,
+    warmup_place: Location,
 }
 
 impl Timed {

@@ -1,6 +1,6 @@
 //! The variants: their names, what each changes, and that in one line for people.
 
-use plumb_path::tree::{Mistake, Node, Span, Value, collect, hint, keep};
+use plumb_path::tree::{Location, Mistake, Node, Value, collect, hint, keep};
 
 use super::document::{known_tunings, name_fault, spec_place, spec_value, spec_value_place};
 use super::matrix::{Axis, conflict};
@@ -20,7 +20,7 @@ pub(super) struct VariantTree {
     /// Its name.
     pub(super) name: String,
     /// Where the file names it.
-    pub(super) place: Span,
+    pub(super) place: Location,
     /// What it changes: `system`, `load` and `host`.
     pub(super) over: Node,
     /// Whether it is the automatic copy of the baseline.
@@ -67,7 +67,7 @@ pub(super) fn variants(
     if mistakes.is_empty() { Ok(found) } else { Err(mistakes) }
 }
 
-fn variant_name(name: &str, place: Span) -> Result<(), Vec<Mistake>> {
+fn variant_name(name: &str, place: Location) -> Result<(), Vec<Mistake>> {
     let fault = name_fault(name, |character| character.is_ascii_alphanumeric()).or_else(|| {
         name.starts_with(|first: char| first.is_ascii_digit()).then(|| "begins with a digit".into())
     });

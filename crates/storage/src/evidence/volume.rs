@@ -13,7 +13,7 @@ use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space, TB_BYTES};
 
 use super::seen::seen;
 use crate::settings::{
-    AdaptiveSpec, Allocation, FixedSpec, Layer, Limit, LoadSpec, StorageSettings, VolumeSpec,
+    AdaptiveSettings, Allocation, FixedSettings, Layer, Limit, LoadSettings, StorageSettings, VolumeSettings,
 };
 use crate::system::volumes::names;
 
@@ -27,7 +27,7 @@ const RATE_MAX: f64 = 1e15;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn check(volume: &VolumeSpec, load: &LoadSpec) -> Result<(), Fault> {
+pub fn check(volume: &VolumeSettings, load: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(key, message));
     if volume.size.0 == 0 || i64::try_from(volume.size.0).is_err() {
         return fault("system.volume.size", "must be above 0 B, such as `100 GB`");
@@ -61,14 +61,14 @@ pub fn check(volume: &VolumeSpec, load: &LoadSpec) -> Result<(), Fault> {
 ///
 /// # Errors
 /// One sentence that says what is missing.
-pub fn feasible(volume: &VolumeSpec) -> Result<(), String> {
+pub fn feasible(volume: &VolumeSettings) -> Result<(), String> {
     match volume.layer {
         Layer::Nbd => Ok(()),
         Layer::Kernel => LoopDevice::can_be_made().and_then(|()| BlockGroup::can_be_made()),
     }
 }
 
-fn adapts_to_use(volume: &VolumeSpec) -> bool {
+fn adapts_to_use(volume: &VolumeSettings) -> bool {
     volume.policy.adaptive.as_ref().is_some_and(|adaptive| {
         [adaptive.peak_iops_allocation, adaptive.expected_iops_allocation].contains(&Allocation::UsedSpace)
     })
@@ -78,7 +78,7 @@ fn adapts_to_use(volume: &VolumeSpec) -> bool {
 ///
 /// # Errors
 /// When there are two, or a rate is none that a limit can have.
-pub fn policy(volume: &VolumeSpec) -> Result<Option<Policy>, Fault> {
+pub fn policy(volume: &VolumeSettings) -> Result<Option<Policy>, Fault> {
     match (&volume.policy.fixed, &volume.policy.adaptive) {
         (None, None) => Ok(None),
         (Some(spec), None) => fixed(spec).map(Policy::Fixed).map(Some),
@@ -89,7 +89,7 @@ pub fn policy(volume: &VolumeSpec) -> Result<Option<Policy>, Fault> {
     }
 }
 
-fn fixed(spec: &FixedSpec) -> Result<Fixed, Fault> {
+fn fixed(spec: &FixedSettings) -> Result<Fixed, Fault> {
     let iops = |key: &str, rate: Option<Rate>| rate.map(|rate| whole(key, rate.0)).transpose();
     let bytes = |key: &str, rate: Option<ByteRate>| rate.map(|rate| whole(key, rate.0)).transpose();
     Ok(Fixed {
@@ -101,7 +101,7 @@ fn fixed(spec: &FixedSpec) -> Result<Fixed, Fault> {
     })
 }
 
-fn adaptive(spec: &AdaptiveSpec) -> Result<Adaptive, Fault> {
+fn adaptive(spec: &AdaptiveSettings) -> Result<Adaptive, Fault> {
     let per_tb = |key: &str, rate: CapacityRate| match rate.0 * TB_BYTES as f64 {
         0.0 => Ok(0),
         rate => whole(key, rate),
@@ -137,14 +137,14 @@ fn whole(key: &str, rate: f64) -> Result<u64, Fault> {
 
 /// What a volume's policy allows. `None` without a policy, and where that changes with what is in the volume.
 #[must_use]
-pub fn known_limit(volume: &VolumeSpec) -> Option<Limit> {
+pub fn known_limit(volume: &VolumeSettings) -> Option<Limit> {
     let (iops, bytes_per_s) = allowed(volume, 0.0);
     let is_limited = iops.is_some() || bytes_per_s.is_some();
     (is_limited && !adapts_to_use(volume)).then_some(Limit { iops, bytes_per_s })
 }
 
 /// What the settings allow in a second: operations, and bytes.
-fn allowed(volume: &VolumeSpec, used_bytes: f64) -> (Option<f64>, Option<f64>) {
+fn allowed(volume: &VolumeSettings, used_bytes: f64) -> (Option<f64>, Option<f64>) {
     if let Some(fixed) = &volume.policy.fixed {
         return (fixed.max_iops.map(|rate| rate.0), fixed.max_bandwidth.map(|rate| rate.0));
     }
@@ -196,7 +196,7 @@ fn number(snapshot: &Snapshot, state: &str) -> Option<f64> {
     snapshot.states.get(state)?.parse().ok()
 }
 
-fn size(volume: &VolumeSpec, measurement: &Measurement) -> Evidence {
+fn size(volume: &VolumeSettings, measurement: &Measurement) -> Evidence {
     let (expected, observed) = (volume.size.to_string(), seen(measurement, "size"));
     // A block device consists of whole sectors.
     let is_near = |found: Bytes| found.0 <= volume.size.0 && volume.size.0 - found.0 < 512;
@@ -270,7 +270,7 @@ fn binding(layer: Layer, before: &Snapshot, after: &Snapshot) -> Evidence {
 
 /// The limits that the kernel is given.
 #[must_use]
-pub fn kernel_limits(volume: &VolumeSpec) -> (Option<NonZeroU64>, Option<NonZeroU64>) {
+pub fn kernel_limits(volume: &VolumeSettings) -> (Option<NonZeroU64>, Option<NonZeroU64>) {
     let policy = policy(volume).ok().flatten();
     let size = plumb_volumes::policy::Size { allocated: volume.size.0, used: 0 };
     let limits = policy.map_or(plumb_volumes::limiter::Limits::NONE, |policy| policy.limits(size));
@@ -282,28 +282,29 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::settings::{Access, Kind, PolicySpec};
+    use crate::settings::{Access, PolicySettings, SystemKind};
 
-    fn settings(policy: PolicySpec) -> StorageSettings {
+    fn settings(policy: PolicySettings) -> StorageSettings {
         let mut settings = StorageSettings::default();
-        settings.system.kind = Kind::Volumes;
-        settings.system.volume = VolumeSpec { size: Bytes(100_000_000_000), policy, ..VolumeSpec::default() };
+        settings.system.kind = SystemKind::Volumes;
+        settings.system.volume =
+            VolumeSettings { size: Bytes(100_000_000_000), policy, ..VolumeSettings::default() };
         settings
     }
 
-    fn capped(iops: f64) -> PolicySpec {
-        let fixed = FixedSpec { max_iops: Some(Rate(iops)), ..FixedSpec::default() };
-        PolicySpec { fixed: Some(fixed), adaptive: None }
+    fn capped(iops: f64) -> PolicySettings {
+        let fixed = FixedSettings { max_iops: Some(Rate(iops)), ..FixedSettings::default() };
+        PolicySettings { fixed: Some(fixed), adaptive: None }
     }
 
-    fn adapting(allocation: Allocation) -> PolicySpec {
-        let adaptive = AdaptiveSpec {
+    fn adapting(allocation: Allocation) -> PolicySettings {
+        let adaptive = AdaptiveSettings {
             expected_iops: CapacityRate(5e-9),
             peak_iops: CapacityRate(50e-9),
             peak_iops_allocation: allocation,
-            ..AdaptiveSpec::default()
+            ..AdaptiveSettings::default()
         };
-        PolicySpec { fixed: None, adaptive: Some(adaptive) }
+        PolicySettings { fixed: None, adaptive: Some(adaptive) }
     }
 
     /// What a server says after a second in which `bound_ns` were bound.
@@ -347,7 +348,7 @@ mod tests {
         let adaptive = settings(adapting(Allocation::AllocatedSpace));
         assert_eq!(judged(&adaptive, Some(5_000), 990_000_000), [true; 4]);
         assert_eq!(judged(&adaptive, Some(10_000), 990_000_000), [true, false, true, true]);
-        let unlimited = settings(PolicySpec::default());
+        let unlimited = settings(PolicySettings::default());
         assert_eq!(judged(&unlimited, None, 0), [true; 3]);
         assert_eq!(judged(&unlimited, Some(500), 0), [true, false, true]);
         let mut small = fixed;
@@ -375,10 +376,10 @@ mod tests {
         assert_eq!(key(&settings(capped(500.0))), None);
         assert_eq!(key(&settings(capped(0.0))).unwrap(), "system.volume.policy.fixed.max_iops");
         assert_eq!(
-            key(&settings(PolicySpec { fixed: Some(FixedSpec::default()), adaptive: None })).unwrap(),
+            key(&settings(PolicySettings { fixed: Some(FixedSettings::default()), adaptive: None })).unwrap(),
             "system.volume.policy"
         );
-        let both = PolicySpec { adaptive: adapting(Allocation::UsedSpace).adaptive, ..capped(500.0) };
+        let both = PolicySettings { adaptive: adapting(Allocation::UsedSpace).adaptive, ..capped(500.0) };
         assert_eq!(key(&settings(both)).unwrap(), "system.volume.policy");
         let mut kernel = settings(capped(500.0));
         kernel.system.volume.layer = Layer::Kernel;

@@ -13,7 +13,7 @@ use super::engine::nbd::{Address, Nbd};
 use super::engine::{Engine, Request};
 use super::error::Error;
 use super::pattern;
-use crate::settings::{LoadSpec, Target};
+use crate::settings::{LoadSettings, Target};
 
 /// The address of the target that does nothing.
 pub const NULL: &str = "null:";
@@ -83,7 +83,7 @@ impl Device {
     ///
     /// # Errors
     /// When it is not there, is no storage, or holds what would be lost.
-    pub fn open(target: &Target, spec: &LoadSpec) -> Result<Self, Error> {
+    pub fn open(target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
         if target.address == NULL {
             return Ok(Self::null(spec));
         }
@@ -108,7 +108,7 @@ impl Device {
         Self::of_file(path, spec, exclusive)
     }
 
-    fn null(spec: &LoadSpec) -> Self {
+    fn null(spec: &LoadSettings) -> Self {
         let regions = u64::from(spec.jobs.saturating_sub(1)).saturating_mul(spec.offset_increment.0);
         let asked = spec.size.map(|size| spec.offset.0.saturating_add(size.0).saturating_add(regions));
         Self {
@@ -123,7 +123,7 @@ impl Device {
         }
     }
 
-    fn remote(path: String, target: &Target, spec: &LoadSpec) -> Result<Self, Error> {
+    fn remote(path: String, target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
         let wrong = |message: &str| Error::Nbd { address: path.clone(), message: message.to_owned() };
         let address = Address::parse(&path).ok_or_else(|| wrong("an address is nbd://HOST:PORT/NAME"))?;
         let mut connection = Nbd::connect(&address, 1)?;
@@ -146,7 +146,7 @@ impl Device {
     }
 
     /// Makes a file that has no name any more when it is used: however this ends, nothing is left.
-    fn create(target: &Target, spec: &LoadSpec) -> Result<Self, Error> {
+    fn create(target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
         let path = target.address.clone();
         let Some(size) = target.create else { return Err(Error::Missing { path }) };
         let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
@@ -161,7 +161,7 @@ impl Device {
         Ok(device)
     }
 
-    fn of_file(path: String, spec: &LoadSpec, flags: i32) -> Result<Self, Error> {
+    fn of_file(path: String, spec: &LoadSettings, flags: i32) -> Result<Self, Error> {
         let open = |flags: i32| {
             let mut options = OpenOptions::new();
             options.read(true).write(spec.access.writes()).custom_flags(flags);
@@ -196,7 +196,7 @@ impl Device {
     ///
     /// # Errors
     /// When a setting does not fit the target.
-    pub fn regions(&self, spec: &LoadSpec) -> Result<Vec<(u64, u64)>, Error> {
+    pub fn regions(&self, spec: &LoadSettings) -> Result<Vec<(u64, u64)>, Error> {
         let unfit = |key, message| Err(Error::Unfit { path: self.path.clone(), key, message });
         let alignment = u64::from(self.alignment);
         for (key, value) in [
@@ -323,7 +323,7 @@ fn export_holds_data(connection: &mut Nbd) -> Result<bool, Error> {
 }
 
 /// Gives a new file its content: data where it is read, only space where it is written.
-fn fill(file: &File, bytes: u64, spec: &LoadSpec) -> io::Result<()> {
+fn fill(file: &File, bytes: u64, spec: &LoadSettings) -> io::Result<()> {
     if spec.access.reads() {
         return write_data(file, bytes, spec.compressible.0);
     }

@@ -42,7 +42,7 @@ use self::job::{Job, JobParts, JobResult};
 use self::ledger::Ledger;
 use self::offsets::Offsets;
 pub use self::prepared::{Prepared, prepare};
-use crate::settings::{EngineKind, Limit, LoadSpec, Target};
+use crate::settings::{EngineKind, Limit, LoadSettings, Target};
 
 /// From the moment the threads are started to the moment they all begin.
 const LEAD_NS: u64 = 2_000_000;
@@ -61,7 +61,7 @@ const BUFFERS_MAX: u64 = 16 << 30;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
+pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
     if spec.depth == 0 || spec.depth > 4096 {
         return fault("depth", "a job has 1 to 4096 reads and writes in flight");
@@ -100,7 +100,7 @@ pub fn validate(spec: &LoadSpec) -> Result<(), Fault> {
 ///
 /// # Errors
 /// When a setting is wrong, or the target is not there or would lose data.
-pub fn storage_load(spec: &LoadSpec, target: &Target) -> Result<StorageLoad, Error> {
+pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad, Error> {
     validate(spec)?;
     let device = Device::open(target, spec)?;
     let mut regions = device.regions(spec)?;
@@ -137,7 +137,7 @@ pub fn storage_load(spec: &LoadSpec, target: &Target) -> Result<StorageLoad, Err
 }
 
 /// What is checked must be written by one job alone: regions that are the same are divided.
-fn apart(device: &Device, spec: &LoadSpec, regions: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, Error> {
+fn apart(device: &Device, spec: &LoadSettings, regions: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, Error> {
     let unfit = |message: &str| {
         Err(Error::Unfit { path: device.path.clone(), key: "verify", message: message.to_owned() })
     };
@@ -166,7 +166,11 @@ fn apart(device: &Device, spec: &LoadSpec, regions: &[(u64, u64)]) -> Result<Vec
 }
 
 /// The engine that was asked for, or the next one where the kernel refuses it.
-fn choose_engine(spec: &LoadSpec, handle: &Handle, messages: &mut Vec<String>) -> Result<EngineKind, Error> {
+fn choose_engine(
+    spec: &LoadSettings,
+    handle: &Handle,
+    messages: &mut Vec<String>,
+) -> Result<EngineKind, Error> {
     let probe = Buffers::new(1, 4096)
         .map_err(|cause| Error::Engine { what: "get memory for the blocks in flight", cause })?;
     let mut kinds = EngineKind::ALL.into_iter().skip_while(|kind| *kind != spec.engine);
@@ -186,7 +190,7 @@ fn choose_engine(spec: &LoadSpec, handle: &Handle, messages: &mut Vec<String>) -
 /// A load that is ready to measure.
 #[derive(Debug)]
 pub struct StorageLoad {
-    spec: LoadSpec,
+    spec: LoadSettings,
     device: Device,
     /// Of every job: where it begins, and how long it is.
     regions: Vec<(u64, u64)>,
@@ -284,7 +288,7 @@ struct JobShare {
 
 /// Puts a job together, in its own thread, where its engine stays.
 fn parts_of(
-    spec: &LoadSpec,
+    spec: &LoadSettings,
     handle: &Handle,
     engine: EngineKind,
     buffers: Buffers,

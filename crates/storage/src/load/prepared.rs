@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::device::{Device, Handle, NULL};
 use super::error::Error;
-use crate::settings::{LoadSpec, Target};
+use crate::settings::{LoadSettings, Target};
 
 /// A target, ready.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Prepared {
 ///
 /// # Errors
 /// When it is not there, is no storage, or holds what would be lost.
-pub fn prepare(spec: &LoadSpec, target: &Target) -> Result<Prepared, Error> {
+pub fn prepare(spec: &LoadSettings, target: &Target) -> Result<Prepared, Error> {
     let is_path = target.address != NULL && !target.address.contains("://");
     let is_missing = is_path
         && matches!(

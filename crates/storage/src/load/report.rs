@@ -14,13 +14,13 @@ use super::limiter::{Met, Seen};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
 use crate::metrics;
-use crate::settings::{Limit, LoadSpec};
+use crate::settings::{Limit, LoadSettings};
 
 /// What is known of a measurement beside what its jobs counted.
 #[derive(Debug)]
 pub struct Circumstances<'a> {
     /// What was asked for.
-    pub spec: &'a LoadSpec,
+    pub spec: &'a LoadSettings,
     /// When.
     pub frame: Frame,
     /// Which engine it was.
@@ -102,7 +102,7 @@ fn demand(one: &JobResult, of: &Circumstances<'_>, window_ns: u64) -> Demand {
 }
 
 /// What the percentiles of a closed loop do not show of the longest stall.
-fn hidden_stalls(tally: &Tally, spec: &LoadSpec, stall_ns_max: Option<u64>) -> Vec<String> {
+fn hidden_stalls(tally: &Tally, spec: &LoadSettings, stall_ns_max: Option<u64>) -> Vec<String> {
     let sides = SIDES.iter().zip(&tally.directions).enumerate().filter(|(at, _)| takes_part(spec, *at));
     let find = |(metrics, direction): (&Side, &Direction)| {
         HiddenStall::find(metrics.latency.name, &direction.latency, stall_ns_max)
@@ -161,7 +161,7 @@ fn look_for_a_limiter(measurement: &mut Measurement, tally: &Tally, of: &Circums
 }
 
 /// What was read off the window; rates from its second `first` on.
-fn readings(tally: &Tally, spec: &LoadSpec, window_ns: u64, first: usize) -> BTreeMap<String, Reading> {
+fn readings(tally: &Tally, spec: &LoadSettings, window_ns: u64, first: usize) -> BTreeMap<String, Reading> {
     let rated_ns = window_ns.saturating_sub(first as u64 * 1_000_000_000);
     let mut readings = BTreeMap::new();
     let mut put = |metric: Metric, reading| {
@@ -217,12 +217,12 @@ const SIDES: [Side; 2] = [
     },
 ];
 
-fn takes_part(spec: &LoadSpec, direction: usize) -> bool {
+fn takes_part(spec: &LoadSettings, direction: usize) -> bool {
     if direction == 0 { spec.access.reads() } else { spec.access.writes() }
 }
 
 /// Rates in each whole second of the window, and the mean latency in each.
-fn windows(tally: &Tally, spec: &LoadSpec, seconds: usize) -> BTreeMap<String, Vec<f64>> {
+fn windows(tally: &Tally, spec: &LoadSettings, seconds: usize) -> BTreeMap<String, Vec<f64>> {
     let mut windows = BTreeMap::new();
     for (at, metrics) in SIDES.iter().enumerate().filter(|(at, _)| takes_part(spec, *at)) {
         let direction = &tally.directions[at].seconds;

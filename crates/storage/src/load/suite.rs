@@ -13,7 +13,7 @@ use crate::metrics::{
     READ_BW, READ_IOPS, READ_LATENCY, READ_SEQ, RW_MIX_READ_IOPS, RW_MIX_WRITE_IOPS, WRITE_BW, WRITE_IOPS,
     WRITE_LATENCY, WRITE_SEQ,
 };
-use crate::settings::{Access, LoadSpec};
+use crate::settings::{Access, LoadSettings};
 
 /// Reads and writes in flight where latency is measured.
 pub const LATENCY_DEPTH: u32 = 4;
@@ -61,7 +61,7 @@ const fn random(
 }
 
 impl Job {
-    fn spec(&self, base: &LoadSpec, room: u64) -> LoadSpec {
+    fn spec(&self, base: &LoadSettings, room: u64) -> LoadSettings {
         let (jobs, offset_increment) = if self.block == SEQUENTIAL_BLOCK {
             let quarter = room / u64::from(SEQUENTIAL_JOBS) / SEQUENTIAL_BLOCK * SEQUENTIAL_BLOCK;
             (SEQUENTIAL_JOBS, OFFSET_INCREMENT.min(quarter))
@@ -70,7 +70,7 @@ impl Job {
         };
         // Every sequential job goes on from its own beginning for as long as the one that begins last has room.
         let size = room.saturating_sub(offset_increment * u64::from(jobs - 1));
-        LoadSpec {
+        LoadSettings {
             access: self.access,
             read_share: Percent(0.75),
             block_size: Bytes(self.block),
@@ -92,7 +92,7 @@ impl Job {
 /// # Errors
 /// When one of them cannot be measured at all.
 pub fn measure(
-    base: &LoadSpec,
+    base: &LoadSettings,
     prepared: &Prepared,
     window: Window,
     interrupted: &Arc<AtomicBool>,

@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 /// A volume: a sparse file that is served under a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct VolumeSpec {
+pub struct VolumeSettings {
     /// Its size. It takes space only where it is written to.
     pub size: Bytes,
     /// How much of it, from its beginning on, holds data before the load comes.
     pub filled: Bytes,
     /// What it may do in a second; nothing limits it if absent.
-    pub policy: PolicySpec,
+    pub policy: PolicySettings,
     /// Where the policy is enforced.
     pub layer: Layer,
 }
 
-impl Default for VolumeSpec {
+impl Default for VolumeSettings {
     fn default() -> Self {
         Self {
             size: Bytes(1 << 30),
             filled: Bytes(0),
-            policy: PolicySpec::default(),
+            policy: PolicySettings::default(),
             layer: Layer::default(),
         }
     }
@@ -44,17 +44,17 @@ pub enum Layer {
 /// A policy: fixed or adaptive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PolicySpec {
+pub struct PolicySettings {
     /// The same limits whatever the volume's size.
-    pub fixed: Option<FixedSpec>,
+    pub fixed: Option<FixedSettings>,
     /// A number of operations per second for each byte of its size or use.
-    pub adaptive: Option<AdaptiveSpec>,
+    pub adaptive: Option<AdaptiveSettings>,
 }
 
 /// Limits; each is absent or above 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FixedSpec {
+pub struct FixedSettings {
     /// At least this many operations. Nothing else is held back for it.
     pub min_iops: Option<Rate>,
     /// At most this many operations.
@@ -68,7 +68,7 @@ pub struct FixedSpec {
 /// Operations in proportion to a size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct AdaptiveSpec {
+pub struct AdaptiveSettings {
     /// At least this many operations.
     pub expected_iops: CapacityRate,
     /// At most this many operations.
@@ -83,7 +83,7 @@ pub struct AdaptiveSpec {
     pub block_size: Option<Bytes>,
 }
 
-impl Default for AdaptiveSpec {
+impl Default for AdaptiveSettings {
     fn default() -> Self {
         Self {
             expected_iops: CapacityRate(0.0),

@@ -11,23 +11,23 @@ use plumb_host::service::Service;
 use plumb_path::{Existing, PathError, Place, RunBy, Snapshot, System};
 
 use crate::load::{NULL, NbdAddress, write_data};
-use crate::settings::{Kind, SystemSpec, Target};
+use crate::settings::{SystemKind, SystemSettings, Target};
 
 /// Builds the system.
 ///
 /// # Errors
 /// When the file cannot be made, or what should exist does not.
-pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
+pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
     match spec.kind {
-        Kind::File => Ok(Box::new(OwnFile::make(spec, place)?)),
-        Kind::External => Ok(Box::new(existing(spec)?)),
-        Kind::Ontap => {
+        SystemKind::File => Ok(Box::new(OwnFile::make(spec, place)?)),
+        SystemKind::External => Ok(Box::new(existing(spec)?)),
+        SystemKind::Ontap => {
             let (Some(array), Some(path)) = (&spec.ontap, &spec.path) else {
                 return Err(PathError::new("find the volume: neither `ontap` nor `path` may be left out"));
             };
             Ok(Box::new(ontap::Array::start(array, path)?))
         }
-        Kind::Volumes => volumes::start(spec, place),
+        SystemKind::Volumes => volumes::start(spec, place),
     }
 }
 
@@ -40,7 +40,7 @@ struct OwnFile {
 }
 
 impl OwnFile {
-    fn make(spec: &SystemSpec, place: &Place) -> Result<Self, PathError> {
+    fn make(spec: &SystemSettings, place: &Place) -> Result<Self, PathError> {
         let scratch = match &spec.path {
             Some(parent) => Some(Scratch::create(Path::new(parent), "plumb-storage")?),
             None => None,
@@ -86,7 +86,7 @@ pub fn service_at(path: &str) -> Option<Service> {
 }
 
 /// Something that exists.
-fn existing(spec: &SystemSpec) -> Result<Existing, PathError> {
+fn existing(spec: &SystemSettings) -> Result<Existing, PathError> {
     let path = spec.path.clone().ok_or_else(|| PathError::new("find the storage: it has no path"))?;
     let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
     if is_here {

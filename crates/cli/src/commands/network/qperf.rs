@@ -5,13 +5,13 @@
 use std::fmt::Write;
 
 use plumb_model::{Measurement, Reading, Statistic, Unit};
-use plumb_network::settings::{LoadSpec, Test};
+use plumb_network::settings::{LoadSettings, Test};
 
 /// A name, a number, and its unit.
 type Row = (&'static str, String, String);
 
 /// All tests of a measurement, with the size of the messages where several are measured.
-pub fn text(spec: &LoadSpec, measurement: &Measurement, with_size: bool) -> String {
+pub fn text(spec: &LoadSettings, measurement: &Measurement, with_size: bool) -> String {
     let mut text = String::new();
     for test in &spec.tests {
         let mut rows = rows(*test, measurement);
@@ -104,13 +104,13 @@ mod tests {
         put("udp_bw", Reading::Rate { value: 4.11e9, count: 1 });
         put("udp_send_bw", Reading::Rate { value: 10.4e9, count: 1 });
         let tests = vec![Test::TcpLat, Test::TcpBw, Test::UdpBw];
-        let spec = LoadSpec { tests, msg_size: Some(Bytes(1024)), ..LoadSpec::default() };
+        let spec = LoadSettings { tests, msg_size: Some(Bytes(1024)), ..LoadSettings::default() };
         assert_eq!(
             text(&spec, &measurement, false),
             "tcp_lat:\n    latency  =  3.45 us\ntcp_bw:\n    bw  =  2.77 GB/sec\nudp_bw:\n    send_bw  =  10.4 GB/sec\n    \
              recv_bw  =  4.11 GB/sec\n"
         );
-        let sized = text(&LoadSpec { tests: vec![Test::TcpLat], ..spec }, &measurement, true);
+        let sized = text(&LoadSettings { tests: vec![Test::TcpLat], ..spec }, &measurement, true);
         assert_eq!(sized, "tcp_lat:\n    latency   =  3.45 us\n    msg_size  =  1024 bytes\n");
     }
 }

@@ -6,7 +6,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Measurement, Percent, Reading, Span, Statistic, Unit};
 use plumb_storage::load::Prepared;
 use plumb_storage::load::suite;
-use plumb_storage::settings::LoadSpec;
+use plumb_storage::settings::LoadSettings;
 
 use super::{Surroundings, course, window};
 use crate::args::StorageArguments;
@@ -21,7 +21,7 @@ pub const WARMUP: Span = Span(2_000_000_000);
 
 /// Runs the jobs one after the other, until the user interrupts them.
 pub fn measure(
-    spec: &LoadSpec,
+    spec: &LoadSettings,
     prepared: &Prepared,
     arguments: &StorageArguments,
     interrupts: &Interrupts,

@@ -92,18 +92,18 @@ fn server(own: &Made, clients: Option<&Made>) -> Server {
     )
 }
 
-fn few(tls: TlsVersion) -> LoadSpec {
-    LoadSpec { tls: Some(tls), requests: Some(4), duration: Span(60_000 * MS), ..fresh_connections() }
+fn few(tls: TlsVersion) -> LoadSettings {
+    LoadSettings { tls: Some(tls), requests: Some(4), duration: Span(60_000 * MS), ..fresh_connections() }
 }
 
-fn check_good(spec: &LoadSpec, server: &Server, ca: &Made) {
+fn check_good(spec: &LoadSettings, server: &Server, ca: &Made) {
     let measurement = measure_trusting(spec, &server.url, Some(ca.pem()));
     assert_eq!((measurement.work, measurement.errors), (4, [].into()), "{:?}", spec.tls);
 }
 
-fn why(spec: &LoadSpec, server: &Server, ca: &Made) -> String {
+fn why(spec: &LoadSettings, server: &Server, ca: &Made) -> String {
     let measurement =
-        measure_trusting(&LoadSpec { requests: Some(1), ..spec.clone() }, &server.url, Some(ca.pem()));
+        measure_trusting(&LoadSettings { requests: Some(1), ..spec.clone() }, &server.url, Some(ca.pem()));
     assert_eq!(measurement.work, 0);
     measurement.errors.into_keys().next().unwrap()
 }
@@ -129,7 +129,7 @@ fn a_certificate_of_version_1_is_accepted_from_a_server() {
         // Its name is in the common name only.
         let server = server(&certificate("v1.example", key, 1, [PAST, FUTURE], Some(&authority)), None);
         for tls in [TlsVersion::V12, TlsVersion::V13] {
-            let spec = LoadSpec { sni: Some("v1.example".to_owned()), ..few(tls) };
+            let spec = LoadSettings { sni: Some("v1.example".to_owned()), ..few(tls) };
             check_good(&spec, &server, &authority);
         }
     }
@@ -145,13 +145,13 @@ fn a_certificate_of_version_1_is_shown_to_a_server() {
     std::fs::write(file.path(), [own.pem().as_bytes(), &key].concat()).unwrap();
     let client_certificate = Some(file.path().to_str().unwrap().to_owned());
     for tls in [TlsVersion::V12, TlsVersion::V13] {
-        let spec = LoadSpec { client_certificate: client_certificate.clone(), ..few(tls) };
+        let spec = LoadSettings { client_certificate: client_certificate.clone(), ..few(tls) };
         check_good(&spec, &server, &authority);
     }
     // A key that belongs to another certificate is found before anything is sent.
     std::fs::write(file.path(), [authority.pem().as_bytes(), &key].concat()).unwrap();
     let target = Target { url: server.url.clone(), ca_pem: Some(authority.pem()) };
-    let spec = LoadSpec { client_certificate, ..spec() };
+    let spec = LoadSettings { client_certificate, ..spec() };
     let error = http_load(&spec, &target).err().unwrap().to_string();
     assert!(error.contains("is not that of its key"), "{error}");
 }

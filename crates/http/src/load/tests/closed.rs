@@ -41,7 +41,7 @@ fn rates_are_per_second_of_the_window() {
 
 #[test]
 fn a_connection_that_stands_blocks_nobody() {
-    let measurement = measure(&LoadSpec { warmup: Span(100 * MS), ..spec() }, &Server::ok().url);
+    let measurement = measure(&LoadSettings { warmup: Span(100 * MS), ..spec() }, &Server::ok().url);
     assert!(statistic_ms(&measurement, "http_req_blocked", Statistic::Max) < f64::EPSILON);
     assert!(!measurement.observed.contains_key("connections"), "{:?}", measurement.observed);
 }
@@ -50,7 +50,7 @@ fn a_connection_that_stands_blocks_nobody() {
 fn a_number_of_requests_is_exact_for_both_sides() {
     for (threads, reuse) in [(1, Reuse::KeepAlive), (2, Reuse::KeepAlive), (2, Reuse::None)] {
         let server = Server::ok();
-        let spec = LoadSpec { requests: Some(25), threads, reuse, duration: Span(60_000 * MS), ..spec() };
+        let spec = LoadSettings { requests: Some(25), threads, reuse, duration: Span(60_000 * MS), ..spec() };
         let measurement = measure(&spec, &server.url);
         assert_eq!((measurement.work, server.requests()), (25, 25), "{threads} threads, {reuse:?}");
         assert!(measurement.window_ns < 60_000 * MS);
@@ -59,7 +59,7 @@ fn a_number_of_requests_is_exact_for_both_sides() {
 
 #[test]
 fn a_number_of_requests_smaller_than_the_connections_is_exact_after_a_warmup() {
-    let spec = LoadSpec {
+    let spec = LoadSettings {
         requests: Some(1),
         connections: 5,
         warmup: Span(50 * MS),
@@ -116,7 +116,7 @@ fn a_server_that_closes_gets_new_connections() {
 #[test]
 fn threads_share_the_connections() {
     let server = Server::ok();
-    let measurement = measure(&LoadSpec { connections: 5, threads: 2, ..spec() }, &server.url);
+    let measurement = measure(&LoadSettings { connections: 5, threads: 2, ..spec() }, &server.url);
     assert_eq!((server.connections(), measurement.health.threads), (5, 2));
     assert_eq!(measurement.observed_count("status", "200"), measurement.work);
     assert!(measurement.health.busiest_thread > 0.0);
@@ -126,7 +126,7 @@ fn threads_share_the_connections() {
 #[test]
 fn checks_are_counted_one_by_one() {
     let checks = ["status == 200", "body contains \"ok\"", "body length == 3 B"].map(str::to_owned).to_vec();
-    let measurement = measure(&LoadSpec { checks, ..spec() }, &Server::ok().url);
+    let measurement = measure(&LoadSettings { checks, ..spec() }, &Server::ok().url);
     let work = measurement.work;
     assert_eq!(share_of(&measurement, "checks"), (2 * work, work));
     assert_eq!(measurement.observed_count("checks passed", "body contains \"ok\""), work);
@@ -168,7 +168,7 @@ fn a_stall_that_percentiles_hide_is_told_with_what_an_open_loop_would_have_seen(
             conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         }
     });
-    let measurement = measure(&LoadSpec { duration: Span(2000 * MS), ..spec() }, &server.url);
+    let measurement = measure(&LoadSettings { duration: Span(2000 * MS), ..spec() }, &server.url);
     assert!(measurement.stall_ns_max.unwrap() >= 290 * MS, "{:?}", measurement.stall_ns_max);
     let told = measurement.warnings.iter().any(|it| it.contains("an open loop at this rate would have seen"));
     assert!(told, "{:?}", measurement.warnings);
@@ -177,7 +177,7 @@ fn a_stall_that_percentiles_hide_is_told_with_what_an_open_loop_would_have_seen(
 #[test]
 fn a_thread_that_never_had_its_window_is_not_busier_than_a_thread_can_be() {
     // The thread has more connections to begin than time: its window is over at its first look at the clock.
-    let spec = LoadSpec { connections: 200, duration: Span(1), ..spec() };
+    let spec = LoadSettings { connections: 200, duration: Span(1), ..spec() };
     let busiest = measure(&spec, &Server::ok().url).health.busiest_thread;
     assert!((0.0..=1.0).contains(&busiest), "{busiest}");
 }

@@ -96,7 +96,7 @@ fn a_status_from_400_on_is_a_failed_request_and_no_error() {
 #[test]
 fn a_request_that_fails_in_two_ways_counts_once() {
     let refusing = Server::always("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
-    let checks = |checks: [&str; 2]| LoadSpec { checks: checks.map(str::to_owned).to_vec(), ..spec() };
+    let checks = |checks: [&str; 2]| LoadSettings { checks: checks.map(str::to_owned).to_vec(), ..spec() };
     let measurement = measure(&checks(["status == 200", "body contains \"ok\""]), &refusing.url);
     assert_eq!(attempts(&measurement), (measurement.work, measurement.work));
     let measurement = measure(&checks(["status == 200", "body length == 3 B"]), &Server::ok().url);
@@ -111,7 +111,7 @@ fn no_answer_in_time_is_a_timeout_with_its_time() {
         conversation.request();
         conversation.until_closed();
     });
-    let measurement = measure(&LoadSpec { timeout: Span(WAIT_NS), ..spec() }, &server.url);
+    let measurement = measure(&LoadSettings { timeout: Span(WAIT_NS), ..spec() }, &server.url);
     let (kind, count) = only_error(&measurement);
     assert_eq!(kind, "request timeout");
     // With those that were under way when the window closed, as nothing was answered that they could be held against.
@@ -136,7 +136,8 @@ fn a_server_that_does_not_accept_is_a_timeout_of_its_own() {
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
     let _first = std::net::TcpStream::connect(address).unwrap();
-    let measurement = measure(&LoadSpec { timeout: Span(WAIT_NS), ..spec() }, &format!("http://{address}/"));
+    let measurement =
+        measure(&LoadSettings { timeout: Span(WAIT_NS), ..spec() }, &format!("http://{address}/"));
     assert_eq!(only_error(&measurement).0, "connect timeout");
     assert_waited(&measurement);
 }
@@ -146,7 +147,7 @@ fn a_silent_handshake_is_a_timeout_of_its_own() {
     let server = Server::start(|conversation| {
         conversation.until_closed();
     });
-    let spec = LoadSpec { timeout: Span(WAIT_NS), insecure: true, ..spec() };
+    let spec = LoadSettings { timeout: Span(WAIT_NS), insecure: true, ..spec() };
     let measurement = measure(&spec, &server.url.replace("http:", "https:"));
     assert_eq!(only_error(&measurement).0, "tls timeout");
     assert_waited(&measurement);
@@ -160,7 +161,7 @@ fn a_server_without_tls_says_so() {
     });
     let url = server.url.replace("http:", "https:");
     for cipher in ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256"] {
-        let spec = LoadSpec { insecure: true, cipher: Some(cipher.to_owned()), ..spec() };
+        let spec = LoadSettings { insecure: true, cipher: Some(cipher.to_owned()), ..spec() };
         assert_eq!(only_error(&measure(&spec, &url)).0, "tls: the server does not speak TLS", "{cipher}");
     }
 }

@@ -13,26 +13,26 @@ use plumb_model::{Measurement, Rate, Reading, Span, Statistic};
 use plumb_path::{Mark, Window};
 
 use super::{http_load, validate};
-use crate::settings::{LoadSpec, Reuse};
+use crate::settings::{LoadSettings, Reuse};
 use crate::target::Target;
 use server::Server;
 
 const MS: u64 = 1_000_000;
 
 /// A short load without a warm-up, of few connections.
-fn spec() -> LoadSpec {
-    LoadSpec { connections: 2, duration: Span(200 * MS), warmup: Span(0), ..LoadSpec::default() }
+fn spec() -> LoadSettings {
+    LoadSettings { connections: 2, duration: Span(200 * MS), warmup: Span(0), ..LoadSettings::default() }
 }
 
-fn fresh_connections() -> LoadSpec {
-    LoadSpec { reuse: Reuse::None, ..spec() }
+fn fresh_connections() -> LoadSettings {
+    LoadSettings { reuse: Reuse::None, ..spec() }
 }
 
-fn measure(spec: &LoadSpec, url: &str) -> Measurement {
+fn measure(spec: &LoadSettings, url: &str) -> Measurement {
     measure_trusting(spec, url, None)
 }
 
-fn measure_trusting(spec: &LoadSpec, url: &str, ca_pem: Option<String>) -> Measurement {
+fn measure_trusting(spec: &LoadSettings, url: &str, ca_pem: Option<String>) -> Measurement {
     let target = Target { url: url.to_owned(), ca_pem };
     let mut load = http_load(spec, &target).unwrap();
     let window =
@@ -76,7 +76,7 @@ fn every_declared_metric_is_read_and_no_other() {
 #[test]
 fn the_moments_of_a_measurement_are_marked() {
     let server = Server::ok();
-    let spec = LoadSpec { duration: Span(1200 * MS), warmup: Span(50 * MS), ..spec() };
+    let spec = LoadSettings { duration: Span(1200 * MS), warmup: Span(50 * MS), ..spec() };
     let target = Target { url: server.url, ca_pem: None };
     let mut load = http_load(&spec, &target).unwrap();
     let mut marks = Vec::new();
@@ -108,16 +108,16 @@ fn a_load_can_be_measured_again() {
 #[test]
 fn what_makes_no_load_is_refused() {
     let specs = [
-        LoadSpec { connections: 0, ..spec() },
-        LoadSpec { threads: 3, ..spec() },
-        LoadSpec { threads: 0, ..spec() },
-        LoadSpec { duration: Span(0), ..spec() },
-        LoadSpec { timeout: Span(0), ..spec() },
-        LoadSpec { requests: Some(0), ..spec() },
-        LoadSpec { rate: Some(Rate(0.0)), ..spec() },
-        LoadSpec { resumption: plumb_model::Percent(1.01), ..spec() },
-        LoadSpec { checks: vec!["status == 200".to_owned(), "status".to_owned()], ..spec() },
-        LoadSpec { alpn: vec![String::new()], ..spec() },
+        LoadSettings { connections: 0, ..spec() },
+        LoadSettings { threads: 3, ..spec() },
+        LoadSettings { threads: 0, ..spec() },
+        LoadSettings { duration: Span(0), ..spec() },
+        LoadSettings { timeout: Span(0), ..spec() },
+        LoadSettings { requests: Some(0), ..spec() },
+        LoadSettings { rate: Some(Rate(0.0)), ..spec() },
+        LoadSettings { resumption: plumb_model::Percent(1.01), ..spec() },
+        LoadSettings { checks: vec!["status == 200".to_owned(), "status".to_owned()], ..spec() },
+        LoadSettings { alpn: vec![String::new()], ..spec() },
     ];
     let faults = specs.map(|spec| validate(&spec).unwrap_err());
     let texts: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.key, fault.message)).collect();
@@ -137,18 +137,21 @@ fn what_makes_no_load_is_refused() {
 
 #[test]
 fn what_does_not_fit_the_target_is_refused() {
-    let refused = |spec: &LoadSpec, url: &str| {
+    let refused = |spec: &LoadSettings, url: &str| {
         let target = Target { url: url.to_owned(), ca_pem: None };
         http_load(spec, &target).err().unwrap().to_string()
     };
     use crate::settings::TlsVersion;
-    let tls = |tls| LoadSpec { tls: Some(tls), ..spec() };
+    let tls = |tls| LoadSettings { tls: Some(tls), ..spec() };
     let texts = [
         refused(&spec(), "127.0.0.1:80"),
         refused(&tls(TlsVersion::V12), "http://127.0.0.1/"),
         refused(&tls(TlsVersion::None), "https://127.0.0.1/"),
-        refused(&LoadSpec { ca: Some("/nowhere/ca.pem".to_owned()), ..spec() }, "https://127.0.0.1/"),
-        refused(&LoadSpec { sni: Some("a b".to_owned()), insecure: true, ..spec() }, "https://127.0.0.1/"),
+        refused(&LoadSettings { ca: Some("/nowhere/ca.pem".to_owned()), ..spec() }, "https://127.0.0.1/"),
+        refused(
+            &LoadSettings { sni: Some("a b".to_owned()), insecure: true, ..spec() },
+            "https://127.0.0.1/",
+        ),
     ];
     insta::assert_snapshot!(texts.join("\n"), @r"
     use `127.0.0.1:80` as a URL such as `http://127.0.0.1:8080/path`: it has no scheme

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use super::*;
 
-fn at_rate(per_s: f64) -> LoadSpec {
-    LoadSpec { rate: Some(Rate(per_s)), ..spec() }
+fn at_rate(per_s: f64) -> LoadSettings {
+    LoadSettings { rate: Some(Rate(per_s)), ..spec() }
 }
 
 #[test]
 fn as_many_requests_are_made_as_are_due() {
     for (threads, reuse) in [(1, Reuse::KeepAlive), (2, Reuse::KeepAlive), (1, Reuse::None)] {
         let server = Server::ok();
-        let measurement = measure(&LoadSpec { threads, reuse, ..at_rate(500.0) }, &server.url);
+        let measurement = measure(&LoadSettings { threads, reuse, ..at_rate(500.0) }, &server.url);
         assert_eq!(server.requests(), 100, "{threads} threads, {reuse:?}");
         for trend in ["http_req_duration", "http_req_service", "http_req_blocked", "http_req_waiting"] {
             assert_eq!(count_of(&measurement, trend), 100, "{trend}, {threads} threads, {reuse:?}");
@@ -27,7 +27,7 @@ fn as_many_requests_are_made_as_are_due() {
 #[test]
 fn a_number_of_requests_ends_an_open_loop() {
     let server = Server::ok();
-    let spec = LoadSpec {
+    let spec = LoadSettings {
         requests: Some(20),
         warmup: Span(20 * MS),
         duration: Span(60_000 * MS),
@@ -53,7 +53,7 @@ fn a_stall_is_seen_by_all_that_were_due_in_it() {
             conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         }
     });
-    let spec = LoadSpec { duration: Span(600 * MS), ..at_rate(500.0) };
+    let spec = LoadSettings { duration: Span(600 * MS), ..at_rate(500.0) };
     let measurement = measure(&spec, &server.url);
     assert_eq!(count_of(&measurement, "http_req_duration"), 300);
     let stalled = |metric| {
@@ -73,7 +73,7 @@ fn what_is_never_answered_is_counted_with_the_time_it_had() {
         conversation.request();
         conversation.until_closed();
     });
-    let spec = LoadSpec { timeout: Span(500 * MS), ..at_rate(100.0) };
+    let spec = LoadSettings { timeout: Span(500 * MS), ..at_rate(100.0) };
     let measurement = measure(&spec, &server.url);
     let unfinished = measurement.errors["unfinished"];
     let timed_out = measurement.errors.get("request timeout").copied().unwrap_or(0);
@@ -99,7 +99,7 @@ fn idle_connections_that_the_server_closes_are_replaced() {
         conversation.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         // Closes while the load has nothing to do.
     });
-    let measurement = measure(&LoadSpec { connections: 1, ..at_rate(100.0) }, &server.url);
+    let measurement = measure(&LoadSettings { connections: 1, ..at_rate(100.0) }, &server.url);
     assert_eq!(count_of(&measurement, "http_req_waiting"), 20);
     assert_eq!(measurement.errors, [].into());
 }
@@ -121,7 +121,7 @@ fn a_rate_that_needs_more_connections_says_how_many() {
 
 #[test]
 fn sends_of_one_thread_do_not_overlap() {
-    let spec = LoadSpec { connections: 64, warmup: Span(50 * MS), ..at_rate(20_000.0) };
+    let spec = LoadSettings { connections: 64, warmup: Span(50 * MS), ..at_rate(20_000.0) };
     let measurement = measure(&spec, &Server::ok().url);
     let sending_ms = statistic_ms(&measurement, "http_req_sending", Statistic::Avg)
         * count_of(&measurement, "http_req_sending") as f64;

@@ -28,7 +28,7 @@ fn every_form_of_a_response_keeps_the_connection() {
         }
     });
     let checks = vec!["body contains \"hello\"".to_owned(), "body length == 5 B".to_owned()];
-    let measurement = measure(&LoadSpec { checks, ..spec() }, &server.url);
+    let measurement = measure(&LoadSettings { checks, ..spec() }, &server.url);
     assert!(measurement.work > 6);
     assert_eq!(server.connections(), 2);
     assert_eq!(share_of(&measurement, "checks"), (2 * measurement.work, 0));
@@ -44,7 +44,7 @@ fn head_has_no_body_and_is_asked_for() {
     });
     let own = |text: &str| text.to_owned();
     let spec =
-        LoadSpec { method: own("HEAD"), path: Some(own("/x")), host: Some(own("example.org")), ..spec() };
+        LoadSettings { method: own("HEAD"), path: Some(own("/x")), host: Some(own("example.org")), ..spec() };
     let measurement = measure(&spec, &server.url);
     assert!(measurement.work > 2);
     assert_eq!((server.connections(), measurement.errors.len()), (2, 0));
@@ -61,7 +61,7 @@ fn a_large_body_is_sent_and_received_whole() {
         }
     });
     let checks = vec![format!("body length == {BYTES} B"), "body contains \"xy\"".to_owned()];
-    let spec = LoadSpec {
+    let spec = LoadSettings {
         method: "POST".to_owned(),
         body: Some("b".repeat(BYTES)),
         requests: Some(3),
@@ -75,8 +75,8 @@ fn a_large_body_is_sent_and_received_whole() {
     assert!(statistic_ms(&measurement, "http_req_receiving", Statistic::Max) > 0.0);
 }
 
-fn expecting() -> LoadSpec {
-    LoadSpec {
+fn expecting() -> LoadSettings {
+    LoadSettings {
         method: "POST".to_owned(),
         body: Some("body".to_owned()),
         headers: [("Expect".to_owned(), "100-continue".to_owned())].into(),

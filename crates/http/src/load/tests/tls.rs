@@ -106,12 +106,12 @@ fn server(authority: &Authority, settings: Settings) -> Server {
     )
 }
 
-fn run(spec: &LoadSpec, authority: &Authority, settings: Settings) -> Measurement {
+fn run(spec: &LoadSettings, authority: &Authority, settings: Settings) -> Measurement {
     let server = server(authority, settings);
     measure_trusting(spec, &server.url, Some(authority.pem()))
 }
 
-fn failure(spec: &LoadSpec, authority: &Authority, settings: Settings) -> String {
+fn failure(spec: &LoadSettings, authority: &Authority, settings: Settings) -> String {
     let measurement = run(spec, authority, settings);
     assert_eq!((measurement.work, measurement.errors.len()), (0, 1), "{:?}", measurement.errors);
     measurement.errors.into_keys().next().unwrap()
@@ -145,7 +145,8 @@ fn exactly_what_is_asked_for_is_negotiated() {
     ];
     for (tls, cipher, group, iana) in cases {
         let own = |text: &str| Some(text.to_owned());
-        let spec = LoadSpec { tls: Some(tls), cipher: own(cipher), group: own(group), ..fresh_connections() };
+        let spec =
+            LoadSettings { tls: Some(tls), cipher: own(cipher), group: own(group), ..fresh_connections() };
         let measurement = run(&spec, &authority, Settings::default());
         assert!(measurement.work > 0, "{cipher}: {:?}", measurement.errors);
         assert_eq!(
@@ -161,7 +162,7 @@ fn exactly_what_is_asked_for_is_negotiated() {
 #[test]
 fn a_protocol_is_agreed_on_and_another_one_than_http1_is_refused() {
     let authority = Authority::new();
-    let offers = |alpn: &str| LoadSpec { alpn: vec![alpn.to_owned()], ..fresh_connections() };
+    let offers = |alpn: &str| LoadSettings { alpn: vec![alpn.to_owned()], ..fresh_connections() };
     let with = |alpn: &str| Settings { alpn: vec![alpn.as_bytes().to_vec()], ..Settings::default() };
     assert_eq!(only(&run(&offers("http/1.1"), &authority, with("http/1.1")), "alpn"), "http/1.1");
     assert_eq!(
@@ -173,7 +174,7 @@ fn a_protocol_is_agreed_on_and_another_one_than_http1_is_refused() {
 
 #[test]
 fn connections_in_use_are_observed_though_they_were_made_before_the_window() {
-    let spec = LoadSpec { warmup: Span(300 * MS), ..spec() };
+    let spec = LoadSettings { warmup: Span(300 * MS), ..spec() };
     let measurement = run(&spec, &Authority::new(), Settings::default());
     assert_eq!(measurement.observed_count("tls_version", "TLSv1.3"), 2);
     assert_eq!(
@@ -187,16 +188,16 @@ fn connections_in_use_are_observed_though_they_were_made_before_the_window() {
 fn certificates_are_verified_unless_any_will_do() {
     let authority = Authority::new();
     let server = server(&Authority::new(), Settings::default());
-    let trusting = |spec: &LoadSpec| measure_trusting(spec, &server.url, Some(authority.pem()));
+    let trusting = |spec: &LoadSettings| measure_trusting(spec, &server.url, Some(authority.pem()));
     let refused = trusting(&fresh_connections());
     assert_eq!(refused.work, 0);
     let why = refused.errors.keys().next().unwrap();
     assert!(why.starts_with("tls: certificate not trusted: ") && why.contains("--ca"), "{why}");
-    assert!(trusting(&LoadSpec { insecure: true, ..fresh_connections() }).work > 0);
+    assert!(trusting(&LoadSettings { insecure: true, ..fresh_connections() }).work > 0);
     let other = || Settings { name: "example.org", ..Settings::default() };
     let why = failure(&fresh_connections(), &authority, other());
     assert!(why.starts_with("tls: certificate for another name") && why.contains("--sni"), "{why}");
-    let named = LoadSpec { sni: Some("example.org".to_owned()), ..fresh_connections() };
+    let named = LoadSettings { sni: Some("example.org".to_owned()), ..fresh_connections() };
     assert!(run(&named, &authority, other()).work > 0);
 }
 
@@ -204,9 +205,10 @@ fn certificates_are_verified_unless_any_will_do() {
 fn a_server_that_refuses_is_quoted_by_the_alert_that_it_sends() {
     let authority = Authority::new();
     let only_13 = || Settings { versions: vec![&version::TLS13], ..Settings::default() };
-    let tls12 = LoadSpec { tls: Some(TlsVersion::V12), ..fresh_connections() };
+    let tls12 = LoadSettings { tls: Some(TlsVersion::V12), ..fresh_connections() };
     assert_eq!(failure(&tls12, &authority, only_13()), "tls alert: protocol_version");
-    let openssl = LoadSpec { cipher: Some("ECDHE-ECDSA-AES128-SHA256".to_owned()), ..fresh_connections() };
+    let openssl =
+        LoadSettings { cipher: Some("ECDHE-ECDSA-AES128-SHA256".to_owned()), ..fresh_connections() };
     assert_eq!(failure(&openssl, &authority, only_13()), "tls alert: protocol_version");
     assert_eq!(failure(&openssl, &authority, Settings::default()), "tls alert: handshake_failure");
 }
@@ -221,7 +223,7 @@ fn a_client_certificate_is_shown_where_one_is_asked_for() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), [chain, key.serialize_pem().into_bytes()].concat()).unwrap();
     let path = file.path().to_str().unwrap().to_owned();
-    let spec = LoadSpec { client_certificate: Some(path), ..fresh_connections() };
+    let spec = LoadSettings { client_certificate: Some(path), ..fresh_connections() };
     assert!(run(&spec, &authority, asking()).work > 0);
 }
 
@@ -231,7 +233,7 @@ fn sessions_are_resumed_exactly_as_often_as_asked() {
     for (tls, share) in
         [(TlsVersion::V12, 0.0), (TlsVersion::V13, 0.0), (TlsVersion::V12, 0.25), (TlsVersion::V13, 0.75)]
     {
-        let spec = LoadSpec {
+        let spec = LoadSettings {
             connections: 1,
             tls: Some(tls),
             resumption: Percent(share),
@@ -253,7 +255,7 @@ fn sessions_are_resumed_exactly_as_often_as_asked() {
 fn a_server_that_refuses_sessions_is_told_from_a_load_that_offers_none() {
     let authority = Authority::new();
     for tls in [TlsVersion::V12, TlsVersion::V13] {
-        let spec = LoadSpec {
+        let spec = LoadSettings {
             tls: Some(tls),
             resumption: Percent(1.0),
             requests: Some(40),

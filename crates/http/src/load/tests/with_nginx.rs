@@ -78,7 +78,7 @@ fn configuration(scratch: &Path, port: u16) -> String {
 }
 
 /// Full and resumed handshakes, by the load and by nginx's log.
-fn handshakes(nginx: Nginx, spec: &LoadSpec) -> [(u64, u64); 2] {
+fn handshakes(nginx: Nginx, spec: &LoadSettings) -> [(u64, u64); 2] {
     let measurement = measure(spec, &nginx.url);
     assert_eq!(measurement.errors, [].into());
     let load = (count_of(&measurement, "handshakes_full"), count_of(&measurement, "handshakes_resumed"));
@@ -88,19 +88,19 @@ fn handshakes(nginx: Nginx, spec: &LoadSpec) -> [(u64, u64); 2] {
 }
 
 /// Each library in each version that it is there for; a suite or a group decides for OpenSSL.
-fn clients() -> [LoadSpec; 4] {
+fn clients() -> [LoadSettings; 4] {
     let own = |text: &str| Some(text.to_owned());
-    let fresh = || LoadSpec {
+    let fresh = || LoadSettings {
         insecure: true,
         requests: Some(300),
         duration: Span(60_000 * MS),
         ..fresh_connections()
     };
     [
-        LoadSpec { tls: Some(TlsVersion::V12), ..fresh() },
-        LoadSpec { tls: Some(TlsVersion::V13), ..fresh() },
-        LoadSpec { cipher: own("TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256"), ..fresh() },
-        LoadSpec { tls: Some(TlsVersion::V13), group: own("secp521r1"), ..fresh() },
+        LoadSettings { tls: Some(TlsVersion::V12), ..fresh() },
+        LoadSettings { tls: Some(TlsVersion::V13), ..fresh() },
+        LoadSettings { cipher: own("TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256"), ..fresh() },
+        LoadSettings { tls: Some(TlsVersion::V13), group: own("secp521r1"), ..fresh() },
     ]
 }
 
@@ -116,7 +116,7 @@ fn nothing_is_resumed_unless_asked_for() {
 fn all_but_the_first_are_resumed_where_all_are_to_be() {
     for spec in clients() {
         let Some(nginx) = Nginx::start("all_but_the_first_are_resumed_where_all_are_to_be") else { return };
-        let spec = LoadSpec { resumption: Percent(1.0), ..spec };
+        let spec = LoadSettings { resumption: Percent(1.0), ..spec };
         let measurement = measure(&spec, &nginx.url);
         let session = |value| measurement.observed_count("sessions", value);
         let full = count_of(&measurement, "handshakes_full");
@@ -133,16 +133,16 @@ fn all_but_the_first_are_resumed_where_all_are_to_be() {
 fn openssl_verifies_certificates_too() {
     let Some(nginx) = Nginx::start("openssl_verifies_certificates_too") else { return };
     let [_, _, by_openssl, _] = clients();
-    let verifying = LoadSpec { insecure: false, requests: Some(2), ..by_openssl };
+    let verifying = LoadSettings { insecure: false, requests: Some(2), ..by_openssl };
     let own = std::fs::read_to_string(nginx.scratch.path().join("cert.pem")).unwrap();
     let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap().cert.pem();
-    let errors = |spec: &LoadSpec, ca: &str| {
+    let errors = |spec: &LoadSettings, ca: &str| {
         let measurement = measure_trusting(spec, &nginx.url, Some(ca.to_owned()));
         measurement.errors.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(errors(&verifying, &own), [""; 0]);
     assert!(errors(&verifying, &other)[0].starts_with("tls: certificate not trusted: "));
-    let elsewhere = LoadSpec { sni: Some("example.org".to_owned()), ..verifying };
+    let elsewhere = LoadSettings { sni: Some("example.org".to_owned()), ..verifying };
     assert!(errors(&elsewhere, &own)[0].starts_with("tls: certificate for another name"));
 }
 

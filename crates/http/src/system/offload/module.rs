@@ -7,7 +7,7 @@ use plumb_host::process::{can_run_as_nobody, mapped_files};
 use super::build::Build;
 use super::extension::Extension;
 use super::library;
-use crate::settings::{IngressKind, IngressSpec, Offload, OffloadMode};
+use crate::settings::{IngressKind, IngressSettings, Offload, OffloadMode};
 use crate::system::installable::Installable;
 
 /// The state that says which library a program has mapped for what it was asked to load; empty for none.
@@ -31,7 +31,10 @@ impl Module {
     /// # Errors
     ///
     /// One sentence that says what is missing.
-    pub(in crate::system) fn of(spec: &IngressSpec, program: Installable) -> Result<Option<Self>, String> {
+    pub(in crate::system) fn of(
+        spec: &IngressSettings,
+        program: Installable,
+    ) -> Result<Option<Self>, String> {
         let (extension, asked) = match &spec.offload {
             Offload::Engine(asked) => (Extension::Engine, asked),
             Offload::Provider(asked) => (Extension::Provider, asked),
@@ -91,7 +94,7 @@ impl Module {
 }
 
 /// Whether operations are to be set aside while the device works.
-fn is_async(spec: &IngressSpec) -> bool {
+fn is_async(spec: &IngressSettings) -> bool {
     match (spec.offload_mode, spec.kind) {
         (Some(mode), _) => mode == OffloadMode::Async,
         (None, IngressKind::Nginx) => false,
@@ -143,7 +146,7 @@ mod tests {
 
     #[test]
     fn operations_are_set_aside_by_default_where_the_program_can() {
-        let spec = |kind, mode| IngressSpec { kind, offload_mode: mode, ..IngressSpec::default() };
+        let spec = |kind, mode| IngressSettings { kind, offload_mode: mode, ..IngressSettings::default() };
         assert!(is_async(&spec(IngressKind::Haproxy, None)));
         assert!(!is_async(&spec(IngressKind::Haproxy, Some(OffloadMode::Sync))));
         assert!(!is_async(&spec(IngressKind::Nginx, None)));

@@ -3,7 +3,7 @@
 use plumb_host::qat::QatDevice;
 
 use super::library;
-use crate::settings::IngressSpec;
+use crate::settings::IngressSettings;
 
 /// The counter of all QAT devices' requests, where there are devices that can be read.
 pub(crate) const QAT_REQUESTS: &str = "qat_requests";
@@ -13,7 +13,7 @@ pub(crate) const QAT_TELEMETRY: &str = "qat_telemetry";
 
 /// Whether what an ingress asks for uses QAT devices where there are any. What has another name has devices of another
 /// kind, or none, and the counters of QAT would say nothing of it.
-pub(in crate::system) fn is_qat(spec: &IngressSpec) -> bool {
+pub(in crate::system) fn is_qat(spec: &IngressSettings) -> bool {
     spec.offload.module().is_some_and(|asked| library::stem(asked).to_ascii_lowercase().contains("qat"))
 }
 
@@ -51,10 +51,10 @@ mod tests {
     fn devices_count_for_what_is_named_after_them_alone() {
         let asks = |asked: &str| {
             let offload = Offload::Engine(asked.to_owned());
-            is_qat(&IngressSpec { offload, ..IngressSpec::default() })
+            is_qat(&IngressSettings { offload, ..IngressSettings::default() })
         };
         assert!(asks("qatengine") && asks("/opt/libqat.so") && !asks("pka") && !asks("/opt/qat/pka.so"));
-        assert!(!is_qat(&IngressSpec::default()));
+        assert!(!is_qat(&IngressSettings::default()));
         let device = |name: &str, requests, public_key_percent| QatDevice {
             name: name.to_owned(),
             counters: QatCounters { requests, responses: requests },

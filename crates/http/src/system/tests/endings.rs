@@ -28,7 +28,7 @@ fn open_descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-fn every_spec() -> Vec<SystemSpec> {
+fn every_spec() -> Vec<SystemSettings> {
     let kinds = PROGRAMS.into_iter().flat_map(|kind| [(kind, 1), (kind, 2)]);
     let specs = kinds.map(|(kind, threads)| {
         let mut spec = spec(kind, TlsVersion::V13);

@@ -14,21 +14,21 @@ use tempfile::TempDir;
 
 use super::feasible;
 use super::running::Running;
-use crate::settings::{IngressKind, KeyKind, Offload, SystemSpec, TlsVersion};
+use crate::settings::{IngressKind, KeyKind, Offload, SystemSettings, TlsVersion};
 use crate::target::Target;
 use client::{Client, Trust};
 
 const PROGRAMS: [IngressKind; 3] = [IngressKind::Embedded, IngressKind::Haproxy, IngressKind::Nginx];
 
 /// The settings of a system whose certificates take no time to make.
-fn spec(kind: IngressKind, tls: TlsVersion) -> SystemSpec {
-    let mut spec = SystemSpec::default();
+fn spec(kind: IngressKind, tls: TlsVersion) -> SystemSettings {
+    let mut spec = SystemSettings::default();
     (spec.ingress.kind, spec.ingress.tls, spec.ingress.key) = (kind, tls, KeyKind::EcdsaP256);
     spec
 }
 
 /// Whether the host has what a system needs; the test says that it is skipped where it has not.
-fn is_feasible(test: &str, spec: &SystemSpec) -> bool {
+fn is_feasible(test: &str, spec: &SystemSettings) -> bool {
     let missing = feasible(spec).err();
     if let Some(reason) = &missing {
         let hardware = if lacks_hardware(spec) { "hardware: " } else { "" };
@@ -38,7 +38,7 @@ fn is_feasible(test: &str, spec: &SystemSpec) -> bool {
 }
 
 /// Whether the CPU lacks instructions of the ingress's device, so that installing something would not help.
-fn lacks_hardware(spec: &SystemSpec) -> bool {
+fn lacks_hardware(spec: &SystemSettings) -> bool {
     let is_multibuffer = spec.ingress.offload == Offload::Multibuffer;
     is_multibuffer && DeviceKind::Multibuffer.probe().is_err_and(|cause| cause.is_hardware())
 }
@@ -51,7 +51,7 @@ struct Started {
 }
 
 impl Started {
-    fn new(spec: &SystemSpec) -> Self {
+    fn new(spec: &SystemSettings) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         // As private as a run's is.
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o700)).unwrap();

@@ -10,7 +10,7 @@ use crate::settings::{Offload, OffloadMode};
 
 const CLIENTS: u64 = 50;
 
-fn multibuffer(tls: TlsVersion, key: KeyKind, mode: Option<OffloadMode>) -> SystemSpec {
+fn multibuffer(tls: TlsVersion, key: KeyKind, mode: Option<OffloadMode>) -> SystemSettings {
     let mut spec = spec(IngressKind::Embedded, tls);
     (spec.ingress.key, spec.ingress.offload, spec.ingress.offload_mode) = (key, Offload::Multibuffer, mode);
     spec

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::alarm::Alarm;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use super::super::packet::{CHECK_PIECE_BYTES, Check, Encoding, HEADER_BYTES, Header, PacketKind, Run};
+use super::super::packet::{CHECK_PIECE_BYTES, Check, Encoding, HEADER_BYTES, Header, PacketKind, PageRun};
 use super::super::wire::Incoming;
 use super::super::wire::tls::Protection;
 use super::arrivals::{Arrivals, Known};
@@ -127,7 +127,7 @@ impl Work<'_> {
     }
 
     /// Makes pages this channel's own for the round; those of zeros are cleared where they had content.
-    fn claim(&mut self, run: Run) -> Result<(), MigrationError> {
+    fn claim(&mut self, run: PageRun) -> Result<(), MigrationError> {
         let known = self.channel.arrivals.claim(run.range);
         if known == Known::Twice {
             return Err(self.disorder(format!("it brings page {} twice in a round", run.range.first)));
@@ -145,7 +145,7 @@ impl Work<'_> {
     }
 
     /// Takes content in where it belongs, and checks it piece by piece while it is in the caches.
-    fn receive_raw(&mut self, header: &Header, runs: &[Run], check: Check) -> Result<(), MigrationError> {
+    fn receive_raw(&mut self, header: &Header, runs: &[PageRun], check: Check) -> Result<(), MigrationError> {
         let memory = Arc::clone(&self.channel.memory);
         let ranges: Vec<Range<usize>> =
             runs.iter().filter(|run| !run.is_zero).flat_map(|run| pieces(run.bytes())).collect();
@@ -169,7 +169,7 @@ impl Work<'_> {
     fn receive_compressed(
         &mut self,
         header: &Header,
-        runs: &[Run],
+        runs: &[PageRun],
         check: Check,
     ) -> Result<(), MigrationError> {
         self.payload.resize(header.payload_bytes as usize, 0);
@@ -178,7 +178,7 @@ impl Work<'_> {
             .read(&mut self.payload)
             .map_err(|cause| broken(self.channel.index, self.packet, cause))?;
         self.compare(header, runs, check.and(&self.payload))?;
-        let with_content: Vec<Run> = runs.iter().filter(|run| !run.is_zero).copied().collect();
+        let with_content: Vec<PageRun> = runs.iter().filter(|run| !run.is_zero).copied().collect();
         let Some(codec) = &mut self.channel.codec else {
             return Err(self.disorder("it is compressed, and no codec was agreed on".to_owned()));
         };
@@ -204,7 +204,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn compare(&self, header: &Header, runs: &[Run], seen: Check) -> Result<(), MigrationError> {
+    fn compare(&self, header: &Header, runs: &[PageRun], seen: Check) -> Result<(), MigrationError> {
         if seen.value() == header.check { Ok(()) } else { Err(self.wrong(header.corrupt(runs))) }
     }
 

@@ -25,7 +25,7 @@ use super::arrivals::Arrivals;
 use super::channel::{Channel, Counts};
 use super::hub::{Arrival, HELLO_TIMEOUT, Hub};
 use super::room::Stranger;
-use plumb_codec::{CodecSpec, PAGE_BYTES};
+use plumb_codec::{CodecSettings, PAGE_BYTES};
 
 /// How long the channels of a migration may take to come.
 const CHANNELS_TIMEOUT: Duration = Duration::from_secs(4);
@@ -38,7 +38,7 @@ const COMPARISON_TIMEOUT: Duration = Duration::from_secs(600);
 struct Wanted<'m> {
     token: u64,
     channels: u8,
-    codec: &'m CodecSpec,
+    codec: &'m CodecSettings,
     carry: Carry,
     prefault_ns: u64,
 }

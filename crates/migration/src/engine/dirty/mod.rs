@@ -14,7 +14,7 @@ pub use self::writer::{BACKLOG_NS, Writer, WriterCounts};
 use super::bitmap::PageSet;
 use super::error::MigrationError;
 use super::memory::GuestMemory;
-use crate::settings::DirtySpec;
+use crate::settings::DirtySettings;
 
 /// A guest: its memory, what writes to it, and what watches that.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Guest {
     ///
     /// # Errors
     /// When the writer's thread cannot be started.
-    pub fn start(memory: GuestMemory, dirty: &DirtySpec) -> Result<Self, MigrationError> {
+    pub fn start(memory: GuestMemory, dirty: &DirtySettings) -> Result<Self, MigrationError> {
         let memory = Arc::new(memory);
         let activity = if dirty.rate.0 > 0.0 {
             let watch = Userfault::watch(Arc::clone(&memory)).ok();
@@ -114,7 +114,7 @@ mod tests {
 
     fn guest(rate: f64, pattern: Pattern) -> Guest {
         let memory = GuestMemory::map(600 * PAGE_BYTES as u64).unwrap();
-        Guest::start(memory, &DirtySpec { rate: ByteRate(rate), pattern }).unwrap()
+        Guest::start(memory, &DirtySettings { rate: ByteRate(rate), pattern }).unwrap()
     }
 
     fn wait_for(guest: &Guest, pages: u64) {
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_writers_own_bitmap_tells_what_the_kernel_tells() {
         let memory = Arc::new(GuestMemory::map(600 * PAGE_BYTES as u64).unwrap());
-        let dirty = DirtySpec { rate: ByteRate(40e6), pattern: Pattern::Uniform };
+        let dirty = DirtySettings { rate: ByteRate(40e6), pattern: Pattern::Uniform };
         let writer = Writer::start(Arc::clone(&memory), &dirty, true).unwrap();
         let guest = Guest { memory, activity: Some(Activity { writer, watch: None }) };
         wait_for(&guest, 100);

@@ -15,7 +15,7 @@ use plumb_model::SplitMix;
 use super::super::bitmap::SharedPageSet;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use crate::settings::{DirtySpec, HOT_PAGES, HOT_WRITES, Pattern};
+use crate::settings::{DirtySettings, HOT_PAGES, HOT_WRITES, Pattern};
 use plumb_codec::PAGE_BYTES;
 
 /// Pages between two looks at the clock.
@@ -79,7 +79,7 @@ impl Writer {
     /// Starts a writer; with `notes` it notes each page that it writes to.
     pub(super) fn start(
         memory: Arc<GuestMemory>,
-        dirty: &DirtySpec,
+        dirty: &DirtySettings,
         notes: bool,
     ) -> Result<Self, MigrationError> {
         let shared = Arc::new(Shared {
@@ -138,7 +138,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(memory: &GuestMemory, dirty: &DirtySpec, notes: bool, shared: &Shared) {
+fn run(memory: &GuestMemory, dirty: &DirtySettings, notes: bool, shared: &Shared) {
     let ns_per_page = PAGE_BYTES as f64 / dirty.rate.0 * 1e9;
     let mut choice =
         Choice { pattern: dirty.pattern, pages: memory.pages(), next: 0, random: SplitMix::new(0x9e37_79b9) };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::bitmap::PageRange;
 use super::super::error::MigrationError;
 use super::super::memory::GuestMemory;
-use super::super::packet::{Check, Encoding, Header, PacketKind, Run, encode_table};
+use super::super::packet::{Check, Encoding, Header, PacketKind, PageRun, encode_table};
 use super::super::wire::Outgoing;
 use super::super::wire::tls::Protection;
 use super::super::zero::ZeroTest;
@@ -61,7 +61,7 @@ pub(super) struct Channel {
     packet: u64,
     sent: Sent,
     ranges: Vec<PageRange>,
-    runs: Vec<Run>,
+    runs: Vec<PageRun>,
     table: Vec<u8>,
     /// Pages that were copied out of memory, one behind the other.
     gathered: Vec<u8>,
@@ -192,11 +192,11 @@ impl Channel {
     fn look(&mut self, ranges: &[PageRange]) -> Content {
         for range in ranges {
             for page in range.first..range.first + range.count {
-                let one = Run { range: PageRange { first: page, count: 1 }, is_zero: false };
+                let one = PageRun { range: PageRange { first: page, count: 1 }, is_zero: false };
                 // SAFETY: the round is a quiet one.
                 let bytes = unsafe { self.memory.quiet(&one.bytes()) };
                 let is_zero = self.zero.is_some_and(|test| test.is_zero(bytes));
-                extend(&mut self.runs, Run { is_zero, ..one });
+                extend(&mut self.runs, PageRun { is_zero, ..one });
             }
         }
         Content::InPlace
@@ -208,12 +208,12 @@ impl Channel {
         let mut filled = 0;
         for range in ranges {
             for page in range.first..range.first + range.count {
-                let one = Run { range: PageRange { first: page, count: 1 }, is_zero: false };
+                let one = PageRun { range: PageRange { first: page, count: 1 }, is_zero: false };
                 let room = &mut self.gathered[filled..filled + PAGE_BYTES];
                 self.memory.copy_out(&one.bytes(), room);
                 let is_zero = self.zero.is_some_and(|test| test.is_zero(room));
                 filled += if is_zero { 0 } else { PAGE_BYTES };
-                extend(&mut self.runs, Run { is_zero, ..one });
+                extend(&mut self.runs, PageRun { is_zero, ..one });
             }
         }
         Content::Gathered(filled)
@@ -317,7 +317,7 @@ impl Channel {
 }
 
 /// Adds a page to the run before it, where it follows it and is alike.
-fn extend(runs: &mut Vec<Run>, page: Run) {
+fn extend(runs: &mut Vec<PageRun>, page: PageRun) {
     match runs.last_mut() {
         Some(last)
             if last.is_zero == page.is_zero && last.range.first + last.range.count == page.range.first =>

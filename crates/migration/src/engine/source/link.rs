@@ -21,7 +21,7 @@ use super::super::zero::ZeroTest;
 use super::channel::{Channel, Sent};
 use super::outcome::Sample;
 use super::round::Round;
-use crate::settings::{SystemSpec, Tls, ZeroPages};
+use crate::settings::{SystemSettings, Tls, ZeroPages};
 
 /// How long a destination may take to answer where it has nothing to wait for itself.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -75,7 +75,7 @@ impl Link {
     /// Connects, has the destination make room, and starts the channels' threads.
     pub(super) fn open(
         target: &Target,
-        spec: &SystemSpec,
+        spec: &SystemSettings,
         memory: &Arc<GuestMemory>,
         carry: Carry,
     ) -> Result<Self, MigrationError> {
@@ -132,7 +132,7 @@ impl Link {
 
     fn add_channel(
         &mut self,
-        (target, spec): (&Target, &SystemSpec),
+        (target, spec): (&Target, &SystemSettings),
         memory: &Arc<GuestMemory>,
         (token, index): (u64, u8),
         tls: Option<ClientConnection>,
@@ -299,7 +299,7 @@ impl Drop for Link {
 }
 
 /// What a source with TLS trusts; without TLS there is nothing to trust.
-fn trust(target: &Target, spec: &SystemSpec) -> Result<Option<Trust>, MigrationError> {
+fn trust(target: &Target, spec: &SystemSettings) -> Result<Option<Trust>, MigrationError> {
     match (spec.tls, &target.certificate_pem) {
         (Tls::Off, _) => Ok(None),
         (Tls::On, Some(certificate)) => Trust::of(certificate).map(Some),

@@ -21,7 +21,7 @@ use super::dirty::Guest;
 use super::error::MigrationError;
 use super::memory::GuestMemory;
 use super::message::{Carry, FromDestination, FromSource, REGIONS_MAX, Received};
-use crate::settings::{LoadSpec, MigrationSettings, SystemSpec};
+use crate::settings::{LoadSettings, MigrationSettings, SystemSettings};
 use plumb_codec::PAGE_BYTES;
 use plumb_codec::content::CONTENT_SEED;
 
@@ -38,8 +38,8 @@ const RUNNING_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Source {
     guest: Guest,
-    spec: SystemSpec,
-    limits: LoadSpec,
+    spec: SystemSettings,
+    limits: LoadSettings,
     target: Target,
 }
 

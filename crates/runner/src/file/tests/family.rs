@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Bytes, Evidence, Kind, Measurement, Metric, Rate, RequiredSaving, Span, Unit};
+use plumb_model::{
+    Better, Bytes, Evidence, Measurement, Metric, MetricKind, Rate, RequiredSaving, Span, Unit,
+};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,20 +12,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TestSettings {
-    system: SystemSpec,
-    load: LoadSpec,
+    system: SystemSettings,
+    load: LoadSettings,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct SystemSpec {
-    ingress: IngressSpec,
-    origin: OriginSpec,
+struct SystemSettings {
+    ingress: IngressSettings,
+    origin: OriginSettings,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct IngressSpec {
+struct IngressSettings {
     kind: Kinds,
     tls: Tls,
     key: String,
@@ -63,12 +65,12 @@ enum Offload {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct OriginSpec {
+struct OriginSettings {
     kind: Kinds,
     body: Bytes,
 }
 
-impl Default for OriginSpec {
+impl Default for OriginSettings {
     fn default() -> Self {
         Self { kind: Kinds::default(), body: Bytes(612) }
     }
@@ -84,7 +86,7 @@ enum Reuse {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct LoadSpec {
+struct LoadSettings {
     connections: u32,
     threads: u32,
     reuse: Reuse,
@@ -98,7 +100,7 @@ struct LoadSpec {
     checks: Vec<String>,
 }
 
-impl Default for LoadSpec {
+impl Default for LoadSettings {
     fn default() -> Self {
         Self {
             connections: 10,
@@ -149,7 +151,7 @@ impl Settings for TestSettings {
 
 pub struct TestFamily;
 
-const fn metric(name: &'static str, unit: Unit, kind: Kind) -> Metric {
+const fn metric(name: &'static str, unit: Unit, kind: MetricKind) -> Metric {
     Metric { name, unit, better: Better::Higher, kind, about: "" }
 }
 
@@ -159,9 +161,9 @@ impl Family for TestFamily {
     const NAME: &'static str = "http";
 
     const METRICS: &'static [Metric] = &[
-        metric("http_reqs", Unit::PerSecond, Kind::Rate),
-        metric("http_req_duration", Unit::Milliseconds, Kind::Trend),
-        metric("http_req_failed", Unit::Share, Kind::Share),
+        metric("http_reqs", Unit::PerSecond, MetricKind::Rate),
+        metric("http_req_duration", Unit::Milliseconds, MetricKind::Trend),
+        metric("http_req_failed", Unit::Share, MetricKind::Share),
     ];
 
     fn saving(settings: &TestSettings) -> Option<(TestSettings, RequiredSaving)> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
-use super::spec::OntapSpec;
+use super::settings::OntapSettings;
 
 const REQUEST_TIME: Duration = Duration::from_secs(20);
 /// How long a job may take, and how often it is asked about.
@@ -33,7 +33,7 @@ pub struct Client {
 
 impl Client {
     /// A client for the array of a specification; it does not connect yet.
-    pub fn new(spec: &OntapSpec) -> Result<Self, PathError> {
+    pub fn new(spec: &OntapSettings) -> Result<Self, PathError> {
         let (user, password) = spec.credentials().map_err(PathError::new)?;
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
@@ -139,7 +139,7 @@ impl Client {
 }
 
 /// The certificates that the array's must be signed by.
-fn roots(spec: &OntapSpec) -> Result<RootCerts, PathError> {
+fn roots(spec: &OntapSettings) -> Result<RootCerts, PathError> {
     let trusted: Vec<CertificateDer<'static>> = match &spec.certificate {
         Some(path) => {
             let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);

@@ -6,7 +6,7 @@
 //! What has to be put back is written on the array itself, in the names of the policies that were made:
 //! `plumb_RUN_of_VOLUME_was_POLICY`. So it is found again by the next start even when this host was switched off in between.
 
-pub mod spec;
+pub mod settings;
 
 mod client;
 
@@ -17,7 +17,7 @@ use plumb_path::{PathError, Snapshot, System};
 use serde_json::{Value, json};
 
 use self::client::Client;
-use self::spec::{Assignment, OntapSpec, described};
+use self::settings::{Assignment, OntapSettings, described};
 use crate::settings::Target;
 
 const POLICIES: &str = "/api/storage/qos/policies";
@@ -33,7 +33,7 @@ const LIMITS: &str = "limits";
 #[derive(Debug)]
 pub struct Array {
     client: Client,
-    spec: OntapSpec,
+    spec: OntapSettings,
     path: String,
     volume_uuid: String,
     /// What the volume was under before the run.
@@ -45,7 +45,7 @@ pub struct Array {
 
 impl Array {
     /// Makes the policy, and finds out what has to be put back.
-    pub fn start(spec: &OntapSpec, path: &str) -> Result<Self, PathError> {
+    pub fn start(spec: &OntapSettings, path: &str) -> Result<Self, PathError> {
         let client = Client::new(spec)?;
         let (svm, volume) = (encoded(&spec.svm), encoded(&spec.volume));
         let found = client.get(&format!("{VOLUMES}?svm.name={svm}&name={volume}&fields=qos.policy.name"))?;
@@ -145,7 +145,7 @@ impl Drop for Array {
 ///
 /// # Errors
 /// When the array does not answer or refuses.
-pub fn apply(spec: &OntapSpec, assignment: &Assignment) -> Result<(), PathError> {
+pub fn apply(spec: &OntapSettings, assignment: &Assignment) -> Result<(), PathError> {
     apply_with(&Client::new(spec)?, assignment)
 }
 
@@ -155,7 +155,7 @@ fn apply_with(client: &Client, assignment: &Assignment) -> Result<(), PathError>
 }
 
 /// Proof that the volume was under what was asked for, by what the array said when the window opened and when it closed.
-pub fn evidence(spec: &OntapSpec, before: &Snapshot, after: &Snapshot) -> Evidence {
+pub fn evidence(spec: &OntapSettings, before: &Snapshot, after: &Snapshot) -> Evidence {
     let expected = spec.asked();
     let said =
         |snapshot: &Snapshot| snapshot.states.get(LIMITS).cloned().unwrap_or_else(|| "nothing".to_owned());
@@ -170,7 +170,7 @@ pub fn evidence(spec: &OntapSpec, before: &Snapshot, after: &Snapshot) -> Eviden
 }
 
 /// What the array says of the fields that were asked for.
-fn as_asked(policy: &Value, spec: &OntapSpec) -> Value {
+fn as_asked(policy: &Value, spec: &OntapSettings) -> Value {
     let asked = spec.policy.as_ref().and_then(|policy| policy.body().ok()).unwrap_or(Value::Null);
     let kind = if policy["adaptive"].is_object() { "adaptive" } else { "fixed" };
     let fields = policy[kind].as_object().cloned().unwrap_or_default();
@@ -240,9 +240,11 @@ mod tests {
 
     #[test]
     fn what_the_array_says_otherwise_is_no_evidence() {
-        let policy =
-            spec::OntapPolicy { max_iops: Some(plumb_model::Rate(500.0)), ..spec::OntapPolicy::default() };
-        let spec = OntapSpec { policy: Some(policy), ..OntapSpec::default() };
+        let policy = settings::OntapPolicy {
+            max_iops: Some(plumb_model::Rate(500.0)),
+            ..settings::OntapPolicy::default()
+        };
+        let spec = OntapSettings { policy: Some(policy), ..OntapSettings::default() };
         let said = |max: u64| {
             let policy = json!({ "name": "x", "fixed": { "capacity_shared": false, "max_throughput_iops": max,
                                                          "min_throughput_iops": 7 } });

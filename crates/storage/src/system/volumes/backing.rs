@@ -8,16 +8,16 @@ use plumb_host::scratch::Scratch;
 use plumb_path::{PathError, Place};
 
 use crate::load::write_data;
-use crate::settings::SystemSpec;
+use crate::settings::SystemSettings;
 
 /// The directory for the volume, gone with this value: below the one that was asked for, or in the run's own.
-pub(super) fn home(spec: &SystemSpec, place: &Place) -> Result<Scratch, PathError> {
+pub(super) fn home(spec: &SystemSettings, place: &Place) -> Result<Scratch, PathError> {
     let parent = spec.path.as_ref().map_or(place.scratch.as_path(), Path::new);
     Ok(Scratch::create(parent, "plumb-volume")?)
 }
 
 /// Makes a sparse file, with data at its beginning.
-pub(super) fn make(path: &Path, spec: &SystemSpec) -> Result<File, PathError> {
+pub(super) fn make(path: &Path, spec: &SystemSettings) -> Result<File, PathError> {
     let volume = &spec.volume;
     let made = || -> io::Result<File> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;

@@ -15,7 +15,7 @@ use plumb_path::{PathError, Place, Snapshot, System};
 use super::backing::{home, make};
 use super::names;
 use crate::evidence::volume::{kernel_limits, known_limit};
-use crate::settings::{SystemSpec, Target};
+use crate::settings::{SystemSettings, Target};
 
 /// See the module.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Limited {
 }
 
 impl Limited {
-    pub(super) fn start(spec: &SystemSpec, place: &Place) -> Result<Self, PathError> {
+    pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Self, PathError> {
         let home = home(spec, place)?;
         let file = make(&home.path().join("volume"), spec)?;
         let device = LoopDevice::over(&file)?;

@@ -7,10 +7,10 @@ mod served;
 
 use plumb_path::{PathError, Place, System};
 
-use crate::settings::{Layer, SystemSpec};
+use crate::settings::{Layer, SystemSettings};
 
 /// Makes the volume and serves it.
-pub fn start(spec: &SystemSpec, place: &Place) -> Result<Box<dyn System>, PathError> {
+pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
     match spec.volume.layer {
         Layer::Nbd => Ok(Box::new(served::Served::start(spec, place)?)),
         Layer::Kernel => Ok(Box::new(kernel::Limited::start(spec, place)?)),

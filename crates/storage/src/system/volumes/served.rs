@@ -17,7 +17,7 @@ use plumb_volumes::{Service, VolumeReport};
 use super::backing::{home, make};
 use super::names;
 use crate::evidence::volume::{known_limit, policy};
-use crate::settings::{Limit, SystemSpec, Target};
+use crate::settings::{Limit, SystemSettings, Target};
 
 const NAME: &str = "volume";
 const POLICY: &str = "policy";
@@ -47,7 +47,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) fn start(spec: &SystemSpec, place: &Place) -> Result<Self, PathError> {
+    pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Self, PathError> {
         let failed = |error: &dyn std::fmt::Display| PathError::new(error.to_string());
         let home = home(spec, place)?;
         let state = State::open(home.path()).map_err(|error| failed(&error))?;

@@ -93,7 +93,7 @@ impl CodecKind {
 
 /// Which codec, with its level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct CodecSpec {
+pub struct CodecSettings {
     kind: CodecKind,
     /// 0 for a codec without levels.
     level: i32,
@@ -122,7 +122,7 @@ pub enum SpecError {
     },
 }
 
-impl CodecSpec {
+impl CodecSettings {
     /// A codec at its default level.
     #[must_use]
     pub fn of(kind: CodecKind) -> Self {
@@ -219,7 +219,7 @@ fn no_such_level(text: &str, kind: CodecKind) -> SpecError {
     SpecError::Level { text: text.to_owned(), name: kind.name(), levels }
 }
 
-impl std::str::FromStr for CodecSpec {
+impl std::str::FromStr for CodecSettings {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -239,28 +239,28 @@ impl std::str::FromStr for CodecSpec {
     }
 }
 
-impl fmt::Display for CodecSpec {
+impl fmt::Display for CodecSettings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.kind.name())?;
         self.level().map_or(Ok(()), |level| write!(formatter, ":{level}"))
     }
 }
 
-impl Serialize for CodecSpec {
+impl Serialize for CodecSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for CodecSpec {
+impl<'de> Deserialize<'de> for CodecSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
-impl JsonSchema for CodecSpec {
+impl JsonSchema for CodecSettings {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "CodecSpec".into()
+        "CodecSettings".into()
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<String, String> {
-        text.parse::<CodecSpec>().map(|spec| spec.to_string()).map_err(|error| error.to_string())
+        text.parse::<CodecSettings>().map(|spec| spec.to_string()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -295,9 +295,12 @@ mod tests {
         ] {
             assert_eq!(read(text).unwrap(), name);
         }
-        let json = serde_json::to_string(&CodecSpec::of(CodecKind::Libdeflate)).unwrap();
+        let json = serde_json::to_string(&CodecSettings::of(CodecKind::Libdeflate)).unwrap();
         assert_eq!(json, "\"libdeflate:1\"");
-        assert_eq!(serde_json::from_str::<CodecSpec>(&json).unwrap(), CodecSpec::of(CodecKind::Libdeflate));
+        assert_eq!(
+            serde_json::from_str::<CodecSettings>(&json).unwrap(),
+            CodecSettings::of(CodecKind::Libdeflate)
+        );
     }
 
     #[test]
@@ -313,7 +316,7 @@ mod tests {
     #[test]
     fn what_links_statically_is_always_feasible() {
         for text in ["none", "zlib:9", "zstd:22", "lz4:12", "lz4:-50", "libdeflate:12"] {
-            assert_eq!(text.parse::<CodecSpec>().unwrap().feasible(), Ok(()), "{text}");
+            assert_eq!(text.parse::<CodecSettings>().unwrap().feasible(), Ok(()), "{text}");
         }
     }
 }

@@ -12,7 +12,7 @@ use super::observe::{
 use super::rules::{PASSED, TRACKED, UNTRACKED, WALKS};
 use crate::metrics;
 use crate::options::Fastpath;
-use crate::settings::{Kind, NetworkSettings, SystemSpec};
+use crate::settings::{NetworkSettings, SystemKind, SystemSettings};
 
 /// The share of a window's packets that its counters may miss, as they are read a little later than it opens and closes.
 const MISSED_MAX: f64 = 0.1;
@@ -27,14 +27,14 @@ struct Traffic {
 }
 
 /// Proof of the whole network.
-pub fn proofs(
+pub fn evidence(
     settings: &NetworkSettings,
     before: &Snapshot,
     after: &Snapshot,
     measurement: &Measurement,
 ) -> Vec<Evidence> {
     let spec = &settings.system;
-    let seen = Seen { spec, before, after, traffic: traffic(settings, measurement) };
+    let seen = Observation { spec, before, after, traffic: traffic(settings, measurement) };
     let mut evidence = seen.way();
     evidence.extend(seen.tracking());
     evidence.extend(seen.services());
@@ -62,14 +62,14 @@ fn traffic(settings: &NetworkSettings, measurement: &Measurement) -> Traffic {
 }
 
 /// What is known of a window.
-struct Seen<'a> {
-    spec: &'a SystemSpec,
+struct Observation<'a> {
+    spec: &'a SystemSettings,
     before: &'a Snapshot,
     after: &'a Snapshot,
     traffic: Traffic,
 }
 
-impl Seen<'_> {
+impl Observation<'_> {
     fn moved(&self, counter: &str) -> f64 {
         self.after.moved(self.before, counter).unwrap_or(0) as f64
     }
@@ -77,18 +77,18 @@ impl Seen<'_> {
     /// That all packets went over the devices that make the network what it is.
     fn way(&self) -> Vec<Evidence> {
         let (what, role) = match self.spec.kind {
-            Kind::Vxlan => ("packets through the tunnel", Role::Tunnel),
+            SystemKind::Vxlan => ("packets through the tunnel", Role::Tunnel),
             // What Open vSwitch says of its tunnel lags behind; the link carries nothing else.
-            Kind::Ovs => ("packets over the link between the nodes", Role::Wire),
-            Kind::Bridge => ("packets through the pods' ports", Role::Port),
-            Kind::Veth => ("packets between the hosts", Role::End),
-            Kind::Loopback | Kind::External => return Vec::new(),
+            SystemKind::Ovs => ("packets over the link between the nodes", Role::Wire),
+            SystemKind::Bridge => ("packets through the pods' ports", Role::Port),
+            SystemKind::Veth => ("packets between the hosts", Role::End),
+            SystemKind::Loopback | SystemKind::External => return Vec::new(),
         };
-        if self.spec.kind == Kind::Bridge && self.spec.fastpath == Fastpath::Redirect {
+        if self.spec.kind == SystemKind::Bridge && self.spec.fastpath == Fastpath::Redirect {
             return vec![self.carried("packets of the pods", Role::End), self.short_way()];
         }
         let mut evidence = vec![self.carried(what, role)];
-        if self.spec.kind == Kind::Ovs {
+        if self.spec.kind == SystemKind::Ovs {
             evidence.push(self.read_back(TUNNEL, self.spec.tunnel.name().to_owned()));
         }
         if self.spec.fastpath == Fastpath::Redirect {
@@ -122,7 +122,7 @@ impl Seen<'_> {
 
     /// That connections were tracked, or were not.
     fn tracking(&self) -> Vec<Evidence> {
-        if matches!(self.spec.kind, Kind::Loopback | Kind::External) {
+        if matches!(self.spec.kind, SystemKind::Loopback | SystemKind::External) {
             return Vec::new();
         }
         let entries = |snapshot: &Snapshot| snapshot.states.get(ENTRIES).cloned().unwrap_or_default();
@@ -135,7 +135,7 @@ impl Seen<'_> {
                 observed: format!("{first} before, {last} after"),
             }];
         }
-        if self.spec.kind == Kind::Ovs {
+        if self.spec.kind == SystemKind::Ovs {
             return vec![Evidence {
                 what: "connections that are tracked".to_owned(),
                 expected: "more than 0".to_owned(),
@@ -170,7 +170,7 @@ impl Seen<'_> {
         if rules == 0 || self.spec.fastpath != Fastpath::Off {
             return None;
         }
-        if self.spec.kind == Kind::Ovs {
+        if self.spec.kind == SystemKind::Ovs {
             return Some(self.read_back(SERVICES, rules.to_string()));
         }
         let now = |name: &str| self.after.counters.get(&of_rules(name)).copied().unwrap_or(0);
@@ -200,7 +200,7 @@ impl Seen<'_> {
     /// Every setting that is asked for, read back when the window opened and when it had closed.
     fn settings(&self) -> Vec<Evidence> {
         let spec = self.spec;
-        if matches!(spec.kind, Kind::Loopback | Kind::External) {
+        if matches!(spec.kind, SystemKind::Loopback | SystemKind::External) {
             return Vec::new();
         }
         let mut asked = vec![("mtu", spec.mtu.to_string())];
@@ -273,7 +273,7 @@ mod tests {
         Measurement { observed, ..Measurement::default() }
     }
 
-    fn settings(system: SystemSpec) -> NetworkSettings {
+    fn settings(system: SystemSettings) -> NetworkSettings {
         NetworkSettings { system, ..NetworkSettings::default() }
     }
 
@@ -286,9 +286,9 @@ mod tests {
     }
 
     /// What does not hold, by its words.
-    fn broken(system: SystemSpec, after: &Snapshot) -> Vec<String> {
+    fn broken(system: SystemSettings, after: &Snapshot) -> Vec<String> {
         let before = Snapshot { states: after.states.clone(), ..Snapshot::default() };
-        let evidence = proofs(&settings(system), &before, after, &measurement());
+        let evidence = super::evidence(&settings(system), &before, after, &measurement());
         evidence.into_iter().filter(|one| !one.holds).map(|one| one.what).collect()
     }
 
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn messages_that_went_another_way_break_the_evidence() {
-        let vxlan = SystemSpec { kind: Kind::Vxlan, ..SystemSpec::default() };
+        let vxlan = SystemSettings { kind: SystemKind::Vxlan, ..SystemSettings::default() };
         let good = snapshot(&[("tunnel: packets", 2000), ("tunnel: bytes", 140_000)], &PLAIN);
         assert_eq!(broken(vxlan.clone(), &good), [""; 0]);
         let other = snapshot(&[("ends: packets", 2000), ("ends: bytes", 140_000)], &PLAIN);
@@ -307,21 +307,21 @@ mod tests {
 
     #[test]
     fn tracking_that_should_be_off_or_on_and_is_not_breaks_the_evidence() {
-        let veth = SystemSpec { kind: Kind::Veth, ..SystemSpec::default() };
+        let veth = SystemSettings { kind: SystemKind::Veth, ..SystemSettings::default() };
         let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
         let tracked = snapshot(&ends, &[(ENTRIES, "2"), ("mtu", "1500")]);
         assert_eq!(broken(veth.clone(), &tracked), ["connections that are tracked"]);
-        let on = SystemSpec { conntrack: Switch::On, ..veth };
+        let on = SystemSettings { conntrack: Switch::On, ..veth };
         assert_eq!(broken(on.clone(), &tracked), ["packets and connection tracking"]);
         let seen = snapshot(&[ends[0], ends[1], ("rules: tracked", 4000)], &PLAIN);
         assert_eq!(broken(on.clone(), &seen), [""; 0]);
-        let past = SystemSpec { fastpath: Fastpath::Notrack, ..on };
+        let past = SystemSettings { fastpath: Fastpath::Notrack, ..on };
         assert_eq!(broken(past, &seen), ["packets and connection tracking"]);
     }
 
     #[test]
     fn rules_that_packets_do_not_walk_break_the_evidence() {
-        let rules = SystemSpec { kind: Kind::Veth, service_rules: 10, ..SystemSpec::default() };
+        let rules = SystemSettings { kind: SystemKind::Veth, service_rules: 10, ..SystemSettings::default() };
         let of = |walks: u64, passed: u64| {
             let counters = [
                 ("ends: packets", 2000),
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn rules_that_open_vswitch_does_not_have_break_the_evidence() {
-        let ovs = SystemSpec { kind: Kind::Ovs, service_rules: 10, ..SystemSpec::default() };
+        let ovs = SystemSettings { kind: SystemKind::Ovs, service_rules: 10, ..SystemSettings::default() };
         let of = |rules: &str| {
             let counters = [("link: packets", 2000), ("link: bytes", 140_000)];
             let states = [PLAIN[0], PLAIN[1], ("tunnel type", "geneve"), ("service rules", rules)];
@@ -350,13 +350,13 @@ mod tests {
 
     #[test]
     fn a_setting_that_is_not_in_effect_breaks_the_evidence() {
-        let spec = SystemSpec {
-            kind: Kind::Veth,
+        let spec = SystemSettings {
+            kind: SystemKind::Veth,
             mtu: 9000,
             queues: 2,
             xps: Some("0-1".to_owned()),
             rps: Some("1".to_owned()),
-            ..SystemSpec::default()
+            ..SystemSettings::default()
         };
         let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
         let states = [(ENTRIES, "0"), ("mtu", "9000"), ("rps", "1; 1"), ("xps", "0; 1")];
@@ -368,7 +368,8 @@ mod tests {
     fn a_link_that_is_not_as_slow_or_as_bad_as_asked_breaks_the_evidence() {
         let ends = [("ends: packets", 2000), ("ends: bytes", 140_000)];
         let of = |link: &LinkShape, states: &[(&str, &str)]| {
-            let spec = SystemSpec { kind: Kind::Veth, link: link.clone(), ..SystemSpec::default() };
+            let spec =
+                SystemSettings { kind: SystemKind::Veth, link: link.clone(), ..SystemSettings::default() };
             broken(spec, &snapshot(&ends, &[&PLAIN, states].concat()))
         };
         let rate = LinkShape { rate: Some(ByteRate(125e6)), ..LinkShape::default() };

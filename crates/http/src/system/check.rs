@@ -6,7 +6,9 @@ use plumb_path::Fault;
 use super::external::host_and_port;
 use super::installable::{HAPROXY, NGINX};
 use super::offload::{Module, is_name_or_path};
-use crate::settings::{IngressKind, IngressSpec, Offload, OffloadMode, OriginKind, SystemSpec, TlsVersion};
+use crate::settings::{
+    IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, SystemSettings, TlsVersion,
+};
 
 /// HAProxy is built for this many (MAX_THREADS), and more than that is a slip of the pen anywhere.
 const THREADS_MAX: u32 = 64;
@@ -20,7 +22,7 @@ const BATCH_WAIT_NS_MAX: u64 = 1_000_000_000;
 /// # Errors
 ///
 /// The first fault, at the key it is about.
-pub fn validate(spec: &SystemSpec) -> Result<(), Fault> {
+pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     check_url(&spec.ingress)?;
     spec.ingress.run_by().check("system.ingress", spec.ingress.kind == IngressKind::External)?;
     check_threads(&spec.ingress)?;
@@ -37,7 +39,7 @@ pub fn validate(spec: &SystemSpec) -> Result<(), Fault> {
 /// # Errors
 ///
 /// One sentence that says what is missing and how to get it.
-pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
+pub fn feasible(spec: &SystemSettings) -> Result<(), String> {
     match spec.ingress.kind {
         IngressKind::External => return Ok(()),
         IngressKind::Embedded if spec.ingress.offload == Offload::Multibuffer => {
@@ -59,7 +61,7 @@ pub fn feasible(spec: &SystemSpec) -> Result<(), String> {
     }
 }
 
-fn check_url(ingress: &IngressSpec) -> Result<(), Fault> {
+fn check_url(ingress: &IngressSettings) -> Result<(), Fault> {
     let key = "system.ingress.url";
     match (ingress.kind, &ingress.url) {
         (IngressKind::External, None) => {
@@ -75,14 +77,14 @@ fn check_url(ingress: &IngressSpec) -> Result<(), Fault> {
     }
 }
 
-fn check_threads(ingress: &IngressSpec) -> Result<(), Fault> {
+fn check_threads(ingress: &IngressSettings) -> Result<(), Fault> {
     if (1..=THREADS_MAX).contains(&ingress.threads) {
         return Ok(());
     }
     Err(Fault::new("system.ingress.threads", format!("an ingress has 1 to {THREADS_MAX} threads")))
 }
 
-fn check_offload(ingress: &IngressSpec) -> Result<(), Fault> {
+fn check_offload(ingress: &IngressSettings) -> Result<(), Fault> {
     check_kind(ingress)?;
     if ingress.offload != Offload::None && ingress.tls == TlsVersion::None {
         let message = "without TLS there are no private-key operations to offload; set `tls: \"1.2\"` or `tls: \"1.3\"`";
@@ -100,7 +102,7 @@ fn check_offload(ingress: &IngressSpec) -> Result<(), Fault> {
 }
 
 /// Which kind of ingress can do what.
-fn check_kind(ingress: &IngressSpec) -> Result<(), Fault> {
+fn check_kind(ingress: &IngressSettings) -> Result<(), Fault> {
     let fault = |message: &str| Err(Fault::new("system.ingress.offload", message));
     let is_program = matches!(ingress.kind, IngressKind::Haproxy | IngressKind::Nginx);
     match &ingress.offload {
@@ -120,7 +122,7 @@ fn check_kind(ingress: &IngressSpec) -> Result<(), Fault> {
     }
 }
 
-fn check_batches(ingress: &IngressSpec) -> Result<(), Fault> {
+fn check_batches(ingress: &IngressSettings) -> Result<(), Fault> {
     let (mode, wait) = (ingress.offload_mode, ingress.batch_wait);
     if mode.is_some() && matches!(ingress.offload, Offload::None | Offload::Threads) {
         let message = "only `offload: multibuffer`, an engine and a provider have a mode";
@@ -152,20 +154,19 @@ mod tests {
 
     use super::*;
 
-    fn fault(change: impl FnOnce(&mut SystemSpec)) -> String {
-        let mut spec = SystemSpec::default();
+    fn fault(change: impl FnOnce(&mut SystemSettings)) -> String {
+        let mut spec = SystemSettings::default();
         change(&mut spec);
-        validate(&spec)
-            .map_or_else(|fault| format!("{}: {}", fault.key, fault.message), |()| "none".to_owned())
+        check(&spec).map_or_else(|fault| format!("{}: {}", fault.key, fault.message), |()| "none".to_owned())
     }
 
-    fn engine(spec: &mut SystemSpec, kind: IngressKind, asked: &str, mode: Option<OffloadMode>) {
+    fn engine(spec: &mut SystemSettings, kind: IngressKind, asked: &str, mode: Option<OffloadMode>) {
         let ingress = &mut spec.ingress;
         (ingress.kind, ingress.offload, ingress.offload_mode) =
             (kind, Offload::Engine(asked.to_owned()), mode);
     }
 
-    fn multibuffer(spec: &mut SystemSpec, mode: Option<OffloadMode>, wait_ns: u64) {
+    fn multibuffer(spec: &mut SystemSettings, mode: Option<OffloadMode>, wait_ns: u64) {
         let ingress = &mut spec.ingress;
         ingress.offload = Offload::Multibuffer;
         (ingress.offload_mode, ingress.batch_wait) = (mode, Some(Span(wait_ns)));

@@ -17,7 +17,7 @@ const BLOCK_SIZES_KIB: [u64; 6] = [4, 8, 16, 32, 64, 128];
 /// A volume of an ONTAP array, and the credentials to manage it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct OntapSpec {
+pub struct OntapSettings {
     /// The array's management address, such as `https://cluster1`.
     pub url: String,
     /// The SVM that the volume belongs to.
@@ -72,7 +72,7 @@ pub enum Allocation {
     UsedSpace,
 }
 
-impl OntapSpec {
+impl OntapSettings {
     /// Checks what no single field can.
     ///
     /// # Errors
@@ -278,17 +278,20 @@ mod tests {
             ..OntapPolicy::default()
         };
         assert_eq!(key(both), "system.ontap.policy.peak_iops");
-        let good = OntapSpec {
+        let good = OntapSettings {
             url: "https://cluster1".to_owned(),
             svm: "svm1".to_owned(),
             volume: "vol1".to_owned(),
             credentials_env: Some("ARRAY".to_owned()),
-            ..OntapSpec::default()
+            ..OntapSettings::default()
         };
         good.check().unwrap();
-        let key = |spec: OntapSpec| spec.check().unwrap_err().key;
-        assert_eq!(key(OntapSpec { url: "http://cluster1".to_owned(), ..good.clone() }), "system.ontap.url");
-        assert_eq!(key(OntapSpec { volume: String::new(), ..good.clone() }), "system.ontap.volume");
-        assert_eq!(key(OntapSpec { credentials_env: None, ..good }), "system.ontap.credentials_env");
+        let key = |spec: OntapSettings| spec.check().unwrap_err().key;
+        assert_eq!(
+            key(OntapSettings { url: "http://cluster1".to_owned(), ..good.clone() }),
+            "system.ontap.url"
+        );
+        assert_eq!(key(OntapSettings { volume: String::new(), ..good.clone() }), "system.ontap.volume");
+        assert_eq!(key(OntapSettings { credentials_env: None, ..good }), "system.ontap.credentials_env");
     }
 }
