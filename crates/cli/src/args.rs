@@ -2,7 +2,9 @@
 //! of ab, wrk and k6 expect.
 
 mod examples;
+mod http;
 mod init;
+pub mod keys;
 mod network;
 mod storage;
 
@@ -17,9 +19,10 @@ use plumb_codec::CodecSettings;
 use plumb_codec::measure::Form;
 use plumb_crypto::measure::{Algorithm, Source};
 use plumb_model::quantity::QuantityError;
-use plumb_model::{ByteRate, Bytes, Percent, Rate, Span};
+use plumb_model::{ByteRate, Bytes, Percent, Span};
 use serde_json::Value;
 
+pub use self::http::HttpArguments;
 pub use self::init::InitArguments;
 pub use self::network::{NetworkArguments, NetworkCommand, NetworkFormat};
 pub use self::storage::StorageArguments;
@@ -258,88 +261,6 @@ pub struct FailureArguments {
     pub failures_max: Percent,
 }
 
-/// `plumb http`.
-#[derive(Debug, Args)]
-pub struct HttpArguments {
-    /// What to request.
-    pub url: String,
-    /// Connections at a time.
-    #[arg(long, short = 'c', default_value_t = 10, value_name = "N")]
-    pub connections: u32,
-    /// Event loops, each on a thread with its share of the connections.
-    #[arg(long, short = 't', default_value_t = 1, value_name = "N")]
-    pub threads: u32,
-    /// How long to measure, such as `30s`; 10 s unless --requests says how many.
-    #[arg(long, short = 'd', value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Span>,
-    /// Stop after this many requests.
-    #[arg(long, short = 'n', value_name = "N")]
-    pub requests: Option<u64>,
-    /// Unmeasured time before the window.
-    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
-    pub warmup: Span,
-    /// A fixed rate such as `1000/s` (open loop, timed from the intended start).
-    #[arg(long, short = 'R', value_name = "RATE")]
-    pub rate: Option<Rate>,
-    /// Whether connections are used again: keep-alive, or none for a new handshake every request.
-    #[arg(long, value_parser = ["keep-alive", "none"], default_value = "keep-alive")]
-    pub reuse: String,
-    /// The only TLS version to offer.
-    #[arg(long, value_parser = ["1.2", "1.3"], value_name = "VERSION")]
-    pub tls: Option<String>,
-    /// The only cipher suite to offer, by its IANA or OpenSSL name.
-    #[arg(long, value_name = "NAME")]
-    pub cipher: Option<String>,
-    /// The only key-exchange group to offer.
-    #[arg(long, value_name = "NAME")]
-    pub group: Option<String>,
-    /// Share of connections that try to resume a session; all others make a full handshake.
-    #[arg(long, default_value = "0%", value_name = "PERCENT")]
-    pub resumption: Percent,
-    /// Server name to send, if not the URL's host.
-    #[arg(long, value_name = "NAME")]
-    pub sni: Option<String>,
-    /// Application protocol to offer; may be given more than once.
-    #[arg(long, value_name = "NAME")]
-    pub alpn: Vec<String>,
-    /// PEM file with the client's certificate chain and key.
-    #[arg(long, value_name = "FILE")]
-    pub client_certificate: Option<String>,
-    /// PEM file with the certificates to trust instead of the host's own: authorities, or the server's own one.
-    #[arg(long, value_name = "FILE")]
-    pub ca: Option<String>,
-    /// Accept any certificate.
-    #[arg(long, short = 'k')]
-    pub insecure: bool,
-    /// Request method.
-    #[arg(long, short = 'm', visible_short_alias = 'X', default_value = "GET")]
-    pub method: String,
-    /// Host header, if not the URL's host.
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// Further request header, `Name: value`; may be given more than once.
-    #[arg(long = "header", short = 'H', value_name = "HEADER")]
-    pub headers: Vec<String>,
-    /// Request body.
-    #[arg(long, value_name = "TEXT")]
-    pub body: Option<String>,
-    /// What a good answer is, such as `status == 200`; may be given more than once.
-    #[arg(long = "check", value_name = "CHECK")]
-    pub checks: Vec<String>,
-    /// After this time a request has failed.
-    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
-    pub timeout: Span,
-    /// See [`FailureArguments`].
-    #[command(flatten)]
-    pub failures: FailureArguments,
-    /// Print the measurement as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
 /// In what pieces codecs get their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CodecFormArgument {
@@ -434,11 +355,9 @@ pub struct CryptoArguments {
     pub quiet: bool,
 }
 
-/// A length of time. Seconds need no unit, as with wrk, ab, fio and curl.
+/// A length of time, which may be a bare number of seconds.
 fn duration(text: &str) -> Result<Span, QuantityError> {
-    let is_bare =
-        !text.trim().is_empty() && text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if is_bare { Span::parse(&format!("{text} s")) } else { Span::parse(text) }
+    Span::parse(&keys::seconds(text))
 }
 
 /// Algorithms by name; clap suggests the nearest, and shells complete them.
@@ -578,22 +497,5 @@ impl MigrateArguments {
             ("load.stream_limit", self.stream_limit.then_some(Value::Bool(true))),
         ];
         keys.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_need_no_unit_and_nothing_else_changes() {
-        for (text, span_ns) in
-            [("5", 5_000_000_000), (" 0.5 ", 500_000_000), ("5s", 5_000_000_000), ("2 ms", 2_000_000)]
-        {
-            assert_eq!(duration(text), Ok(Span(span_ns)), "{text}");
-        }
-        for text in ["", ".", "1.2.3", "5 parsec", "-5", "1,0"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 }

@@ -146,12 +146,6 @@ impl Test {
         }
     }
 
-    /// The one of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|test| test.name() == name)
-    }
-
     /// The size of its messages where none is asked for, which is qperf's.
     #[must_use]
     pub fn default_size(self) -> Bytes {
@@ -196,14 +190,14 @@ pub struct LoadSettings {
     pub duration: Span,
     /// Unmeasured time before each test.
     pub warmup: Span,
-    /// Messages per second of all flows together, timed from the intended sends; as fast as it goes if absent.
+    /// Messages per second of all flows together such as `1000/s`, timed from the intended sends; as fast as it goes if absent.
     pub rate: Option<Rate>,
     /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
     /// the kernel has them.
     pub batch: u32,
     /// `tcp_lat`, `udp_lat`: where the two ends of a flow run. `shared` needs both ends on this host.
     pub cpus: Placement,
-    /// How long a thread looks for data at the device before it sleeps (SO_BUSY_POLL).
+    /// How long a thread looks for data at the device before it sleeps, such as `50us` (SO_BUSY_POLL).
     pub busy_poll: Span,
     /// `tcp_bw`: send without a copy.
     pub zero_copy: ZeroCopy,

@@ -127,12 +127,6 @@ impl Access {
         }
     }
 
-    /// The one of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|access| access.name() == name)
-    }
-
     /// Whether blocks are taken in a random order.
     #[must_use]
     pub fn is_random(self) -> bool {
@@ -180,12 +174,6 @@ impl EngineKind {
             Self::Psync => "psync",
         }
     }
-
-    /// The one of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|engine| engine.name() == name)
-    }
 }
 
 /// The load that reads and writes.
@@ -202,7 +190,7 @@ pub struct LoadSettings {
     pub depth: u32,
     /// Jobs, each a thread with its own event loop and depth.
     pub jobs: u32,
-    /// How reads and writes are handed to the kernel.
+    /// How reads and writes are handed to the kernel; the next engine stands in where the kernel refuses one.
     pub engine: EngineKind,
     /// Whether the page cache is passed by.
     pub direct: bool,
@@ -212,7 +200,7 @@ pub struct LoadSettings {
     pub size: Option<Bytes>,
     /// How much further into the target each job's region begins than that of the job before it.
     pub offset_increment: Bytes,
-    /// A fixed rate of all jobs together, timed from the intended starts; a closed loop if absent.
+    /// A fixed rate of all jobs together such as `500 IOPS`, timed from the intended starts; a closed loop if absent.
     pub rate: Option<Rate>,
     /// How long to measure.
     pub duration: Span,
@@ -222,7 +210,7 @@ pub struct LoadSettings {
     pub operations: Option<u64>,
     /// The share of what is written that compresses away.
     pub compressible: Percent,
-    /// Write patterns that name their place and time, and check what is read against them.
+    /// Write patterns that name their place and time, and check all that is read and, at the end, every block that was written.
     pub verify: bool,
     /// Write to a target although it is mounted or holds data.
     pub destroy_data: bool,

@@ -3,13 +3,11 @@
 
 use std::net::SocketAddr;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand, ValueEnum};
-use plumb_model::{Bytes, Rate, Span};
-use plumb_network::options::{Placement, Receive, ZeroCopy};
-use plumb_network::settings::Test;
+use clap::{Arg, ArgAction, Args, Subcommand, ValueEnum};
+use plumb_network::Network;
 
 use super::FailureArguments;
+use super::keys::{Flagged, Keys, key, time};
 
 /// `plumb network`.
 #[derive(Debug, Args)]
@@ -18,57 +16,9 @@ pub struct NetworkArguments {
     /// Only serve, as the other end.
     #[command(subcommand)]
     pub command: Option<NetworkCommand>,
-    /// Where `plumb network serve` runs: HOST or HOST:PORT.
-    #[arg(required = true)]
-    pub address: Option<String>,
-    /// What to measure; all but tcp_crr if absent.
-    #[arg(value_parser = test_names(), value_name = "TEST")]
-    pub tests: Vec<Test>,
-    /// The size of every message, or several: 1,1K,64K (K is 1024). If absent, qperf's: 64K for tcp_bw, 32K for udp_bw, 1 for the
-    /// others.
-    #[arg(long, short = 'm', alias = "msg_size", value_delimiter = ',', value_parser = size, value_name = "SIZE")]
-    pub msg_size: Vec<Bytes>,
-    /// Connections at a time, each with a thread at each end.
-    #[arg(long, short = 'c', visible_short_alias = 'P', default_value_t = 1, value_name = "N")]
-    pub flows: u32,
-    /// How long to measure each test, such as `10s`.
-    #[arg(long, short = 'd', visible_alias = "time", default_value = "2s", value_name = "TIME", value_parser = super::duration)]
-    pub duration: Span,
-    /// Unmeasured time before each test.
-    #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = super::duration)]
-    pub warmup: Span,
-    /// Messages per second of all flows together, such as `1000/s` (timed from the intended send).
-    #[arg(long, short = 'R', value_name = "RATE")]
-    pub rate: Option<Rate>,
-    /// Messages that a bandwidth test hands to the kernel at once; datagrams by UDP_SEGMENT and UDP_GRO where it can.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub batch: u32,
-    /// tcp_lat, udp_lat: whether both ends of a flow share one CPU, where the server is on this host. They work in turns;
-    /// waking a CPU that idles is then not measured.
-    #[arg(long, value_name = "apart|shared", value_parser = placement(), default_value = "apart")]
-    pub cpus: Placement,
-    /// How long threads look for data at the device before they sleep, such as `50us` (SO_BUSY_POLL).
-    #[arg(long, default_value = "0s", value_name = "TIME")]
-    pub busy_poll: Span,
-    /// tcp_bw: send without a copy: from the page cache (sendfile), which is meant where no way is named, or from memory that
-    /// the kernel borrows (msg_zerocopy), which it copies all the same for a receiver on this host.
-    #[arg(long, value_name = "sendfile|msg_zerocopy", value_parser = zero_copy(), num_args = 0..=1, require_equals = true,
-          default_value = "off", hide_default_value = true, default_missing_value = "sendfile")]
-    pub zero_copy: ZeroCopy,
-    /// tcp_bw, udp_bw: how the receiver waits for data: `block` sleeps in each receive, as an ordinary application does; `poll`
-    /// never sleeps and keeps a CPU busy for each flow; `pause` sleeps for a fixed time (TCP 200 us, UDP 50 us) whenever it has
-    /// taken everything.
-    #[arg(long, value_name = "block|poll|pause", value_parser = receive(), default_value = "block")]
-    pub receive: Receive,
-    /// The sockets' send buffers; the kernel's choice if absent.
-    #[arg(long, value_parser = size, value_name = "SIZE")]
-    pub send_buffer: Option<Bytes>,
-    /// The sockets' receive buffers; the kernel's choice if absent.
-    #[arg(long, value_parser = size, value_name = "SIZE")]
-    pub receive_buffer: Option<Bytes>,
-    /// TCP_NODELAY; if absent, on where messages go there and back and off where they go one way.
-    #[arg(long, value_name = "on|off", value_parser = on_off())]
-    pub nodelay: Option<bool>,
+    /// What is measured: settings for each message size.
+    #[command(flatten)]
+    pub keys: Keys<Network>,
     /// The form of the result.
     #[arg(long, value_enum, default_value_t = NetworkFormat::Text, conflicts_with = "json")]
     pub format: NetworkFormat,
@@ -107,54 +57,80 @@ pub enum NetworkFormat {
     Qperf,
 }
 
-fn test_names() -> impl TypedValueParser<Value = Test> {
-    let names = PossibleValuesParser::new(Test::ALL.map(Test::name));
-    names.try_map(|name| Test::from_name(&name).ok_or("no such test"))
+impl Flagged for Network {
+    fn flags() -> Vec<Arg> {
+        let size = |key| self::key(key, "SIZE").value_parser(|text: &str| Ok::<String, String>(binary(text)));
+        let sizes = "The size of every message, or several: 1,1K,64K (K is 1024). If absent, qperf's: 64K for tcp_bw, 32K for \
+                     udp_bw, 1 for the others";
+        let zero_copy = "tcp_bw: send without a copy: from the page cache (sendfile), which is meant where no way is named, or \
+                         from memory that the kernel borrows (msg_zerocopy), which it copies all the same for a receiver on \
+                         this host";
+        let receive = "tcp_bw, udp_bw: how the receiver waits for data: `block` sleeps in each receive, as an ordinary \
+                       application does; `poll` never sleeps and keeps a CPU busy for each flow; `pause` sleeps for a fixed \
+                       time (TCP 200 us, UDP 50 us) whenever it has taken everything";
+        let cpus = "tcp_lat, udp_lat: whether both ends of a flow share one CPU, where the server is on this host. They work in \
+                    turns; waking a CPU that idles is then not measured";
+        vec![
+            Arg::new("system.address")
+                .value_name("ADDRESS")
+                .required(true)
+                .help("Where `plumb network serve` runs: HOST or HOST:PORT"),
+            Arg::new("load.tests")
+                .value_name("TEST")
+                .num_args(1..)
+                .action(ArgAction::Append)
+                .default_values(["tcp_lat", "udp_lat", "tcp_bw", "udp_bw"])
+                .hide_default_value(true)
+                .help("What to measure; all but tcp_crr if absent"),
+            size("load.msg_size").short('m').alias("msg_size").value_delimiter(',').help(sizes),
+            key("load.flows", "N").short('c').visible_short_alias('P'),
+            time("load.duration")
+                .short('d')
+                .visible_alias("time")
+                .default_value("2s")
+                .help("How long to measure each test, such as `10s`"),
+            time("load.warmup"),
+            key("load.rate", "RATE").short('R'),
+            key("load.batch", "N"),
+            key("load.cpus", "apart|shared").help(cpus),
+            key("load.busy_poll", "TIME"),
+            key("load.zero_copy", "sendfile|msg_zerocopy")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("sendfile")
+                .hide_default_value(true)
+                .help(zero_copy),
+            key("load.receive", "block|poll|pause").help(receive),
+            size("load.send_buffer"),
+            size("load.receive_buffer"),
+            key("load.nodelay", "on|off"),
+        ]
+    }
 }
 
-fn on_off() -> impl TypedValueParser<Value = bool> {
-    PossibleValuesParser::new(["on", "off"]).map(|word| word == "on")
-}
-
-fn zero_copy() -> impl TypedValueParser<Value = ZeroCopy> {
-    let ways = [ZeroCopy::Off, ZeroCopy::Sendfile, ZeroCopy::MsgZerocopy];
-    PossibleValuesParser::new(ways.map(ZeroCopy::name))
-        .map(move |word| ways.into_iter().find(|way| way.name() == word).unwrap_or_default())
-}
-
-fn receive() -> impl TypedValueParser<Value = Receive> {
-    PossibleValuesParser::new(Receive::ALL.map(Receive::name))
-        .map(|word| Receive::ALL.into_iter().find(|way| way.name() == word).unwrap_or_default())
-}
-
-fn placement() -> impl TypedValueParser<Value = Placement> {
-    PossibleValuesParser::new(["apart", "shared"]).map(|word| match word.as_str() {
-        "shared" => Placement::Shared,
-        _ => Placement::Apart,
-    })
-}
-
-/// `1`, `1K`, `64K`, `1M` as qperf's and iperf3's users write it, or with a unit as everywhere here.
-fn size(text: &str) -> Result<Bytes, String> {
+/// `1`, `1K`, `64K`, `1M` as qperf's and iperf3's users write it, with the unit that it has everywhere else.
+fn binary(text: &str) -> String {
     let text = text.trim();
     let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(split);
-    let shift = match suffix {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        _ => return text.parse().map_err(|error: plumb_model::quantity::QuantityError| error.to_string()),
+    let unit = match suffix {
+        "" => "B",
+        "K" | "k" => "KiB",
+        "M" | "m" => "MiB",
+        _ => return text.to_owned(),
     };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes.map(Bytes).ok_or_else(|| format!("`{text}` is not a size; it is a number such as 1, 1K or 64K"))
+    if number.is_empty() { text.to_owned() } else { format!("{number} {unit}") }
 }
 
 #[cfg(test)]
 mod tests {
+    use plumb_model::Bytes;
+
     use super::*;
 
     #[test]
     fn sizes_are_those_of_qperf_and_those_with_units() {
+        let size = |text: &str| binary(text).parse::<Bytes>();
         for (text, bytes) in
             [("1", 1), ("1K", 1024), ("64k", 65_536), ("1M", 1 << 20), ("4 KiB", 4096), ("2kB", 2000)]
         {

@@ -4,17 +4,17 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use plumb_host::signals::Interrupts;
-use plumb_model::{Bytes, Measurement, Span};
+use plumb_model::{Bytes, Evidence, Measurement, Span};
+use plumb_network::Network;
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
 use plumb_network::settings::{LoadSettings, NetworkSettings, Target, Test};
-use plumb_path::{RunBy, Window};
+use plumb_path::{Family, RunBy};
 
-use super::single;
-use super::surroundings::Surroundings;
-use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat};
+use super::single::{self, Watch};
+use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
-use crate::live::{Course, Goal, LiveLine};
+use crate::live::{Course, Goal};
 use crate::output;
 
 mod qperf;
@@ -27,30 +27,28 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     if let Some(NetworkCommand::Serve { listen, quiet }) = &arguments.command {
         return serve(*listen, *quiet);
     }
-    let address = arguments.address.as_deref().unwrap_or_default();
-    let target = plumb_network::system::parse_target(address).map_err(Failure::usage)?;
-    let sizes: Vec<Option<Bytes>> = match arguments.msg_size.as_slice() {
-        [] => vec![None],
-        sizes => sizes.iter().copied().map(Some).collect(),
-    };
-    let specs: Vec<LoadSettings> = sizes.into_iter().map(|size| load_spec(arguments, size)).collect();
-    for spec in &specs {
-        plumb_network::load::validate(spec).map_err(|fault| match fault.key.as_str() {
-            "load.tests" => Failure::usage(format!("TEST: {}", fault.message)),
-            _ => Failure::flag(&fault),
-        })?;
+    let mut each = arguments.keys.every()?;
+    for settings in &mut each {
+        let load = &mut settings.load;
+        // Only the load: a server at an address may be on this host, where both ends can share a CPU.
+        plumb_network::load::validate(load).map_err(|fault| keys::fault::<Network>(&fault))?;
+        // Here the duration is that of each test, as it is with qperf.
+        load.duration = Span(load.duration.0.saturating_mul(load.tests.len() as u64));
     }
+    let NetworkSettings { system, load } = &each[0];
+    let address = system.address.as_deref().unwrap_or_default();
+    let target = plumb_network::system::parse_target(address).map_err(Failure::usage)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     plumb_host::limits::raise_open_files_limit();
     if !arguments.quiet {
-        let tests: Vec<&str> = tests(arguments).into_iter().map(Test::name).collect();
-        let flows = plumb_report::plural(arguments.flows as usize, "flow");
+        let tests: Vec<&str> = load.tests.iter().map(|test| test.name()).collect();
+        let flows = plumb_report::plural(load.flows as usize, "flow");
         let words = format!("{address} · {} · {flows}", tests.join(" "));
         output::message(&format!("plumb {} · {words}", env!("CARGO_PKG_VERSION")));
     }
-    let mut code = HOLDS;
-    for spec in &specs {
-        code = code.max(one(arguments, spec, &target, &interrupts)?);
+    let (mut code, with_size) = (HOLDS, each.len() > 1);
+    for settings in each {
+        code = code.max(one(arguments, settings, with_size, &target, &interrupts)?);
         if interrupts.is_interrupted() {
             return Ok(INTERRUPTED);
         }
@@ -60,42 +58,46 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
 
 fn one(
     arguments: &NetworkArguments,
-    spec: &LoadSettings,
+    mut settings: NetworkSettings,
+    with_size: bool,
     target: &Target,
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
-    let mut load = plumb_network::load::network_load(spec, target).map_err(failure)?;
-    let live = LiveLine::new(arguments.quiet || arguments.json);
-    let window = Window {
-        warmup_ns: spec.warmup.0,
-        window_ns: spec.duration.0,
-        seed: plumb_host::time::monotonic_ns(),
-        index: 0,
-        attempt: 0,
-    };
+    let window = single::window(&mut settings);
+    let load = &mut settings.load;
+    let mut client = plumb_network::load::network_load(load, target).map_err(failure)?;
     let server = RunBy::default().find(Some((&target.address, target.port))).ok().flatten();
-    let mut surroundings = Surroundings::of(server);
+    let mut watch = Watch::new(arguments.quiet || arguments.json, server);
     let mut mark = |test: Test, mark| {
-        surroundings.note(mark);
-        let (job, goal) = (format!("{}: ", test.name()), Goal::Duration(spec.duration));
-        let in_flight = in_flight(spec, test);
-        live.progress(mark, Course { job: &job, goal, unit: "messages", in_flight });
+        let (job, goal) = (format!("{}: ", test.name()), Goal::Duration(load.duration));
+        let in_flight = in_flight(load, test);
+        watch.mark(mark, Course { job: &job, goal, unit: "messages", in_flight });
     };
-    let measured = load.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
-    live.clear();
-    let Some(mut measurement) = measured.map_err(failure)? else {
-        output::message("interrupted before anything was measured");
-        return Ok(INTERRUPTED);
-    };
-    measurement.warnings.extend(surroundings.warnings());
-    // An interrupted one may have had fewer tests than were asked for.
-    let was_run = |test: &Test| measurement.observed_count("flows", test.name()) > 0;
-    let spec = LoadSettings { tests: spec.tests.iter().copied().filter(was_run).collect(), ..spec.clone() };
-    print(arguments, &spec, &measurement)?;
-    if interrupts.is_interrupted() {
-        output::message(&format!("interrupted after {:.1} s", Span(measurement.window_ns).seconds()));
+    let measured = client.measure_all(window, &mut mark, &|| interrupts.is_interrupted());
+    let measured = measured.map(Option::unwrap_or_default);
+    let measurement = watch.finish(measured).map_err(failure)?;
+    if measurement.window_ns == 0 {
+        return Ok(single::interrupted(&measurement));
     }
-    Ok(single::code(&measurement, arguments.failures.failures_max, code(&spec, &measurement)))
+    // An interrupted one may have had fewer tests than were asked for.
+    load.tests.retain(|test| measurement.observed_count("flows", test.name()) > 0);
+    let evidence = plumb_network::evidence::of_load(&settings, &measurement);
+    let failures_max = arguments.failures.failures_max;
+    if arguments.format == NetworkFormat::Qperf {
+        if let Some(failures) = plumb_report::too_many_failures(&measurement, failures_max.0) {
+            output::message(&format!("✗ {failures}"));
+        }
+        output::result(&qperf::text(&settings.load, &measurement, with_size))?;
+    } else {
+        if !arguments.json {
+            output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
+        }
+        single::print(&measurement, Network::METRICS, &evidence, failures_max, arguments.json)?;
+    }
+    if interrupts.is_interrupted() {
+        return Ok(single::interrupted(&measurement));
+    }
+    Ok(single::code(&measurement, failures_max, code(&measurement, &evidence)))
 }
 
 /// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.
@@ -103,26 +105,6 @@ fn in_flight(spec: &LoadSettings, test: Test) -> Option<f64> {
     let is_timed = spec.rate.is_none() && !test.is_bandwidth();
     let parts = if test.is_round_trip() { 2.0 } else { 1.0 };
     is_timed.then(|| f64::from(spec.flows) / parts)
-}
-
-fn print(
-    arguments: &NetworkArguments,
-    spec: &LoadSettings,
-    measurement: &Measurement,
-) -> Result<(), Failure> {
-    let evidence = evidence(spec, measurement);
-    let failures_max = arguments.failures.failures_max;
-    if arguments.format == NetworkFormat::Qperf {
-        if let Some(failures) = plumb_report::too_many_failures(measurement, failures_max.0) {
-            output::message(&format!("✗ {failures}"));
-        }
-        return output::result(&qperf::text(spec, measurement, arguments.msg_size.len() > 1));
-    }
-    if !arguments.json {
-        output::result(&format!("messages of {}\n", sizes(spec)))?;
-    }
-    let metrics = plumb_network::metrics::METRICS;
-    single::print(measurement, metrics, &evidence, failures_max, arguments.json)
 }
 
 /// The sizes of the messages, by test where they differ: `1 B (tcp_lat, udp_lat), 64 KiB (tcp_bw)`.
@@ -145,16 +127,11 @@ fn sizes(spec: &LoadSettings) -> String {
     }
 }
 
-fn evidence(spec: &LoadSettings, measurement: &Measurement) -> Vec<plumb_model::Evidence> {
-    let settings = NetworkSettings { load: spec.clone(), ..NetworkSettings::default() };
-    plumb_network::evidence::of_load(&settings, measurement)
-}
-
 /// Nothing that got through is a failure to measure; what was not as it was asked for cannot be trusted.
-fn code(spec: &LoadSettings, measurement: &Measurement) -> u8 {
+fn code(measurement: &Measurement, evidence: &[Evidence]) -> u8 {
     if measurement.work == 0 {
         FAILED
-    } else if evidence(spec, measurement).iter().all(|evidence| evidence.holds) {
+    } else if evidence.iter().all(|evidence| evidence.holds) {
         HOLDS
     } else {
         VOID
@@ -163,35 +140,6 @@ fn code(spec: &LoadSettings, measurement: &Measurement) -> u8 {
 
 fn failure(error: Error) -> Failure {
     if error.is_usage() { Failure::usage(format!("failed to {error}")) } else { Failure::harness(error) }
-}
-
-fn tests(arguments: &NetworkArguments) -> Vec<Test> {
-    if arguments.tests.is_empty() {
-        vec![Test::TcpLat, Test::UdpLat, Test::TcpBw, Test::UdpBw]
-    } else {
-        arguments.tests.clone()
-    }
-}
-
-fn load_spec(arguments: &NetworkArguments, msg_size: Option<Bytes>) -> LoadSettings {
-    let tests = tests(arguments);
-    LoadSettings {
-        // Here the duration is that of each test, as it is with qperf.
-        duration: Span(arguments.duration.0.saturating_mul(tests.len() as u64)),
-        tests,
-        msg_size,
-        flows: arguments.flows,
-        warmup: arguments.warmup,
-        rate: arguments.rate,
-        batch: arguments.batch,
-        cpus: arguments.cpus,
-        busy_poll: arguments.busy_poll,
-        zero_copy: arguments.zero_copy,
-        receive: arguments.receive,
-        send_buffer: arguments.send_buffer,
-        receive_buffer: arguments.receive_buffer,
-        nodelay: arguments.nodelay,
-    }
 }
 
 /// Serves until it is interrupted.

@@ -1,9 +1,48 @@
-//! Code that the commands for a single measurement share: they print it, and fail where too much of it failed.
+//! Code that the commands for a single measurement share: they watch it, print it, and fail where too much of it failed.
 
+use plumb_host::service::Service;
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Percent, Span};
+use plumb_path::{Mark, Settings, Window};
 
+use super::surroundings::Surroundings;
 use crate::exit::{Failure, HOLDS, INTERRUPTED, REFUTED};
+use crate::live::{Course, LiveLine};
 use crate::output;
+
+/// The window that settings ask for.
+pub fn window(settings: &mut impl Settings) -> Window {
+    let timing = settings.timing();
+    let seed = plumb_host::time::monotonic_ns();
+    Window { warmup_ns: timing.warmup.0, window_ns: timing.window.0, seed, index: 0, attempt: 0 }
+}
+
+/// The progress of a measurement, and the noise around it.
+pub struct Watch {
+    live: LiveLine,
+    surroundings: Surroundings,
+}
+
+impl Watch {
+    /// `service` is the system, where its processes run on this host.
+    pub fn new(quiet: bool, service: Option<Service>) -> Self {
+        Self { live: LiveLine::new(quiet), surroundings: Surroundings::of(service) }
+    }
+
+    /// A moment in the measurement.
+    pub fn mark(&mut self, mark: Mark, course: Course<'_>) {
+        self.surroundings.note(mark);
+        self.live.progress(mark, course);
+    }
+
+    /// Takes the progress away, and adds a warning for each kind of noise above its limit.
+    pub fn finish<E>(self, measured: Result<Measurement, E>) -> Result<Measurement, E> {
+        self.live.clear();
+        measured.map(|mut measurement| {
+            measurement.warnings.extend(self.surroundings.warnings());
+            measurement
+        })
+    }
+}
 
 /// Prints one measurement as text or as JSON. Both begin with the failures, where there are more than allowed.
 pub fn print(

@@ -1,38 +1,43 @@
 //! `plumb storage TARGET`: one measurement, no comparison: the everyday replacement for fio and dbench.
 
 use plumb_host::signals::Interrupts;
-use plumb_model::{Bytes, Measurement, Reading, Span};
-use plumb_path::{Load, Window};
-use plumb_storage::load::{Error, Prepared};
+use plumb_model::{Bytes, Measurement, Reading};
+use plumb_path::Load;
+use plumb_storage::Storage;
+use plumb_storage::load::{Error, suite};
 use plumb_storage::settings::{LoadSettings, Target};
 
-use super::single;
-use super::surroundings::Surroundings;
-use crate::args::StorageArguments;
+use super::single::{self, Watch};
+use crate::args::{StorageArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
-use crate::live::{Course, Goal, LiveLine};
+use crate::live::{Course, Goal};
 use crate::output;
 
 mod dbench;
 
-/// How long to measure when nothing is said.
-const DEFAULT_DURATION: Span = Span(10_000_000_000);
-/// How long to measure at most when a number of reads and writes is asked for.
-const LONGEST: Span = Span(24 * 3_600_000_000_000);
-
 /// Measures and prints.
 pub fn storage(arguments: &StorageArguments) -> Outcome {
-    let spec = load_spec(arguments);
-    plumb_storage::load::validate(&spec).map_err(|fault| Failure::flag(&fault))?;
+    let mut settings = arguments.keys.settings()?;
+    let window = single::window(&mut settings);
+    let (address, spec) = (settings.system.path.unwrap_or_default(), settings.load);
+    // The load alone is checked: an experiment refuses a depth that the engine does not have, and this command warns of it.
+    plumb_storage::load::validate(&spec).map_err(|fault| keys::fault::<Storage>(&fault))?;
     if !arguments.quiet {
-        output::message(&headline(arguments, &spec));
+        output::message(&headline(arguments, &address, &spec));
     }
-    let prepared = plumb_storage::load::prepare(&spec, &target(arguments, &spec)).map_err(failure)?;
+    let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let mut measurement = match arguments.suite {
-        Some(_) => dbench::measure(&spec, &prepared, arguments, &interrupts)?,
-        None => one(&spec, &prepared, arguments, &interrupts)?,
+    let mut watch =
+        Watch::new(arguments.quiet || arguments.json, plumb_storage::system::service_at(&address));
+    let measured = if arguments.suite.is_some() {
+        let mut mark = |job: &str, mark| watch.mark(mark, course(&format!("{job}: "), &spec));
+        suite::measure(&spec, &prepared, window, &interrupts.flag(), &mut mark)
+    } else {
+        let load = plumb_storage::load::storage_load(&spec, prepared.target()).map_err(failure)?;
+        let mut load = load.interruptible(interrupts.flag());
+        load.measure(window, &mut |mark| watch.mark(mark, course("", &spec)))
     };
+    let mut measurement = watch.finish(measured).map_err(Failure::harness)?;
     let is_interrupted = interrupts.is_interrupted();
     if is_interrupted && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
@@ -51,27 +56,6 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     Ok(single::code(&measurement, failures_max, code(&measurement)?))
 }
 
-/// One measurement, whose window Ctrl-C closes.
-fn one(
-    spec: &LoadSettings,
-    prepared: &Prepared,
-    arguments: &StorageArguments,
-    interrupts: &Interrupts,
-) -> Result<Measurement, Failure> {
-    let load = plumb_storage::load::storage_load(spec, prepared.target()).map_err(failure)?;
-    let mut load = load.interruptible(interrupts.flag());
-    let live = LiveLine::new(arguments.quiet || arguments.json);
-    let mut surroundings = Surroundings::of(plumb_storage::system::service_at(&arguments.target));
-    let measured = load.measure(window(spec), &mut |mark| {
-        surroundings.note(mark);
-        live.progress(mark, course("", spec));
-    });
-    live.clear();
-    let mut measurement = measured.map_err(Failure::harness)?;
-    measurement.warnings.extend(surroundings.warnings());
-    Ok(measurement)
-}
-
 /// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.
 fn failure(error: Error) -> Failure {
     match error {
@@ -80,7 +64,7 @@ fn failure(error: Error) -> Failure {
     }
 }
 
-fn headline(arguments: &StorageArguments, spec: &LoadSettings) -> String {
+fn headline(arguments: &StorageArguments, address: &str, spec: &LoadSettings) -> String {
     let what = match &arguments.suite {
         Some(suite) => format!("the nine jobs of {suite}"),
         None => format!(
@@ -92,12 +76,7 @@ fn headline(arguments: &StorageArguments, spec: &LoadSettings) -> String {
             spec.engine.name()
         ),
     };
-    format!("plumb {} · {} · {what}", env!("CARGO_PKG_VERSION"), arguments.target)
-}
-
-fn window(spec: &LoadSettings) -> Window {
-    let seed = plumb_host::time::monotonic_ns();
-    Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed, index: 0, attempt: 0 }
+    format!("plumb {} · {address} · {what}", env!("CARGO_PKG_VERSION"))
 }
 
 fn course<'a>(job: &'a str, spec: &LoadSettings) -> Course<'a> {
@@ -120,38 +99,8 @@ fn code(measurement: &Measurement) -> Outcome {
 }
 
 /// A file that does not exist is made as large as the regions of all jobs need.
-fn target(arguments: &StorageArguments, spec: &LoadSettings) -> Target {
+fn target(address: &str, spec: &LoadSettings) -> Target {
     let further = spec.offset_increment.0.saturating_mul(u64::from(spec.jobs.saturating_sub(1)));
     let create = spec.size.map(|size| Bytes(spec.offset.0.saturating_add(further).saturating_add(size.0)));
-    Target { create, ..Target::existing(arguments.target.clone()) }
-}
-
-fn load_spec(arguments: &StorageArguments) -> LoadSettings {
-    let is_suite = arguments.suite.is_some();
-    let duration = match (arguments.duration, arguments.operations) {
-        (Some(duration), _) => duration,
-        (None, Some(_)) => LONGEST,
-        (None, None) if is_suite => dbench::DURATION,
-        (None, None) => DEFAULT_DURATION,
-    };
-    LoadSettings {
-        // The suite reads and writes, so that is what its target has to stand.
-        access: if is_suite { plumb_storage::settings::Access::RandReadWrite } else { arguments.access },
-        read_share: arguments.read_share,
-        block_size: arguments.block_size,
-        depth: arguments.depth,
-        jobs: arguments.jobs,
-        engine: arguments.engine,
-        direct: !arguments.buffered,
-        offset: arguments.offset,
-        size: arguments.size,
-        offset_increment: arguments.offset_increment,
-        rate: arguments.rate,
-        duration,
-        warmup: arguments.warmup.unwrap_or(if is_suite { dbench::WARMUP } else { Span(0) }),
-        operations: arguments.operations,
-        compressible: arguments.compressible,
-        verify: arguments.verify,
-        destroy_data: arguments.destroy_data,
-    }
+    Target { create, ..Target::existing(address) }
 }

@@ -25,9 +25,9 @@ pub enum Reuse {
 pub struct LoadSettings {
     /// Connections at a time.
     pub connections: u32,
-    /// Load threads; each is an event loop with its share of the connections.
+    /// Event loops, each on a thread with its share of the connections.
     pub threads: u32,
-    /// Whether connections are used again.
+    /// Whether connections are used again: `keep-alive`, or `none` for a new handshake every request.
     pub reuse: Reuse,
     /// The measured window.
     pub duration: Span,
@@ -35,7 +35,7 @@ pub struct LoadSettings {
     pub warmup: Span,
     /// Stop after this many requests, if that is before `duration` ends.
     pub requests: Option<u64>,
-    /// A fixed rate (open loop), timed from the intended start; a closed loop if absent.
+    /// A fixed rate such as `1000/s` (open loop), timed from the intended start; a closed loop if absent.
     pub rate: Option<Rate>,
     /// The only TLS version to offer; what the system offers if absent.
     pub tls: Option<TlsVersion>,
@@ -51,7 +51,7 @@ pub struct LoadSettings {
     pub alpn: Vec<String>,
     /// PEM file with the client's certificate chain and key.
     pub client_certificate: Option<String>,
-    /// PEM file with the certificate authority to trust, instead of the host's own.
+    /// PEM file with the certificates to trust instead of the host's own: authorities, or the server's own one.
     pub ca: Option<String>,
     /// Accept any certificate.
     pub insecure: bool,

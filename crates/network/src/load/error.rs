@@ -89,9 +89,6 @@ pub enum Error {
     /// This host failed.
     #[error(transparent)]
     Host(#[from] plumb_host::Error),
-    /// The flows' threads failed.
-    #[error(transparent)]
-    Drive(#[from] PathError),
     /// The kernel failed in something else.
     #[error("{what}: {cause}")]
     System {
@@ -119,8 +116,7 @@ impl Error {
             Self::Resolve { .. } | Self::Setting { .. } | Self::Host(_) => true,
             Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => false,
             Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
-            Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } => false,
-            Self::Drive(_) | Self::System { .. } => false,
+            Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } | Self::System { .. } => false,
         }
     }
 
@@ -151,7 +147,6 @@ impl From<Error> for PathError {
     fn from(error: Error) -> Self {
         let words = error.to_string();
         match error {
-            Error::Drive(error) => error,
             Error::Starved { .. } | Error::Host(_) | Error::System { .. } => Self::Load(words),
             _ => Self::System(words),
         }

@@ -2,41 +2,11 @@
 
 use std::fmt::Write;
 
-use plumb_host::signals::Interrupts;
-use plumb_model::{Measurement, Percent, Reading, Span, Statistic, Unit};
-use plumb_storage::load::Prepared;
+use plumb_model::{Measurement, Percent, Reading, Statistic, Unit};
 use plumb_storage::load::suite;
-use plumb_storage::settings::LoadSettings;
 
-use super::{Surroundings, course, window};
-use crate::args::StorageArguments;
 use crate::exit::Failure;
-use crate::live::LiveLine;
 use crate::output;
-
-/// How long dbench measures each job.
-pub const DURATION: Span = Span(15_000_000_000);
-/// What it does not measure before each.
-pub const WARMUP: Span = Span(2_000_000_000);
-
-/// Runs the jobs one after the other, until the user interrupts them.
-pub fn measure(
-    spec: &LoadSettings,
-    prepared: &Prepared,
-    arguments: &StorageArguments,
-    interrupts: &Interrupts,
-) -> Result<Measurement, Failure> {
-    let live = LiveLine::new(arguments.quiet || arguments.json);
-    let mut surroundings = Surroundings::of(plumb_storage::system::service_at(&arguments.target));
-    let measured = suite::measure(spec, prepared, window(spec), &interrupts.flag(), &mut |job, mark| {
-        surroundings.note(mark);
-        live.progress(mark, course(&format!("{job}: "), spec));
-    });
-    live.clear();
-    let mut measurement = measured.map_err(Failure::harness)?;
-    measurement.warnings.extend(surroundings.warnings());
-    Ok(measurement)
-}
 
 /// Prints the summary; more failures than allowed come first.
 pub fn print(measurement: &Measurement, failures_max: Percent) -> Result<(), Failure> {

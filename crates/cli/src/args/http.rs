@@ -1,0 +1,64 @@
+//! The arguments of `plumb http`. Flags carry the names of the experiment file's keys, with the short forms that users of
+//! ab, wrk and k6 expect.
+
+use clap::{Arg, ArgAction, Args};
+use plumb_http::Http;
+
+use super::FailureArguments;
+use super::keys::{Flagged, Keys, key, switch, time, time_unless};
+
+/// `plumb http`.
+#[derive(Debug, Args)]
+pub struct HttpArguments {
+    /// What is measured.
+    #[command(flatten)]
+    pub keys: Keys<Http>,
+    /// See [`FailureArguments`].
+    #[command(flatten)]
+    pub failures: FailureArguments,
+    /// Print the measurement as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl Flagged for Http {
+    const FIXED: &'static [(&'static str, &'static str)] = &[("system.ingress.kind", "external")];
+
+    fn flags() -> Vec<Arg> {
+        let several = |flag: Arg| flag.action(ArgAction::Append);
+        vec![
+            Arg::new("system.ingress.url").value_name("URL").required(true).help("What to request"),
+            key("load.connections", "N").short('c'),
+            key("load.threads", "N").short('t'),
+            time_unless("load.requests"),
+            key("load.requests", "N").short('n'),
+            time("load.warmup").help("Unmeasured time before the window").default_value("0s"),
+            key("load.rate", "RATE").short('R'),
+            key("load.reuse", "REUSE"),
+            key("load.tls", "VERSION").value_parser(["1.2", "1.3"]).help("The only TLS version to offer"),
+            key("load.cipher", "NAME"),
+            key("load.group", "NAME"),
+            key("load.resumption", "PERCENT"),
+            key("load.sni", "NAME"),
+            several(key("load.alpn", "NAME"))
+                .help("Application protocol to offer; may be given more than once"),
+            key("load.client_certificate", "FILE"),
+            key("load.ca", "FILE"),
+            switch("load.insecure").short('k'),
+            key("load.method", "METHOD").short('m').visible_short_alias('X'),
+            key("load.host", "NAME"),
+            several(key("load.headers", "HEADER"))
+                .long("header")
+                .short('H')
+                .help("Further request header, `Name: value`; may be given more than once"),
+            key("load.body", "TEXT"),
+            several(key("load.checks", "CHECK"))
+                .long("check")
+                .help("What a good answer is, such as `status == 200`; may be given more than once"),
+            time("load.timeout"),
+        ]
+    }
+}
