@@ -30,6 +30,12 @@ pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }
 
+/// Has this thread's timers ring when they are set to. By default they may be 50 us late.
+pub fn keep_exact_timers() {
+    // A kernel that refuses leaves them as they are.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+}
+
 /// A kernel time as nanoseconds; times before the clock's origin are 0.
 pub(crate) fn as_ns(time: rustix::time::Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

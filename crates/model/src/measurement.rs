@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Histogram, Statistic, Unit};
+use crate::metric::CPU_LOAD;
+use crate::{Histogram, Metric, Statistic, Unit};
 
 /// The value of one metric in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -244,6 +245,19 @@ pub struct Column {
 }
 
 impl Measurement {
+    /// Reads `cpu_load`: CPU time of the load's process from when the window opened to when it closed.
+    pub fn read_cpu_load(&mut self) {
+        self.read_cpu(CPU_LOAD, self.cpu_user_ns.saturating_add(self.cpu_system_ns));
+    }
+
+    /// Reads CPU time in the window as its cost for each unit of work. There is none without work, or where no CPU time is known.
+    pub fn read_cpu(&mut self, metric: Metric, cpu_ns: u64) {
+        if self.work > 0 && cpu_ns > 0 {
+            let cpu_us = cpu_ns as f64 / 1e3 / self.work as f64;
+            self.readings.insert(metric.name.to_owned(), Reading::Gauge(cpu_us));
+        }
+    }
+
     /// How often a value of a property was observed.
     #[must_use]
     pub fn observed_count(&self, property: &str, value: &str) -> u64 {

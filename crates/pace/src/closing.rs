@@ -4,7 +4,7 @@
 //! make the window longer than the others' work.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Frame;
 
@@ -16,7 +16,6 @@ const AHEAD_NS: u64 = 150_000_000;
 pub struct Closing {
     planned: Frame,
     frame: Frame,
-    interrupted: Arc<AtomicBool>,
     end: End,
 }
 
@@ -25,10 +24,10 @@ pub struct Closing {
 pub struct End(Arc<AtomicU64>);
 
 impl Closing {
-    /// The window of `frame`, which ends early once `interrupted` is set.
+    /// The window of `frame`.
     #[must_use]
-    pub fn new(frame: Frame, interrupted: Arc<AtomicBool>) -> Self {
-        Self { planned: frame, frame, interrupted, end: End(Arc::new(AtomicU64::new(frame.close_ns))) }
+    pub fn new(frame: Frame) -> Self {
+        Self { planned: frame, frame, end: End(Arc::new(AtomicU64::new(frame.close_ns))) }
     }
 
     /// What each thread looks at.
@@ -43,20 +42,19 @@ impl Closing {
         self.frame
     }
 
-    /// Brings the end forward if somebody asked for it and it is not near anyway.
-    pub fn look(&mut self, now_ns: u64) {
+    /// Brings the end forward where that is asked for and the end is not near anyway.
+    pub fn look(&mut self, now_ns: u64, is_interrupted: bool) {
         let close_ns = now_ns.saturating_add(AHEAD_NS);
         let is_planned = self.frame == self.planned;
-        if is_planned && close_ns < self.planned.close_ns && self.interrupted.load(Ordering::Relaxed) {
+        if is_planned && close_ns < self.planned.close_ns && is_interrupted {
             self.frame.close_ns = close_ns;
             self.end.0.store(close_ns, Ordering::Relaxed);
         }
     }
 
-    /// A moment of the planned window, or the end where that comes first. What comes after the window stays.
-    #[must_use]
-    pub fn limit(&self, at_ns: u64) -> u64 {
-        if at_ns <= self.planned.close_ns { at_ns.min(self.frame.close_ns) } else { at_ns }
+    /// Ends the window of every thread at once, because nobody takes what they measure.
+    pub fn abandon(&mut self, now_ns: u64) {
+        self.end.0.fetch_min(now_ns, Ordering::Relaxed);
     }
 }
 
@@ -74,26 +72,24 @@ mod tests {
 
     #[test]
     fn an_interrupted_window_ends_for_all_at_one_moment_that_lies_ahead() {
-        let interrupted = Arc::new(AtomicBool::new(false));
         let frame = Frame::new(0, 1_000, 10_000_000_000);
-        let mut closing = Closing::new(frame, Arc::clone(&interrupted));
+        let mut closing = Closing::new(frame);
         let end = closing.end();
-        closing.look(2_000_000_000);
+        closing.look(2_000_000_000, false);
         assert_eq!((closing.frame(), end.before(frame)), (frame, None));
-        interrupted.store(true, Ordering::Relaxed);
-        closing.look(3_000_000_000);
-        closing.look(3_100_000_000);
+        closing.look(3_000_000_000, true);
+        closing.look(3_100_000_000, true);
         assert_eq!(end.before(frame), Some(3_000_000_000 + AHEAD_NS), "it is brought forward once");
         assert_eq!(closing.frame().close_ns, 3_000_000_000 + AHEAD_NS);
-        assert_eq!(closing.limit(frame.close_ns), 3_000_000_000 + AHEAD_NS);
-        assert_eq!(closing.limit(u64::MAX), u64::MAX);
+        closing.abandon(3_050_000_000);
+        assert_eq!(end.before(frame), Some(3_050_000_000), "what nobody takes ends at once");
     }
 
     #[test]
     fn an_end_that_is_near_stays() {
         let frame = Frame::new(0, 0, 1_000_000_000);
-        let mut closing = Closing::new(frame, Arc::new(AtomicBool::new(true)));
-        closing.look(900_000_000);
+        let mut closing = Closing::new(frame);
+        closing.look(900_000_000, true);
         assert_eq!(closing.frame(), frame);
     }
 }

@@ -7,9 +7,9 @@
 
 pub mod agent;
 mod data_path;
+pub mod drive;
 pub mod existing;
 pub mod family;
-pub mod health;
 pub mod null;
 pub mod protocol;
 pub mod tree;
@@ -19,4 +19,3 @@ pub use existing::{Existing, RunBy};
 pub use family::{
     Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window, read_target,
 };
-pub use health::load_health;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use plumb_host::cpu::{CpuSet, CpuTime, tree_cpu_time};
 use plumb_host::noise::{Noise as HostNoise, Snapshot as HostSnapshot};
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
-use plumb_model::{CpuCost, Measurement, Noise, Reading, SlotResult};
+use plumb_model::metric::CPU_SYSTEM;
+use plumb_model::{CpuCost, Measurement, Noise, SlotResult};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings, Snapshot};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
@@ -291,12 +292,8 @@ fn assemble(
         system_ns: measurement.cpu_system_ns,
         components: BTreeMap::new(),
     };
-    let work = measurement.work;
-    for (name, cost) in [("cpu_system", &system_cpu), ("cpu_load", &load_cpu)] {
-        if work > 0 && cost.total_ns() > 0 {
-            measurement.readings.insert(name.to_owned(), Reading::Gauge(per_unit_us(cost.total_ns(), work)));
-        }
-    }
+    measurement.read_cpu(CPU_SYSTEM, system_cpu.total_ns());
+    measurement.read_cpu_load();
     let mut own = closed.own.saturating_sub(opened.own);
     if closed.system.is_foreign {
         own += CpuTime { user_ns: system_cpu.user_ns, system_ns: system_cpu.system_ns };
@@ -336,10 +333,6 @@ fn in_doubt(evidence: &[plumb_model::Evidence]) -> Option<String> {
         "read the system's counters in time: {} should be {} and was {}",
         missing.what, missing.expected, missing.observed
     ))
-}
-
-fn per_unit_us(cpu_ns: u64, work: u64) -> f64 {
-    cpu_ns as f64 / 1e3 / work as f64
 }
 
 fn cpu_between(before: &CpuCost, after: &CpuCost) -> CpuCost {

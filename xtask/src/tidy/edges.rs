@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-pace", &[]),
     ("plumb-judge", &["plumb-model", "plumb-stats"]),
     ("plumb-host", &[]),
-    ("plumb-path", &["plumb-model", "plumb-host"]),
+    ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace"]),
     ("plumb-devices", &["plumb-host"]),
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path", "plumb-devices"]),
     ("plumb-ingress", &["plumb-model", "plumb-host", "plumb-devices"]),

@@ -60,9 +60,8 @@ impl Series {
             total.readings.insert(metrics::OPS.name.to_owned(), ops);
         }
         if latency.count() > 0 {
-            let cpu_us = (total.cpu_user_ns + total.cpu_system_ns) as f64 / 1e3 / total.work as f64;
             total.readings.insert(metrics::OP_LATENCY.name.to_owned(), Reading::Trend(latency));
-            total.readings.insert(metrics::CPU_LOAD.name.to_owned(), Reading::Gauge(cpu_us));
+            total.read_cpu_load();
         }
         total
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuSupply, Demand, ThreadAccount};
 use plumb_model::{Histogram, Measurement, Reading};
-use plumb_path::load_health;
+use plumb_path::drive::load_health;
 
 use crate::metrics;
 
@@ -92,7 +92,6 @@ impl Tally {
         // make the load the limit.
         let own = 1.0 - (self.device_ns as f64 / window_ns as f64).min(1.0);
         let per_second = self.work as f64 / (window_ns as f64 / 1e9);
-        let cpu_us = cpu_ns as f64 / 1e3 / self.work as f64;
         let whole_seconds = (window_ns / SECOND_NS) as usize;
         let windows = (0..whole_seconds).map(|second| self.seconds.get(second).copied().unwrap_or(0) as f64);
         let mut readings = BTreeMap::new();
@@ -100,20 +99,21 @@ impl Tally {
             readings
                 .insert(metrics::OPS.name.to_owned(), Reading::Rate { value: per_second, count: self.work });
             readings.insert(metrics::OP_LATENCY.name.to_owned(), Reading::Trend(self.latency));
-            readings.insert(metrics::CPU_LOAD.name.to_owned(), Reading::Gauge(cpu_us));
         }
-        Measurement {
+        let mut measurement = Measurement {
             window_ns,
             work: self.work,
             readings,
             windows: [(metrics::OPS.name.to_owned(), windows.collect())].into(),
             errors: self.errors,
-            health: load_health([demand.beside_measured(own, 0.0)]),
+            health: load_health([demand.beside_measured(own, 0.0)], &Default::default()),
             // The thread's clock does not say how much of it was in the kernel; operations make no system calls but
             // for random numbers.
             cpu_user_ns: cpu_ns,
             ..Measurement::default()
-        }
+        };
+        measurement.read_cpu_load();
+        measurement
     }
 }
 

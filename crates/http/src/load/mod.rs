@@ -24,41 +24,30 @@ mod verify;
 mod wire;
 mod worker;
 
-use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use plumb_host::cpu::CpuSupply;
-use plumb_host::time::monotonic_ns;
-use plumb_model::{Measurement, SplitMix};
-use plumb_pace::{Budget, Closing, End, Frame, Proportion, Schedule};
+use plumb_model::Measurement;
+use plumb_pace::{Proportion, Schedule};
+use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Plan};
 use self::epoll::Epoll;
 pub(crate) use self::names::{is_same_cipher, is_same_group};
-use self::report::Watched;
 pub(crate) use self::report::{MISSING, OFFERED};
 use self::request::Request;
 use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
 use self::url::Url;
-use self::worker::{Pacing, ThreadResult, Worker};
+use self::worker::HttpWorker;
 use crate::settings::{LoadSettings, TlsVersion};
 use crate::target::Target;
 
-/// From the moment the threads are started to the moment they all begin.
-const LEAD_NS: u64 = 2_000_000;
-/// How often progress is reported.
-const PROGRESS_NS: u64 = 1_000_000_000;
-/// How often the watching thread checks whether the user ended the measurement.
-const LOOK_NS: u64 = 50_000_000;
 /// The first of several addresses that accepts a connection within this time is used.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -172,148 +161,41 @@ struct HttpLoad {
 
 impl Load for HttpLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        let threads = self.spec.threads;
-        let securities = self.securities()?;
-        let mut frame =
-            Frame::new(monotonic_ns() + LEAD_NS * u64::from(threads), window.warmup_ns, window.window_ns);
-        let schedule = self.spec.rate.and_then(|rate| Schedule::constant(rate.0));
-        if let (Some(schedule), Some(requests)) = (schedule, self.spec.requests) {
-            frame = shortened(frame, schedule, requests);
-        }
-        // In an open loop the schedule says when the last request is due.
-        let budget =
-            self.spec.requests.filter(|_| schedule.is_none()).map(|units| Arc::new(Budget::new(units)));
-        let closing = Closing::new(frame, Arc::clone(&self.interrupted));
-        let (sender, receiver) = channel();
-        let progress: Vec<Arc<AtomicU64>> = securities.iter().map(|_| Arc::default()).collect();
-        for (thread, (security, progress)) in (0_u32..).zip(securities.into_iter().zip(&progress)) {
-            let seed = SplitMix::seed_of(window.seed, thread.into());
-            let make = ThreadParts {
-                plan: Arc::clone(&self.plan),
-                security,
-                resumption: Proportion::new(self.spec.resumption.0, seed),
-                connections: share_of(self.spec.connections, thread, threads),
-                due: schedule.map(|schedule| schedule.share(thread.into(), threads.into())),
-                frame,
-                budget: budget.clone(),
-                end: closing.end(),
-                progress: Arc::clone(progress),
-            };
-            let sender = sender.clone();
-            thread::Builder::new()
-                .name(format!("plumb-load-{thread}"))
-                .spawn(move || {
-                    // The receiver is gone only if the measurement was given up.
-                    let _ = sender.send(make.worker().map(Worker::run));
-                })
-                .map_err(|cause| PathError::Load(format!("start a load thread: {cause}")))?;
-        }
-        drop(sender);
-        let watched = watch(&receiver, &progress, closing, mark)?;
+        let drive = Drive {
+            threads: self.spec.threads,
+            window,
+            rate_per_s: self.spec.rate.map(|rate| rate.0),
+            units: self.spec.requests,
+            look_ns: LOOK_NS,
+        };
+        let resumption = self.spec.resumption.0;
+        let driven = drive.run(&mut Marks { mark, interrupted: &self.interrupted }, |part| {
+            let connections = part.share_of(self.spec.connections) as usize;
+            // The TLS library is made ready before any thread begins.
+            let security = Security::new(self.offer.as_ref(), connections);
+            let plan = Arc::clone(&self.plan);
+            move || worker(plan, security?, resumption, connections, part)
+        })?;
         let asked = report::Asked {
             rate_per_s: self.spec.rate.map(|rate| rate.0),
             connections: self.spec.connections,
         };
-        Ok(report::measurement(&watched, frame, asked, &self.plan.checks))
+        Ok(report::measurement(&driven, asked, &self.plan.checks))
     }
 }
 
-impl HttpLoad {
-    /// One for each thread.
-    fn securities(&self) -> Result<Vec<Security>, PathError> {
-        let threads = self.spec.threads;
-        let security =
-            |thread| Security::new(self.offer.as_ref(), share_of(self.spec.connections, thread, threads));
-        (0..threads).map(security).collect()
-    }
-}
-
-/// The window of a schedule that ends after this many requests, if that is earlier.
-fn shortened(frame: Frame, schedule: Schedule, requests: u64) -> Frame {
-    let first = schedule.first_at_or_after(frame.open_ns - frame.start_ns);
-    let end_ns = frame.start_ns.saturating_add(schedule.due_ns(first.saturating_add(requests)));
-    Frame { close_ns: frame.close_ns.min(end_ns), ..frame }
-}
-
-fn share_of(connections: u32, thread: u32, threads: u32) -> usize {
-    (connections / threads + u32::from(thread < connections % threads)) as usize
-}
-
-/// What a thread is made of; the worker itself is made in its thread, where it stays.
-struct ThreadParts {
+/// Makes a worker, in its own thread, where it stays.
+fn worker(
     plan: Arc<Plan>,
     security: Security,
-    resumption: Proportion,
+    resumption: f64,
     connections: usize,
-    due: Option<plumb_pace::Share>,
-    frame: Frame,
-    budget: Option<Arc<Budget>>,
-    end: End,
-    progress: Arc<AtomicU64>,
-}
-
-impl ThreadParts {
-    fn worker(self) -> Result<Worker, PathError> {
-        let epoll = Epoll::new().map_err(|error| PathError::Load(format!("make an event queue: {error}")))?;
-        let tally = Tally::new(self.frame, self.due.is_some(), self.plan.checks.all().len());
-        let core = Core::new(self.plan, epoll, self.security, self.resumption, tally);
-        let pacing = match self.due {
-            None => Pacing::Closed,
-            Some(due) => Pacing::Open { due, free: VecDeque::new() },
-        };
-        Ok(Worker::new(core, self.connections, pacing, (self.frame, self.end), self.budget, self.progress))
-    }
-}
-
-/// Marks the moments of the measurement as they pass, until all threads are done.
-fn watch(
-    threads: &Receiver<Result<ThreadResult, PathError>>,
-    progress: &[Arc<AtomicU64>],
-    mut closing: Closing,
-    mark: &mut dyn FnMut(Mark),
-) -> Result<Watched, PathError> {
-    let (mut yields, frame) = (Vec::new(), closing.frame());
-    let mut wait_until =
-        |at_ns: u64, closing: &mut Closing| wait_until(threads, at_ns, closing, progress.len(), &mut yields);
-    wait_until(frame.open_ns, &mut closing)?;
-    mark(Mark::Opened);
-    let opened = CpuSupply::now();
-    let mut next_ns = frame.open_ns.saturating_add(PROGRESS_NS);
-    while next_ns < closing.frame().close_ns && !wait_until(next_ns, &mut closing)? {
-        let work = progress.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-        mark(Mark::Progress { work, elapsed_ns: next_ns - frame.open_ns });
-        next_ns = next_ns.saturating_add(PROGRESS_NS);
-    }
-    wait_until(frame.close_ns, &mut closing)?;
-    mark(Mark::Closed);
-    let closed = CpuSupply::now();
-    wait_until(u64::MAX, &mut closing)?;
-    Ok(Watched { yields, supply: (opened, closed) })
-}
-
-/// Collects the threads' results until `at_ns`, or until the end of a window that closes early. Returns whether all threads
-/// are done.
-fn wait_until(
-    threads: &Receiver<Result<ThreadResult, PathError>>,
-    at_ns: u64,
-    closing: &mut Closing,
-    all: usize,
-    yields: &mut Vec<ThreadResult>,
-) -> Result<bool, PathError> {
-    while yields.len() < all {
-        let now_ns = monotonic_ns();
-        closing.look(now_ns);
-        let left_ns = closing.limit(at_ns).saturating_sub(now_ns);
-        match threads.recv_timeout(Duration::from_nanos(left_ns.min(LOOK_NS))) {
-            Ok(one) => yields.push(one?),
-            Err(RecvTimeoutError::Timeout) if left_ns > LOOK_NS => {}
-            Err(RecvTimeoutError::Timeout) => return Ok(false),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(PathError::Load("finish the measurement: a load thread ended early".to_owned()));
-            }
-        }
-    }
-    Ok(true)
+    part: Part,
+) -> Result<HttpWorker, PathError> {
+    let epoll = Epoll::new().map_err(|error| PathError::Load(format!("make an event queue: {error}")))?;
+    let tally = Tally::new(part.frame, part.due.is_some(), plan.checks.all().len());
+    let core = Core::new(plan, epoll, security, Proportion::new(resumption, part.seed), tally);
+    Ok(HttpWorker::new(core, connections, part))
 }
 
 #[cfg(test)]

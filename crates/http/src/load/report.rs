@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::{CpuSupply, CpuTime, Demand};
 use plumb_model::measurement::per_second;
-use plumb_model::{HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading, Statistic};
-use plumb_pace::{Frame, Gaps};
-use plumb_path::load_health;
+use plumb_model::{HiddenStall, Histogram, Measurement, Metric, Reading, Statistic};
+use plumb_path::drive::Driven;
 
 use super::checks::Checks;
 use super::errors::Failure;
-use super::tally::{Tally, Times};
-use super::worker::ThreadResult;
+use super::tally::{OnWire, Tally, Times};
 use crate::metrics;
 
 /// A value of the property `sessions`: handshakes that offered a session.
@@ -27,14 +24,6 @@ const TO_RESUME_MIN: u64 = 20;
 
 /// Counts of one property by value.
 type Counts = BTreeMap<String, u64>;
-
-/// The results of the threads, and the supply of CPU time around them.
-pub struct Watched {
-    /// What each thread measured.
-    pub yields: Vec<ThreadResult>,
-    /// Quota, steal and neighbours when the window opened and when it closed.
-    pub supply: (CpuSupply, CpuSupply),
-}
 
 /// The settings of the load that its results are compared with.
 #[derive(Debug, Clone, Copy)]
@@ -65,85 +54,50 @@ impl Asked {
     }
 }
 
-/// The longest time in which no thread had an answer. A thread that finished early had none from then on.
-fn stall_ns_max(yields: &[ThreadResult], end_ns: u64) -> Option<u64> {
-    let gaps = yields.iter().map(|one| {
-        let mut gaps = one.tally.gaps.clone();
-        gaps.close(end_ns);
-        gaps
-    });
-    let shared = gaps.reduce(|mut all: Gaps, one| {
-        all.merge(&one);
-        all
-    });
-    shared.map(|gaps| gaps.longest_ns())
-}
-
 /// Of the requests without an answer at the end, the number of those older than the slowest answer, and the oldest one's age.
 fn slowest_pending(tally: &Tally) -> (u64, u64) {
     let longer = tally.times.pending.bins().filter(|(wait_ns, _)| *wait_ns > tally.slowest_ns);
     longer.fold((0, 0), |(count, longest_ns), (wait_ns, more)| (count + more, longest_ns.max(wait_ns)))
 }
 
-/// Puts the yields of all threads together. `work` are the answers completed within the window.
+/// Puts the tallies of all threads together. `work` are the answers completed within the window.
 #[must_use]
-pub fn measurement(watched: &Watched, frame: Frame, asked: Asked, checks: &Checks) -> Measurement {
-    let yields = watched.yields.as_slice();
+pub fn measurement(driven: &Driven<Tally>, asked: Asked, checks: &Checks) -> Measurement {
     let is_open_loop = asked.rate_per_s.is_some();
-    let mut tally = Tally::new(frame, is_open_loop, checks.all().len());
-    for one in yields {
-        tally.merge(&one.tally);
-    }
-    let end_ns = yields.iter().map(|one| one.end_ns).max().unwrap_or(frame.close_ns);
-    let window_ns = end_ns.saturating_sub(frame.open_ns);
+    let mut tally = Tally::new(driven.frame, is_open_loop, checks.all().len());
+    driven.tallies().for_each(|one| tally.merge(one));
     let slowest_pending = slowest_pending(&tally);
     tally.times.settle();
-    let stall_ns_max = stall_ns_max(yields, end_ns);
-    let cpu: CpuTime = yields.iter().map(cpu_time).sum();
     let mut measurement = Measurement {
-        window_ns,
-        work: tally.completed,
-        readings: readings(&tally, is_open_loop),
-        windows: windows(yields, &tally, frame.whole_seconds(end_ns)),
+        windows: windows(driven.tallies(), &tally, driven.frame.whole_seconds(driven.end_ns())),
         observed: observed(&tally, checks),
         errors: tally.errors.clone(),
         attempts: tally.attempts,
-        stall_ns_max,
-        health: health(watched, &tally, window_ns),
-        cpu_user_ns: cpu.user_ns,
-        cpu_system_ns: cpu.system_ns,
-        warnings: warnings(yields, &tally, slowest_pending),
-        ..Measurement::default()
+        warnings: warnings(&tally, slowest_pending),
+        ..driven.measurement(tally.completed, &tally.lateness, |tally| &tally.gaps)
     };
+    measurement.readings.extend(readings(&tally, is_open_loop));
     for (metric, rate) in [
         (metrics::HTTP_REQS, tally.completed),
-        (metrics::DATA_SENT, yields.iter().map(|one| grown(one, |reading| reading.sent_bytes)).sum()),
-        (metrics::DATA_RECEIVED, yields.iter().map(|one| grown(one, |reading| reading.received_bytes)).sum()),
+        (metrics::DATA_SENT, driven.tallies().map(|one| grown(one, |by_then| by_then.sent_bytes)).sum()),
+        (
+            metrics::DATA_RECEIVED,
+            driven.tallies().map(|one| grown(one, |by_then| by_then.received_bytes)).sum(),
+        ),
     ] {
-        let reading = Reading::Rate { value: per_second(rate, window_ns), count: rate };
+        let reading = Reading::Rate { value: per_second(rate, measurement.window_ns), count: rate };
         measurement.readings.insert(metric.name.to_owned(), reading);
     }
+    let stall_ns_max = measurement.stall_ns_max;
     let hidden = HiddenStall::find(metrics::ITERATION_DURATION.name, &tally.times.iteration(), stall_ns_max);
     let hidden = hidden.filter(|_| !is_open_loop).map(|hidden| hidden.to_string());
     measurement.warnings.extend(hidden);
     measurement.warnings.extend(asked.too_few_connections(&tally.times));
-    if tally.completed > 0 {
-        let cpu_us = (measurement.cpu_user_ns + measurement.cpu_system_ns) as f64 / 1e3;
-        let gauge = Reading::Gauge(cpu_us / tally.completed as f64);
-        measurement.readings.insert(plumb_model::metric::CPU_LOAD.name.to_owned(), gauge);
-    }
     measurement
 }
 
-fn cpu_time(one: &ThreadResult) -> CpuTime {
-    match (one.readings.first(), one.readings.last()) {
-        (Some(first), Some(last)) => last.account.cpu.saturating_sub(first.account.cpu),
-        _ => CpuTime::default(),
-    }
-}
-
-fn grown(one: &ThreadResult, counter: impl Fn(&super::worker::Reading) -> u64) -> u64 {
-    match (one.readings.first(), one.readings.last()) {
+fn grown(one: &Tally, counter: impl Fn(&OnWire) -> u64) -> u64 {
+    match (one.on_wire.first(), one.on_wire.last()) {
         (Some(first), Some(last)) => counter(last) - counter(first),
         _ => 0,
     }
@@ -197,24 +151,27 @@ fn trends(times: &Times, is_open_loop: bool) -> [(Metric, Histogram); 9] {
 }
 
 /// Rates in each whole second of the window.
-fn windows(yields: &[ThreadResult], tally: &Tally, seconds: usize) -> BTreeMap<String, Vec<f64>> {
-    let completed = tally.completed_by_second.iter().take(seconds).map(|count| *count as f64).collect();
-    let bytes = |counter: fn(&super::worker::Reading) -> u64| -> Vec<f64> {
+fn windows<'a>(
+    threads: impl Iterator<Item = &'a Tally> + Clone,
+    tally: &Tally,
+    seconds: usize,
+) -> BTreeMap<String, Vec<f64>> {
+    let bytes = |counter: fn(&OnWire) -> u64| -> Vec<f64> {
         let grown = |second: usize| {
-            let pairs = yields
-                .iter()
-                .filter_map(|one| Some((one.readings.get(second)?, one.readings.get(second + 1)?)));
+            let pairs = threads
+                .clone()
+                .filter_map(|one| Some((one.on_wire.get(second)?, one.on_wire.get(second + 1)?)));
             // A thread takes a reading when it next runs, so two readings are not exactly a second apart.
             pairs
                 .map(|(before, after)| {
-                    per_second(counter(after) - counter(before), after.account.at_ns - before.account.at_ns)
+                    per_second(counter(after) - counter(before), after.at_ns - before.at_ns)
                 })
                 .sum()
         };
         (0..seconds).map(grown).collect()
     };
     BTreeMap::from([
-        (metrics::HTTP_REQS.name.to_owned(), completed),
+        (metrics::HTTP_REQS.name.to_owned(), tally.seconds.counts(seconds)),
         (metrics::DATA_SENT.name.to_owned(), bytes(|reading| reading.sent_bytes)),
         (metrics::DATA_RECEIVED.name.to_owned(), bytes(|reading| reading.received_bytes)),
     ])
@@ -249,21 +206,6 @@ fn observed(tally: &Tally, checks: &Checks) -> BTreeMap<String, Counts> {
     observed
 }
 
-fn health(watched: &Watched, tally: &Tally, window_ns: u64) -> LoadHealth {
-    let (opened, closed) = &watched.supply;
-    let demand = |one: &ThreadResult| match (one.readings.first(), one.readings.last()) {
-        (Some(first), Some(last)) => {
-            Demand::between((&first.account, &last.account), (opened, closed), window_ns)
-        }
-        _ => Demand::default(),
-    };
-    LoadHealth {
-        lag_ns_max: tally.lateness.lag_ns_max(),
-        late_share: tally.lateness.late_share(),
-        ..load_health(watched.yields.iter().map(demand))
-    }
-}
-
 /// Warns where the server resumed far fewer sessions than it was to resume. That is a result, and it explains others.
 fn resumption_warning(tally: &Tally) -> Option<String> {
     let (offered, missing, resumed) =
@@ -280,7 +222,7 @@ fn resumption_warning(tally: &Tally) -> Option<String> {
     })
 }
 
-fn warnings(yields: &[ThreadResult], tally: &Tally, pending: (u64, u64)) -> Vec<String> {
+fn warnings(tally: &Tally, pending: (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
     let count = |failure: &Failure| tally.errors.get(&failure.to_string()).copied().unwrap_or(0);
     let (stalled, longest_ns) = pending;
@@ -303,7 +245,7 @@ fn warnings(yields: &[ThreadResult], tally: &Tally, pending: (u64, u64)) -> Vec<
     if count(&Failure::NoLocalPort) > 0 {
         warnings.push("local ports ran out: the load was the limit, and not the system".to_owned());
     }
-    if yields.iter().any(|one| one.spread_addresses) {
+    if tally.spread_addresses {
         warnings.push(
             "the ports of one local address ran out; connections came from many in 127.0.0.0/8".to_owned(),
         );
@@ -316,26 +258,22 @@ fn warnings(yields: &[ThreadResult], tally: &Tally, pending: (u64, u64)) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use plumb_host::cpu::ThreadAccount;
+    use plumb_pace::Frame;
 
-    use super::super::worker::Reading as Counters;
     use super::*;
 
     const SECOND_NS: u64 = 1_000_000_000;
 
     /// A thread of which readings were taken at these moments, in ms, with this many bytes received by then.
-    fn thread(frame: Frame, readings: &[(u64, u64)]) -> ThreadResult {
-        let reading = |(at_ms, received_bytes): &(u64, u64)| {
-            let mut account = ThreadAccount::default();
-            account.at_ns = at_ms * 1_000_000;
-            Counters { account, sent_bytes: received_bytes / 10, received_bytes: *received_bytes }
+    fn thread(frame: Frame, readings: &[(u64, u64)]) -> Tally {
+        let reading = |(at_ms, received_bytes): &(u64, u64)| OnWire {
+            at_ns: at_ms * 1_000_000,
+            sent_bytes: received_bytes / 10,
+            received_bytes: *received_bytes,
         };
-        ThreadResult {
-            tally: Tally::new(frame, false, 0),
-            readings: readings.iter().map(reading).collect(),
-            end_ns: frame.close_ns,
-            spread_addresses: false,
-        }
+        let mut tally = Tally::new(frame, false, 0);
+        tally.on_wire = readings.iter().map(reading).collect();
+        tally
     }
 
     #[test]
@@ -344,7 +282,7 @@ mod tests {
         // One thread opened late, was late for the second second and had half a second left for the third.
         let late = thread(frame, &[(200, 1_000), (1_000, 9_000), (2_500, 24_000), (3_000, 29_000)]);
         let punctual = thread(frame, &[(0, 0), (1_000, 500), (2_000, 1_500), (3_000, 1_500)]);
-        let windows = windows(&[late, punctual], &Tally::new(frame, false, 0), 3);
+        let windows = windows([late, punctual].iter(), &Tally::new(frame, false, 0), 3);
         assert_eq!(windows["data_received"], [10_500.0, 11_000.0, 10_000.0]);
         assert_eq!(windows["data_sent"], [1_050.0, 1_100.0, 1_000.0]);
     }
@@ -353,7 +291,7 @@ mod tests {
     fn a_thread_that_slept_through_a_second_has_readings_at_one_moment_and_no_rate_between_them() {
         let frame = Frame::new(0, 0, 2 * SECOND_NS);
         let asleep = thread(frame, &[(0, 0), (2_000, 4_000), (2_000, 4_000)]);
-        let windows = windows(&[asleep], &Tally::new(frame, false, 0), 2);
+        let windows = windows([asleep].iter(), &Tally::new(frame, false, 0), 2);
         assert_eq!(windows["data_received"], [2_000.0, 0.0]);
     }
 

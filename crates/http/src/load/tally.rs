@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{Attempts, Histogram, Statistic};
-use plumb_pace::{Frame, Gaps, Lateness};
+use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::errors::Failure;
 use super::tls::{Negotiated, SessionUse};
@@ -51,8 +51,8 @@ pub struct Tally {
     is_open_loop: bool,
     /// Answers that were complete within the window.
     pub completed: u64,
-    /// The same by second of the window.
-    pub completed_by_second: Vec<u64>,
+    /// The same by second of the window, with their times.
+    pub seconds: Seconds,
     /// Requests whose answer is good, and those that failed.
     pub succeeded: u64,
     /// See `succeeded`.
@@ -83,8 +83,23 @@ pub struct Tally {
     pub gaps: Gaps,
     /// How far sends lagged their schedule.
     pub lateness: Lateness,
+    /// Bytes on the wire when the window opened, at each whole second of it, and when it ended; of one thread alone.
+    pub on_wire: Vec<OnWire>,
+    /// Whether local ports ran out on one address.
+    pub spread_addresses: bool,
     /// Times.
     pub times: Times,
+}
+
+/// Bytes on the wire by one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct OnWire {
+    /// The moment.
+    pub at_ns: u64,
+    /// Sent on all connections of the thread.
+    pub sent_bytes: u64,
+    /// Received on them.
+    pub received_bytes: u64,
 }
 
 /// Distributions of times, as they are recorded.
@@ -133,7 +148,7 @@ impl Tally {
             frame,
             is_open_loop,
             completed: 0,
-            completed_by_second: vec![0; frame.whole_seconds(u64::MAX) + 1],
+            seconds: Seconds::default(),
             succeeded: 0,
             failed: 0,
             attempts: Attempts::default(),
@@ -149,6 +164,8 @@ impl Tally {
             slowest_ns: 0,
             gaps: Gaps::new(frame),
             lateness: Lateness::default(),
+            on_wire: Vec::new(),
+            spread_addresses: false,
             times: Times::default(),
         }
     }
@@ -169,7 +186,7 @@ impl Tally {
     pub fn answered(&mut self, answer: &Answer) -> bool {
         if let Some(second) = self.frame.second(answer.end_ns) {
             self.completed += 1;
-            self.completed_by_second[second] += 1;
+            self.seconds.note(second, answer.end_ns - answer.intended_ns);
             self.gaps.completed(answer.end_ns);
         }
         let counts = self.counts(answer.intended_ns, answer.end_ns);
@@ -289,11 +306,10 @@ impl Tally {
     /// Adds what another thread counted.
     pub fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
-        add_each(&mut self.completed_by_second, &other.completed_by_second);
+        self.seconds.merge(&other.seconds);
         self.succeeded += other.succeeded;
         self.failed += other.failed;
-        self.attempts.tried += other.attempts.tried;
-        self.attempts.failed += other.attempts.failed;
+        self.attempts = self.attempts.and(other.attempts);
         add_each(self.statuses.as_mut_slice(), other.statuses.as_slice());
         for (mine, others) in self.checks.iter_mut().zip(&other.checks) {
             add_each(mine, others);
@@ -314,6 +330,7 @@ impl Tally {
         self.connections_opened += other.connections_opened;
         self.slowest_ns = self.slowest_ns.max(other.slowest_ns);
         self.lateness.merge(&other.lateness);
+        self.spread_addresses |= other.spread_addresses;
         self.times.merge(&other.times);
     }
 }

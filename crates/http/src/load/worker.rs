@@ -5,18 +5,17 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use plumb_host::cpu::ThreadAccount;
-use plumb_host::time::{monotonic_ns, sleep};
-use plumb_pace::{Budget, End, Frame, Share};
+use plumb_host::time::monotonic_ns;
+use plumb_pace::Share;
+use plumb_path::PathError;
+use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
 use super::connection::{Slot, Step};
 use super::core::Core;
 use super::epoll::ALARM;
 use super::errors::Failure;
-use super::tally::Tally;
+use super::tally::{OnWire, Tally};
 
 /// How long an open loop waits at most for what is due in its window and not answered at its end.
 pub const GRACE_NS_MAX: u64 = 5_000_000_000;
@@ -24,54 +23,14 @@ pub const GRACE_NS_MAX: u64 = 5_000_000_000;
 const SWEEP_NS: std::ops::RangeInclusive<u64> = 1_000_000..=100_000_000;
 const NEVER: u64 = u64::MAX;
 
-/// When requests begin.
-#[derive(Debug)]
-pub enum Pacing {
-    /// As soon as the one before is answered.
-    Closed,
-    /// At intended times, whether earlier ones are answered or not.
-    Open {
-        /// The intended times of this thread, from the frame's start.
-        due: Share,
-        /// Free slots, those that have been free longest first.
-        free: VecDeque<usize>,
-    },
-}
-
-/// A moment at which counters are read: CPU time and bytes on the wire.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Reading {
-    /// The moment, and the CPU time that the thread had and wanted by then.
-    pub account: ThreadAccount,
-    /// Bytes sent on all connections so far.
-    pub sent_bytes: u64,
-    /// Bytes received on all connections so far.
-    pub received_bytes: u64,
-}
-
-/// What a thread has measured.
-#[derive(Debug)]
-pub struct ThreadResult {
-    /// Counts and times.
-    pub tally: Tally,
-    /// At the opening of the window, at each whole second of it, and at its end.
-    pub readings: Vec<Reading>,
-    /// When the window ended for this thread.
-    pub end_ns: u64,
-    /// Whether local ports ran out on one address.
-    pub spread_addresses: bool,
-}
-
 /// A load thread.
-pub struct Worker {
+pub struct HttpWorker {
     core: Core,
     slots: Vec<Slot>,
-    pacing: Pacing,
-    frame: Frame,
-    end: End,
-    budget: Option<Arc<Budget>>,
-    progress: Arc<AtomicU64>,
-    readings: Vec<Reading>,
+    part: Part,
+    /// Free slots of an open loop, those that have been free longest first.
+    free: VecDeque<usize>,
+    accounts: Accounts,
     /// Slots whose requests were answered in this turn.
     answered: Vec<usize>,
     /// When the clock has something to do next.
@@ -85,26 +44,16 @@ pub struct Worker {
     end_ns: u64,
 }
 
-impl Worker {
+impl HttpWorker {
     /// A thread of `connections` connections.
     #[must_use]
-    pub fn new(
-        core: Core,
-        connections: usize,
-        pacing: Pacing,
-        (frame, end): (Frame, End),
-        budget: Option<Arc<Budget>>,
-        progress: Arc<AtomicU64>,
-    ) -> Self {
+    pub fn new(core: Core, connections: usize, part: Part) -> Self {
         Self {
             core,
             slots: (0..connections).map(Slot::new).collect(),
-            pacing,
-            frame,
-            end,
-            budget,
-            progress,
-            readings: Vec::new(),
+            part,
+            free: VecDeque::new(),
+            accounts: Accounts::default(),
             answered: Vec::new(),
             due_ns: 0,
             alarm_ns: NEVER,
@@ -115,36 +64,6 @@ impl Worker {
         }
     }
 
-    /// Drives load from the frame's start to its end.
-    #[must_use]
-    pub fn run(mut self) -> ThreadResult {
-        let lead_ns = self.frame.start_ns.saturating_sub(monotonic_ns());
-        sleep(std::time::Duration::from_nanos(lead_ns));
-        let now_ns = monotonic_ns();
-        self.on_time(now_ns);
-        self.begin_all(now_ns);
-        let mut now_ns = now_ns;
-        while !self.is_over(now_ns) {
-            self.set_alarm();
-            let events = self.core.epoll.wait();
-            for event in 0..events {
-                self.on_event(event);
-            }
-            now_ns = self.go_on(monotonic_ns());
-            if let Some(close_ns) = self.end.before(self.frame) {
-                self.frame.close_ns = close_ns;
-                self.core.tally.end_at(close_ns);
-                self.due_ns = now_ns;
-            }
-            if now_ns >= self.due_ns {
-                self.on_time(now_ns);
-            }
-            self.dispatch(now_ns);
-            self.progress.store(self.core.tally.completed, Ordering::Relaxed);
-        }
-        self.finish(now_ns)
-    }
-
     /// A closed loop keeps every connection busy. An open loop makes its connections when they are needed first.
     fn begin_all(&mut self, mut now_ns: u64) {
         for index in 0..self.slots.len() {
@@ -153,16 +72,16 @@ impl Worker {
     }
 
     fn wake_ns(&self) -> u64 {
-        match &self.pacing {
-            Pacing::Open { due, free } if !free.is_empty() => self.due_ns.min(self.arrival_ns(due)),
+        match &self.part.due {
+            Some(due) if !self.free.is_empty() => self.due_ns.min(self.arrival_ns(due)),
             _ => self.due_ns,
         }
     }
 
     /// When the next request is due; never, once the window is over.
     fn arrival_ns(&self, due: &Share) -> u64 {
-        let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
-        if at_ns < self.frame.close_ns { at_ns } else { NEVER }
+        let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
+        if at_ns < self.part.frame.close_ns { at_ns } else { NEVER }
     }
 
     /// Makes the next wait end when the clock has something to do.
@@ -220,7 +139,7 @@ impl Worker {
                 Step::Answered(now_ns) | Step::Rested(now_ns) => now_ns,
                 Step::Failed => {
                     let now_ns = monotonic_ns();
-                    if matches!(self.pacing, Pacing::Closed) {
+                    if self.part.due.is_none() {
                         self.slots[index].rest(&mut self.core, now_ns);
                         self.due_ns = 0;
                         return;
@@ -235,17 +154,17 @@ impl Worker {
 
     /// When the request that a free slot is to begin now was due; `None` where there is none for it.
     fn next_request(&mut self, index: usize, now_ns: u64) -> Option<u64> {
-        match &mut self.pacing {
-            Pacing::Closed => {
+        match &mut self.part.due {
+            None => {
                 // With a budget only what was paid from it counts, and paying begins when the window opens.
-                let is_paid = self.budget.is_some() && self.is_open() && self.take_from_budget();
-                self.slots[index].count(is_paid || self.budget.is_none());
-                (now_ns < self.frame.close_ns && !self.is_spent).then_some(now_ns)
+                let is_paid = self.part.budget.is_some() && self.is_open() && self.take_from_budget();
+                self.slots[index].count(is_paid || self.part.budget.is_none());
+                (now_ns < self.part.frame.close_ns && !self.is_spent).then_some(now_ns)
             }
-            Pacing::Open { due, free } => {
-                let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
-                if at_ns > now_ns || at_ns >= self.frame.close_ns {
-                    free.push_back(index);
+            Some(due) => {
+                let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
+                if at_ns > now_ns || at_ns >= self.part.frame.close_ns {
+                    self.free.push_back(index);
                     return None;
                 }
                 due.advance();
@@ -257,37 +176,37 @@ impl Worker {
     }
 
     fn is_open(&self) -> bool {
-        !self.readings.is_empty()
+        !self.core.tally.on_wire.is_empty()
     }
 
     /// Takes one request from the budget; `false` where nothing is left.
     fn take_from_budget(&mut self) -> bool {
-        self.is_spent = self.is_spent || self.budget.as_ref().is_some_and(|budget| !budget.take());
+        self.is_spent = self.is_spent || self.part.budget.as_ref().is_some_and(|budget| !budget.take());
         !self.is_spent
     }
 
     /// Begins what is due on slots that are free.
     fn dispatch(&mut self, mut now_ns: u64) {
-        while let Pacing::Open { due, free } = &mut self.pacing {
-            let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
-            if at_ns > now_ns || at_ns >= self.frame.close_ns {
+        while let Some(due) = &self.part.due {
+            let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
+            if at_ns > now_ns || at_ns >= self.part.frame.close_ns {
                 return;
             }
-            let Some(index) = free.pop_front() else { return };
+            let Some(index) = self.free.pop_front() else { return };
             now_ns = self.drive_on(index, Step::Rested(now_ns), now_ns);
         }
     }
 
     /// Does what the clock asks for.
     fn on_time(&mut self, now_ns: u64) {
-        if !self.is_open() && now_ns >= self.frame.open_ns {
+        if !self.is_open() && now_ns >= self.part.frame.open_ns {
             self.open();
         }
-        while now_ns >= self.next_second_ns && self.next_second_ns < self.frame.close_ns {
+        while now_ns >= self.next_second_ns && self.next_second_ns < self.part.frame.close_ns {
             self.read();
-            self.next_second_ns = self.frame.next_second_ns(self.next_second_ns);
+            self.next_second_ns = self.part.frame.next_second_ns(self.next_second_ns);
         }
-        if self.end_ns == 0 && now_ns >= self.frame.close_ns {
+        if self.end_ns == 0 && now_ns >= self.part.frame.close_ns {
             self.close(now_ns);
         }
         // Timers are compared with the beginning of the turn. Requests get the time at which they really begin.
@@ -307,9 +226,9 @@ impl Worker {
 
     fn next_due_ns(&self, now_ns: u64) -> u64 {
         let timer_ns = self.core.timers.peek().map_or(NEVER, |Reverse((due_ns, _))| *due_ns);
-        let opening_ns = if self.is_open() { NEVER } else { self.frame.open_ns };
-        let closing_ns = if self.end_ns == 0 { self.frame.close_ns } else { NEVER };
-        let drained_ns = self.frame.close_ns.saturating_add(self.grace_ns());
+        let opening_ns = if self.is_open() { NEVER } else { self.part.frame.open_ns };
+        let closing_ns = if self.end_ns == 0 { self.part.frame.close_ns } else { NEVER };
+        let drained_ns = self.part.frame.close_ns.saturating_add(self.grace_ns());
         [timer_ns, opening_ns, closing_ns, drained_ns, self.next_second_ns, self.sweep_ns]
             .into_iter()
             .filter(|due_ns| *due_ns > now_ns)
@@ -320,22 +239,23 @@ impl Worker {
     /// Takes a reading at the present time. With the time of the turn, two readings of one turn would be 0 ns apart although
     /// CPU time passed between them.
     fn read(&mut self) {
-        self.readings.push(Reading {
-            account: ThreadAccount::now(),
+        self.core.tally.on_wire.push(OnWire {
+            at_ns: monotonic_ns(),
             sent_bytes: self.core.traffic.sent.get(),
             received_bytes: self.core.traffic.received.get(),
         });
     }
 
     fn open(&mut self) {
+        self.accounts.open();
         self.read();
-        self.next_second_ns = self.frame.next_second_ns(self.frame.open_ns);
+        self.next_second_ns = self.part.frame.next_second_ns(self.part.frame.open_ns);
         for index in 0..self.slots.len() {
             if let Some(negotiated) = self.slots[index].negotiated() {
                 self.core.tally.uses(negotiated);
             }
             // What is under way belongs to the window, and so to its budget.
-            if self.slots[index].is_busy() && matches!(self.pacing, Pacing::Closed) {
+            if self.slots[index].is_busy() && self.part.due.is_none() {
                 let is_counted = self.take_from_budget();
                 self.slots[index].count(is_counted);
             }
@@ -343,8 +263,9 @@ impl Worker {
     }
 
     fn close(&mut self, now_ns: u64) {
+        self.accounts.close();
         self.read();
-        self.end_ns = now_ns.min(self.frame.close_ns);
+        self.end_ns = now_ns.min(self.part.frame.close_ns);
     }
 
     /// Fails requests that have lasted too long, and closes what should have been closed.
@@ -365,41 +286,36 @@ impl Worker {
     }
 
     fn is_over(&self, now_ns: u64) -> bool {
-        let is_closed = now_ns >= self.frame.close_ns;
-        match &self.pacing {
-            Pacing::Closed => {
+        let is_closed = now_ns >= self.part.frame.close_ns;
+        match &self.part.due {
+            None => {
                 is_closed
                     || (self.is_spent && !self.slots.iter().any(|slot| slot.is_busy() && slot.is_counted()))
             }
-            Pacing::Open { due, .. } => {
+            Some(due) => {
                 let is_drained = || self.arrival_ns(due) == NEVER && !self.slots.iter().any(Slot::is_busy);
-                is_closed && (is_drained() || now_ns >= self.frame.close_ns.saturating_add(self.grace_ns()))
+                is_closed
+                    && (is_drained() || now_ns >= self.part.frame.close_ns.saturating_add(self.grace_ns()))
             }
         }
     }
 
-    fn finish(mut self, now_ns: u64) -> ThreadResult {
+    fn finish(mut self, now_ns: u64) -> Ran<Tally> {
         if !self.is_open() {
             self.open();
         }
         if self.end_ns == 0 {
             self.close(now_ns);
         }
-        match &self.pacing {
-            Pacing::Open { .. } => self.give_up(now_ns),
-            Pacing::Closed => {
-                for slot in self.slots.iter().filter(|slot| slot.is_busy() && slot.is_counted()) {
-                    self.core.tally.left_pending(slot.intended_ns(), self.end_ns);
-                }
+        if self.part.due.is_some() {
+            self.give_up(now_ns);
+        } else {
+            for slot in self.slots.iter().filter(|slot| slot.is_busy() && slot.is_counted()) {
+                self.core.tally.left_pending(slot.intended_ns(), self.end_ns);
             }
         }
-        let spread_addresses = self.core.is_spreading();
-        ThreadResult {
-            tally: self.core.tally,
-            readings: self.readings,
-            end_ns: self.end_ns,
-            spread_addresses,
-        }
+        self.core.tally.spread_addresses = self.core.is_spreading();
+        Ran { tally: self.core.tally, end_ns: self.end_ns, accounts: self.accounts.ends() }
     }
 
     /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what
@@ -408,13 +324,41 @@ impl Worker {
         for slot in self.slots.iter().filter(|slot| slot.is_busy()) {
             self.core.tally.failed(&Failure::Unfinished, slot.intended_ns(), now_ns);
         }
-        while let Pacing::Open { due, .. } = &mut self.pacing {
-            let at_ns = self.frame.start_ns.saturating_add(due.due_ns());
-            if at_ns >= self.frame.close_ns {
+        while let Some(due) = &mut self.part.due {
+            let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
+            if at_ns >= self.part.frame.close_ns {
                 return;
             }
             due.advance();
             self.core.tally.failed(&Failure::Unfinished, at_ns, now_ns);
         }
+    }
+}
+
+impl Worker for HttpWorker {
+    type Tally = Tally;
+
+    fn run(mut self) -> Result<Ran<Tally>, PathError> {
+        let mut now_ns = monotonic_ns();
+        self.on_time(now_ns);
+        self.begin_all(now_ns);
+        while !self.is_over(now_ns) {
+            self.set_alarm();
+            let events = self.core.epoll.wait();
+            for event in 0..events {
+                self.on_event(event);
+            }
+            now_ns = self.go_on(monotonic_ns());
+            if let Some(close_ns) = self.part.early_end() {
+                self.core.tally.end_at(close_ns);
+                self.due_ns = now_ns;
+            }
+            if now_ns >= self.due_ns {
+                self.on_time(now_ns);
+            }
+            self.dispatch(now_ns);
+            self.part.progress.set(self.core.tally.completed);
+        }
+        Ok(self.finish(now_ns))
     }
 }

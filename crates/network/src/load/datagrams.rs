@@ -62,7 +62,7 @@ impl Talk<'_> {
         let (mut now_ns, mut number) = (monotonic_ns(), 1);
         loop {
             if !self.overdue.is_empty() {
-                self.late_answers(flow, Some(flow.due_ns().unwrap_or(0).min(flow.make.frame.close_ns)))?;
+                self.late_answers(flow, Some(flow.due_ns().unwrap_or(0).min(flow.make.part.frame.close_ns)))?;
                 now_ns = monotonic_ns();
             }
             let Some((due_ns, start_ns)) = flow.wait_for_turn(now_ns) else { return Ok(()) };
@@ -140,7 +140,7 @@ impl Talk<'_> {
     /// Counts a late answer. One that nobody waits for came twice, or after it had been given up.
     fn late(&mut self, flow: &mut Flow, number: u64, now_ns: u64) {
         if let Some(one) = self.overdue.take(number).filter(|one| !one.is_probe) {
-            flow.tally.ends.late += u64::from(flow.make.frame.measures(one.due_ns));
+            flow.tally.ends.late += u64::from(flow.make.part.frame.measures(one.due_ns));
             flow.came_back(one.due_ns, one.start_ns, now_ns);
         }
     }

@@ -89,6 +89,9 @@ pub enum Error {
     /// This host failed.
     #[error(transparent)]
     Host(#[from] plumb_host::Error),
+    /// The flows' threads failed.
+    #[error(transparent)]
+    Drive(#[from] PathError),
     /// The kernel failed in something else.
     #[error("{what}: {cause}")]
     System {
@@ -116,7 +119,8 @@ impl Error {
             Self::Resolve { .. } | Self::Setting { .. } | Self::Host(_) => true,
             Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => false,
             Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
-            Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } | Self::System { .. } => false,
+            Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } => false,
+            Self::Drive(_) | Self::System { .. } => false,
         }
     }
 
@@ -147,6 +151,7 @@ impl From<Error> for PathError {
     fn from(error: Error) -> Self {
         let words = error.to_string();
         match error {
+            Error::Drive(error) => error,
             Error::Starved { .. } | Error::Host(_) | Error::System { .. } => Self::Load(words),
             _ => Self::System(words),
         }

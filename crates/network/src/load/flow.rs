@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, ThreadAccount, run_behind};
+use plumb_host::cpu::run_behind;
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_pace::{Frame, Share};
+use plumb_path::PathError;
+use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
 use super::tally::{Live, Tally};
 use super::{connections, datagrams, sender};
@@ -49,23 +50,10 @@ pub struct FlowParts {
     pub netns: Option<PathBuf>,
     /// The CPU to run on; any that it may if absent.
     pub cpu: Option<u32>,
-    /// When messages are due; as fast as it goes if absent.
-    pub due: Option<Share>,
-    /// The measurement.
-    pub frame: Frame,
+    /// What the driver gave it.
+    pub part: Part,
     /// What the watching thread sees.
     pub live: Arc<Live>,
-}
-
-/// What a flow has measured.
-#[derive(Debug)]
-pub struct FlowResult {
-    /// Counts and times.
-    pub tally: Tally,
-    /// The CPU time that its thread had and wanted, when the window opened and when it closed.
-    pub accounts: (ThreadAccount, ThreadAccount),
-    /// Where its thread was kept; nowhere if absent.
-    pub cpus: Option<CpuSet>,
 }
 
 /// A flow under way.
@@ -74,65 +62,38 @@ pub struct Flow {
     pub make: FlowParts,
     /// Counts and times.
     pub tally: Tally,
-    opened: Option<ThreadAccount>,
-    closed: Option<ThreadAccount>,
+    accounts: Accounts,
 }
 
 impl Flow {
     /// A flow that has not begun.
     #[must_use]
     pub fn new(make: FlowParts) -> Self {
-        Self { tally: Tally::new(make.frame), make, opened: None, closed: None }
+        Self { tally: Tally::new(make.part.frame), make, accounts: Accounts::default() }
     }
 
-    /// Runs to the end of the measurement.
-    pub fn run(mut self) -> FlowResult {
+    /// Puts the calling thread, which is the flow's, where it is to run.
+    #[must_use]
+    pub fn placed(mut self) -> Self {
         // A flow that never waits must not keep the watching thread off its CPU.
         run_behind();
-        // Timers of this thread are to be exact: by default they may be 50 us late.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
-        let cpus = self.make.cpu.and_then(|cpu| {
+        self.tally.cpus = self.make.cpu.and_then(|cpu| {
             let pinned = pin(cpu);
             pinned.map_err(|error| self.tally.fail(error.to_string())).ok()
         });
-        sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
-        let ran = match (self.make.test, self.make.socket.clone()) {
-            (Test::TcpLat, Some(socket)) => self.round_trips(&socket),
-            (Test::UdpLat, Some(socket)) => datagrams::round_trips(&mut self, &socket),
-            (Test::TcpBw, Some(socket)) => sender::stream(&mut self, &socket),
-            (Test::UdpBw, Some(socket)) => sender::datagrams(&mut self, &socket),
-            _ => connections::run(&mut self),
-        };
-        // A flow that was woken to end has not failed.
-        if let Err(error) = ran
-            && !self.make.live.is_over()
-        {
-            self.tally.fail(error.to_string());
-        }
-        self.leave_unsent();
-        let end_ns = monotonic_ns();
-        self.tally.gaps.close(end_ns);
-        self.observe(end_ns);
-        let closed = self.closed.unwrap_or_else(ThreadAccount::now);
-        // A flow that ended before the window opened had no part in it.
-        FlowResult { tally: self.tally, accounts: (self.opened.unwrap_or(closed), closed), cpus }
+        self
     }
 
     /// Notes the thread's CPU time where the window opens and where it closes.
     #[inline]
     pub fn observe(&mut self, now_ns: u64) {
-        if self.opened.is_none() && now_ns >= self.make.frame.open_ns {
-            self.opened = Some(ThreadAccount::now());
-        }
-        if self.closed.is_none() && now_ns >= self.make.frame.close_ns {
-            self.closed = Some(ThreadAccount::now());
-        }
+        self.accounts.observe(now_ns, self.make.part.frame);
     }
 
     /// Waits until the next message is due. Returns when it was due and when it is, or nothing at the end.
     #[inline]
     pub fn wait_for_turn(&mut self, free_ns: u64) -> Option<(u64, u64)> {
-        let close_ns = self.make.frame.close_ns;
+        let close_ns = self.make.part.frame.close_ns;
         let Some(due_ns) = self.due_ns() else {
             return (free_ns < close_ns && !self.make.live.is_over()).then_some((free_ns, free_ns));
         };
@@ -145,7 +106,7 @@ impl Flow {
         if now_ns >= close_ns || self.make.live.is_over() {
             return None;
         }
-        if let Some(due) = &mut self.make.due {
+        if let Some(due) = &mut self.make.part.due {
             due.advance();
         }
         self.tally.lag(due_ns, free_ns, now_ns);
@@ -155,19 +116,15 @@ impl Flow {
     /// When the next message is due, where messages have a schedule.
     #[inline]
     pub(super) fn due_ns(&self) -> Option<u64> {
-        self.make.due.map(|due| self.make.frame.start_ns.saturating_add(due.due_ns()))
+        self.make.part.due.map(|due| self.make.part.frame.start_ns.saturating_add(due.due_ns()))
     }
 
     /// Puts what was due in the window and never sent into the distribution, with the time that it had waited by the end. Where
     /// there is more of it than a distribution tells apart, messages in a row count as their first.
     fn leave_unsent(&mut self) {
         const STEPS_MAX: u64 = 4096;
-        let frame = self.make.frame;
-        let Some(mut due) = self.make.due.filter(|_| !self.make.test.is_bandwidth()) else { return };
-        // A flow that broke off ends before the window does, and its messages go on being due.
-        while !self.make.live.is_over() && monotonic_ns() < frame.close_ns {
-            sleep(Duration::from_nanos(LOOK_NS));
-        }
+        let frame = self.make.part.frame;
+        let Some(mut due) = self.make.part.due.filter(|_| !self.make.test.is_bandwidth()) else { return };
         let end_ns = monotonic_ns().min(frame.close_ns);
         due.skip(due.due_before(frame.open_ns.saturating_sub(frame.start_ns)));
         let mut left = due.due_before(end_ns.saturating_sub(frame.start_ns));
@@ -192,10 +149,10 @@ impl Flow {
     #[inline]
     pub(super) fn came_back(&mut self, due_ns: u64, start_ns: u64, now_ns: u64) {
         self.tally.complete(due_ns, now_ns, self.time_ns(due_ns, start_ns, now_ns));
-        if self.make.due.is_some() {
+        if self.make.part.due.is_some() {
             self.tally.served(due_ns, self.time_ns(start_ns, start_ns, now_ns));
         }
-        self.make.live.set_messages(self.tally.messages);
+        self.make.part.progress.set(self.tally.messages);
         self.observe(now_ns);
     }
 
@@ -221,5 +178,35 @@ impl Flow {
             break;
         }
         Ok(())
+    }
+}
+
+impl Worker for Flow {
+    type Tally = Tally;
+
+    fn run(mut self) -> Result<Ran<Tally>, PathError> {
+        let ran = match (self.make.test, self.make.socket.clone()) {
+            (Test::TcpLat, Some(socket)) => self.round_trips(&socket),
+            (Test::UdpLat, Some(socket)) => datagrams::round_trips(&mut self, &socket),
+            (Test::TcpBw, Some(socket)) => sender::stream(&mut self, &socket),
+            (Test::UdpBw, Some(socket)) => sender::datagrams(&mut self, &socket),
+            _ => connections::run(&mut self),
+        };
+        // A flow that was woken to end has not failed.
+        if let Err(error) = ran
+            && !self.make.live.is_over()
+        {
+            self.tally.fail(error.to_string());
+        }
+        let close_ns = self.make.part.frame.close_ns;
+        // A flow that broke off has no part in the rest of the window, which goes on: its messages are still due.
+        while !self.make.live.is_over() && monotonic_ns() < close_ns {
+            sleep(Duration::from_nanos(LOOK_NS.min(close_ns.saturating_sub(monotonic_ns()))));
+        }
+        self.leave_unsent();
+        let end_ns = monotonic_ns();
+        self.tally.gaps.close(end_ns);
+        self.observe(end_ns);
+        Ok(Ran { tally: self.tally, end_ns: end_ns.min(close_ns), accounts: self.accounts.ends() })
     }
 }

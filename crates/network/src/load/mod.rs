@@ -117,7 +117,7 @@ impl NetworkLoad {
         mark: &mut dyn FnMut(Test, Mark),
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Measurement>, Error> {
-        let mut watch = run::Watch::new(mark, interrupted);
+        let mut series = run::Series::new(mark, interrupted);
         let count = self.spec.tests.len();
         let part = Window { window_ns: window.window_ns / count as u64, ..window };
         let mut outcomes = Vec::with_capacity(count);
@@ -126,12 +126,12 @@ impl NetworkLoad {
                 break;
             }
             let prepared = prepare::prepare(&self.spec, &self.target, *test)?;
-            outcomes.extend(run::run(prepared, part, at + 1 == count, &mut watch)?);
+            outcomes.extend(run::run(prepared, part, at + 1 == count, &mut series)?);
         }
         if outcomes.is_empty() {
             return Ok(None);
         }
-        let mut measurement = report::measurement(&self.spec, &outcomes, &watch);
+        let mut measurement = report::measurement(&self.spec, &outcomes, series.work());
         if self.spec.zero_copy == ZeroCopy::Sendfile {
             let (changed, unchanged) = shared_pages::probe(&self.target)?;
             let seen = [(SHARED.to_owned(), changed), (COPIED.to_owned(), unchanged)];

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
-use plumb_pace::Schedule;
 use rustix::event::PollFlags;
 
 use super::control::{Control, PATIENCE, within};
@@ -38,8 +37,8 @@ pub struct Prepared {
     pub observed: Observed,
     /// Whether messages are sent without a copy.
     pub zero_copy: ZeroCopy,
-    /// When messages are due, or batches of them.
-    pub schedule: Option<Schedule>,
+    /// How many messages are due per second, or batches of them.
+    pub rate_per_s: Option<f64>,
     /// Where sockets are opened.
     pub netns: Option<PathBuf>,
 }
@@ -81,14 +80,13 @@ pub fn prepare(spec: &LoadSettings, target: &Target, test: Test) -> Result<Prepa
     for socket in sockets.iter().flatten() {
         options::observe(socket, !test.is_udp(), &mut observed);
     }
-    let rate = spec.rate.map(|rate| rate.0 / f64::from(terms.batch));
     Ok(Prepared {
         control,
         token,
         sockets,
         observed,
         zero_copy: if test == Test::TcpBw { spec.zero_copy } else { ZeroCopy::Off },
-        schedule: rate.and_then(Schedule::constant),
+        rate_per_s: spec.rate.map(|rate| rate.0 / f64::from(terms.batch)),
         netns,
         terms,
     })

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use plumb_host::cpu::Demand;
 use plumb_model::measurement::per_second;
-use plumb_model::metric::{CPU_LOAD, CPU_SYSTEM};
+use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading};
-use plumb_path::load_health;
+use plumb_path::drive::load_health;
 
-use super::run::{Outcome, Sample, Watch};
+use super::run::{Outcome, Sample};
 use super::tally::{Ends, Tally};
 use crate::metrics;
 use crate::settings::{LoadSettings, Test};
@@ -19,19 +19,21 @@ const OWN_SHARE_MAX: f64 = 0.25;
 /// How often most kernels look in which mode a CPU is. All that they tell of user mode is from those looks.
 const TICK_NS: f64 = 4e6;
 
-/// Puts all tests together.
+/// Puts all tests together: the window is from the opening of the first to the close of the last, and `work` are the messages in it.
 #[must_use]
-pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], watch: &Watch<'_>) -> Measurement {
-    let cpu = watch.cpu();
-    let mut measurement = Measurement {
-        window_ns: watch.window_ns(),
-        work: watch.work(),
-        cpu_user_ns: cpu.user_ns,
-        cpu_system_ns: cpu.system_ns,
-        ..Measurement::default()
-    };
+pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Measurement {
+    let mut measurement = Measurement { work, ..Measurement::default() };
+    if let [first, ..] = outcomes
+        && let [.., last] = outcomes
+    {
+        let cpu = last.driven.closed.cpu.saturating_sub(first.driven.opened.cpu);
+        (measurement.cpu_user_ns, measurement.cpu_system_ns) = (cpu.user_ns, cpu.system_ns);
+        measurement.window_ns = ends(last).1.at_ns.saturating_sub(ends(first).0.at_ns);
+        measurement.read_cpu_load();
+    }
     for outcome in outcomes {
-        let tally = Tally::sum(outcome.frame, outcome.yields.iter().map(|one| &one.tally));
+        let mut tally = Tally::new(outcome.driven.frame);
+        outcome.driven.tallies().for_each(|one| tally.merge(one));
         let seen = Seen { spec, outcome, tally: &tally };
         seen.read(&mut measurement);
         seen.observe(&mut measurement);
@@ -102,7 +104,7 @@ impl Seen<'_> {
     /// Times, and their mean in each second.
     fn times(&self, measurement: &mut Measurement, metric: Metric) {
         put(measurement, metric, Reading::Trend(self.tally.latency.clone()));
-        let seconds = self.outcome.frame.whole_seconds(u64::MAX);
+        let seconds = self.outcome.driven.frame.whole_seconds(u64::MAX);
         if let Some(means) = self.tally.seconds.means_us(seconds) {
             measurement.windows.insert(metric.name.to_owned(), means);
         }
@@ -121,7 +123,7 @@ impl Seen<'_> {
             Reading::Rate { value, .. } => value,
             _ => 0.0,
         };
-        let whole = self.outcome.frame.whole_seconds(u64::MAX);
+        let whole = self.outcome.driven.frame.whole_seconds(u64::MAX);
         let windows = self.outcome.samples.windows(2).take(whole).map(values).collect();
         measurement.windows.insert(metric.name.to_owned(), windows);
     }
@@ -146,8 +148,8 @@ impl Seen<'_> {
     }
 
     fn connected(&self, measurement: &mut Measurement) {
-        let window_ns = self.outcome.frame.close_ns - self.outcome.frame.open_ns;
-        let seconds = self.outcome.frame.whole_seconds(u64::MAX);
+        let window_ns = self.outcome.driven.frame.close_ns - self.outcome.driven.frame.open_ns;
+        let seconds = self.outcome.driven.frame.whole_seconds(u64::MAX);
         let ended = self.tally.ended.counts(seconds + 1).iter().sum::<f64>();
         put(measurement, metrics::TCP_CRR, rate(ended as u64, window_ns));
         let windows = self.tally.ended.counts(seconds);
@@ -174,9 +176,12 @@ impl Seen<'_> {
         measurement.attempts.failed += failed;
         // A sender of datagrams without answers does not notice when they are held up.
         if self.outcome.test != Test::UdpBw {
-            let longest_ns = self.tally.gaps.longest_ns();
-            measurement.stall_ns_max = Some(measurement.stall_ns_max.unwrap_or(0).max(longest_ns));
+            measurement.stall_ns_max = measurement.stall_ns_max.max(self.stall_ns_max());
         }
+    }
+
+    fn stall_ns_max(&self) -> Option<u64> {
+        self.outcome.driven.stall_ns_max(|tally| &tally.gaps)
     }
 
     /// A stall of a closed loop of round trips or connections that its percentiles do not show.
@@ -190,8 +195,8 @@ impl Seen<'_> {
         if self.spec.rate.is_some() {
             return None;
         }
-        let stall_ns = self.tally.gaps.longest_ns();
-        HiddenStall::find(metric.name, &self.tally.latency, Some(stall_ns)).map(|hidden| hidden.to_string())
+        HiddenStall::find(metric.name, &self.tally.latency, self.stall_ns_max())
+            .map(|hidden| hidden.to_string())
     }
 
     /// What was read back and counted at both ends.
@@ -200,7 +205,7 @@ impl Seen<'_> {
         let mut see = |property: &str, value: String, count: u64| {
             *measurement.observed.entry(property.to_owned()).or_default().entry(value).or_default() += count;
         };
-        for cpus in self.outcome.yields.iter().filter_map(|one| one.cpus.as_ref()) {
+        for cpus in self.outcome.driven.tallies().filter_map(|one| one.cpus.as_ref()) {
             see("cpu", format!("{test} client: {cpus}"), 1);
         }
         let ends = [("client", &self.outcome.observed), ("server", &self.outcome.totals.observed)];
@@ -272,7 +277,7 @@ impl Seen<'_> {
             ));
         }
         let due = self.spec.rate.map_or(0.0, |rate| {
-            let window_ns = self.outcome.frame.close_ns - self.outcome.frame.open_ns;
+            let window_ns = self.outcome.driven.frame.close_ns - self.outcome.driven.frame.open_ns;
             rate.0 * window_ns as f64 / 1e9
         });
         let (first, last) = ends(self.outcome);
@@ -298,13 +303,8 @@ fn own_demand(demand: Demand, related: f64, window_ns: u64) -> Demand {
 
 /// The health of one test.
 fn health(outcome: &Outcome, tally: &Tally) -> LoadHealth {
-    let window_ns = outcome.frame.close_ns - outcome.frame.open_ns;
-    let (opened, closed) = (&outcome.supply.0, &outcome.supply.1);
-    let demands: Vec<Demand> = outcome
-        .yields
-        .iter()
-        .map(|one| Demand::between((&one.accounts.0, &one.accounts.1), (opened, closed), window_ns))
-        .collect();
+    let window_ns = outcome.driven.window_ns();
+    let demands: Vec<Demand> = outcome.driven.demands().collect();
     let (cpus, are_shared) = outcome.cpus;
     let cpus = cpus.min(demands.len());
     let (first, last) = ends(outcome);
@@ -315,11 +315,8 @@ fn health(outcome: &Outcome, tally: &Tally) -> LoadHealth {
     };
     let all: f64 = demands.iter().map(|demand| demand.ran).sum();
     let related = |demand: &Demand| (all - demand.ran + other_end) / cpus.max(1) as f64;
-    LoadHealth {
-        lag_ns_max: tally.lateness.lag_ns_max(),
-        late_share: tally.lateness.late_share(),
-        ..load_health(demands.iter().map(|demand| own_demand(*demand, related(demand), window_ns)))
-    }
+    let own = demands.iter().map(|demand| own_demand(*demand, related(demand), window_ns));
+    load_health(own, &tally.lateness)
 }
 
 /// What the kernel knows of the connections.
@@ -354,7 +351,6 @@ fn costs(measurement: &mut Measurement, outcomes: &[Outcome]) {
     }
     let per_message = |ns: u64| Reading::Gauge(ns as f64 / 1e3 / all.messages as f64);
     if all.messages > 0 {
-        put(measurement, CPU_LOAD, per_message(all.client_ns));
         put(measurement, CPU_SYSTEM, per_message(all.server_ns));
         put(measurement, metrics::SOFTIRQ_LOAD, per_message(all.client_softirq_ns));
         put(measurement, metrics::SOFTIRQ_SYSTEM, per_message(all.server_softirq_ns));
@@ -382,7 +378,7 @@ impl Costs {
         let server = |of: fn(&Sample) -> u64| of(&last).saturating_sub(of(&first));
         self.messages += last.messages.saturating_sub(first.messages);
         self.bytes += server(|sample| sample.server.bytes);
-        self.client_ns += last.cpu.saturating_sub(first.cpu).total_ns();
+        self.client_ns += outcome.driven.cpu().total_ns();
         self.server_ns += server(|sample| sample.server.cpu_user_ns + sample.server.cpu_system_ns);
         self.client_softirq_ns += server(|sample| sample.softirq_ns);
         self.server_softirq_ns += server(|sample| sample.server.softirq_ns);

@@ -1,39 +1,32 @@
 //! One test from its first message to its last, as the thread that watches it sees it.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSupply, CpuTime, available_cpus, process_cpu_time};
+use plumb_host::cpu::available_cpus;
 use plumb_host::noise::softirq_ns;
 use plumb_host::time::monotonic_ns;
-use plumb_pace::Frame;
+use plumb_path::drive::{Drive, Driven, LOOK_NS, Standing, Watch};
 use plumb_path::{Mark, Window};
 
 use super::error::Error;
-use super::flow::{Flow, FlowParts, FlowResult};
+use super::flow::{Flow, FlowParts};
 use super::overdue::{loss_ns, patience_ns};
 use super::prepare::Prepared;
 use super::sender::OVERDUE_NS;
-use super::tally::Live;
+use super::tally::{Live, Tally};
 use crate::settings::Test;
 use crate::wire::control::{Counters, Totals};
 use crate::wire::socket;
 use crate::wire::tcp_info::{self, TcpInfo};
 
-/// From the moment the threads are started to the moment they all begin, for each.
-const LEAD_NS: u64 = 500_000;
-const SECOND_NS: u64 = 1_000_000_000;
 /// How long a flow may take to see that it is over before it is woken.
 const END_NS: u64 = 300_000_000;
-/// How often the watching thread looks whether it is interrupted.
-const LOOK_NS: u64 = 100_000_000;
-/// How often it looks for flows that wait for a datagram, in ns.
-const PROBE_TICK_NS: u64 = 10_000_000;
+/// How often the watching thread looks for flows that wait for a datagram, in ns.
+const PROBE_LOOK_NS: u64 = 10_000_000;
 
 /// What both ends had counted at one moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,8 +35,6 @@ pub struct Sample {
     pub at_ns: u64,
     /// Messages of all flows at this end.
     pub messages: u64,
-    /// CPU time of this process.
-    pub cpu: CpuTime,
     /// Softirq time of this host.
     pub softirq_ns: u64,
     /// The other end.
@@ -55,76 +46,59 @@ pub struct Sample {
 pub struct Outcome {
     /// Which one.
     pub test: Test,
-    /// When.
-    pub frame: Frame,
+    /// What its flows measured, and when.
+    pub driven: Driven<Tally>,
     /// At the opening, after each second, and at the close.
     pub samples: Vec<Sample>,
-    /// Of each flow.
-    pub yields: Vec<FlowResult>,
     /// Of each connection.
     pub infos: Vec<TcpInfo>,
     /// What was read back of this end's sockets.
     pub observed: BTreeMap<String, BTreeMap<String, u64>>,
     /// The other end's account.
     pub totals: Totals,
-    /// What kept CPUs from the flows, when the window opened and when it closed.
-    pub supply: (CpuSupply, CpuSupply),
     /// How many CPUs the flows' threads had, and whether the other end runs on the same ones.
     pub cpus: (usize, bool),
 }
 
 /// What goes on through all tests of a window.
-pub struct Watch<'a> {
+pub struct Series<'a> {
     mark: &'a mut dyn FnMut(Test, Mark),
     interrupted: &'a dyn Fn() -> bool,
-    opened: Option<(u64, CpuTime)>,
+    opened_ns: Option<u64>,
     /// Messages since the window opened, of tests that have ended.
     work: u64,
-    closed: (u64, CpuTime),
 }
 
-impl<'a> Watch<'a> {
+impl<'a> Series<'a> {
     /// Nothing has happened yet.
     pub fn new(mark: &'a mut dyn FnMut(Test, Mark), interrupted: &'a dyn Fn() -> bool) -> Self {
-        Self { mark, interrupted, opened: None, work: 0, closed: (0, CpuTime::default()) }
+        Self { mark, interrupted, opened_ns: None, work: 0 }
     }
 
-    /// The length of the window over all tests.
-    pub fn window_ns(&self) -> u64 {
-        self.closed.0.saturating_sub(self.opened.map_or(0, |(at_ns, _)| at_ns))
-    }
-
-    /// CPU time of this process in it.
-    pub fn cpu(&self) -> CpuTime {
-        self.closed.1.saturating_sub(self.opened.map_or(CpuTime::default(), |(_, cpu)| cpu))
-    }
-
-    /// Messages in it.
+    /// Messages in the window over all tests.
     pub fn work(&self) -> u64 {
         self.work
     }
 
     /// The window of a test opens, and that of all with the first. Returns how many messages came before that of all.
     fn open(&mut self, test: Test, sample: &Sample) -> u64 {
-        if self.opened.is_some() {
+        if self.opened_ns.is_some() {
             // A rate from here on is this test's alone.
             self.progress(test, sample.messages);
             return 0;
         }
-        self.opened = Some((sample.at_ns, sample.cpu));
+        self.opened_ns = Some(sample.at_ns);
         (self.mark)(test, Mark::Opened);
         sample.messages
     }
 
     fn progress(&mut self, test: Test, messages: u64) {
-        let opened_ns = self.opened.map_or(0, |(at_ns, _)| at_ns);
-        let elapsed_ns = monotonic_ns().saturating_sub(opened_ns);
+        let elapsed_ns = monotonic_ns().saturating_sub(self.opened_ns.unwrap_or(0));
         (self.mark)(test, Mark::Progress { work: self.work + messages, elapsed_ns });
     }
 
-    fn close(&mut self, test: Test, sample: &Sample, messages: u64, is_last: bool) {
+    fn close(&mut self, test: Test, messages: u64, is_last: bool) {
         self.work += messages;
-        self.closed = (sample.at_ns, sample.cpu);
         if is_last {
             (self.mark)(test, Mark::Closed);
         } else {
@@ -133,103 +107,98 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The flows of a test, which end with this value however that comes about.
-struct Flows {
+/// A test under way. Its flows end with this value however that comes about.
+struct Course<'a, 'b> {
+    prepared: Prepared,
     lives: Vec<Arc<Live>>,
-    yields: Receiver<FlowResult>,
-    sockets: Vec<Option<Arc<std::os::fd::OwnedFd>>>,
-    collected: Vec<FlowResult>,
+    series: &'a mut Series<'b>,
+    is_last: bool,
+    probes: Probes,
+    samples: Vec<Sample>,
+    /// Messages that came before the window of all tests opened.
+    before: u64,
+    infos: Vec<TcpInfo>,
+    /// When the flows were told to end, and whether those that wait were woken for it.
+    ended_ns: Option<u64>,
+    is_shut: bool,
 }
 
-impl Drop for Flows {
+impl Drop for Course<'_, '_> {
     fn drop(&mut self) {
-        self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
+        self.end();
         self.shut();
     }
 }
 
-impl Flows {
-    fn start(prepared: &Prepared, frame: Frame) -> Result<Self, Error> {
-        let (sender, yields) = channel();
-        let sockets = prepared.sockets.clone();
-        let mut flows = Self { lives: Vec::new(), yields, sockets, collected: Vec::new() };
-        for (number, socket) in (0_u32..).zip(&prepared.sockets) {
-            let live = Arc::new(Live::default());
-            flows.lives.push(Arc::clone(&live));
-            let terms = &prepared.terms;
-            let making = FlowParts {
-                test: terms.test,
-                socket: socket.clone(),
-                size: terms.msg_size as usize,
-                batch: terms.batch as usize,
-                zero_copy: prepared.zero_copy,
-                token: prepared.token,
-                options: terms.options,
-                address: prepared.control.address,
-                netns: prepared.netns.clone(),
-                cpu: terms.shared_cpus.as_ref().and_then(|shared| shared.of(number)),
-                due: prepared.schedule.map(|schedule| schedule.share(number.into(), terms.flows.into())),
-                frame,
-                live,
-            };
-            let sender = sender.clone();
-            thread::Builder::new()
-                .name(format!("plumb-load-{number}"))
-                .spawn(move || {
-                    // The receiver is gone only if the measurement was given up.
-                    let _ = sender.send(Flow::new(making).run());
-                })
-                .map_err(|cause| Error::System { what: "start a load thread", cause })?;
-        }
-        Ok(flows)
+impl Course<'_, '_> {
+    fn end(&mut self) {
+        self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
+        self.ended_ns.get_or_insert_with(monotonic_ns);
     }
 
     /// Wakes every flow that waits for its socket.
-    fn shut(&self) {
-        self.sockets.iter().flatten().for_each(socket::shut);
+    fn shut(&mut self) {
+        self.prepared.sockets.iter().flatten().for_each(socket::shut);
         self.lives.iter().for_each(|live| live.under_way.shut());
+        self.is_shut = true;
     }
 
-    fn messages(&self) -> u64 {
-        self.lives.iter().map(|live| live.messages.load(Ordering::Relaxed)).sum()
+    /// How long flows that were told to end may take. Answers to datagrams may come until they count as lost.
+    fn end_in_ns(&self) -> u64 {
+        if !self.probes.is_used || (self.series.interrupted)() {
+            return END_NS;
+        }
+        let round_trip = self.lives.iter().map(|live| live.round_trip_ns.load(Ordering::Relaxed)).max();
+        END_NS + loss_ns(round_trip.unwrap_or(0))
     }
 
-    /// Collects what flows bring home until `at_ns`. Returns whether all of them are done.
-    fn collect_until(&mut self, at_ns: u64) -> Result<bool, Error> {
-        while self.collected.len() < self.lives.len() {
-            let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
-            match self.yields.recv_timeout(left) {
-                Ok(one) => self.collected.push(one),
-                Err(RecvTimeoutError::Timeout) => return Ok(false),
-                Err(RecvTimeoutError::Disconnected) => {
-                    let cause = io::Error::other("a load thread ended early");
-                    return Err(Error::System { what: "measure", cause });
+    fn sample(&mut self, threads: &Standing<'_>) -> Result<Sample, Error> {
+        let server = self.prepared.control.sample()?;
+        let sample = Sample {
+            at_ns: monotonic_ns(),
+            messages: threads.work(),
+            softirq_ns: softirq_ns().unwrap_or(0),
+            server,
+        };
+        self.samples.push(sample);
+        Ok(sample)
+    }
+}
+
+impl Watch for Course<'_, '_> {
+    type Error = Error;
+
+    fn look(&mut self, now_ns: u64) -> Result<bool, Error> {
+        self.probes.look(&self.lives, &self.prepared.sockets, now_ns);
+        match self.ended_ns {
+            None => self.prepared.control.wait(Duration::ZERO)?,
+            Some(ended_ns) if !self.is_shut && now_ns >= ended_ns + self.end_in_ns() => self.shut(),
+            Some(_) => {}
+        }
+        Ok((self.series.interrupted)())
+    }
+
+    fn mark(&mut self, mark: Mark, threads: &Standing<'_>) -> Result<(), Error> {
+        let (test, frame) = (self.prepared.terms.test, threads.frame);
+        // A test that was interrupted in its warm-up has no window.
+        if frame.close_ns > frame.open_ns {
+            let sample = self.sample(threads)?;
+            match mark {
+                Mark::Opened if sample.at_ns >= frame.close_ns.saturating_add(OVERDUE_NS) => {
+                    return Err(Error::Starved { test: test.name() });
+                }
+                Mark::Opened => self.before = self.series.open(test, &sample),
+                Mark::Progress { .. } => self.series.progress(test, sample.messages - self.before),
+                Mark::Closed => {
+                    self.series.close(test, sample.messages - self.before, self.is_last);
+                    self.infos = self.prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
                 }
             }
         }
-        Ok(true)
-    }
-
-    /// Ends all flows and takes what they bring home. Answers to datagrams may come until they count as lost.
-    fn end(&mut self, probes: &mut Probes, interrupted: &dyn Fn() -> bool) -> Result<Vec<FlowResult>, Error> {
-        self.lives.iter().for_each(|live| live.is_over.store(true, Ordering::Relaxed));
-        let round_trip = self.lives.iter().map(|live| live.round_trip_ns.load(Ordering::Relaxed)).max();
-        let patience_ns = if probes.is_used { loss_ns(round_trip.unwrap_or(0)) } else { 0 };
-        let end_ns = monotonic_ns();
-        let deadline_ns = || end_ns + END_NS + if interrupted() { 0 } else { patience_ns };
-        let mut is_done = false;
-        while !is_done && monotonic_ns() < deadline_ns() {
-            probes.look(self);
-            is_done = self.collect_until(monotonic_ns() + PROBE_TICK_NS)?;
+        if mark == Mark::Closed {
+            self.end();
         }
-        if !is_done {
-            self.shut();
-            if !self.collect_until(monotonic_ns() + 4 * END_NS)? {
-                let cause = io::Error::other("a flow does not end");
-                return Err(Error::System { what: "measure", cause });
-            }
-        }
-        Ok(std::mem::take(&mut self.collected))
+        Ok(())
     }
 }
 
@@ -244,12 +213,11 @@ struct Probes {
 }
 
 impl Probes {
-    fn look(&mut self, flows: &Flows) {
+    fn look(&mut self, lives: &[Arc<Live>], sockets: &[Option<Arc<OwnedFd>>], now_ns: u64) {
         if !self.is_used {
             return;
         }
-        let now_ns = monotonic_ns();
-        for ((live, socket), waiting) in flows.lives.iter().zip(&flows.sockets).zip(&mut self.waiting) {
+        for ((live, socket), waiting) in lives.iter().zip(sockets).zip(&mut self.waiting) {
             let number = live.number.load(Ordering::Relaxed);
             if number == live.answered.load(Ordering::Relaxed) || number != waiting.0 {
                 *waiting = (number, now_ns);
@@ -272,94 +240,66 @@ impl Probes {
 /// # Errors
 /// When the server goes away.
 pub fn run(
-    mut prepared: Prepared,
+    prepared: Prepared,
     window: Window,
     is_last: bool,
-    watch: &mut Watch<'_>,
+    series: &mut Series<'_>,
 ) -> Result<Option<Outcome>, Error> {
-    let lead_ns = LEAD_NS * u64::from(prepared.terms.flows);
-    let mut frame = Frame::new(monotonic_ns() + lead_ns, window.warmup_ns, window.window_ns);
-    let mut flows = Flows::start(&prepared, frame)?;
-    let interrupted = watch.interrupted;
-    let mut probes = Probes {
-        is_used: prepared.terms.test == Test::UdpLat,
-        size: prepared.terms.msg_size as usize,
-        waiting: vec![(0, 0); flows.lives.len()],
+    let (terms, sockets, netns) = (prepared.terms.clone(), prepared.sockets.clone(), prepared.netns.clone());
+    let (zero_copy, token, address) = (prepared.zero_copy, prepared.token, prepared.control.address);
+    let is_probed = terms.test == Test::UdpLat;
+    let drive = Drive {
+        threads: terms.flows,
+        window,
+        rate_per_s: prepared.rate_per_s,
+        units: None,
+        look_ns: if is_probed { PROBE_LOOK_NS } else { LOOK_NS },
     };
-    if !wait_until(&prepared, &flows, &mut probes, interrupted, frame.open_ns)? {
+    let lives: Vec<Arc<Live>> = sockets.iter().map(|_| Arc::default()).collect();
+    let mut course = Course {
+        prepared,
+        lives: lives.clone(),
+        series,
+        is_last,
+        probes: Probes {
+            is_used: is_probed,
+            size: terms.msg_size as usize,
+            waiting: vec![(0, 0); sockets.len()],
+        },
+        samples: Vec::new(),
+        before: 0,
+        infos: Vec::new(),
+        ended_ns: None,
+        is_shut: false,
+    };
+    let driven = drive.run(&mut course, |part| {
+        let flow = FlowParts {
+            test: terms.test,
+            socket: sockets[part.number as usize].clone(),
+            size: terms.msg_size as usize,
+            batch: terms.batch as usize,
+            zero_copy,
+            token,
+            options: terms.options,
+            address,
+            netns: netns.clone(),
+            cpu: terms.shared_cpus.as_ref().and_then(|shared| shared.of(part.number)),
+            live: Arc::clone(&lives[part.number as usize]),
+            part,
+        };
+        move || Ok(Flow::new(flow).placed())
+    })?;
+    if course.samples.is_empty() {
         return Ok(None);
     }
-    let test = prepared.terms.test;
-    let mut samples = vec![sample(&mut prepared, &flows)?];
-    if samples[0].at_ns >= frame.close_ns.saturating_add(OVERDUE_NS) {
-        return Err(Error::Starved { test: test.name() });
-    }
-    let before = watch.open(test, &samples[0]);
-    let opened = CpuSupply::now();
-    let mut next_ns = frame.open_ns.saturating_add(SECOND_NS);
-    while wait_until(&prepared, &flows, &mut probes, interrupted, next_ns.min(frame.close_ns))?
-        && next_ns < frame.close_ns
-    {
-        samples.push(sample(&mut prepared, &flows)?);
-        watch.progress(test, flows.messages() - before);
-        next_ns = next_ns.saturating_add(SECOND_NS);
-    }
-    frame.close_ns = frame.close_ns.min(monotonic_ns());
-    let last = sample(&mut prepared, &flows)?;
-    samples.push(last);
-    watch.close(test, &last, last.messages.saturating_sub(before), is_last);
-    let supply = (opened, CpuSupply::now());
-    let infos = prepared.sockets.iter().flatten().filter_map(tcp_info::read).collect();
-    let yields = flows.end(&mut probes, interrupted)?;
-    if !prepared.terms.test.is_udp() {
+    let prepared = &mut course.prepared;
+    if !terms.test.is_udp() {
         prepared.sockets.iter().flatten().for_each(socket::finish);
     }
     let totals = prepared.control.finish()?;
-    let shared = prepared.terms.shared_cpus.as_ref().map(|shared| shared.cpus.len());
+    let observed = std::mem::take(&mut prepared.observed);
+    let shared = terms.shared_cpus.as_ref().map(|shared| shared.cpus.len());
     let cpus = (shared.unwrap_or_else(|| available_cpus().map_or(1, |cpus| cpus.len())), shared.is_some());
-    Ok(Some(Outcome {
-        test,
-        frame,
-        samples,
-        yields,
-        infos,
-        observed: prepared.observed,
-        totals,
-        supply,
-        cpus,
-    }))
-}
-
-fn sample(prepared: &mut Prepared, flows: &Flows) -> Result<Sample, Error> {
-    let server = prepared.control.sample()?;
-    Ok(Sample {
-        at_ns: monotonic_ns(),
-        messages: flows.messages(),
-        cpu: process_cpu_time(std::process::id())?,
-        softirq_ns: softirq_ns().unwrap_or(0),
-        server,
-    })
-}
-
-/// Waits for a moment, and looks for a server that is gone and for late datagrams meanwhile. Returns whether it came, and the
-/// load was not interrupted before.
-fn wait_until(
-    prepared: &Prepared,
-    flows: &Flows,
-    probes: &mut Probes,
-    interrupted: &dyn Fn() -> bool,
-    at_ns: u64,
-) -> Result<bool, Error> {
-    let tick_ns = if probes.is_used { PROBE_TICK_NS } else { LOOK_NS };
-    loop {
-        let now_ns = monotonic_ns();
-        if now_ns >= at_ns {
-            return Ok(true);
-        }
-        if interrupted() {
-            return Ok(false);
-        }
-        probes.look(flows);
-        prepared.control.wait(Duration::from_nanos((at_ns - now_ns).min(tick_ns)))?;
-    }
+    let (samples, infos) = (std::mem::take(&mut course.samples), std::mem::take(&mut course.infos));
+    Ok(Some(Outcome { test: terms.test, driven, samples, infos, observed, totals, cpus }))
 }

@@ -51,7 +51,7 @@ pub fn stream(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     while ran.is_ok() && goes_on(flow, &mut now_ns) {
         ran = messages.send(socket, &live);
         sent += if ran.is_ok() { batch as u64 } else { 0 };
-        flow.make.live.set_messages(sent);
+        flow.make.part.progress.set(sent);
         looks.look(flow, sent, &mut now_ns);
     }
     flow.tally.messages = sent;
@@ -180,8 +180,8 @@ fn lend(
 /// Waits until the next message is due, where messages have a schedule. Returns whether there is a next one.
 #[inline]
 fn goes_on(flow: &mut Flow, now_ns: &mut u64) -> bool {
-    if flow.make.due.is_none() {
-        let end_ns = flow.make.frame.close_ns.saturating_add(OVERDUE_NS);
+    if flow.make.part.due.is_none() {
+        let end_ns = flow.make.part.frame.close_ns.saturating_add(OVERDUE_NS);
         return !flow.make.live.is_over() && *now_ns < end_ns;
     }
     let turn = flow.wait_for_turn(*now_ns);
@@ -200,7 +200,7 @@ struct Looks {
 
 impl Looks {
     fn new(flow: &Flow) -> Self {
-        let every = match flow.make.due {
+        let every = match flow.make.part.due {
             // Each time, even where a message could not be sent.
             Some(_) => 0,
             None => (LOOK_EVERY_BYTES / flow.make.size.max(1) as u64).clamp(1, LOOK_EVERY),
@@ -295,7 +295,7 @@ pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let mut now_ns = monotonic_ns();
     let mut ran = Ok(());
     while ran.is_ok() && goes_on(flow, &mut now_ns) {
-        let always = flow.make.due.is_some();
+        let always = flow.make.part.due.is_some();
         let mut left = batch;
         while left > 0 {
             match way.send(socket, size, (number, left), always) {
@@ -311,7 +311,7 @@ pub fn datagrams(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
             failures += 1;
             break;
         }
-        flow.make.live.set_messages(number);
+        flow.make.part.progress.set(number);
         // Failures count too: a flow of which nothing is sent has to see its end.
         looks.look(flow, number + failures, &mut now_ns);
     }
@@ -332,7 +332,8 @@ fn is_full(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plumb_pace::Frame;
+    use plumb_pace::{Closing, Frame};
+    use plumb_path::drive::Part;
 
     use super::super::flow::FlowParts;
     use super::*;
@@ -340,6 +341,7 @@ mod tests {
 
     /// A flow of which the window is over, for long enough, 50 ms from now.
     fn overdue(address: std::net::SocketAddr) -> Flow {
+        let frame = Frame::new(monotonic_ns() - OVERDUE_NS, 0, 50_000_000);
         Flow::new(FlowParts {
             test: Test::UdpBw,
             socket: None,
@@ -351,8 +353,16 @@ mod tests {
             address,
             netns: None,
             cpu: None,
-            due: None,
-            frame: Frame::new(monotonic_ns() - OVERDUE_NS, 0, 50_000_000),
+            part: Part {
+                number: 0,
+                threads: 1,
+                seed: 0,
+                due: None,
+                frame,
+                end: Closing::new(frame).end(),
+                budget: None,
+                progress: Arc::default(),
+            },
             live: Arc::default(),
         })
     }
@@ -363,7 +373,7 @@ mod tests {
         let mut flow = overdue(peer.local_addr().unwrap());
         let address = flow.make.address;
         datagrams(&mut flow, &socket::datagrams_to(address).unwrap()).unwrap();
-        assert!(monotonic_ns() >= flow.make.frame.close_ns + OVERDUE_NS && flow.tally.messages > 0);
+        assert!(monotonic_ns() >= flow.make.part.frame.close_ns + OVERDUE_NS && flow.tally.messages > 0);
     }
 
     #[test]

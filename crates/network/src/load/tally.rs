@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use plumb_host::cpu::CpuSet;
 use plumb_model::Histogram;
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
@@ -13,8 +14,6 @@ use crate::wire::zero_copy::Completions;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Live {
-    /// Messages so far: sent where they go one way, come back where they do.
-    pub messages: AtomicU64,
     /// Whether it is to end.
     pub is_over: AtomicBool,
     /// The number of the datagram whose answer is waited for; a probe for it has the number after it.
@@ -34,12 +33,6 @@ impl Live {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
-    }
-
-    /// Says how many messages there are so far; for the flow's own thread.
-    #[inline]
-    pub fn set_messages(&self, messages: u64) {
-        self.messages.store(messages, Ordering::Relaxed);
     }
 }
 
@@ -108,6 +101,8 @@ pub struct Tally {
     pub sends: Sends,
     /// Failures by kind.
     pub errors: BTreeMap<String, u64>,
+    /// Where the flow's thread was kept; nowhere if absent.
+    pub cpus: Option<CpuSet>,
 }
 
 impl Tally {
@@ -127,6 +122,7 @@ impl Tally {
             lateness: Lateness::default(),
             sends: Sends::default(),
             errors: BTreeMap::new(),
+            cpus: None,
         }
     }
 
@@ -180,21 +176,8 @@ impl Tally {
         *self.errors.entry(what).or_default() += 1;
     }
 
-    /// What all flows of a test counted.
-    #[must_use]
-    pub fn sum<'a>(frame: Frame, flows: impl Iterator<Item = &'a Self>) -> Self {
-        // A flow that broke has completed nothing since, until the window closed.
-        let mut flows = flows.map(|one| {
-            let mut one = one.clone();
-            one.gaps.close(frame.close_ns);
-            one
-        });
-        let mut sum = flows.next().unwrap_or_else(|| Self::new(frame));
-        flows.for_each(|one| sum.merge(&one));
-        sum
-    }
-
-    fn merge(&mut self, other: &Self) {
+    /// Adds what another flow of the test counted.
+    pub fn merge(&mut self, other: &Self) {
         self.messages += other.messages;
         self.ended.merge(&other.ended);
         self.seconds.merge(&other.seconds);
@@ -202,7 +185,6 @@ impl Tally {
         self.service.merge(&other.service);
         self.unanswered += other.unanswered;
         self.ends.merge(other.ends);
-        self.gaps.merge(&other.gaps);
         self.lateness.merge(&other.lateness);
         for (by, calls) in &other.sends.calls {
             *self.sends.calls.entry(by.clone()).or_default() += calls;

@@ -27,8 +27,7 @@ impl Receiving {
     /// For the thread that receives; it sleeps for `pause` where it is to.
     pub fn new(way: Receive, pause: Duration) -> Self {
         if way == Receive::Pause {
-            // Timers of this thread are to be exact: by default they may be 50 us late.
-            let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+            plumb_host::time::keep_exact_timers();
         }
         Self { way, pause, receives: 0, empty_polls: 0, pauses: 0 }
     }

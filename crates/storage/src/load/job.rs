@@ -3,13 +3,12 @@
 //! The loop reads the clock when a batch of completions has come, just before the next batch is handed over, and once more
 //! where the hand-over is timed. It allocates nothing per read or write.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use plumb_host::cpu::ThreadAccount;
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_pace::{Budget, End, Frame, Proportion, Share};
+use plumb_pace::Proportion;
+use plumb_path::PathError;
+use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
 use super::buffers::Buffers;
 use super::engine::{Completion, Engine, Request};
@@ -45,29 +44,8 @@ pub struct JobParts {
     pub depth: u32,
     /// The share of what is written that compresses away.
     pub compressible: f64,
-    /// When reads and writes are due; a closed loop if absent.
-    pub due: Option<Share>,
-    /// The measurement.
-    pub frame: Frame,
-    /// When it ends, if that is brought forward.
-    pub end: End,
-    /// How many may still begin, all jobs together.
-    pub budget: Option<Arc<Budget>>,
-    /// Completions so far in the window.
-    pub progress: Arc<AtomicU64>,
-    /// Of everything random.
-    pub seed: u64,
-}
-
-/// What a job has measured.
-#[derive(Debug)]
-pub struct JobResult {
-    /// Counts and times.
-    pub tally: Tally,
-    /// When it ended, at the latest the end of the window.
-    pub end_ns: u64,
-    /// The CPU time that its thread had and wanted, when the window opened and when it closed.
-    pub accounts: (ThreadAccount, ThreadAccount),
+    /// What the driver gave it.
+    pub part: Part,
 }
 
 /// A job under way.
@@ -89,8 +67,7 @@ pub struct Job {
     unique: u64,
     failures: u32,
     has_ended: bool,
-    opened: Option<ThreadAccount>,
-    closed: Option<ThreadAccount>,
+    accounts: Accounts,
 }
 
 impl Job {
@@ -98,11 +75,11 @@ impl Job {
     #[must_use]
     pub fn new(mut make: JobParts) -> Self {
         let depth = make.depth;
-        let tally = Tally::new(make.frame, make.due.is_some());
+        let tally = Tally::new(make.part.frame, make.part.due.is_some());
         if make.access.writes() {
             for slot in 0..depth {
                 let at = write_block(&make, slot);
-                let seed = make.seed.wrapping_add(u64::from(slot));
+                let seed = make.part.seed.wrapping_add(u64::from(slot));
                 pattern::fill(make.buffers.block_mut(at), make.compressible, seed);
             }
         }
@@ -116,43 +93,23 @@ impl Job {
             batches: 0,
             completions: Vec::with_capacity(depth as usize),
             tally,
-            unique: make.seed,
+            unique: make.part.seed,
             failures: 0,
             has_ended: false,
-            opened: None,
-            closed: None,
+            accounts: Accounts::default(),
             make,
         }
-    }
-
-    /// Measures, waits for what is under way, and reads back what has to be checked.
-    ///
-    /// # Errors
-    /// When the engine fails.
-    pub fn run(mut self) -> Result<JobResult, Error> {
-        // Timers of this thread are to be exact: by default they may be 50 us late.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
-        sleep(Duration::from_nanos(self.make.frame.start_ns.saturating_sub(monotonic_ns())));
-        let end_ns = self.measure()?;
-        let closed = self.closed.unwrap_or_default();
-        // A job that ended before the window opened had no part in it.
-        let accounts = (self.opened.unwrap_or(closed), closed);
-        if self.failures < FAILURES_MAX {
-            self.read_back()?;
-        }
-        Ok(JobResult { tally: self.tally, end_ns: end_ns.min(self.make.frame.close_ns), accounts })
     }
 
     /// The loop. Returns when the last completion came.
     fn measure(&mut self) -> Result<u64, Error> {
         let mut now_ns = monotonic_ns();
         loop {
-            if let Some(close_ns) = self.make.end.before(self.make.frame) {
-                self.make.frame.close_ns = close_ns;
+            if let Some(close_ns) = self.make.part.early_end() {
                 self.tally.end_at(close_ns);
             }
-            self.observe(now_ns);
-            if now_ns < self.make.frame.close_ns && !self.has_ended {
+            self.accounts.observe(now_ns, self.make.part.frame);
+            if now_ns < self.make.part.frame.close_ns && !self.has_ended {
                 self.start(now_ns)?;
             } else if !self.has_ended {
                 self.close(now_ns)?;
@@ -170,9 +127,7 @@ impl Job {
             now_ns = monotonic_ns();
             self.finish(now_ns);
         }
-        if self.closed.is_none() {
-            self.closed = Some(ThreadAccount::now());
-        }
+        self.accounts.close();
         self.tally.gaps.close(now_ns);
         Ok(now_ns)
     }
@@ -181,20 +136,10 @@ impl Job {
         self.make.depth - u32::try_from(self.free.len()).unwrap_or(u32::MAX)
     }
 
-    /// Notes the thread's CPU time where the window opens and where it closes.
-    fn observe(&mut self, now_ns: u64) {
-        if self.opened.is_none() && now_ns >= self.make.frame.open_ns {
-            self.opened = Some(ThreadAccount::now());
-        }
-        if self.closed.is_none() && now_ns >= self.make.frame.close_ns {
-            self.closed = Some(ThreadAccount::now());
-        }
-    }
-
     /// When the next one is due; `None` in a closed loop and after the end.
     fn next_due_ns(&self) -> Option<u64> {
-        let due = self.make.due.as_ref().filter(|_| !self.has_ended)?;
-        Some(self.make.frame.start_ns.saturating_add(due.due_ns()).min(self.make.frame.close_ns))
+        let due = self.make.part.due.as_ref().filter(|_| !self.has_ended)?;
+        Some(self.make.part.frame.start_ns.saturating_add(due.due_ns()).min(self.make.part.frame.close_ns))
     }
 
     /// Queues as many as there are free places and as are due. All but the last piece of them are handed over.
@@ -216,7 +161,7 @@ impl Job {
 
     /// Has what is queued in a closed loop begin now: counting what came and preparing what goes is not the storage's time.
     fn stamp(&mut self) {
-        if self.batch.is_empty() || self.make.due.is_some() {
+        if self.batch.is_empty() || self.make.part.due.is_some() {
             return;
         }
         let now_ns = monotonic_ns();
@@ -228,12 +173,12 @@ impl Job {
 
     /// When the next one is to count as begun; `None` if none is to begin now.
     fn take_turn(&mut self, now_ns: u64) -> Option<u64> {
-        let Some(due) = &mut self.make.due else {
-            self.has_ended = self.make.budget.as_ref().is_some_and(|budget| !budget.take());
+        let Some(due) = &mut self.make.part.due else {
+            self.has_ended = self.make.part.budget.as_ref().is_some_and(|budget| !budget.take());
             return (!self.has_ended).then_some(now_ns);
         };
-        let due_ns = self.make.frame.start_ns.saturating_add(due.due_ns());
-        if due_ns > now_ns || due_ns >= self.make.frame.close_ns {
+        let due_ns = self.make.part.frame.start_ns.saturating_add(due.due_ns());
+        if due_ns > now_ns || due_ns >= self.make.part.frame.close_ns {
             return None;
         }
         due.advance();
@@ -288,7 +233,7 @@ impl Job {
             let before_ns = monotonic_ns();
             self.make.engine.submit()?;
             let after_ns = monotonic_ns();
-            let belongs = self.make.frame.measures(after_ns);
+            let belongs = self.make.part.frame.measures(after_ns);
             for slot in &self.batch {
                 self.slots[*slot as usize].submitted_ns = after_ns;
                 if belongs {
@@ -308,7 +253,7 @@ impl Job {
         if self.free.is_empty() {
             self.free_since_ns = now_ns;
         }
-        let second = self.make.frame.second(now_ns);
+        let second = self.make.part.frame.second(now_ns);
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..) {
             let slot = self.slots[completion.slot as usize];
@@ -325,7 +270,7 @@ impl Job {
         self.completions = completions;
         if second.is_some() {
             let done = self.tally.directions.iter().map(|direction| direction.completed).sum();
-            self.make.progress.store(done, Ordering::Relaxed);
+            self.make.part.progress.set(done);
         }
     }
 
@@ -364,11 +309,13 @@ impl Job {
     /// The thread sees the end of the window a little late. What was due by then begins now, as far as places had been free.
     /// The rest counts with the time that it waited.
     fn close(&mut self, now_ns: u64) -> Result<(), Error> {
-        if self.make.due.is_some() && self.free_since_ns < self.make.frame.close_ns {
+        if self.make.part.due.is_some() && self.free_since_ns < self.make.part.frame.close_ns {
             self.start(now_ns)?;
         }
         self.has_ended = true;
-        let JobParts { frame, access, reads, due: Some(due), .. } = &mut self.make else { return Ok(()) };
+        let JobParts { access, reads, part: Part { frame, due: Some(due), .. }, .. } = &mut self.make else {
+            return Ok(());
+        };
         loop {
             let due_ns = frame.start_ns.saturating_add(due.due_ns());
             if due_ns >= frame.close_ns {
@@ -417,6 +364,26 @@ impl Job {
     }
 }
 
+impl Worker for Job {
+    type Tally = Tally;
+
+    fn run(mut self) -> Result<Ran<Tally>, PathError> {
+        let end_ns = self.measure()?.min(self.make.part.frame.close_ns);
+        let accounts = self.accounts.ends();
+        if self.failures < FAILURES_MAX {
+            self.read_back()?;
+        }
+        Ok(Ran { tally: self.tally, end_ns, accounts })
+    }
+
+    fn overdue(missing: usize, threads: usize, after_s: u64) -> PathError {
+        PathError::new(format!(
+            "get an answer from the storage: reads or writes of {missing} of {threads} jobs are still under way {after_s} s \
+             after the window"
+        ))
+    }
+}
+
 /// Which block of the buffers a slot writes from. Where there are reads too these have blocks of their own, as what
 /// they bring in may compress.
 fn write_block(make: &JobParts, slot: u32) -> usize {
@@ -425,6 +392,10 @@ fn write_block(make: &JobParts, slot: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use plumb_pace::{Closing, Frame, Schedule};
+
     use super::super::device::Handle;
     use super::super::engine;
     use super::*;
@@ -448,12 +419,16 @@ mod tests {
             block: 512,
             depth,
             compressible: 0.0,
-            due: Some(plumb_pace::Schedule::constant(20.0).unwrap().share(0, 1)),
-            frame,
-            end: plumb_pace::Closing::new(frame, Arc::default()).end(),
-            budget: None,
-            progress: Arc::default(),
-            seed: 1,
+            part: Part {
+                number: 0,
+                threads: 1,
+                seed: 1,
+                due: Some(Schedule::constant(20.0).unwrap().share(0, 1)),
+                frame,
+                end: Closing::new(frame).end(),
+                budget: None,
+                progress: Arc::default(),
+            },
         })
     }
 
@@ -472,7 +447,7 @@ mod tests {
     #[test]
     fn what_found_no_place_before_the_end_does_not_begin_after_it() {
         let mut job = late_job(4);
-        job.free_since_ns = job.make.frame.close_ns + 1;
+        job.free_since_ns = job.make.part.frame.close_ns + 1;
         let tally = job.run().unwrap().tally;
         assert_eq!((tally.unstarted, tally.attempts.tried), (20, 0));
         assert_eq!(tally.directions[0].latency.count(), 20);

@@ -21,16 +21,12 @@ mod tally;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use plumb_host::cgroup::block::Membership;
-use plumb_host::cpu::{CpuSupply, CpuTime, process_cpu_time};
-use plumb_host::time::monotonic_ns;
 use plumb_model::{Measurement, SplitMix};
-use plumb_pace::{Budget, Closing, End, Frame, Proportion, Schedule};
+use plumb_pace::{Proportion, Schedule};
+use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::buffers::Buffers;
@@ -38,20 +34,12 @@ use self::device::{Device, Handle};
 pub use self::device::{NULL, write_data};
 pub(crate) use self::engine::nbd::Address as NbdAddress;
 pub use self::error::Error;
-use self::job::{Job, JobParts, JobResult};
+use self::job::{Job, JobParts};
 use self::ledger::Ledger;
 use self::offsets::Offsets;
 pub use self::prepared::{Prepared, prepare};
 use crate::settings::{EngineKind, Limit, LoadSettings, Target};
 
-/// From the moment the threads are started to the moment they all begin.
-const LEAD_NS: u64 = 2_000_000;
-/// How often the load reports its progress.
-const PROGRESS_NS: u64 = 1_000_000_000;
-/// How often the watching thread checks whether the measurement is to end early.
-const LOOK_NS: u64 = 50_000_000;
-/// How long what is under way at the end of the window may take.
-const PATIENCE_NS: u64 = 30_000_000_000;
 /// The kernel's own limit on one read or write lies a little below 2 GiB.
 const BLOCK_MAX: u64 = 1 << 30;
 /// Blocks in flight of all jobs together.
@@ -205,45 +193,27 @@ impl Load for StorageLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
         // Only for as long as it measures: a system that ends removes the group, which must be empty then.
         let _membership = self.group.as_deref().map(Membership::enter).transpose()?;
-        let jobs = self.spec.jobs;
-        let buffers: Vec<Buffers> = (0..jobs).map(|_| self.buffers()).collect::<Result<_, Error>>()?;
-        let lead_ns = LEAD_NS * u64::from(jobs);
-        let mut frame = Frame::new(monotonic_ns() + lead_ns, window.warmup_ns, window.window_ns);
-        let schedule = self.spec.rate.and_then(|rate| Schedule::constant(rate.0));
-        if let (Some(schedule), Some(operations)) = (schedule, self.spec.operations) {
-            frame = shortened(frame, schedule, operations);
-        }
-        let budget =
-            self.spec.operations.filter(|_| schedule.is_none()).map(|units| Arc::new(Budget::new(units)));
-        let closing = Closing::new(frame, Arc::clone(&self.interrupted));
-        let (sender, receiver) = channel();
-        let progress: Vec<Arc<AtomicU64>> = (0..jobs).map(|_| Arc::default()).collect();
-        for ((job, buffers), progress) in (0_u32..).zip(buffers).zip(&progress) {
-            let own = JobShare {
-                region: self.regions[job as usize],
-                seed: SplitMix::seed_of(window.seed, job.into()),
-                due: schedule.map(|schedule| schedule.share(job.into(), jobs.into())),
-                budget: budget.clone(),
-                end: closing.end(),
-                progress: Arc::clone(progress),
-            };
+        let buffers = (0..self.spec.jobs).map(|_| self.buffers()).collect::<Result<Vec<_>, Error>>()?;
+        let mut all = self.regions.iter().copied().zip(buffers);
+        let drive = Drive {
+            threads: self.spec.jobs,
+            window,
+            rate_per_s: self.spec.rate.map(|rate| rate.0),
+            units: self.spec.operations,
+            look_ns: LOOK_NS,
+        };
+        let driven = drive.run(&mut Marks { mark, interrupted: &self.interrupted }, |part| {
             let (spec, handle, engine) = (self.spec.clone(), self.device.handle.clone(), self.engine);
-            let sender = sender.clone();
-            thread::Builder::new()
-                .name(format!("plumb-load-{job}"))
-                .spawn(move || {
-                    let ran = parts_of(&spec, &handle, engine, buffers, frame, own)
-                        .and_then(|it| Job::new(it).run());
-                    // The receiver is gone only if the measurement was given up.
-                    let _ = sender.send(ran);
-                })
-                .map_err(|cause| PathError::Load(format!("start a load thread: {cause}")))?;
-        }
-        drop(sender);
-        let watched = watch(&receiver, &progress, closing, mark)?;
+            let own = all.next();
+            move || match own {
+                Some((region, buffers)) => {
+                    Ok(Job::new(parts_of(&spec, &handle, engine, buffers, region, part)?))
+                }
+                None => Err(PathError::Load("start a job: it has no region".to_owned())),
+            }
+        })?;
         let circumstances = report::Circumstances {
             spec: &self.spec,
-            frame,
             engine: match self.device.handle {
                 Handle::Null => "null",
                 Handle::Nbd(_) => "nbd",
@@ -252,11 +222,9 @@ impl Load for StorageLoad {
             direct: self.device.direct.name(),
             bytes: self.device.bytes,
             limit: self.limit,
-            cpu: watched.cpu,
-            supply: watched.supply,
             messages: &self.messages,
         };
-        Ok(report::measurement(&watched.yields, &circumstances))
+        Ok(report::measurement(&driven, &circumstances))
     }
 }
 
@@ -276,27 +244,16 @@ impl StorageLoad {
     }
 }
 
-/// What one job has for itself.
-struct JobShare {
-    region: (u64, u64),
-    seed: u64,
-    due: Option<plumb_pace::Share>,
-    budget: Option<Arc<Budget>>,
-    end: End,
-    progress: Arc<AtomicU64>,
-}
-
 /// Puts a job together, in its own thread, where its engine stays.
 fn parts_of(
     spec: &LoadSettings,
     handle: &Handle,
     engine: EngineKind,
     buffers: Buffers,
-    frame: Frame,
-    own: JobShare,
+    (begin, length): (u64, u64),
+    part: Part,
 ) -> Result<JobParts, Error> {
-    let (begin, length) = own.region;
-    let mut random = SplitMix::new(own.seed);
+    let mut random = SplitMix::new(part.seed);
     let random_seed = spec.access.is_random().then(|| random.draw());
     let block = spec.block_size.0;
     let offsets = Offsets::new(begin, length, block, random_seed).ok_or_else(|| Error::Setting {
@@ -311,107 +268,10 @@ fn parts_of(
         offsets,
         ledger,
         access: spec.access,
-        reads: Proportion::new(spec.read_share.0, own.seed),
+        reads: Proportion::new(spec.read_share.0, part.seed),
         block: u32::try_from(block).unwrap_or(u32::MAX),
         depth: spec.depth,
         compressible: spec.compressible.0,
-        due: own.due,
-        frame,
-        budget: own.budget,
-        end: own.end,
-        progress: own.progress,
-        seed: own.seed,
+        part,
     })
-}
-
-/// The window of a schedule that ends after this many reads and writes, if that is earlier.
-fn shortened(frame: Frame, schedule: Schedule, operations: u64) -> Frame {
-    let first = schedule.first_at_or_after(frame.open_ns - frame.start_ns);
-    let end_ns = frame.start_ns.saturating_add(schedule.due_ns(first.saturating_add(operations)));
-    Frame { close_ns: frame.close_ns.min(end_ns), ..frame }
-}
-
-/// What was seen of the jobs from outside.
-struct Watched {
-    yields: Vec<JobResult>,
-    /// CPU time of this process, in the window.
-    cpu: CpuTime,
-    /// What kept CPUs from the jobs, when the window opened and when it closed.
-    supply: (CpuSupply, CpuSupply),
-}
-
-/// Marks the moments of the measurement as they pass, until all jobs are done.
-fn watch(
-    jobs: &Receiver<Result<JobResult, Error>>,
-    progress: &[Arc<AtomicU64>],
-    mut closing: Closing,
-    mark: &mut dyn FnMut(Mark),
-) -> Result<Watched, PathError> {
-    let (mut yields, frame) = (Vec::new(), closing.frame());
-    let all = progress.len();
-    wait_until(jobs, frame.open_ns, &mut closing, all, &mut yields)?;
-    let before = process_cpu_time(std::process::id())?;
-    mark(Mark::Opened);
-    let opened = CpuSupply::now();
-    let mut next_ns = frame.open_ns.saturating_add(PROGRESS_NS);
-    while next_ns < closing.frame().close_ns && !wait_until(jobs, next_ns, &mut closing, all, &mut yields)? {
-        let work = progress.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-        mark(Mark::Progress { work, elapsed_ns: next_ns - frame.open_ns });
-        next_ns = next_ns.saturating_add(PROGRESS_NS);
-    }
-    wait_until(jobs, frame.close_ns, &mut closing, all, &mut yields)?;
-    let cpu = process_cpu_time(std::process::id())?.saturating_sub(before);
-    mark(Mark::Closed);
-    let closed = CpuSupply::now();
-    let last_ns = monotonic_ns().max(closing.frame().close_ns).saturating_add(PATIENCE_NS);
-    if !is_done_by(jobs, last_ns, all, &mut yields)? {
-        return Err(PathError::new(format!(
-            "get an answer from the storage: reads or writes of {} of {all} jobs are still under way {} s after the \
-             window",
-            all - yields.len(),
-            PATIENCE_NS / 1_000_000_000
-        )));
-    }
-    Ok(Watched { yields, cpu, supply: (opened, closed) })
-}
-
-/// As [`is_done_by`], but no longer than to the window's end where that is brought forward.
-fn wait_until(
-    jobs: &Receiver<Result<JobResult, Error>>,
-    at_ns: u64,
-    closing: &mut Closing,
-    all: usize,
-    yields: &mut Vec<JobResult>,
-) -> Result<bool, PathError> {
-    loop {
-        let now_ns = monotonic_ns();
-        closing.look(now_ns);
-        let end_ns = closing.limit(at_ns);
-        if is_done_by(jobs, end_ns.min(now_ns.saturating_add(LOOK_NS)), all, yields)? {
-            return Ok(true);
-        }
-        if monotonic_ns() >= end_ns {
-            return Ok(false);
-        }
-    }
-}
-
-/// Collects what jobs bring home until `at_ns`. Returns whether all of them are done.
-fn is_done_by(
-    jobs: &Receiver<Result<JobResult, Error>>,
-    at_ns: u64,
-    all: usize,
-    yields: &mut Vec<JobResult>,
-) -> Result<bool, PathError> {
-    while yields.len() < all {
-        let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
-        match jobs.recv_timeout(left) {
-            Ok(ran) => yields.push(ran?),
-            Err(RecvTimeoutError::Timeout) => return Ok(false),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(PathError::Load("measure: a load thread ended early".to_owned()));
-            }
-        }
-    }
-    Ok(true)
 }

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::{CpuSupply, CpuTime, Demand};
 use plumb_model::measurement::per_second;
-use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, LoadHealth, Measurement, Metric, Reading};
+use plumb_model::{Attempts, Bytes, HiddenStall, Histogram, Measurement, Metric, Reading};
 use plumb_pace::Frame;
-use plumb_path::load_health;
+use plumb_path::drive::Driven;
 
 use super::burst::Burst;
-use super::job::JobResult;
 use super::limiter::{Met, Seen};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
@@ -21,8 +19,6 @@ use crate::settings::{Limit, LoadSettings};
 pub struct Circumstances<'a> {
     /// What was asked for.
     pub spec: &'a LoadSettings,
-    /// When.
-    pub frame: Frame,
     /// Which engine it was.
     pub engine: &'static str,
     /// Whether the page cache was passed by.
@@ -31,32 +27,20 @@ pub struct Circumstances<'a> {
     pub bytes: u64,
     /// What the target's policy allows, where that is known.
     pub limit: Option<Limit>,
-    /// CPU time of this process in the window.
-    pub cpu: CpuTime,
-    /// What kept CPUs from the jobs, when the window opened and when it closed.
-    pub supply: (CpuSupply, CpuSupply),
     /// Sentences that were known before.
     pub messages: &'a [String],
 }
 
-/// Puts the yields of all jobs together.
+/// Puts the tallies of all jobs together.
 #[must_use]
-pub fn measurement(yields: &[JobResult], of: &Circumstances<'_>) -> Measurement {
-    let is_open_loop = of.spec.rate.is_some();
-    let mut tally = Tally::new(of.frame, is_open_loop);
-    // What adds up begins with nothing; what all jobs share begins with the whole window.
-    tally.gaps.close(of.frame.close_ns);
-    let end_ns = yields.iter().map(|one| one.end_ns).max().unwrap_or(of.frame.close_ns);
-    for one in yields {
-        tally.merge(&one.tally);
-        // A job that gave up has completed nothing since, until the window closed.
-        let mut gaps = one.tally.gaps.clone();
-        gaps.close(end_ns);
-        tally.gaps.merge(&gaps);
-    }
-    let window_ns = end_ns.saturating_sub(of.frame.open_ns);
+pub fn measurement(driven: &Driven<Tally>, of: &Circumstances<'_>) -> Measurement {
+    let (is_open_loop, frame) = (of.spec.rate.is_some(), driven.frame);
+    let mut tally = Tally::new(frame, is_open_loop);
+    driven.tallies().for_each(|one| tally.merge(one));
     let work = tally.directions.iter().map(|direction| direction.completed).sum();
-    let seconds = of.frame.whole_seconds(end_ns);
+    let measurement = driven.measurement(work, &tally.lateness, |tally| &tally.gaps);
+    let window_ns = measurement.window_ns;
+    let seconds = frame.whole_seconds(driven.end_ns());
     let windows = windows(&tally, of.spec, seconds);
     let sums = both_directions(&tally, seconds);
     let burst = Burst::find(&sums, &tally.steps).filter(|_| !is_open_loop);
@@ -64,41 +48,23 @@ pub fn measurement(yields: &[JobResult], of: &Circumstances<'_>) -> Measurement 
     let first = burst.map_or(0, |burst| burst.seconds);
     let Attempts { tried, failed } = tally.attempts;
     let mut measurement = Measurement {
-        window_ns,
-        work,
-        readings: readings(&tally, of.spec, window_ns, first),
         observed: observed(of, &windows, first),
         windows,
         errors: tally.errors.clone(),
         // Blocks that are read back after the window may hold something else, too.
         attempts: Attempts { tried: tried.max(failed), failed },
-        stall_ns_max: Some(tally.gaps.longest_ns()),
-        health: LoadHealth {
-            lag_ns_max: tally.lateness.lag_ns_max(),
-            late_share: tally.lateness.late_share(),
-            ..load_health(yields.iter().map(|one| demand(one, of, window_ns)))
-        },
-        cpu_user_ns: of.cpu.user_ns,
-        cpu_system_ns: of.cpu.system_ns,
         warnings: of.messages.to_vec(),
-        ..Measurement::default()
+        ..measurement
     };
-    if work > 0 {
-        let cpu_us = of.cpu.total_ns() as f64 / 1e3 / work as f64;
-        measurement.readings.insert(plumb_model::metric::CPU_LOAD.name.to_owned(), Reading::Gauge(cpu_us));
-    }
+    measurement.readings.extend(readings(&tally, of.spec, window_ns, first));
     measurement.warnings.extend(burst.map(|burst| burst_text(&burst, seconds)));
     warn(&mut measurement, &tally, of, first);
-    look_for_a_limiter(&mut measurement, &tally, of, &sums[first..]);
+    look_for_a_limiter(&mut measurement, &tally, (of, frame), &sums[first..]);
     if !is_open_loop {
         let stall_ns_max = measurement.stall_ns_max;
         measurement.warnings.extend(hidden_stalls(&tally, of.spec, stall_ns_max));
     }
     measurement
-}
-
-fn demand(one: &JobResult, of: &Circumstances<'_>, window_ns: u64) -> Demand {
-    Demand::between((&one.accounts.0, &one.accounts.1), (&of.supply.0, &of.supply.1), window_ns)
 }
 
 /// What the percentiles of a closed loop do not show of the longest stall.
@@ -135,8 +101,13 @@ fn burst_text(burst: &Burst, seconds: usize) -> String {
 }
 
 /// Adds what limiter was met, if one was, in the seconds that no burst was a part of.
-fn look_for_a_limiter(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, settled: &[f64]) {
-    let all = of.frame.whole_seconds(of.frame.open_ns + measurement.window_ns);
+fn look_for_a_limiter(
+    measurement: &mut Measurement,
+    tally: &Tally,
+    (of, frame): (&Circumstances<'_>, Frame),
+    settled: &[f64],
+) {
+    let all = frame.whole_seconds(frame.open_ns + measurement.window_ns);
     let (mut latency_ns, mut work) = (0.0, 0.0);
     for direction in &tally.directions {
         let seconds = &direction.seconds;

@@ -184,8 +184,7 @@ impl Tally {
         }
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
         self.in_flight_ns += other.in_flight_ns;
-        self.attempts.tried += other.attempts.tried;
-        self.attempts.failed += other.attempts.failed;
+        self.attempts = self.attempts.and(other.attempts);
         self.lateness.merge(&other.lateness);
         self.unstarted += other.unstarted;
         self.unfinished += other.unfinished;

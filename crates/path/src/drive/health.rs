@@ -2,11 +2,16 @@
 
 use plumb_host::cpu::{self, Demand};
 use plumb_model::{LoadHealth, Shortage};
+use plumb_pace::Lateness;
 
-/// The health of a load with these threads. It leaves the lag of sends at 0.
+/// The health of a load with these threads, whose sends lagged their schedule by so much.
 #[must_use]
-pub fn load_health(demands: impl IntoIterator<Item = Demand>) -> LoadHealth {
-    let mut health = LoadHealth::default();
+pub fn load_health(demands: impl IntoIterator<Item = Demand>, lateness: &Lateness) -> LoadHealth {
+    let mut health = LoadHealth {
+        lag_ns_max: lateness.lag_ns_max(),
+        late_share: lateness.late_share(),
+        ..LoadHealth::default()
+    };
     for demand in demands {
         health.threads = health.threads.saturating_add(1);
         health.busiest_thread = health.busiest_thread.max(demand.ran);
@@ -40,10 +45,10 @@ mod tests {
             Demand { ran: 0.3, ran_user: 0.1, wanted: 0.35, shortage: None },
             Demand { ran: 0.1, ran_user: 0.1, wanted: 0.98, shortage: Some(cpu::Shortage::Quota) },
         ];
-        let health = load_health(demands);
+        let health = load_health(demands, &Lateness::default());
         assert_eq!((health.threads, health.busiest_thread, health.wanted), (2, 0.3, 0.98));
         assert_eq!(health.limit(), Some(LoadLimit::Starved(Shortage::Quota)));
-        assert!(!load_health([demands[0]]).is_load_bound());
-        assert_eq!(load_health([]), LoadHealth::default());
+        assert!(!load_health([demands[0]], &Lateness::default()).is_load_bound());
+        assert_eq!(load_health([], &Lateness::default()), LoadHealth::default());
     }
 }

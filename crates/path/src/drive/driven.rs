@@ -1,0 +1,147 @@
+//! What the threads of a load brought home, and what of it is the same for every load: the window as it was, CPU cost, health
+//! and the longest stall.
+
+use plumb_host::cpu::{CpuSupply, CpuTime, Demand, ThreadAccount};
+use plumb_model::Measurement;
+use plumb_pace::{Frame, Gaps, Lateness};
+
+use super::health::load_health;
+
+/// What one thread measured.
+#[derive(Debug)]
+pub struct Ran<T> {
+    /// Counts and times.
+    pub tally: T,
+    /// When its window ended, at the latest at the close.
+    pub end_ns: u64,
+    /// The CPU time that it had and wanted, when its window opened and when it ended.
+    pub accounts: (ThreadAccount, ThreadAccount),
+}
+
+/// The CPU time of the calling thread at both ends of the window.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Accounts {
+    opened: Option<ThreadAccount>,
+    closed: Option<ThreadAccount>,
+}
+
+impl Accounts {
+    /// Notes the thread's account when the window opens and when it closes.
+    #[inline]
+    pub fn observe(&mut self, now_ns: u64, frame: Frame) {
+        if self.opened.is_none() && now_ns >= frame.open_ns {
+            self.open();
+        }
+        if self.closed.is_none() && now_ns >= frame.close_ns {
+            self.close();
+        }
+    }
+
+    /// The thread's part in the window begins.
+    pub fn open(&mut self) {
+        self.opened.get_or_insert_with(ThreadAccount::now);
+    }
+
+    /// The thread's part in the window is over.
+    pub fn close(&mut self) {
+        self.closed.get_or_insert_with(ThreadAccount::now);
+    }
+
+    /// Both ends. A thread that ended before the window opened had no part in it.
+    #[must_use]
+    pub fn ends(mut self) -> (ThreadAccount, ThreadAccount) {
+        let closed = *self.closed.get_or_insert_with(ThreadAccount::now);
+        (self.opened.unwrap_or(closed), closed)
+    }
+}
+
+/// An end of the window, as it is for the whole process.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Its CPU time by then.
+    pub cpu: CpuTime,
+    /// What had kept CPUs from its threads by then.
+    pub supply: CpuSupply,
+}
+
+/// What all threads measured, and what was seen of them from outside.
+#[derive(Debug)]
+pub struct Driven<T> {
+    /// Of each thread, in the order in which they ended.
+    pub threads: Vec<Ran<T>>,
+    /// The measurement as it was: its window may have closed early.
+    pub frame: Frame,
+    /// Its opening.
+    pub opened: Moment,
+    /// Its close.
+    pub closed: Moment,
+}
+
+impl<T> Driven<T> {
+    /// What each thread counted and timed.
+    pub fn tallies(&self) -> impl Iterator<Item = &T> + Clone {
+        self.threads.iter().map(|one| &one.tally)
+    }
+
+    /// When the last thread's window ended.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        let last_ns = self.threads.iter().map(|one| one.end_ns).max();
+        last_ns.unwrap_or(u64::MAX).min(self.frame.close_ns)
+    }
+
+    /// How long the window was.
+    #[must_use]
+    pub fn window_ns(&self) -> u64 {
+        self.end_ns().saturating_sub(self.frame.open_ns)
+    }
+
+    /// CPU time of this process in the window.
+    #[must_use]
+    pub fn cpu(&self) -> CpuTime {
+        self.closed.cpu.saturating_sub(self.opened.cpu)
+    }
+
+    /// The CPU time that each thread had and wanted.
+    pub fn demands(&self) -> impl Iterator<Item = Demand> {
+        let supply = (&self.opened.supply, &self.closed.supply);
+        let window_ns = self.window_ns();
+        self.threads.iter().map(move |one| {
+            let (opened, closed) = &one.accounts;
+            Demand::between((opened, closed), supply, window_ns)
+        })
+    }
+
+    /// The longest time in which nothing completed in any thread. A thread that ended early had nothing from then on.
+    #[must_use]
+    pub fn stall_ns_max(&self, gaps: impl Fn(&T) -> &Gaps) -> Option<u64> {
+        let end_ns = self.end_ns();
+        let closed = self.tallies().map(|tally| {
+            let mut gaps = gaps(tally).clone();
+            gaps.close(end_ns);
+            gaps
+        });
+        let shared = closed.reduce(|mut all, one| {
+            all.merge(&one);
+            all
+        });
+        shared.map(|gaps| gaps.longest_ns())
+    }
+
+    /// The measurement of `work` units of work, as far as it is the same for every load.
+    #[must_use]
+    pub fn measurement(&self, work: u64, lateness: &Lateness, gaps: impl Fn(&T) -> &Gaps) -> Measurement {
+        let cpu = self.cpu();
+        let mut measurement = Measurement {
+            window_ns: self.window_ns(),
+            work,
+            stall_ns_max: self.stall_ns_max(gaps),
+            health: load_health(self.demands(), lateness),
+            cpu_user_ns: cpu.user_ns,
+            cpu_system_ns: cpu.system_ns,
+            ..Measurement::default()
+        };
+        measurement.read_cpu_load();
+        measurement
+    }
+}
