@@ -1,6 +1,8 @@
 //! Devices alone as a data path.
 
-use plumb_model::{Evidence, Measurement, Metric};
+use std::borrow::Cow;
+
+use plumb_model::{Evidence, Measurement, Metric, Question};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
@@ -18,6 +20,9 @@ impl Family for Crypto {
     const NAME: &'static str = "crypto";
 
     const UNITS: &'static str = "operations";
+
+    const QUESTIONS: &'static [Question] =
+        &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("in_flight")]) }];
 
     const METRICS: &'static [Metric] = metrics::METRICS;
 

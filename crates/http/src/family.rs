@@ -1,6 +1,8 @@
 //! HTTP as a data path.
 
-use plumb_model::{Evidence, Measurement, RequiredSaving};
+use std::borrow::Cow;
+
+use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
@@ -19,7 +21,10 @@ impl Family for Http {
 
     const UNITS: &'static str = "requests";
 
-    const METRICS: &'static [plumb_model::Metric] = metrics::METRICS;
+    const QUESTIONS: &'static [Question] =
+        &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("connections")]) }];
+
+    const METRICS: &'static [Metric] = metrics::METRICS;
 
     const LOAD_IS_UNPRIVILEGED: bool = true;
 

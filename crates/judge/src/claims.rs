@@ -13,9 +13,6 @@ use plumb_stats::{self as stats, Sample};
 use crate::table::{Lack, Table};
 use crate::variants::is_load_bound as is_load_bound_slot;
 
-/// Up to this share of load-bound slots a claim of more throughput is still judged (with a warning).
-pub(crate) const LOAD_BOUND_SHARE_MAX: f64 = 0.10;
-
 pub(crate) fn judge_all(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<ClaimVerdict> {
     let alpha = table.plan.alpha_each();
     let cells = 0..table.plan.cells.len();
@@ -113,7 +110,7 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
             ),
         ));
     }
-    if rests_on_throughput(table, claim) && is_load_bound(summary) {
+    if rests_on_throughput(table, claim) && summary.is_load_bound() {
         return Some(Finding::new(
             Verdict::Void,
             format!(
@@ -125,7 +122,7 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
     if let Some(reason) = starved(table, name, summary).filter(|_| rests_on_the_clock(table, claim)) {
         return Some(Finding::new(Verdict::Void, reason));
     }
-    if rests_on_the_clock(table, claim) && is_crowded(summary) {
+    if rests_on_the_clock(table, claim) && summary.is_crowded() {
         return Some(Finding::new(
             Verdict::Void,
             format!(
@@ -193,12 +190,6 @@ fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
     }
 }
 
-/// A neighbour that comes and goes widens the interval, and that is honest. One that stays moves the value: a machine
-/// with one CPU for the system turned a ratio of 0.93 into 1.15 while another program ran there all the time.
-fn is_crowded(summary: &VariantSummary) -> bool {
-    summary.crowded > 0 && 2 * summary.crowded >= summary.slots
-}
-
 /// Why a variant's rates and times are not the system's, where the load waited for a CPU in too many slots: every time that
 /// it takes contains that wait.
 fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<String> {
@@ -211,17 +202,13 @@ fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<St
             _ => None,
         })
         .collect();
-    let is_too_often = causes.len() as f64 > LOAD_BOUND_SHARE_MAX * f64::from(slots);
+    let is_too_often = VariantSummary::is_too_often(causes.len(), slots as usize);
     let cause = causes.first().filter(|_| is_too_often)?;
     Some(format!(
         "in {} of {slots} slots of {name} a load thread wanted a CPU but {}, so its rates and times are not the system's",
         causes.len(),
         cause.words()
     ))
-}
-
-fn is_load_bound(summary: &VariantSummary) -> bool {
-    f64::from(summary.load_bound) > LOAD_BOUND_SHARE_MAX * f64::from(summary.slots)
 }
 
 fn judge_one(table: &Table<'_>, cell: usize, claim: &Claim, alpha: f64) -> Finding {
@@ -490,7 +477,7 @@ fn below_any_cap(table: &Table<'_>, cell: usize, term: &Term) -> Option<Finding>
         |is_so: &dyn Fn(&SlotResult) -> bool| table.results(cell, name).filter(|slot| is_so(slot)).count();
     let measured = count(&|_| true);
     let bound = count(&|slot| is_load_bound_slot(table.plan, slot));
-    if bound as f64 > LOAD_BOUND_SHARE_MAX * measured as f64 {
+    if VariantSummary::is_too_often(bound, measured) {
         let why = format!(
             "the load was the limit in {bound} of {measured} slots of {name}, and a load that is held back stays below any cap"
         );

@@ -6,14 +6,16 @@
 
 mod claims;
 mod comparisons;
+mod findings;
 mod merge;
 mod savings;
 mod table;
 mod variants;
 mod warnings;
 
-use plumb_model::{Claim, ClaimVerdict, Judgement, Plan, Slot, VariantState};
+use plumb_model::{ClaimVerdict, Findings, Judgement, Plan, Slot, VariantState};
 
+use findings::Concluded;
 use table::Table;
 
 /// Judges a run from its slots.
@@ -23,8 +25,17 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let variants = variants::summarise(&table);
     let claims = claims::judge_all(&table, &variants);
     let comparisons = comparisons::compare_all(&table);
+    let findings =
+        findings::find(&Concluded { table: &table, variants: &variants, comparisons: &comparisons });
     let warnings = warnings::collect(&table, &variants);
-    Judgement { variants, comparisons, claims, warnings }
+    Judgement { variants, comparisons, claims, findings, warnings }
+}
+
+/// Answers the plan's questions anew, for a judgement whose other parts are known.
+#[must_use]
+pub fn findings(plan: &Plan, slots: &[Slot], judgement: &Judgement) -> Findings {
+    let (variants, comparisons) = (&judgement.variants, &judgement.comparisons);
+    findings::find(&Concluded { table: &Table::new(plan, slots), variants, comparisons })
 }
 
 /// Judges the claims alone, which is what a run looks at after every block.
@@ -46,18 +57,6 @@ pub fn is_proven(plan: &Plan, slots: &[Slot], cell: usize) -> bool {
 #[must_use]
 pub fn control_differs(plan: &Plan, slots: &[Slot]) -> Option<String> {
     warnings::control_differs(&Table::new(plan, slots))
-}
-
-/// Every (metric, statistic) that the claims speak of.
-fn metrics_of_claims(claims: &[Claim]) -> Vec<(String, Option<plumb_model::Statistic>)> {
-    let mut metrics: Vec<_> = Vec::new();
-    for claim in claims {
-        let metric = (claim.left.metric.clone(), claim.left.statistic);
-        if !metrics.contains(&metric) {
-            metrics.push(metric);
-        }
-    }
-    metrics
 }
 
 #[cfg(test)]

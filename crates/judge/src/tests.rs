@@ -57,6 +57,8 @@ fn plan(claims: &[&str]) -> Plan {
         failures_max: Plan::failures_max(),
         retries_only_killed: true,
         units: Plan::units(),
+        synthetic: false,
+        questions: plumb_model::Question::of_old_runs(),
     }
 }
 

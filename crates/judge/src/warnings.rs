@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use plumb_model::{
-    LoadHealth, LoadLimit, MetricKind, Noise, Operand, Plan, Shortage, Slot, Term, VariantState,
-    VariantSummary,
+    Claim, LoadHealth, LoadLimit, MetricKind, Noise, Operand, Plan, Shortage, Slot, Statistic, Term,
+    VariantState, VariantSummary,
 };
 use plumb_stats as stats;
 
 use crate::claims::{percent, sample};
 use crate::merge::merged;
-use crate::metrics_of_claims;
 use crate::table::{Lack, Table};
 
 pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
     // Failures come first, as they change what every other figure means.
     let mut warnings: Vec<String> =
         variants.iter().filter_map(|summary| about_failures(table, summary)).collect();
-    if table.plan.path == "null" {
-        warnings.push("the null data path makes its numbers up: nothing was measured".to_owned());
+    if table.plan.synthetic {
+        warnings
+            .push(format!("the {} data path makes its numbers up: nothing was measured", table.plan.path));
     }
     let noted = table.plan.claims.iter().filter_map(|claim| claim.note.as_ref());
     for note in noted {
@@ -30,7 +30,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
     warnings.extend(variants.iter().flat_map(|summary| about_variant(table, summary)));
     warnings.extend(about_load(table, variants));
     warnings.extend(about_correlation(table));
-    if table.plan.path != "null" {
+    if !table.plan.synthetic {
         warnings.extend(about_noise(table.plan, table.slots));
     }
     warnings.extend(about_retries(table.slots));
@@ -83,6 +83,18 @@ pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
         }
     }
     None
+}
+
+/// Every (metric, statistic) that the claims speak of.
+fn metrics_of_claims(claims: &[Claim]) -> Vec<(String, Option<Statistic>)> {
+    let mut metrics: Vec<_> = Vec::new();
+    for claim in claims {
+        let metric = (claim.left.metric.clone(), claim.left.statistic);
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    metrics
 }
 
 /// ` (load.connections=20)`, or nothing where there is one cell.

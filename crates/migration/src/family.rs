@@ -1,6 +1,8 @@
 //! Migration as a data path.
 
-use plumb_model::{Evidence, Measurement, Metric};
+use std::borrow::Cow;
+
+use plumb_model::{Evidence, Measurement, Metric, Question};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
 use serde_json::Value;
 
@@ -15,6 +17,22 @@ impl Family for Migration {
     type Settings = MigrationSettings;
 
     const NAME: &'static str = "migration";
+
+    const QUESTIONS: &'static [Question] = &[
+        Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("channels")]) },
+        Question::Sweep {
+            level: Cow::Borrowed(metrics::DIRTY_RATE.name),
+            succeeded: Cow::Borrowed(metrics::CONVERGED.name),
+            up_to: Cow::Borrowed("migrations converge while the guest writes up to"),
+            nowhere: Cow::Borrowed(
+                "no rate of the guest's writes was low enough for all migrations to converge",
+            ),
+        },
+        Question::Choice {
+            time: Cow::Borrowed(metrics::TOTAL_TIME.name),
+            cost: Cow::Borrowed(metrics::SEND_CPU_PER_GIB.name),
+        },
+    ];
 
     const METRICS: &'static [Metric] = metrics::METRICS;
 

@@ -6,7 +6,9 @@
 
 pub mod claim;
 pub mod event;
+pub mod finding;
 pub mod histogram;
+pub mod judgement;
 pub mod measurement;
 pub mod metric;
 pub mod name;
@@ -22,7 +24,9 @@ pub mod verdict;
 
 pub use claim::{Claim, Operand, Relation, Term};
 pub use event::Event;
+pub use finding::{Change, Findings, Question};
 pub use histogram::Histogram;
+pub use judgement::Judgement;
 pub use measurement::{Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Shortage, Table};
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic};
 pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
@@ -32,4 +36,4 @@ pub use random::SplitMix;
 pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
-pub use verdict::{ClaimVerdict, Comparison, Judgement, VariantState, VariantSummary, Verdict};
+pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};

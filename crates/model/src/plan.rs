@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Claim, MetricInfo};
+use crate::{Claim, MetricInfo, Question};
 
 /// How many blocks a run takes.
 ///
@@ -132,6 +132,12 @@ pub struct Plan {
     /// What the data path calls its units of work, in the plural: `requests`.
     #[serde(default = "Plan::units")]
     pub units: String,
+    /// Whether the data path makes its numbers up.
+    #[serde(default)]
+    pub synthetic: bool,
+    /// What the data path asks of every run beyond its claims.
+    #[serde(default = "Question::of_old_runs")]
+    pub questions: Vec<Question>,
     /// Length of one slot's window in ns.
     pub window_ns: u64,
     /// Length of a slot's warm-up in ns.

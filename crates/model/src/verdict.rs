@@ -141,17 +141,30 @@ impl VariantSummary {
     pub fn failed_share_above(&self, failures_max: f64) -> Option<f64> {
         self.attempts.failed_share().filter(|share| *share > failures_max)
     }
-}
 
-/// Everything that a run's slots say, derived anew from the slots whenever it is needed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Judgement {
-    /// Every variant in every cell.
-    pub variants: Vec<VariantSummary>,
-    /// Every metric of every variant against the baseline.
-    pub comparisons: Vec<Comparison>,
-    /// Every claim in every cell.
-    pub claims: Vec<ClaimVerdict>,
-    /// Sentences about what cannot be trusted.
-    pub warnings: Vec<String>,
+    /// Whether it was in effect and did its work, so that its rates and times may be stated.
+    #[must_use]
+    pub fn may_be_stated(&self, failures_max: f64) -> bool {
+        self.state == VariantState::Measured && self.failed_share_above(failures_max).is_none()
+    }
+
+    /// Whether the load was the limit in more than a tenth of some slots, so that their throughput is not the system's.
+    #[must_use]
+    pub fn is_too_often(bound: usize, slots: usize) -> bool {
+        bound as f64 > 0.10 * slots as f64
+    }
+
+    /// Whether the load was the limit too often.
+    #[must_use]
+    pub fn is_load_bound(&self) -> bool {
+        Self::is_too_often(self.load_bound as usize, self.slots as usize)
+    }
+
+    /// Whether neighbours took too much in half of the slots. A neighbour that comes and goes widens the interval, and that
+    /// is honest. One that stays moves the value: a machine with one CPU for the system turned a ratio of 0.93 into 1.15
+    /// while another program ran there all the time.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.crowded > 0 && 2 * self.crowded >= self.slots
+    }
 }

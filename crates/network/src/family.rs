@@ -1,6 +1,8 @@
 //! The network as a data path.
 
-use plumb_model::{Evidence, Measurement, Metric};
+use std::borrow::Cow;
+
+use plumb_model::{Evidence, Measurement, Metric, Question};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
@@ -15,6 +17,9 @@ impl Family for Network {
     type Settings = NetworkSettings;
 
     const NAME: &'static str = "network";
+
+    const QUESTIONS: &'static [Question] =
+        &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("flows")]) }];
 
     const METRICS: &'static [Metric] = metrics::METRICS;
 

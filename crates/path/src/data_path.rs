@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use plumb_model::{Evidence, Measurement, Metric, RequiredSaving};
+use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving};
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::Value;
@@ -21,6 +21,10 @@ pub struct DataPath {
     pub name: &'static str,
     /// What it calls its units of work, in the plural.
     pub units: &'static str,
+    /// See [`Family::SYNTHETIC`].
+    pub synthetic: bool,
+    /// See [`Family::QUESTIONS`].
+    pub questions: &'static [Question],
     /// Every metric that its load reports.
     pub metrics: &'static [Metric],
     /// See [`Family::SYSTEM_IS_UNPRIVILEGED`].
@@ -45,6 +49,8 @@ impl DataPath {
         Self {
             name: F::NAME,
             units: F::UNITS,
+            synthetic: F::SYNTHETIC,
+            questions: F::QUESTIONS,
             metrics: F::METRICS,
             system_is_unprivileged: F::SYSTEM_IS_UNPRIVILEGED,
             load_is_unprivileged: F::LOAD_IS_UNPRIVILEGED,

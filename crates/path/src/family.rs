@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plumb_model::{Bytes, CpuCost, Evidence, FailureCause, Measurement, Metric, RequiredSaving, Span};
+use plumb_model::{
+    Bytes, CpuCost, Evidence, FailureCause, Measurement, Metric, Question, RequiredSaving, Span,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,12 @@ pub trait Family {
 
     /// The name of its units of work, in the plural.
     const UNITS: &'static str = "units of work";
+
+    /// Whether it makes its numbers up, to drive the harness.
+    const SYNTHETIC: bool = false;
+
+    /// What is to be found out in every run of it, beyond claims.
+    const QUESTIONS: &'static [Question] = &[];
 
     /// Every metric that the family's load reports.
     const METRICS: &'static [Metric];

@@ -160,6 +160,8 @@ impl Family for Null {
 
     const LOAD_IS_UNPRIVILEGED: bool = true;
 
+    const SYNTHETIC: bool = true;
+
     const METRICS: &'static [Metric] = &[
         Metric {
             name: "throughput",

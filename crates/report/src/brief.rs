@@ -4,7 +4,7 @@
 //! Nothing that could change the reader's mind is left out without a word: what does not fit is counted, and of many
 //! claims those that do not hold come first.
 
-use plumb_model::{ClaimVerdict, Comparison, Judgement, Run, Verdict};
+use plumb_model::{Change, ClaimVerdict, Comparison, Judgement, Run, Verdict};
 
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, shorten, widest, wrap};
@@ -12,7 +12,7 @@ use crate::rows::{Row, terms};
 use crate::scale::Scale;
 use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
 use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
-use crate::view::{Change, View, quoted};
+use crate::view::{View, quoted};
 
 /// The most lines that are printed.
 pub const LINES_MAX: usize = 30;

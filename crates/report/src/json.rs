@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use plumb_model::finding::{BreakEven, Limit, Pays, Point};
 use plumb_model::{
     Attempts, Better, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic, VariantState,
     Verdict,
@@ -13,8 +14,6 @@ use plumb_stats::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::break_even::{Answer, BreakEven, Point};
-use crate::limits::{Limit, limits};
 use crate::rows::Row;
 use crate::view::View;
 
@@ -80,10 +79,10 @@ pub struct LimitDocument {
 }
 
 impl LimitDocument {
-    fn of(view: &View<'_>, limit: &Limit<'_>) -> Self {
+    fn of(view: &View<'_>, limit: &Limit) -> Self {
         Self {
             variant: view.name(limit.variant).to_owned(),
-            cell: limit.cell.values.clone(),
+            cell: view.plan().cells[limit.cell].values.clone(),
             policy: limit.policy,
             rate: limit.rate,
             burst: limit.burst,
@@ -280,14 +279,14 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         variants: places.map(|(cell, variant)| variant_document(view, cell, variant)).collect(),
         comparisons: comparisons(view),
         claims: claims(view),
-        break_even: BreakEven::of(view).map(|found| break_even(view, &found)).unwrap_or_default(),
-        limits: limits(view).iter().map(|limit| LimitDocument::of(view, limit)).collect(),
+        break_even: judgement.findings.break_even.iter().flat_map(|found| break_even(view, found)).collect(),
+        limits: judgement.findings.limits.iter().map(|limit| LimitDocument::of(view, limit)).collect(),
         warnings: judgement.warnings.clone(),
     }
 }
 
-fn break_even(view: &View<'_>, found: &BreakEven<'_>) -> Vec<BreakEvenDocument> {
-    let level = |point: &Point<'_>| LevelDocument {
+fn break_even(view: &View<'_>, found: &BreakEven) -> Vec<BreakEvenDocument> {
+    let level = |point: &Point| LevelDocument {
         level: point.level.clone(),
         ratio: point.comparison.ratio,
         low: point.comparison.low,
@@ -297,11 +296,11 @@ fn break_even(view: &View<'_>, found: &BreakEven<'_>) -> Vec<BreakEvenDocument> 
     let series = found.series.iter().map(|series| BreakEvenDocument {
         variant: view.name(series.variant).to_owned(),
         axis: found.axis.clone(),
-        metric: found.row.key(),
+        metric: found.metric.clone(),
         cell: series.others.clone(),
-        pays_from: match series.answer() {
-            Answer::From(level) => Some(level.to_owned()),
-            Answer::At(..) | Answer::Nowhere | Answer::Open => None,
+        pays_from: match &series.pays {
+            Pays::From(level) => Some(level.clone()),
+            Pays::At(..) | Pays::Nowhere | Pays::Open => None,
         },
         levels: series.points.iter().map(level).collect(),
     });

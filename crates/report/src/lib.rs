@@ -5,9 +5,9 @@
 //! directory at any time, and none can say something that another does not. Reading directories, choosing a form and
 //! printing it are the command's business.
 
-mod answers;
 mod break_even;
 mod brief;
+mod choice;
 mod codecs;
 mod costs;
 mod devices;

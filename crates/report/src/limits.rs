@@ -1,126 +1,63 @@
-//! What limiters a run met: what each let through against what its policy allows, what it had saved up and charged, and the
-//! latency without the part that the limit explains.
-//!
-//! The load says so in a table of one row, `limiter`; here stand medians over slots. Only the table's and its columns' names
-//! are known: a run whose data path has no such table has no such section.
+//! What the limiters of a run did, in sentences.
 
+use plumb_model::finding::Limit;
 use plumb_model::{Bytes, Cell, Unit};
-use plumb_stats::median;
 
 use crate::figures;
 use crate::view::View;
 
-const TABLE: &str = "limiter";
-/// Within this share of what a policy allows it is what the policy says.
-const NEAR: f64 = 0.02;
-/// What was saved up is worth a word from this part of a second's operations on.
-const BURST: f64 = 0.01;
-
 /// The heading of the section.
 pub const HEADING: &str = "What the limits did";
 
-/// What one variant met in one cell: medians over its slots.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Limit<'a> {
-    pub cell: &'a Cell,
-    pub variant: usize,
-    /// Operations per second that were let through.
-    pub rate: f64,
-    /// Operations per second that the policy allows.
-    pub policy: f64,
-    /// Operations that had been saved up.
-    pub burst: f64,
-    /// How many operations each read or write was charged as, and of which size they were.
-    pub charged_as: f64,
-    pub charged_bytes: f64,
-    /// The mean latency in us, and the part of it that the limit explains; where the limit was met in a closed loop.
-    pub latency_us: Option<(f64, f64)>,
+/// The label of a limit's cell; empty where there is one cell.
+pub fn label(view: &View<'_>, limit: &Limit) -> String {
+    view.plan().cells.get(limit.cell).map(Cell::label).unwrap_or_default()
 }
 
-/// Every limit that a policy set and a load met.
-pub fn limits<'a>(view: &View<'a>) -> Vec<Limit<'a>> {
-    let cells = view.plan().cells.iter().enumerate();
-    let variants = 0..view.variants().len();
-    cells
-        .flat_map(|(at, cell)| variants.clone().map(move |variant| (at, cell, variant)))
-        .filter(|(at, _, variant)| view.is_measured(*at, *variant))
-        .filter_map(|(at, cell, variant)| limit(view, at, cell, variant))
-        .collect()
+/// The sentence on one limit.
+pub fn sentence(view: &View<'_>, limit: &Limit) -> String {
+    let label = label(view, limit);
+    let place = if label.is_empty() { String::new() } else { format!(" at {label}") };
+    format!("{}{place} {}.", view.name(limit.variant), words(limit))
 }
 
-fn limit<'a>(view: &View<'a>, at: usize, cell: &'a Cell, variant: usize) -> Option<Limit<'a>> {
-    let typical = |column: &str| {
-        let tables = view.results(at, variant).filter_map(|result| result.measurement.tables.get(TABLE));
-        let values = tables.filter_map(|table| {
-            let index = table.columns.iter().position(|found| found.name == column)?;
-            table.rows.first()?.get(index).copied()
-        });
-        median(&values.collect::<Vec<f64>>())
-    };
-    Some(Limit {
-        cell,
-        variant,
-        rate: typical("rate")?,
-        policy: typical("policy").filter(|policy| *policy > 0.0)?,
-        burst: typical("burst")?,
-        charged_as: typical("charged_as")?,
-        charged_bytes: typical("charged_bytes")?,
-        latency_us: typical("latency").zip(typical("latency_by_limit")),
-    })
-}
-
-impl Limit<'_> {
-    /// Whether what was let through is what the policy says.
-    pub fn is_as_said(&self) -> bool {
-        (self.rate * self.charged_as / self.policy - 1.0).abs() <= NEAR
-    }
-
-    /// The rest of a sentence that begins with the variant's name.
-    fn words(&self) -> String {
-        let (rate, policy) = (figures::count(self.rate), figures::count(self.policy));
-        let share = figures::share(self.rate * self.charged_as / self.policy);
-        let found = if self.charged_as > 1.0 {
-            // Sizes of operations are powers of two.
-            let size = Bytes(self.charged_bytes.round() as u64);
-            format!(
-                "let {rate} operations through in a second where the policy has {policy}: each was charged as {} of \
-                 {size}",
-                figures::count(self.charged_as)
-            )
-        } else if self.is_as_said() {
-            format!("let {rate} operations through in a second, as its policy says ({policy}, {share} of it)")
-        } else {
-            format!("let {rate} operations through in a second, and its policy says {policy}: {share} of it")
-        };
-        let burst = if self.burst > (BURST * self.rate).max(2.0) {
-            format!(
-                "; {} more had been saved up, which is {} of it",
-                figures::count(self.burst.round()),
-                figures::duration_s(self.burst / self.rate)
-            )
-        } else {
-            "; nothing had been saved up".to_owned()
-        };
-        format!("{found}{burst}{}", self.latency_words())
-    }
-
-    fn latency_words(&self) -> String {
-        let Some((latency_us, by_limit_us)) = self.latency_us else { return String::new() };
-        let show = |time_us: f64| figures::value(time_us, Unit::Microseconds);
+/// The rest of a sentence that begins with the variant's name.
+fn words(limit: &Limit) -> String {
+    let (rate, policy) = (figures::count(limit.rate), figures::count(limit.policy));
+    let share = figures::share(limit.share);
+    let found = if limit.charged_as > 1.0 {
+        // Sizes of operations are powers of two.
+        let size = Bytes(limit.charged_bytes.round() as u64);
         format!(
-            ". Of its mean latency of {} the limit explains {} (in flight over rate, Little's law), and {} are the rest",
-            show(latency_us),
-            show(by_limit_us),
-            show(latency_us - by_limit_us)
+            "let {rate} operations through in a second where the policy has {policy}: each was charged as {} of {size}",
+            figures::count(limit.charged_as)
         )
-    }
+    } else if limit.is_as_said {
+        format!("let {rate} operations through in a second, as its policy says ({policy}, {share} of it)")
+    } else {
+        format!("let {rate} operations through in a second, and its policy says {policy}: {share} of it")
+    };
+    let burst = if limit.has_burst {
+        format!(
+            "; {} more had been saved up, which is {} of it",
+            figures::count(limit.burst.round()),
+            figures::duration_s(limit.burst / limit.rate)
+        )
+    } else {
+        "; nothing had been saved up".to_owned()
+    };
+    format!("{found}{burst}{}", latency_words(limit))
+}
 
-    /// The sentence.
-    pub fn sentence(&self, view: &View<'_>) -> String {
-        let label = self.cell.label();
-        let place = if label.is_empty() { String::new() } else { format!(" at {label}") };
-        format!("{}{place} {}.", view.name(self.variant), self.words())
-    }
+fn latency_words(limit: &Limit) -> String {
+    let Some((latency_us, by_limit_us)) = limit.latency_us else { return String::new() };
+    let show = |time_us: f64| figures::value(time_us, Unit::Microseconds);
+    format!(
+        ". Of its mean latency of {} the limit explains {} (in flight over rate, Little's law), and {} are the rest",
+        show(latency_us),
+        show(by_limit_us),
+        show(latency_us - by_limit_us)
+    )
 }
 
 #[cfg(test)]
@@ -138,16 +75,18 @@ mod tests {
         let table = Table { columns: columns.collect(), rows: vec![row] };
         for slot in run.slots.iter_mut().filter(|slot| slot.variant == "threads") {
             if let SlotOutcome::Measured(result) = &mut slot.outcome {
-                result.measurement.tables.insert(TABLE.to_owned(), table.clone());
+                result.measurement.tables.insert("limiter".to_owned(), table.clone());
             }
         }
-        (run, judgement)
+        let findings = plumb_judge::findings(&run.header.plan, &run.slots, &judgement);
+        (run, Judgement { findings, ..judgement })
     }
 
     fn sentences(values: &[(&str, f64)]) -> String {
         let (run, judgement) = run(values);
         let view = View::new(&run, &judgement);
-        let found: Vec<String> = limits(&view).iter().map(|limit| limit.sentence(&view)).collect();
+        let limits = judgement.findings.limits.iter();
+        let found: Vec<String> = limits.map(|limit| sentence(&view, limit)).collect();
         found.join("\n")
     }
 

@@ -4,17 +4,17 @@
 //! This is the form in which people publish such results today, one measurement under another; the comparison and the
 //! verdicts are what their documents lack.
 
-use plumb_model::{ClaimVerdict, Judgement, MetricInfo, Run, VariantState};
+use plumb_model::{Change, ClaimVerdict, Judgement, MetricInfo, Run, VariantState};
 
-use crate::answers;
-use crate::break_even::BreakEven;
+use crate::break_even::{self, axis_word};
+use crate::choice;
 use crate::figures;
 use crate::layout::{clean, widest};
 use crate::limits;
 use crate::measurement::{dotted, reading_words};
 use crate::rows::Row;
 use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
-use crate::view::{Change, View};
+use crate::view::View;
 
 /// The report of a run in Markdown, with a line feed at its end.
 #[must_use]
@@ -84,7 +84,7 @@ fn heading(view: &View<'_>) -> String {
 }
 
 fn how_to_choose(view: &View<'_>) -> String {
-    let sentences = answers::sentences(view);
+    let sentences = choice::sentences(view);
     if sentences.is_empty() {
         return String::new();
     }
@@ -93,20 +93,20 @@ fn how_to_choose(view: &View<'_>) -> String {
 }
 
 fn limits(view: &View<'_>) -> String {
-    let found = limits::limits(view);
+    let found = &view.judgement.findings.limits;
     if found.is_empty() {
         return String::new();
     }
     let lines: Vec<String> =
-        found.iter().map(|limit| format!("- {}", plain(&limit.sentence(view)))).collect();
+        found.iter().map(|limit| format!("- {}", plain(&limits::sentence(view, limit)))).collect();
     format!("## {}\n\n{}", limits::HEADING, lines.join("\n"))
 }
 
 fn break_even(view: &View<'_>) -> String {
-    let Some(found) = BreakEven::of(view) else { return String::new() };
-    let sentences = found.sentences(view, true);
+    let Some(found) = &view.judgement.findings.break_even else { return String::new() };
+    let sentences = break_even::sentences(view, found, true);
     let lines: Vec<String> = sentences.iter().map(|(_, sentence)| format!("- {}", plain(sentence))).collect();
-    format!("## From how many {} on it pays\n\n{}", found.axis_word(), lines.join("\n"))
+    format!("## From how many {} on it pays\n\n{}", axis_word(found), lines.join("\n"))
 }
 
 fn configuration(view: &View<'_>) -> String {

@@ -4,11 +4,13 @@
 //! interval, and names every reason for doubt that the run recorded.
 
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{ClaimVerdict, Comparison, Ending, SlotOutcome, Statistic, VariantState, Verdict};
+use plumb_model::{
+    Change, ClaimVerdict, Comparison, Ending, SlotOutcome, Statistic, VariantState, VariantSummary, Verdict,
+};
 
 use crate::figures;
 use crate::rows::Row;
-use crate::view::{Change, View};
+use crate::view::View;
 
 /// More variants than this are a table and not a sentence.
 const VARIANTS_MAX: usize = 3;
@@ -132,12 +134,10 @@ fn findings<'a>(view: &View<'a>) -> Vec<(usize, Vec<&'a Comparison>)> {
     all.filter(|(_, comparisons)| !comparisons.is_empty()).collect()
 }
 
-/// In how many slots of a variant the load was the limit, and whether neighbours used the CPU in half of them.
+/// In how many slots of a variant the load was the limit, and whether neighbours used the CPU in half of them in a cell.
 fn doubtful_slots(view: &View<'_>, variant: usize) -> (u32, bool) {
     let own = || view.judgement.variants.iter().filter(|summary| summary.variant == variant);
-    let crowded: u32 = own().map(|summary| summary.crowded).sum();
-    let slots: u32 = own().map(|summary| summary.slots).sum();
-    (own().map(|summary| summary.load_bound).sum(), crowded > 0 && 2 * crowded >= slots)
+    (own().map(|summary| summary.load_bound).sum(), own().any(VariantSummary::is_crowded))
 }
 
 /// `has ×1.41 after 1 block`.

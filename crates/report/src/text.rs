@@ -1,10 +1,10 @@
 //! The whole report for a terminal: tables, effects with small pictures of their intervals, and the verdicts last, where the
 //! reader's eye is when the prompt comes back.
 
-use plumb_model::{ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantState, Verdict};
+use plumb_model::{Change, ClaimVerdict, Comparison, Evidence, Judgement, Run, VariantState, Verdict};
 
-use crate::answers;
-use crate::break_even::BreakEven;
+use crate::break_even::{self, axis_word};
+use crate::choice;
 use crate::costs::{self, Costs, SideCost};
 use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, right, shorten, widest, wrap};
@@ -15,7 +15,7 @@ use crate::scale::Scale;
 use crate::summary::{
     Headline, Trust, blocks_words, failing, mark, quick_words, slots_words, unjudged, verdict_words,
 };
-use crate::view::{Change, View};
+use crate::view::View;
 
 /// How a text may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -398,15 +398,15 @@ impl Page<'_> {
     }
 
     fn break_even(&mut self) {
-        let Some(found) = BreakEven::of(self.view) else { return };
-        self.title(&format!("From how many {} on it pays", found.axis_word()));
-        for (_, sentence) in found.sentences(self.view, true) {
+        let Some(found) = &self.view.judgement.findings.break_even else { return };
+        self.title(&format!("From how many {} on it pays", axis_word(found)));
+        for (_, sentence) in break_even::sentences(self.view, found, true) {
             self.wrapped("  ", None, &clean(&sentence));
         }
     }
 
     fn answers(&mut self) {
-        let sentences = answers::sentences(self.view);
+        let sentences = choice::sentences(self.view);
         if !sentences.is_empty() {
             self.title("How to choose");
         }
@@ -416,12 +416,12 @@ impl Page<'_> {
     }
 
     fn limits(&mut self) {
-        let found = limits::limits(self.view);
+        let found = &self.view.judgement.findings.limits;
         if !found.is_empty() {
             self.title(limits::HEADING);
         }
         for limit in found {
-            self.wrapped("  ", None, &clean(&limit.sentence(self.view)));
+            self.wrapped("  ", None, &clean(&limits::sentence(self.view, limit)));
         }
     }
 

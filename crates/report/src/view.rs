@@ -13,48 +13,6 @@ use plumb_stats::{log_ratio, median};
 
 use crate::rows::{Row, rows, terms};
 
-/// What an interval says about a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// The interval is on the better side of no change.
-    Better,
-    /// The interval is on the worse side of no change.
-    Worse,
-    /// The interval excludes no change, of a metric that has no better side.
-    Different,
-    /// The interval reaches across no change.
-    Unclear,
-    /// There are too few blocks for an interval.
-    Open,
-}
-
-impl Change {
-    pub fn of(comparison: &Comparison, better: Better) -> Self {
-        let up = comparison.low > 1.0;
-        let down = comparison.high.is_some_and(|high| high < 1.0);
-        // Too few blocks leave both sides open; a block without a value opens one, or both.
-        let is_open = comparison.low <= 0.0 || comparison.high.is_none();
-        match better {
-            _ if !up && !down && is_open => Self::Open,
-            _ if !up && !down => Self::Unclear,
-            Better::Neither => Self::Different,
-            Better::Higher if up => Self::Better,
-            Better::Lower if !up => Self::Better,
-            Better::Higher | Better::Lower => Self::Worse,
-        }
-    }
-
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Different => "different",
-            Self::Unclear => "no clear change",
-            Self::Open => "not yet decided",
-        }
-    }
-}
-
 /// A run with its judgement, and the values that tables and plots are made of.
 #[derive(Debug, Clone)]
 pub struct View<'a> {
@@ -181,8 +139,8 @@ impl<'a> View<'a> {
 
     /// Whether a variant was in effect and did its work, so that its rates and times may be stated.
     pub fn is_measured(&self, cell: usize, variant: usize) -> bool {
-        matches!(self.state(cell, variant), VariantState::Measured)
-            && self.failed_share(cell, variant).is_none()
+        let failures_max = self.plan().failures_max;
+        self.summary(cell, variant).is_some_and(|summary| summary.may_be_stated(failures_max))
     }
 
     /// The share of a variant's work that failed, where that is more than the plan allows.
@@ -271,17 +229,12 @@ impl<'a> View<'a> {
         rows
     }
 
-    /// The metric that the experiment is about: the left side of the first claim, else the first rate, else any.
+    /// The metric that the experiment is about, or any.
     pub fn main_row(&self) -> Option<Row<'a>> {
-        let plan = self.plan();
-        let claimed = plan.claims.first().and_then(|claim| {
-            plan.metric(&claim.left.metric).map(|metric| Row { metric, statistic: claim.left.statistic })
+        let main = self.judgement.findings.main.as_ref().and_then(|main| {
+            Some(Row { metric: self.plan().metric(&main.metric)?, statistic: main.statistic })
         });
-        let rows = &self.rows;
-        let rate = rows
-            .iter()
-            .find(|row| row.metric.kind == MetricKind::Rate && row.metric.better != Better::Neither);
-        claimed.or_else(|| rate.copied()).or_else(|| rows.first().copied())
+        main.or_else(|| self.rows.first().copied())
     }
 
     /// The trends whose distributions are drawn: the first of the plan, and those that claims name.
@@ -497,36 +450,5 @@ mod tests {
     fn commands_are_one_word_an_argument() {
         assert_eq!(quoted("runs/tls-offload.yaml"), "runs/tls-offload.yaml");
         assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-    }
-
-    #[test]
-    fn a_change_is_better_only_when_the_whole_interval_is() {
-        let comparison = |low, high| Comparison {
-            cell: 0,
-            metric: String::new(),
-            variant: String::new(),
-            baseline: String::new(),
-            ratio: 1.1,
-            low,
-            high,
-            blocks: 6,
-            missing: 0,
-            autocorrelation: None,
-        };
-        let cases = [
-            (1.05, Some(1.2), Better::Higher, Change::Better),
-            (1.05, Some(1.2), Better::Lower, Change::Worse),
-            (0.8, Some(0.9), Better::Lower, Change::Better),
-            (0.8, Some(0.9), Better::Neither, Change::Different),
-            (0.8, Some(1.1), Better::Lower, Change::Unclear),
-            (0.0, None, Better::Lower, Change::Open),
-            (0.0, Some(1.6), Better::Lower, Change::Open),
-            (0.7, None, Better::Higher, Change::Open),
-            (0.0, Some(0.9), Better::Higher, Change::Worse),
-            (1.05, None, Better::Higher, Change::Better),
-        ];
-        for (low, high, better, expected) in cases {
-            assert_eq!(Change::of(&comparison(low, high), better), expected);
-        }
     }
 }

@@ -109,6 +109,8 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         failures_max: Plan::failures_max(),
         retries_only_killed: true,
         units: Plan::units(),
+        synthetic: true,
+        questions: plumb_model::Question::of_old_runs(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Storage as a data path.
 
-use plumb_model::{Evidence, Measurement, Metric};
+use std::borrow::Cow;
+
+use plumb_model::{Evidence, Measurement, Metric, Question};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
@@ -17,6 +19,11 @@ impl Family for Storage {
     const NAME: &'static str = "storage";
 
     const UNITS: &'static str = "requests";
+
+    const QUESTIONS: &'static [Question] = &[
+        Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("depth"), Cow::Borrowed("jobs")]) },
+        Question::Limiter { table: Cow::Borrowed(load::limiter::TABLE) },
+    ];
 
     const METRICS: &'static [Metric] = metrics::METRICS;
 

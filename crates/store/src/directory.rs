@@ -316,6 +316,8 @@ mod tests {
                 failures_max: Plan::failures_max(),
                 retries_only_killed: true,
                 units: Plan::units(),
+                synthetic: true,
+                questions: plumb_model::Question::of_old_runs(),
             },
             host: vec![("kernel".to_owned(), "6.18".to_owned())],
             system_cpus: "0".to_owned(),

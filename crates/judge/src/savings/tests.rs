@@ -57,6 +57,8 @@ fn plan(than: Option<usize>) -> Plan {
         failures_max: Plan::failures_max(),
         retries_only_killed: true,
         units: Plan::units(),
+        synthetic: false,
+        questions: plumb_model::Question::of_old_runs(),
         window_ns: 1_000_000_000,
         warmup_ns: 0,
     }

@@ -1,21 +1,22 @@
 //! From which concurrency on a treatment pays: a sentence for each, and its ratio to the baseline over the levels.
 
 use maud::{Markup, html};
+use plumb_model::finding::{BreakEven, Change, Point, Series};
 
 use super::chart::{Look, centred, end_labels, legend, level, path, percent, pixels};
-use crate::break_even::{BreakEven, Point, Series};
+use crate::break_even::{self, axis_word};
 use crate::figures;
 use crate::scale::Scale;
-use crate::view::{Change, View};
+use crate::view::View;
 
 const HEIGHT: f64 = 220.0;
 
 /// The section, or nothing where the matrix has no concurrency.
 pub fn break_even(view: &View<'_>) -> Markup {
-    let Some(found) = BreakEven::of(view) else { return html! {} };
-    let mut groups: Vec<(String, Vec<&Series<'_>>)> = Vec::new();
+    let Some(found) = &view.judgement.findings.break_even else { return html! {} };
+    let mut groups: Vec<(String, Vec<&Series>)> = Vec::new();
     for series in &found.series {
-        let label = found.label(series);
+        let label = break_even::label(found, series);
         match groups.iter_mut().find(|(known, _)| *known == label) {
             Some((_, members)) => members.push(series),
             None => groups.push((label, vec![series])),
@@ -23,21 +24,21 @@ pub fn break_even(view: &View<'_>) -> Markup {
     }
     html! {
         section id="break-even" {
-            h2 { "From how many " (found.axis_word()) " on it pays" }
-            ul { @for (_, sentence) in found.sentences(view, false) { li { (sentence) } } }
-            @for (label, members) in &groups { (figure(view, &found, label, members)) }
+            h2 { "From how many " (axis_word(found)) " on it pays" }
+            ul { @for (_, sentence) in break_even::sentences(view, found, false) { li { (sentence) } } }
+            @for (label, members) in &groups { (figure(view, found, label, members)) }
         }
     }
 }
 
-fn figure(view: &View<'_>, found: &BreakEven<'_>, label: &str, members: &[&Series<'_>]) -> Markup {
+fn figure(view: &View<'_>, found: &BreakEven, label: &str, members: &[&Series]) -> Markup {
     let variants: Vec<usize> = members.iter().map(|series| series.variant).collect();
     html! {
         figure {
             figcaption {
-                h3 { code { (found.row.key()) } " over " (found.axis_word()) @if !label.is_empty() { ", " (label) } }
+                h3 { code { (found.metric) } " over " (axis_word(found)) @if !label.is_empty() { ", " (label) } }
                 "Ratio to " (view.plan().baseline_name()) " with its " (view.plan().confidence_words()) " interval. Above the line is "
-                (if found.row.metric.better == plumb_model::Better::Higher { "better" } else { "worse" })
+                (if found.better == plumb_model::Better::Higher { "better" } else { "worse" })
                 ". A hollow mark is not decided, or was left out."
             }
             (legend(view, &variants, "only-narrow"))
@@ -46,7 +47,7 @@ fn figure(view: &View<'_>, found: &BreakEven<'_>, label: &str, members: &[&Serie
     }
 }
 
-fn plot(view: &View<'_>, found: &BreakEven<'_>, members: &[&Series<'_>]) -> Markup {
+fn plot(view: &View<'_>, found: &BreakEven, members: &[&Series]) -> Markup {
     let mut levels: Vec<(f64, &str)> = members
         .iter()
         .flat_map(|series| series.points.iter().map(|point| (point.number, point.level.as_str())))
@@ -54,9 +55,9 @@ fn plot(view: &View<'_>, found: &BreakEven<'_>, members: &[&Series<'_>]) -> Mark
     levels.sort_by(|left, right| left.0.total_cmp(&right.0));
     levels.dedup_by(|left, right| left.0 == right.0);
     let scale = Scale::of_ratios(
-        members.iter().flat_map(|series| series.points.iter().map(|point| point.comparison)),
+        members.iter().flat_map(|series| series.points.iter().map(|point| &point.comparison)),
     );
-    let x = |point: &Point<'_>| {
+    let x = |point: &Point| {
         let at = levels.iter().position(|(number, _)| *number == point.number).unwrap_or(0);
         (at as f64 + 0.5) / levels.len().max(1) as f64
     };
@@ -66,7 +67,7 @@ fn plot(view: &View<'_>, found: &BreakEven<'_>, members: &[&Series<'_>]) -> Mark
         .filter_map(|series| Some((series.variant, y(series.points.last()?.comparison.ratio))))
         .collect();
     html! {
-        svg height=(HEIGHT + 26.0) role="img" aria-label={ (found.row.key()) " over " (found.axis_word()) } {
+        svg height=(HEIGHT + 26.0) role="img" aria-label={ (found.metric) " over " (axis_word(found)) } {
             @for tick in scale.ticks(6) { (level(y(tick), &figures::ratio_tick(tick))) }
             line.frame x1="0" x2="100%" y1=(pixels(y(1.0))) y2=(pixels(y(1.0))) {}
             @for (at, (_, label)) in levels.iter().enumerate() {
@@ -83,8 +84,8 @@ fn plot(view: &View<'_>, found: &BreakEven<'_>, members: &[&Series<'_>]) -> Mark
     }
 }
 
-fn mark(view: &View<'_>, series: &Series<'_>, point: &Point<'_>, x: f64, y: &impl Fn(f64) -> f64) -> Markup {
-    let (look, found) = (Look::of(view, series.variant), point.comparison);
+fn mark(view: &View<'_>, series: &Series, point: &Point, x: f64, y: &impl Fn(f64) -> f64) -> Markup {
+    let (look, found) = (Look::of(view, series.variant), &point.comparison);
     let is_hollow = !point.usable || matches!(point.change, Change::Unclear | Change::Open);
     let effect = figures::effect(found.ratio, found.low, found.high);
     let title = format!("{} at {}: {effect}", view.name(series.variant), point.level);

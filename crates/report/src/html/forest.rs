@@ -2,13 +2,13 @@
 //! change hanging through all of them.
 
 use maud::{Markup, html};
-use plumb_model::{Better, Comparison};
+use plumb_model::{Better, Change, Comparison};
 
 use super::chart::{Look, below, name, percent, pixels};
 use crate::figures;
 use crate::rows::Row;
 use crate::scale::Scale;
-use crate::view::{Change, View};
+use crate::view::View;
 
 /// Where an interval lies in its row, in pixels from the row's floor.
 const ABOVE_FLOOR: f64 = -12.0;

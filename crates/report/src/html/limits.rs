@@ -2,14 +2,15 @@
 
 use maud::{Markup, html};
 use plumb_model::Unit;
+use plumb_model::finding::Limit;
 
 use crate::figures;
-use crate::limits::{self, Limit};
+use crate::limits;
 use crate::view::View;
 
 /// The section, or nothing where no limiter was met.
 pub fn limits(view: &View<'_>) -> Markup {
-    let found = limits::limits(view);
+    let found = &view.judgement.findings.limits;
     if found.is_empty() {
         return html! {};
     }
@@ -22,16 +23,16 @@ pub fn limits(view: &View<'_>) -> Markup {
                         th { "variant" } th { "policy" } th { "let through" } th { "saved up" } th { "charged as" }
                         th { "mean latency" } th { "by the limit" } th { "the rest" }
                     } }
-                    tbody { @for limit in &found { (row(view, limit)) } }
+                    tbody { @for limit in found { (row(view, limit)) } }
                 }
             }
-            ul { @for limit in &found { li { (limit.sentence(view)) } } }
+            ul { @for limit in found { li { (limits::sentence(view, limit)) } } }
         }
     }
 }
 
-fn row(view: &View<'_>, limit: &Limit<'_>) -> Markup {
-    let label = limit.cell.label();
+fn row(view: &View<'_>, limit: &Limit) -> Markup {
+    let label = limits::label(view, limit);
     let time = |time_us: f64| figures::value(time_us, Unit::Microseconds);
     html! {
         tr {

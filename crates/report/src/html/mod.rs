@@ -19,7 +19,7 @@ mod timeline;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plumb_model::{Ending, Judgement, Run, Verdict};
 
-use crate::break_even::BreakEven;
+use crate::break_even::axis_word;
 use crate::figures;
 use crate::summary::{
     Headline, Piece, Trust, blocks_words, mark, quick_words, slots_words, unjudged, verdict_count,
@@ -151,7 +151,7 @@ fn navigation(view: &View<'_>) -> Markup {
     html! {
         nav aria-label="Contents" { ul {
             li { a href="#claims" { "Claims" } }
-            @if let Some(found) = BreakEven::of(view) { li { a href="#break-even" { "By " (found.axis_word()) } } }
+            @if let Some(found) = &view.judgement.findings.break_even { li { a href="#break-even" { "By " (axis_word(found)) } } }
             @if cells.len() == 1 { li { a href="#cell-0" { "Effects" } } }
             @else { @for at in 0..cells.len() { li { a href={ "#cell-" (at) } { (view.short_label(at)) } } } }
             li { a href="#evidence" { "Evidence" } }

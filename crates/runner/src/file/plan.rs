@@ -117,6 +117,8 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         failures_max,
         retries_only_killed: true,
         units: path.units.to_owned(),
+        synthetic: path.synthetic,
+        questions: path.questions.to_vec(),
     };
     Ok(Experiment { plan, path: *path, settings })
 }

@@ -10,7 +10,7 @@ mod engine;
 mod error;
 mod job;
 mod ledger;
-mod limiter;
+pub(crate) mod limiter;
 mod offsets;
 mod pattern;
 mod prepared;

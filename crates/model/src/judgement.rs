@@ -1,0 +1,21 @@
+//! Everything that a run's slots say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ClaimVerdict, Comparison, Findings, VariantSummary};
+
+/// Everything that a run's slots say, derived anew from the slots whenever it is needed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Every variant in every cell.
+    pub variants: Vec<VariantSummary>,
+    /// Every metric of every variant against the baseline.
+    pub comparisons: Vec<Comparison>,
+    /// Every claim in every cell.
+    pub claims: Vec<ClaimVerdict>,
+    /// What the run says beyond its claims.
+    #[serde(default)]
+    pub findings: Findings,
+    /// Sentences about what cannot be trusted.
+    pub warnings: Vec<String>,
+}
