@@ -1,10 +1,12 @@
 //! The command line as types. Flags carry the names of the experiment file's keys, with the short forms that users
 //! of ab, wrk and k6 expect.
 
+mod crypto;
 mod examples;
 mod http;
 mod init;
 pub mod keys;
+mod migrate;
 mod network;
 mod storage;
 
@@ -12,18 +14,17 @@ use std::path::PathBuf;
 
 use crate::commands::tune::arguments::TuneCommand;
 use crate::commands::volumes::arguments::VolumesArguments;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plumb_codec::CodecSettings;
 use plumb_codec::measure::Form;
-use plumb_crypto::measure::{Algorithm, Source};
 use plumb_model::quantity::QuantityError;
-use plumb_model::{ByteRate, Bytes, Percent, Span};
-use serde_json::Value;
+use plumb_model::{Bytes, Percent, Span};
 
+pub use self::crypto::CryptoArguments;
 pub use self::http::HttpArguments;
 pub use self::init::InitArguments;
+pub use self::migrate::{MigrateArguments, MigrateCommand};
 pub use self::network::{NetworkArguments, NetworkCommand, NetworkFormat};
 pub use self::storage::StorageArguments;
 
@@ -321,181 +322,7 @@ pub struct CodecArguments {
     pub quiet: bool,
 }
 
-/// `plumb crypto`.
-#[derive(Debug, Args)]
-pub struct CryptoArguments {
-    /// Only these algorithms, with commas between; all if absent.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = algorithms())]
-    pub algorithms: Vec<Algorithm>,
-    /// Only these devices, with commas between; all if absent. `openssl-speed` is what the program `openssl` measures.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sources())]
-    pub devices: Vec<Source>,
-    /// Operations in one pass of a device that does several, with commas between.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "8",
-          value_parser = clap::value_parser!(u32).range(1..=8))]
-    pub batch: Vec<u32>,
-    /// Signatures or key exchanges at a time, with commas between.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,16",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub in_flight: Vec<u32>,
-    /// Sizes of the blocks of AEAD and hashes, with commas between.
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "16KiB")]
-    pub block: Vec<Bytes>,
-    /// How long to measure each row, all rounds together; `openssl speed` takes whole seconds.
-    #[arg(long, short = 'd', default_value = "1s", value_name = "TIME", value_parser = duration)]
-    pub duration: Span,
-    /// In how many rounds devices take turns; an interval needs at least three.
-    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
-    /// Print the table as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
 /// A length of time, which may be a bare number of seconds.
 fn duration(text: &str) -> Result<Span, QuantityError> {
     Span::parse(&keys::seconds(text))
-}
-
-/// Algorithms by name; clap suggests the nearest, and shells complete them.
-fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
-    let names = PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name));
-    names.try_map(|name| Algorithm::from_name(&name).ok_or("no such algorithm"))
-}
-
-/// Sources by name.
-fn sources() -> impl TypedValueParser<Value = Source> {
-    let names = PossibleValuesParser::new(Source::ALL.map(Source::name));
-    names.try_map(|name| Source::from_name(&name).ok_or("no such device"))
-}
-
-/// `plumb migrate`. What is not given is as in an experiment file that does not say it.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = false)]
-pub struct MigrateArguments {
-    /// Only serve, as the destination of `--to` on another host.
-    #[command(subcommand)]
-    pub command: Option<MigrateCommand>,
-    /// Move to a destination that `plumb migrate serve` has started there.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub to: Option<std::net::SocketAddr>,
-    /// PEM file with the certificate that `plumb migrate --tls on serve` has printed there, for `--tls on`.
-    #[arg(long, value_name = "FILE", requires = "to")]
-    pub ca: Option<PathBuf>,
-    /// What moves the memory.
-    #[arg(long, value_parser = ["plumb", "qemu"], value_name = "KIND")]
-    pub kind: Option<String>,
-    /// The guest's memory, such as `1 GiB`.
-    #[arg(long, short = 'm', value_name = "SIZE")]
-    pub memory: Option<Bytes>,
-    /// The share of it that is zero.
-    #[arg(long, value_name = "PERCENT")]
-    pub zero: Option<Percent>,
-    /// The share of the rest that does not compress.
-    #[arg(long, value_name = "PERCENT")]
-    pub incompressible: Option<Percent>,
-    /// A file that the rest is made of, in place of the built-in corpus.
-    #[arg(long, value_name = "FILE", conflicts_with = "directory")]
-    pub file: Option<PathBuf>,
-    /// A directory whose files the rest is made of.
-    #[arg(long, value_name = "DIR")]
-    pub directory: Option<PathBuf>,
-    /// Connections, each with a thread on both sides.
-    #[arg(long, short = 'c', value_name = "N")]
-    pub channels: Option<u32>,
-    /// What compresses it: none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software, and uadk with QEMU; another level
-    /// after a colon, as `zstd:3`.
-    #[arg(long, value_name = "CODEC")]
-    pub codec: Option<CodecSettings>,
-    /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
-    #[arg(long, value_name = "RATE")]
-    pub cap: Option<plumb_migration::settings::Cap>,
-    /// How long the guest may stand still for the switch-over.
-    #[arg(long, value_name = "TIME")]
-    pub downtime_limit: Option<Span>,
-    /// Whether all connections are encrypted. A destination with `on` takes no others.
-    #[arg(long, value_parser = ["on", "off"], value_name = "on|off")]
-    pub tls: Option<String>,
-    /// How much memory the guest writes to per second, such as `100 MB/s`.
-    #[arg(long, value_name = "RATE")]
-    pub dirty_rate: Option<ByteRate>,
-    /// The order in which it writes.
-    #[arg(long, value_parser = ["sequential", "uniform", "hot-set"], value_name = "PATTERN")]
-    pub dirty_pattern: Option<String>,
-    /// Whether pages of zeros are found and sent as a mark.
-    #[arg(long, value_parser = ["detect", "send"], value_name = "HOW")]
-    pub zero_pages: Option<String>,
-    /// Whether the destination's memory is there before the migration begins; `on` if absent.
-    #[arg(long, value_parser = ["on", "off"], value_name = "on|off")]
-    pub prefault: Option<String>,
-    /// Repeat migrations for this time.
-    #[arg(long, short = 'd', value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Span>,
-    /// Give up a migration that is not done after this many rounds.
-    #[arg(long, value_name = "N")]
-    pub max_rounds: Option<u32>,
-    /// Give up a migration that is not done after this time.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub time_limit: Option<Span>,
-    /// Also measure what plain streams between the same two processes move.
-    #[arg(long)]
-    pub stream_limit: bool,
-    /// See [`FailureArguments`].
-    #[command(flatten)]
-    pub failures: FailureArguments,
-    /// Print the measurement as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// What else `plumb migrate` does.
-#[derive(Debug, Subcommand)]
-pub enum MigrateCommand {
-    /// Listen for migrations from other hosts, until Ctrl-C.
-    ///
-    /// Anyone who can reach the address can send memory to it. `--tls on` before `serve` requires encryption of every
-    /// source.
-    Serve {
-        /// Where.
-        #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
-        listen: std::net::SocketAddr,
-    },
-}
-
-impl MigrateArguments {
-    /// The keys of an experiment file that were given, with their values.
-    pub fn keys(&self) -> Vec<(&'static str, Value)> {
-        fn text(value: Option<&impl ToString>) -> Option<Value> {
-            value.map(|value| Value::String(value.to_string()))
-        }
-        let number = |value: Option<u32>| value.map(Value::from);
-        let keys = [
-            ("system.kind", text(self.kind.as_ref())),
-            ("system.memory", text(self.memory.as_ref())),
-            ("system.content.zero", text(self.zero.as_ref())),
-            ("system.content.incompressible", text(self.incompressible.as_ref())),
-            ("system.content.file", text(self.file.as_ref().map(|path| path.display()).as_ref())),
-            ("system.content.directory", text(self.directory.as_ref().map(|path| path.display()).as_ref())),
-            ("system.channels", number(self.channels)),
-            ("system.codec", self.codec.as_ref().and_then(|codec| serde_json::to_value(codec).ok())),
-            ("system.cap", text(self.cap.as_ref())),
-            ("system.downtime_limit", text(self.downtime_limit.as_ref())),
-            ("system.tls", text(self.tls.as_ref())),
-            ("system.dirty.rate", text(self.dirty_rate.as_ref())),
-            ("system.dirty.pattern", text(self.dirty_pattern.as_ref())),
-            ("system.zero_pages", text(self.zero_pages.as_ref())),
-            ("system.prefault", self.prefault.as_ref().map(|prefault| Value::Bool(prefault == "on"))),
-            ("load.duration", text(self.duration.as_ref())),
-            ("load.max_rounds", number(self.max_rounds)),
-            ("load.time_limit", text(self.time_limit.as_ref())),
-            ("load.stream_limit", self.stream_limit.then_some(Value::Bool(true))),
-        ];
-        keys.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
-    }
 }

@@ -1,7 +1,6 @@
 //! Exit codes, and failures that carry one.
 
 use plumb_model::{Judgement, Run, VariantState, VariantSummary, Verdict};
-use plumb_path::Fault;
 
 /// Every claim that was judged holds; skipped claims have no effect on the code.
 pub const HOLDS: u8 = 0;
@@ -70,12 +69,6 @@ impl Failure {
     /// The user asked for something that is not there, or not in the right form.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { code: USAGE, message: message.into(), is_painted: false }
-    }
-
-    /// A setting that came from a flag is wrong: flags are called as settings' keys are.
-    pub fn flag(fault: &Fault) -> Self {
-        let key = fault.key.trim_start_matches("system.").trim_start_matches("load.");
-        Self::usage(format!("--{}: {}", key.replace(['_', '.'], "-"), fault.message))
     }
 
     /// The harness failed; `error` completes "failed to …".

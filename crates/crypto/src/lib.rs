@@ -10,7 +10,7 @@ mod family;
 mod load;
 pub mod measure;
 pub mod metrics;
-mod settings;
+pub mod settings;
 mod system;
 
 pub use error::CryptoError;

@@ -120,9 +120,9 @@ pub enum Pattern {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DirtySettings {
-    /// Pages written per second, as an amount of memory; `0 B/s` for an idle guest.
+    /// How much memory the guest writes to per second, such as `100 MB/s`; `0 B/s` for an idle guest.
     pub rate: ByteRate,
-    /// In which order.
+    /// The order in which the guest writes.
     pub pattern: Pattern,
 }
 
@@ -140,26 +140,27 @@ pub struct SystemSettings {
     pub kind: SystemKind,
     /// QEMU's program, a path or a name, where it is not the one that this machine's architecture names.
     pub program: Option<String>,
-    /// The guest's memory, a multiple of 4 KiB.
+    /// The guest's memory, a multiple of 4 KiB, such as `1 GiB`.
     pub memory: Bytes,
     /// What it holds.
     pub content: ContentSettings,
     /// Connections, each with a thread on both sides.
     pub channels: u32,
-    /// What compresses it.
+    /// What compresses it: none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software, and uadk with QEMU; another level
+    /// after a colon, as `zstd:3`.
     pub codec: CodecSettings,
-    /// A bandwidth cap over all channels together, in bytes on the wire.
+    /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
     pub cap: Cap,
     /// How long the guest may stand still for the switch-over.
     pub downtime_limit: Span,
-    /// Whether the connections are encrypted.
+    /// Whether all connections are encrypted. A destination with `on` takes no others.
     pub tls: Tls,
     /// The guest's writes while it is moved.
     pub dirty: DirtySettings,
     /// Whether pages of zeros are found and sent as a mark.
     pub zero_pages: ZeroPages,
-    /// Whether the destination's memory is there before the migration begins. Otherwise each page is made when it
-    /// arrives, and in a virtual machine that can cost more than the migration, as often as the host feels like it.
+    /// Whether the destination's memory is there before the migration begins. If not, each page is made when it arrives, which
+    /// in a virtual machine can cost more than the migration.
     pub prefault: bool,
 }
 

@@ -70,9 +70,7 @@ Examples:
   plumb migrate --memory '4 GiB' --codec zstd --channels 4 --cap '10 Gbit/s'
   plumb migrate --dirty-rate '100 MB/s' --dirty-pattern hot-set
   plumb migrate --tls on serve --listen 192.0.2.7:4444 > ca.pem # another host
-  plumb migrate --tls on --to 192.0.2.7:4444 --ca ca.pem        # then here
-What is not given is as in an experiment that does not say it; `plumb schema`
-has the defaults.";
+  plumb migrate --tls on --to 192.0.2.7:4444 --ca ca.pem        # then here";
 
 pub const VOLUMES: &str = "\
 Examples:

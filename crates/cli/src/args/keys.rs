@@ -275,8 +275,10 @@ fn default_of(schema: &Json) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use plumb_crypto::Crypto;
     use plumb_http::Http;
     use plumb_http::settings::{HttpSettings, IngressKind};
+    use plumb_migration::Migration;
     use plumb_model::Span;
     use plumb_network::Network;
     use plumb_storage::Storage;
@@ -296,7 +298,9 @@ mod tests {
 
     #[test]
     fn each_flag_is_a_key_that_an_experiment_has() {
+        check::<Crypto>();
         check::<Http>();
+        check::<Migration>();
         check::<Network>();
         check::<Storage>();
     }

@@ -5,35 +5,41 @@ mod progress;
 mod rounds;
 mod table;
 
+use plumb_crypto::Crypto;
 use plumb_crypto::measure::{Algorithm, Keys, Source, Sweep};
+use plumb_crypto::settings::{CryptoSettings, LoadSettings};
 use plumb_host::facts::HostFacts;
+use plumb_path::Settings;
 use plumb_report::{DeviceFound, DeviceTable, TextStyle};
 
 use self::progress::Progress;
-use crate::args::CryptoArguments;
+use crate::args::{CryptoArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome};
 use crate::output;
 
-/// The largest block, far above a TLS record.
-const BLOCK_BYTES_MAX: u64 = 16 << 20;
-
 /// Looks for the devices, checks their results, measures them in turn and prints a table.
 pub fn crypto(arguments: &CryptoArguments) -> Outcome {
-    validate(arguments)?;
-    let sources = unless_empty(&arguments.devices, &Source::ALL);
-    let algorithms = unless_empty(&arguments.algorithms, &Algorithm::ALL);
-    if !sweep(arguments, &sources, &algorithms).points().is_empty() {
-        return measure(arguments, &sources, &algorithms);
+    let each = arguments.keys.every()?;
+    for settings in &each {
+        settings.check().map_err(|fault| keys::fault::<Crypto>(&fault))?;
+    }
+    let asked = &arguments.devices;
+    let sources: Vec<Source> =
+        Source::ALL.into_iter().filter(|source| asked.is_empty() || asked.contains(source)).collect();
+    let all = sweep(&each, &sources);
+    if !all.points().is_empty() {
+        return measure(arguments, &each, &sources);
     }
     let names = |names: Vec<&str>| names.join(", ");
     Err(Failure::usage(format!(
         "--devices: {} does not do {}; it does RSA, ECDSA, X25519 and P-256",
         names(sources.iter().map(|source| source.name()).collect()),
-        names(algorithms.iter().map(|algorithm| algorithm.name()).collect())
+        names(all.algorithms.iter().map(|algorithm| algorithm.name()).collect())
     )))
 }
 
-fn measure(arguments: &CryptoArguments, sources: &[Source], algorithms: &[Algorithm]) -> Outcome {
+fn measure(arguments: &CryptoArguments, each: &[CryptoSettings], sources: &[Source]) -> Outcome {
+    let (duration, rounds) = (each[0].load.duration, arguments.rounds);
     let mut progress = Progress::new(arguments.quiet);
     let mut devices: Vec<DeviceFound> = Vec::new();
     let mut usable: Vec<Source> = Vec::new();
@@ -46,21 +52,21 @@ fn measure(arguments: &CryptoArguments, sources: &[Source], algorithms: &[Algori
         }
         devices.push(table::found(source, presence));
     }
-    let sweep = sweep(arguments, &usable, algorithms);
+    let sweep = sweep(each, &usable);
     let points = sweep.points();
     if points.is_empty() {
         return Err(Failure::laid_out(FAILED, nothing_usable(&devices)));
     }
-    progress.expect(&points, arguments.duration, arguments.rounds);
+    progress.expect(&points, duration, rounds);
     let mut keys = Keys::default();
     answers::check(&sweep, &mut keys, &mut devices, &mut progress)?;
-    let measured = rounds::measure(&points, &mut keys, arguments.duration, arguments.rounds, &mut progress)?;
+    let measured = rounds::measure(&points, &mut keys, duration, rounds, &mut progress)?;
     progress.finish();
     let table = DeviceTable {
         program: concat!("plumb ", env!("CARGO_PKG_VERSION")).to_owned(),
         cpu: HostFacts::read().cpu_model,
-        duration_s: arguments.duration.seconds(),
-        rounds: arguments.rounds,
+        duration_s: duration.seconds(),
+        rounds,
         devices,
         rows: measured.iter().map(table::row).collect(),
         warnings: table::warnings(&measured),
@@ -70,34 +76,31 @@ fn measure(arguments: &CryptoArguments, sources: &[Source], algorithms: &[Algori
     Ok(if is_whole { HOLDS } else { FAILED })
 }
 
-fn sweep(arguments: &CryptoArguments, sources: &[Source], algorithms: &[Algorithm]) -> Sweep {
+/// Everything that the settings ask for, each thing once.
+fn sweep(each: &[CryptoSettings], sources: &[Source]) -> Sweep {
     let device = |source: &Source| match source {
         Source::Device(device) => Some(*device),
         Source::OpensslSpeed => None,
     };
+    let is_asked = |algorithm: &Algorithm| each.iter().any(|settings| settings.load.algorithm == *algorithm);
     Sweep {
         devices: sources.iter().filter_map(device).collect(),
         openssl_speed: sources.contains(&Source::OpensslSpeed),
-        algorithms: algorithms.to_vec(),
-        batches: arguments.batch.clone(),
-        in_flight: arguments.in_flight.clone(),
-        blocks: arguments.block.clone(),
+        algorithms: Algorithm::ALL.into_iter().filter(is_asked).collect(),
+        batches: unique(each, |load| load.batch),
+        in_flight: unique(each, |load| load.in_flight),
+        blocks: unique(each, |load| load.block),
     }
 }
 
-/// What was asked for, each thing once; everything where nothing was.
-fn unless_empty<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
-    all.iter().copied().filter(|item| asked.is_empty() || asked.contains(item)).collect()
-}
-
-fn validate(arguments: &CryptoArguments) -> Result<(), Failure> {
-    if arguments.duration.0 == 0 {
-        return Err(Failure::usage("--duration: must be longer than 0"));
+fn unique<T: PartialEq>(each: &[CryptoSettings], of: fn(&LoadSettings) -> T) -> Vec<T> {
+    let mut values = Vec::new();
+    for value in each.iter().map(|settings| of(&settings.load)) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
     }
-    if !arguments.block.iter().all(|block| (1..=BLOCK_BYTES_MAX).contains(&block.0)) {
-        return Err(Failure::usage("--block: must be a size from 1 B to 16 MiB"));
-    }
-    Ok(())
+    values
 }
 
 fn nothing_usable(devices: &[DeviceFound]) -> String {

@@ -14,19 +14,19 @@ use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{Reading, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::single;
 use super::surroundings::{self, Surroundings};
-use crate::args::{MigrateArguments, MigrateCommand};
+use crate::args::{MigrateArguments, MigrateCommand, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
 use crate::live::LiveLine;
 use crate::output;
 
 /// Measures and prints, or serves as a destination.
 pub fn migrate(arguments: &MigrateArguments) -> Outcome {
-    let settings = settings(arguments)?;
-    settings.check().map_err(|fault| Failure::flag(&fault))?;
+    let mut settings = arguments.keys.settings()?;
+    settings.check().map_err(|fault| keys::fault::<Migration>(&fault))?;
     settings.feasible().map_err(Failure::usage)?;
     if let Some(MigrateCommand::Serve { listen }) = &arguments.command {
         return serve(&settings, *listen);
@@ -35,9 +35,11 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
         output::message(&heading(&settings));
     }
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    // The memory's content is the same each time.
+    let window = Window { seed: 1, ..single::window(&mut settings) };
     let measured = match arguments.to {
-        Some(address) => to_another_host(&settings, address, arguments),
-        None => on_this_host(&settings, &interrupts, arguments),
+        Some(address) => to_another_host(&settings, window, address, arguments),
+        None => on_this_host(&settings, window, &interrupts, arguments),
     };
     match measured? {
         Some(result) => {
@@ -64,6 +66,7 @@ fn heading(settings: &MigrationSettings) -> String {
 /// Both sides as child processes; `None` when it was interrupted.
 fn on_this_host(
     settings: &MigrationSettings,
+    window: Window,
     interrupts: &Interrupts,
     arguments: &MigrateArguments,
 ) -> Result<Option<SlotResult>, Failure> {
@@ -84,7 +87,7 @@ fn on_this_host(
     let mut executor =
         AgentExecutor::new(path, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
     let of_path = PathSettings::of::<Migration>(settings.clone());
-    let order = SlotOrder { name: "migrate", settings: &of_path, tunings: &[], window: window(settings) };
+    let order = SlotOrder { name: "migrate", settings: &of_path, tunings: &[], window };
     let measured = executor.measure(order);
     line.clear();
     match measured {
@@ -103,6 +106,7 @@ fn on_this_host(
 /// The source in this process, to a destination that was started elsewhere.
 fn to_another_host(
     settings: &MigrationSettings,
+    window: Window,
     address: SocketAddr,
     arguments: &MigrateArguments,
 ) -> Result<Option<SlotResult>, Failure> {
@@ -121,7 +125,7 @@ fn to_another_host(
     let line = LiveLine::new(arguments.quiet || arguments.json);
     // A destination that another command serves on this host is a side of the measurement.
     let mut surroundings = Surroundings::of(Service::listening_at(address));
-    let measured = load.measure(window(settings), &mut |mark| {
+    let measured = load.measure(window, &mut |mark| {
         surroundings.note(mark);
         show(&line, mark);
     });
@@ -163,16 +167,6 @@ fn serve(settings: &MigrationSettings, listen: SocketAddr) -> Outcome {
     Ok(INTERRUPTED)
 }
 
-fn window(settings: &MigrationSettings) -> Window {
-    Window {
-        warmup_ns: settings.load.warmup.0,
-        window_ns: settings.load.duration.0,
-        seed: 1,
-        index: 0,
-        attempt: 0,
-    }
-}
-
 fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failure> {
     let mut measurement = result.measurement.clone();
     if arguments.to.is_some() {
@@ -208,21 +202,4 @@ fn show(live: &LiveLine, mark: Mark) {
         let elapsed_s = Span(elapsed_ns).seconds();
         live.show(&format!("{elapsed_s:.1} s, {work} MiB on the wire"));
     }
-}
-
-/// The flags as an experiment's `system` and `load`, read by the same types.
-fn settings(arguments: &MigrateArguments) -> Result<MigrationSettings, Failure> {
-    let mut settings = json!({ "system": {}, "load": {} });
-    for (path, value) in arguments.keys() {
-        set(&mut settings, path, value);
-    }
-    serde_json::from_value(settings).map_err(|error| Failure::usage(error.to_string()))
-}
-
-fn set(tree: &mut Value, path: &str, value: Value) {
-    let mut node = tree;
-    for key in path.split('.') {
-        node = &mut node[key];
-    }
-    *node = value;
 }

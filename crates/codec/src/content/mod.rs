@@ -39,10 +39,10 @@ pub struct ContentSettings {
     pub zero: Percent,
     /// The share of all pages that are random and do not compress.
     pub incompressible: Percent,
-    /// The corpus: a file, from whose end it goes on at its beginning. The built-in one if absent.
+    /// A file that the rest is made of, over and over; the built-in corpus if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// The corpus: all files below a directory, in the order of their paths.
+    /// A directory whose files the rest is made of, in the order of their paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
 }

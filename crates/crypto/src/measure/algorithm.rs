@@ -81,12 +81,6 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
-    }
-
     /// What sort of work it is, in the plural.
     #[must_use]
     pub fn class(self) -> &'static str {
@@ -153,7 +147,6 @@ mod tests {
     fn names_are_those_of_the_file() {
         for algorithm in Algorithm::ALL {
             assert_eq!(serde_json::to_value(algorithm).unwrap(), algorithm.name());
-            assert_eq!(Algorithm::from_name(algorithm.name()), Some(algorithm));
         }
         for kind in OperationKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
