@@ -9,6 +9,7 @@
 pub mod accelerators;
 pub mod assessment;
 pub mod cpu;
+pub mod epoll;
 pub mod facts;
 pub mod limits;
 pub mod loop_device;

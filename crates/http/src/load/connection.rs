@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 
 use super::checks::BodyWatch;
 use super::core::{BACKOFF, Core};
-use super::epoll::Ready;
 use super::errors::Failure;
 use super::socket::{Received, Socket};
 use super::tally::Answer;
@@ -15,6 +14,7 @@ use super::tls::Negotiated;
 use super::transport::Transport;
 use super::wire::{Parser, Progress};
 use crate::settings::Reuse;
+use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Backoff;
 
@@ -230,17 +230,17 @@ impl Slot {
 
     fn advance(&mut self, core: &mut Core, ready: Ready) -> Result<Step, Failure> {
         let Some(link) = &mut self.link else { return Ok(Step::Pending) };
-        if ready.is_readable {
-            link.socket.became_readable(ready.is_hangup);
+        if ready.is_readable() {
+            link.socket.became_readable(ready.is_ending());
         }
         match self.phase {
-            Phase::Waiting | Phase::Holding if ready.is_readable => self.pull(core),
+            Phase::Waiting | Phase::Holding if ready.is_readable() => self.pull(core),
             Phase::Sending => {
-                if ready.is_writable {
+                if ready.is_writable() {
                     let limit = self.send_limit(core);
                     self.push(core, limit)?;
                 }
-                if ready.is_readable { self.pull(core) } else { Ok(Step::Pending) }
+                if ready.is_readable() { self.pull(core) } else { Ok(Step::Pending) }
             }
             Phase::Connecting => {
                 if link.socket.is_connected(core.plan.address)? {
@@ -269,7 +269,11 @@ impl Slot {
         let now_ns = monotonic_ns();
         // On loopback the connection stands already, and no event is needed to say so.
         let is_connected = socket.is_connected(core.plan.address)?;
-        core.epoll.add(&socket, self.token(), !is_connected)?;
+        if is_connected {
+            core.epoll.watch_reads(&socket, self.token())?;
+        } else {
+            core.epoll.watch(&socket, self.token())?;
+        }
         let resumes = core.resumption.choose();
         let transport = core.security.begin(resumes)?;
         self.link = Some(Link { socket, transport, awaits_writable: !is_connected });
@@ -346,7 +350,7 @@ impl Slot {
         match &mut self.link {
             Some(link) if !link.awaits_writable => {
                 link.awaits_writable = true;
-                Ok(core.epoll.await_writable(&link.socket, token)?)
+                Ok(core.epoll.watch_writes_too(&link.socket, token)?)
             }
             _ => Ok(()),
         }

@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
+use plumb_host::epoll::{Alarm, Epoll, Ready};
 use plumb_pace::{Backoff, Proportion};
 
 use super::checks::Checks;
-use super::epoll::{Epoll, Ready};
 use super::errors::Failure;
 use super::request::Request;
 use super::socket::{Received, Socket, Traffic};
@@ -17,6 +18,8 @@ use super::transport::Security;
 use super::wire::KnownHead;
 use crate::settings::Reuse;
 
+/// The token of the alarm.
+pub const ALARM: u64 = u64::MAX;
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Connections that wait for the server to close them, at most.
@@ -49,6 +52,8 @@ pub struct Core {
     pub plan: std::sync::Arc<Plan>,
     /// Readiness.
     pub epoll: Epoll,
+    /// What ends a wait in time.
+    pub alarm: Alarm,
     /// How connections are secured.
     pub security: Security,
     /// Which of them resume a session.
@@ -71,18 +76,22 @@ pub struct Core {
 
 impl Core {
     /// What a thread's connections share.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
     pub fn new(
         plan: std::sync::Arc<Plan>,
-        epoll: Epoll,
         security: Security,
         resumption: Proportion,
         tally: Tally,
-    ) -> Self {
+    ) -> io::Result<Self> {
+        let (epoll, alarm) = (Epoll::new()?, Alarm::new()?);
+        epoll.watch_reads(&alarm, ALARM)?;
         let sources = Sources { next: 0, is_spreading: false };
-        Self {
+        Ok(Self {
             plan,
             epoll,
+            alarm,
             security,
             resumption,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -93,7 +102,7 @@ impl Core {
             parting: Default::default(),
             next_closing_ns: 0,
             sources,
-        }
+        })
     }
 
     /// Begins a connection.
@@ -130,7 +139,7 @@ impl Core {
     pub fn on_parting(&mut self, ready: Ready) {
         for parting in &mut self.parting {
             if let Some(socket) = parting.get_mut(&ready.token) {
-                socket.became_readable(ready.is_hangup);
+                socket.became_readable(ready.is_ending());
                 if drain(socket, &mut self.buffer) {
                     parting.remove(&ready.token);
                 }

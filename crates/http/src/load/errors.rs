@@ -69,6 +69,13 @@ impl Failure {
     }
 }
 
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Errno::from_io_error(&error)
+            .map_or_else(|| Self::Network(error.to_string().to_lowercase()), Self::from)
+    }
+}
+
 impl From<Errno> for Failure {
     fn from(error: Errno) -> Self {
         match error {

@@ -7,7 +7,6 @@ mod checks;
 
 mod connection;
 mod core;
-mod epoll;
 mod errors;
 mod names;
 mod report;
@@ -36,7 +35,6 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Plan};
-use self::epoll::Epoll;
 pub(crate) use self::names::{is_same_cipher, is_same_group};
 pub(crate) use self::report::{MISSING, OFFERED};
 use self::request::Request;
@@ -192,9 +190,9 @@ fn worker(
     connections: usize,
     part: Part,
 ) -> Result<HttpWorker, PathError> {
-    let epoll = Epoll::new().map_err(|error| PathError::Load(format!("make an event queue: {error}")))?;
     let tally = Tally::new(part.frame, part.due.is_some(), plan.checks.all().len());
-    let core = Core::new(plan, epoll, security, Proportion::new(resumption, part.seed), tally);
+    let core = Core::new(plan, security, Proportion::new(resumption, part.seed), tally)
+        .map_err(|error| PathError::Load(format!("make an event queue: {error}")))?;
     Ok(HttpWorker::new(core, connections, part))
 }
 

@@ -6,14 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Share;
 use plumb_path::PathError;
 use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
 use super::connection::{Slot, Step};
-use super::core::Core;
-use super::epoll::ALARM;
+use super::core::{ALARM, Core};
 use super::errors::Failure;
 use super::tally::{OnWire, Tally};
 
@@ -87,13 +87,12 @@ impl HttpWorker {
     /// Makes the next wait end when the clock has something to do.
     fn set_alarm(&mut self) {
         let wake_ns = self.wake_ns();
-        if self.alarm_ns != wake_ns && self.core.epoll.set_alarm(wake_ns).is_ok() {
+        if self.alarm_ns != wake_ns && self.core.alarm.set(wake_ns).is_ok() {
             self.alarm_ns = wake_ns;
         }
     }
 
-    fn on_event(&mut self, event: usize) {
-        let ready = self.core.epoll.ready(event);
+    fn on_event(&mut self, ready: Ready) {
         if ready.token == ALARM {
             // It rings once: what is still due, or due at the same moment again, needs it set anew.
             self.alarm_ns = NEVER;
@@ -339,14 +338,15 @@ impl Worker for HttpWorker {
     type Tally = Tally;
 
     fn run(mut self) -> Result<Ran<Tally>, PathError> {
-        let mut now_ns = monotonic_ns();
+        let (mut now_ns, mut events) = (monotonic_ns(), Vec::new());
         self.on_time(now_ns);
         self.begin_all(now_ns);
         while !self.is_over(now_ns) {
             self.set_alarm();
-            let events = self.core.epoll.wait();
-            for event in 0..events {
-                self.on_event(event);
+            // A wait that failed is one that ended early.
+            let _ = self.core.epoll.wait(None, &mut events);
+            for event in &events {
+                self.on_event(Ready::from(*event));
             }
             now_ns = self.go_on(monotonic_ns());
             if let Some(close_ns) = self.part.early_end() {

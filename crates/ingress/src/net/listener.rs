@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::poller::Poller;
 use super::socket::{accept, listen_on_loopback};
+use plumb_host::epoll::Epoll;
 
 /// A listener in one event loop. Clones share the socket: whoever is free takes the next connection, so that no loop
 /// has a queue while another has nothing to do.
@@ -30,8 +30,8 @@ impl Listener {
     }
 
     /// Has the loop be told of connections by this token.
-    pub(crate) fn begin(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
-        poller.watch_arrivals(&*self.socket, token)?;
+    pub(crate) fn begin(&mut self, epoll: &Epoll, token: u64) -> io::Result<()> {
+        epoll.watch_arrivals(&*self.socket, token)?;
         (self.token, self.is_paused) = (token, false);
         Ok(())
     }
@@ -39,17 +39,17 @@ impl Listener {
     /// Takes one connection, if one is waiting, and whose it is.
     ///
     /// When there are no descriptors left it pauses, since the loop would be woken for the same connection for ever.
-    pub(crate) fn accept(&mut self, poller: &Poller) -> Option<(OwnedFd, Ipv4Addr)> {
+    pub(crate) fn accept(&mut self, epoll: &Epoll) -> Option<(OwnedFd, Ipv4Addr)> {
         accept(&*self.socket).unwrap_or_else(|_| {
-            self.is_paused = poller.forget(&*self.socket).is_ok();
+            self.is_paused = epoll.forget(&*self.socket).is_ok();
             None
         })
     }
 
     /// Begins again after a pause, to be called from time to time.
-    pub(crate) fn resume(&mut self, poller: &Poller) {
+    pub(crate) fn resume(&mut self, epoll: &Epoll) {
         if self.is_paused {
-            self.is_paused = poller.watch_arrivals(&*self.socket, self.token).is_err();
+            self.is_paused = epoll.watch_arrivals(&*self.socket, self.token).is_err();
         }
     }
 }

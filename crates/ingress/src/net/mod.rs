@@ -1,15 +1,13 @@
-//! What the event loops of origin and ingress are made of: epoll, sockets, buffers, and a slab of connections.
+//! What the event loops of origin and ingress are made of: sockets, buffers, and a slab of connections.
 
 mod buffer;
 mod listener;
-mod poller;
 mod slab;
 mod socket;
 mod thread;
 
 pub(crate) use buffer::{BUFFER_BYTES, Buffer, Pool};
 pub(crate) use listener::Listener;
-pub(crate) use poller::{Event, Poller};
 pub(crate) use slab::{Key, Slab};
 pub(crate) use socket::{Received, Sent, connect, read, write, write_all_of};
 pub(crate) use thread::{LoopThread, Signals};

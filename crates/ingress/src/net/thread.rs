@@ -1,26 +1,25 @@
 //! A thread that runs an event loop, and how it is told to end.
 
+use plumb_host::epoll::Bell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use super::poller::Waker;
-
 /// What reaches an event loop from outside.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    waker: Waker,
+    bell: Bell,
     stop: AtomicBool,
 }
 
 impl Signals {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { waker: Waker::new()?, stop: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { bell: Bell::new()?, stop: AtomicBool::new(false) }))
     }
 
-    pub(crate) fn waker(&self) -> &Waker {
-        &self.waker
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.bell
     }
 
     /// Whether the loop has to end.
@@ -30,7 +29,7 @@ impl Signals {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.waker.wake();
+        self.bell.ring();
     }
 }
 

@@ -7,7 +7,8 @@ use rustix::net::Shutdown;
 
 use super::reply::{Replies, Reply};
 use crate::http1::{Body, Refusal, Request};
-use crate::net::{Buffer, Event, Pool, Received};
+use crate::net::{Buffer, Pool, Received};
+use plumb_host::epoll::Ready;
 
 /// A connection without a request for this long is closed.
 const IDLE_NS_MAX: u64 = 300_000_000_000;
@@ -73,10 +74,10 @@ impl Connection {
     }
 
     /// Learns what happened to the socket, and goes as far as that allows.
-    pub(super) fn on_event(&mut self, event: Event, shared: &mut Shared, now_ns: u64) -> Fate {
+    pub(super) fn on_event(&mut self, event: Ready, shared: &mut Shared, now_ns: u64) -> Fate {
         self.active_ns = now_ns;
-        self.readable |= event.readable;
-        self.ending |= event.ending;
+        self.readable |= event.is_readable();
+        self.ending |= event.is_ending();
         // A connection that breaks is closed; there is nobody to tell.
         self.go_on(shared).unwrap_or(Fate::Ends)
     }

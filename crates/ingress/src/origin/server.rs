@@ -6,11 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::monotonic_ns;
 
 use super::connection::{Connection, Fate, Shared};
 use super::reply::Replies;
-use crate::net::{Event, Key, Listener, LoopThread, Poller, Pool, Signals, Slab};
+use crate::net::{Key, Listener, LoopThread, Pool, Signals, Slab};
 
 /// How often connections are looked over for those that have done nothing for too long.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -55,7 +56,7 @@ impl OriginServer {
 }
 
 struct EventLoop {
-    poller: Poller,
+    epoll: Epoll,
     listener: Listener,
     signals: Arc<Signals>,
     connections: Slab<Connection>,
@@ -65,20 +66,20 @@ struct EventLoop {
 
 impl EventLoop {
     fn new(mut listener: Listener, signals: Arc<Signals>, body_bytes: usize) -> io::Result<Self> {
-        let poller = Poller::new()?;
-        listener.begin(&poller, LISTENER << 62)?;
-        poller.watch_arrivals(signals.waker(), WAKER << 62)?;
+        let epoll = Epoll::new()?;
+        listener.begin(&epoll, LISTENER << 62)?;
+        epoll.watch_arrivals(signals.bell(), WAKER << 62)?;
         let shared = Shared { replies: Replies::new(body_bytes), pool: Pool::default() };
-        Ok(Self { poller, listener, signals, connections: Slab::new(), shared, now_ns: monotonic_ns() })
+        Ok(Self { epoll, listener, signals, connections: Slab::new(), shared, now_ns: monotonic_ns() })
     }
 
     fn run(&mut self) {
         let mut events = Vec::new();
         let mut swept_ns = self.now_ns;
-        while !self.signals.is_stopped() && self.poller.wait(SWEEP, &mut events).is_ok() {
+        while !self.signals.is_stopped() && self.epoll.wait(Some(SWEEP), &mut events).is_ok() {
             self.now_ns = monotonic_ns();
             for event in events.drain(..) {
-                self.on_event(event);
+                self.on_event(Ready::from(event));
             }
             if self.now_ns - swept_ns >= SWEEP.as_nanos() as u64 {
                 swept_ns = self.now_ns;
@@ -87,7 +88,7 @@ impl EventLoop {
         }
     }
 
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, event: Ready) {
         match Key::from_token(event.token) {
             (LISTENER, _) => self.accept_all(),
             (CONNECTION, key) => {
@@ -101,10 +102,10 @@ impl EventLoop {
     }
 
     fn accept_all(&mut self) {
-        while let Some((socket, _)) = self.listener.accept(&self.poller) {
+        while let Some((socket, _)) = self.listener.accept(&self.epoll) {
             let key = self.connections.insert(Connection::new(socket, self.now_ns));
             let Some(connection) = self.connections.get_mut(key) else { return };
-            if self.poller.watch(connection.socket(), key.token(CONNECTION)).is_err() {
+            if self.epoll.watch(connection.socket(), key.token(CONNECTION)).is_err() {
                 self.close(key);
             }
         }
@@ -117,7 +118,7 @@ impl EventLoop {
     }
 
     fn sweep(&mut self) {
-        self.listener.resume(&self.poller);
+        self.listener.resume(&self.epoll);
         let now_ns = self.now_ns;
         for key in self.connections.keys_where(|connection| connection.is_overdue(now_ns)) {
             self.close(key);

@@ -12,7 +12,8 @@ use super::rewrite::Origin;
 use super::thread::Thread;
 use super::transport::{Broken, Transport};
 use crate::http1::{Refusal, Request};
-use crate::net::{Buffer, Event, Received};
+use crate::net::{Buffer, Received};
+use plumb_host::epoll::Ready;
 
 /// A client.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl Connection {
     }
 
     /// Something happened to the client's socket.
-    pub(super) fn on_event(&mut self, event: Event, thread: &mut Thread) -> Fate {
+    pub(super) fn on_event(&mut self, event: Ready, thread: &mut Thread) -> Fate {
         self.transport.on_event(event);
         self.go_on(thread)
     }

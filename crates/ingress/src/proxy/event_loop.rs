@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_devices::Batch;
+use plumb_host::epoll::{Epoll, Ready};
 use plumb_host::time::monotonic_ns;
 use rustls::ServerConfig;
 
@@ -16,7 +17,7 @@ use super::operation::{Answer, Completions, is_signature};
 use super::thread::{Device, Thread};
 use super::upstream::Upstreams;
 use crate::config::Timeouts;
-use crate::net::{BUFFER_BYTES, Event, Key, Listener, Poller, Pool, Signals, Slab};
+use crate::net::{BUFFER_BYTES, Key, Listener, Pool, Signals, Slab};
 
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
@@ -25,7 +26,7 @@ const UPSTREAM: u64 = 3;
 
 /// What a loop is made from, in the thread where it runs: its coroutines cannot be handed to another.
 pub(super) struct Parts {
-    pub(super) poller: Poller,
+    pub(super) epoll: Epoll,
     pub(super) listener: Listener,
     /// How many connections one wake-up takes: where loops share the listener, the others are to get some too.
     pub(super) accepts_max: usize,
@@ -41,8 +42,8 @@ pub(super) struct Parts {
 impl Parts {
     /// Begins to be told of connections and signals.
     pub(super) fn watch(&mut self) -> io::Result<()> {
-        self.listener.begin(&self.poller, LISTENER << 62)?;
-        self.poller.watch_arrivals(self.signals.waker(), SIGNALS << 62)
+        self.listener.begin(&self.epoll, LISTENER << 62)?;
+        self.epoll.watch_arrivals(self.signals.bell(), SIGNALS << 62)
     }
 }
 
@@ -68,7 +69,7 @@ impl EventLoop {
             timeouts: parts.timeouts,
             now_ns: monotonic_ns(),
             in_flight: parts.in_flight,
-            poller: parts.poller,
+            epoll: parts.epoll,
             completions: Completions::new(Arc::clone(&parts.signals)),
             current: None,
         };
@@ -91,13 +92,13 @@ impl EventLoop {
             // Where something waits for company, the loop looks for events and does not wait for them.
             let is_waited_for = self.thread.batches().is_some_and(|batches| !batches.is_empty());
             let timeout = Duration::from_nanos(if is_waited_for { 0 } else { sweep_ns });
-            if self.thread.poller.wait(timeout, &mut events).is_err() {
+            if self.thread.epoll.wait(Some(timeout), &mut events).is_err() {
                 break;
             }
             self.thread.now_ns = monotonic_ns();
             let is_idle = events.is_empty();
             for event in events.drain(..) {
-                self.on_event(event);
+                self.on_event(Ready::from(event));
                 self.run_batches(Batches::full);
             }
             self.run_waiting(is_idle);
@@ -140,7 +141,7 @@ impl EventLoop {
         }
     }
 
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, event: Ready) {
         match Key::from_token(event.token) {
             (LISTENER, _) => self.accept_all(),
             (SIGNALS, _) => self.take_completions(),
@@ -164,20 +165,20 @@ impl EventLoop {
 
     fn accept_all(&mut self) {
         for _ in 0..self.accepts_max {
-            let Some((socket, peer)) = self.listener.accept(&self.thread.poller) else { return };
+            let Some((socket, peer)) = self.listener.accept(&self.thread.epoll) else { return };
             let Ok(client) = Connection::new(socket, peer, self.config.as_ref(), &self.thread) else {
                 return;
             };
             let key = self.clients.insert(client);
             let Some(client) = self.clients.get_mut(key) else { return };
-            if self.thread.poller.watch(client.socket(), key.token(CLIENT)).is_err() {
+            if self.thread.epoll.watch(client.socket(), key.token(CLIENT)).is_err() {
                 self.close(key);
             }
         }
     }
 
     fn take_completions(&mut self) {
-        self.signals.waker().reset();
+        self.signals.bell().reset();
         let mut completed = std::mem::take(&mut self.completed);
         self.thread.completions.take(&mut completed);
         for (key, answer) in completed.drain(..) {
@@ -195,7 +196,7 @@ impl EventLoop {
     }
 
     fn sweep(&mut self) {
-        self.listener.resume(&self.thread.poller);
+        self.listener.resume(&self.thread.epoll);
         let now_ns = self.thread.now_ns;
         for key in self.clients.keys_where(|client| client.is_overdue(now_ns)) {
             self.with(key, Connection::on_overdue);

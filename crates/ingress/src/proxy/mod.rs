@@ -25,10 +25,11 @@ use plumb_devices::{Counters, DeviceError, OperationKind};
 use rustls::ServerConfig;
 
 use crate::config::{Config, KeyOperations, Timeouts, Tls};
-use crate::net::{Listener, LoopThread, Poller, Signals};
+use crate::net::{Listener, LoopThread, Signals};
 use batches::{Batches, Gathering};
 use counters::{InFlight, Shard, Totals};
 use event_loop::{EventLoop, Parts};
+use plumb_host::epoll::Epoll;
 use pool::WorkerPool;
 use thread::Device;
 
@@ -132,7 +133,7 @@ impl EmbeddedIngress {
     ) -> io::Result<()> {
         let signals = Signals::new()?;
         let mut parts = Parts {
-            poller: Poller::new()?,
+            epoll: Epoll::new()?,
             listener: shared.listener.clone(),
             accepts_max: if threads == 1 { usize::MAX } else { 1 },
             signals: Arc::clone(&signals),

@@ -80,7 +80,7 @@ impl Completions {
         // The thread that finds the queue empty wakes the loop; what is added before the loop looks comes along.
         if waiting.len() == 1 {
             drop(waiting);
-            self.signals.waker().wake();
+            self.signals.bell().ring();
         }
     }
 

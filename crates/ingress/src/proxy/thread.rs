@@ -10,7 +10,8 @@ use super::operation::{Answer, Completions, Operation, Reply};
 use super::pool::WorkerPool;
 use super::upstream::{Leased, Upstreams};
 use crate::config::Timeouts;
-use crate::net::{Key, Poller, Pool};
+use crate::net::{Key, Pool};
+use plumb_host::epoll::Epoll;
 
 /// What does operations while the handshakes that need them are set aside.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(super) struct Thread {
     pub(super) timeouts: Timeouts,
     pub(super) now_ns: u64,
     pub(super) in_flight: Arc<InFlight>,
-    pub(super) poller: Poller,
+    pub(super) epoll: Epoll,
     pub(super) completions: Arc<Completions>,
     /// The client whose turn it is.
     pub(super) current: Option<Key>,
@@ -83,6 +84,6 @@ impl Thread {
     pub(super) fn lease_new(&mut self) -> io::Result<Leased> {
         let current = self.current.ok_or(io::ErrorKind::NotFound)?;
         self.counters.upstream_connects.count();
-        self.upstreams.lease_new(current, &self.poller)
+        self.upstreams.lease_new(current, &self.epoll)
     }
 }

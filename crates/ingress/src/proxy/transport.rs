@@ -10,7 +10,8 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use super::coroutine::{self, Progress, Suspended};
 use super::operation::Answer;
 use super::thread::Thread;
-use crate::net::{Buffer, Event, Received, Sent, read, write, write_all_of};
+use crate::net::{Buffer, Received, Sent, read, write, write_all_of};
+use plumb_host::epoll::Ready;
 
 /// The connection cannot go on, and there is nobody to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +59,10 @@ impl Transport {
         &self.socket
     }
 
-    pub(super) fn on_event(&mut self, event: Event) {
-        self.readable |= event.readable;
-        self.writable |= event.writable;
-        self.ending |= event.ending;
+    pub(super) fn on_event(&mut self, event: Ready) {
+        self.readable |= event.is_readable();
+        self.writable |= event.is_writable() || event.is_broken();
+        self.ending |= event.is_ending();
     }
 
     /// Reads once, and adds what the client said to `inbox`. That can be nothing although bytes came: of a handshake,

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::sockopt;
 
-use crate::net::{Event, Key, Poller, Received, Sent, Slab, connect, write};
+use crate::net::{Key, Received, Sent, Slab, connect, write};
+use plumb_host::epoll::{Epoll, Ready};
 
 /// A connection to the origin.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Upstreams {
     }
 
     /// Begins a new connection for a client.
-    pub(super) fn lease_new(&mut self, owner: Key, poller: &Poller) -> io::Result<Leased> {
+    pub(super) fn lease_new(&mut self, owner: Key, epoll: &Epoll) -> io::Result<Leased> {
         let socket = connect(self.port)?;
         let key = self.all.insert(Upstream {
             socket,
@@ -104,7 +105,7 @@ impl Upstreams {
         });
         let leased = Leased { key, is_reused: false };
         let watched =
-            self.all.get_mut(key).map(|upstream| poller.watch(&upstream.socket, key.token(self.tag)));
+            self.all.get_mut(key).map(|upstream| epoll.watch(&upstream.socket, key.token(self.tag)));
         match watched {
             Some(Ok(())) | None => Ok(leased),
             Some(Err(error)) => {
@@ -134,11 +135,11 @@ impl Upstreams {
     }
 
     /// Learns what happened to a connection; which client that concerns.
-    pub(super) fn on_event(&mut self, key: Key, event: Event) -> Option<Key> {
+    pub(super) fn on_event(&mut self, key: Key, event: Ready) -> Option<Key> {
         let upstream = self.all.get_mut(key)?;
-        upstream.readable |= event.readable;
-        upstream.writable |= event.writable;
-        upstream.ending |= event.ending;
+        upstream.readable |= event.is_readable();
+        upstream.writable |= event.is_writable() || event.is_broken();
+        upstream.ending |= event.is_ending();
         if upstream.owner.is_none() && upstream.readable {
             // The origin closed it, or says something that nobody asked for.
             self.idle.retain(|&idle| idle != key);

@@ -5,13 +5,14 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use plumb_host::epoll::Bell;
 use plumb_host::time::monotonic_ns;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
 use super::held::held;
@@ -80,15 +81,14 @@ impl Silent {
 #[derive(Debug)]
 pub struct Greeter {
     new: Mutex<Vec<Silent>>,
-    wake: OwnedFd,
+    bell: Bell,
 }
 
 impl Greeter {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new() -> io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { new: Mutex::default(), wake })
+        Ok(Self { new: Mutex::default(), bell: Bell::new()? })
     }
 
     /// Hands a connection over.
@@ -99,8 +99,7 @@ impl Greeter {
 
     /// Has the thread look at once.
     pub fn wake(&self) {
-        // One that is full has woken it already.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        self.bell.ring();
     }
 
     /// Listens to silent connections until `has_ended`, and hands on those that said what they are for.
@@ -129,11 +128,11 @@ impl Greeter {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let connections = silent.iter().map(|one| PollFd::new(&one.connection, PollFlags::IN));
         let mut polled: Vec<PollFd<'_>> =
-            std::iter::once(PollFd::new(&self.wake, PollFlags::IN)).chain(connections).collect();
+            std::iter::once(PollFd::new(&self.bell, PollFlags::IN)).chain(connections).collect();
         // Where the kernel refuses, all are looked at.
         let failed = retry_on_intr(|| poll(&mut polled, timeout.as_ref())).is_err();
         let ready = polled[1..].iter().map(|one| failed || !one.revents().is_empty()).collect();
-        let _ = rustix::io::read(self.wake.as_fd(), &mut [0; 8]);
+        self.bell.reset();
         ready
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 
 use super::Exports;
@@ -107,13 +108,13 @@ impl Connection {
     }
 
     /// Notes what epoll said.
-    pub(super) fn note(&mut self, readable: bool, writable: bool, ending: bool) {
-        if readable && !self.is_readable {
+    pub(super) fn note(&mut self, ready: Ready) {
+        if ready.is_readable() && !self.is_readable {
             self.readable_ns = monotonic_ns();
         }
-        self.is_readable |= readable;
-        self.is_writable |= writable;
-        self.is_ending |= ending;
+        self.is_readable |= ready.is_readable();
+        self.is_writable |= ready.is_writable();
+        self.is_ending |= ready.is_ending();
     }
 
     /// Takes a letter; [`Connection::advance`] has to follow.

@@ -7,14 +7,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use plumb_host::cpu::run_soon;
+use plumb_host::epoll::{Alarm, Epoll, Event, Ready};
 use plumb_host::time::monotonic_ns;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use super::Exports;
 use super::buffer::Pool;
@@ -29,7 +28,6 @@ const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
 const TIMER: u64 = 2;
 const FIRST_CONNECTION: u64 = 3;
-const EVENTS_MAX: usize = 256;
 /// The shortest sleep for a limiter's sake. Above 10,000 operations per second it lets several begin at a time, whose
 /// replies go in one write; the limiter makes up for the delay, which is 0.01% of a window.
 const NAP_NS: u64 = 100_000;
@@ -56,8 +54,8 @@ pub(super) struct Common {
 pub(super) struct EventLoop {
     index: usize,
     common: Common,
-    queue: OwnedFd,
-    timer: OwnedFd,
+    epoll: Epoll,
+    timer: Alarm,
     timer_ns: Option<u64>,
     connections: HashMap<u64, Connection>,
     next_id: u64,
@@ -73,17 +71,14 @@ pub(super) struct EventLoop {
 
 impl EventLoop {
     pub(super) fn new(index: usize, common: Common) -> io::Result<Self> {
-        let queue = epoll::create(CreateFlags::CLOEXEC)?;
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        listen(&queue, &common)?;
-        let edge = EventFlags::IN | EventFlags::ET;
-        epoll::add(&queue, &common.mailboxes[index], EventData::new_u64(MAILBOX), edge)?;
-        epoll::add(&queue, &timer, EventData::new_u64(TIMER), edge)?;
+        let (epoll, timer) = (Epoll::new()?, Alarm::new()?);
+        epoll.watch_arrivals(&*common.listener, LISTENER)?;
+        epoll.watch_reads(&common.mailboxes[index], MAILBOX)?;
+        epoll.watch_reads(&timer, TIMER)?;
         Ok(Self {
             index,
             common,
-            queue,
+            epoll,
             timer,
             timer_ns: None,
             connections: HashMap::new(),
@@ -100,7 +95,7 @@ impl EventLoop {
     pub(super) fn run(mut self) {
         // Every wait for the CPU is an operation that begins late. A kernel that cannot help leaves that to the limiter.
         let _ = run_soon();
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+        let mut events: Vec<Event> = Vec::new();
         while !self.common.mailboxes[self.index].is_stopped() {
             self.turn(&mut events);
         }
@@ -108,14 +103,12 @@ impl EventLoop {
 
     /// Waits for events, and gives everyone who can go on a turn.
     pub(super) fn turn(&mut self, events: &mut Vec<Event>) {
-        events.clear();
-        let timeout = self.timeout_ns().map(timespec);
-        let spare = rustix::buffer::spare_capacity(events);
-        // An interruption by a signal is a wait that ended early.
-        let _ = epoll::wait(&self.queue, spare, timeout.as_ref());
-        self.put_owed_first(events, |event| event.data.u64());
+        let timeout = self.timeout_ns().map(Duration::from_nanos);
+        // A wait that failed is one that ended early.
+        let _ = self.epoll.wait(timeout, events);
+        self.put_owed_first(events, |event| Ready::from(*event).token);
         for event in &*events {
-            self.handle(event.data.u64(), event.flags);
+            self.handle(Ready::from(*event));
         }
         let mut ready = std::mem::take(&mut self.ready);
         self.put_owed_first(&mut ready, |id| *id);
@@ -153,14 +146,14 @@ impl EventLoop {
             }
         }
         if self.paused_until_ns.is_some_and(|until_ns| until_ns <= now_ns) {
-            let is_listening = listen(&self.queue, &self.common).is_ok();
+            let is_listening = self.epoll.watch_arrivals(&*self.common.listener, LISTENER).is_ok();
             self.paused_until_ns = (!is_listening).then_some(now_ns + PAUSE_NS);
         }
     }
 
     /// Accepts no client for a while; other connections continue.
     fn pause(&mut self) {
-        if epoll::delete(&self.queue, &*self.common.listener).is_ok() {
+        if self.epoll.forget(&*self.common.listener).is_ok() {
             self.paused_until_ns = Some(monotonic_ns() + PAUSE_NS);
         }
     }
@@ -174,8 +167,8 @@ impl EventLoop {
         }
     }
 
-    fn handle(&mut self, token: u64, flags: EventFlags) {
-        match token {
+    fn handle(&mut self, ready: Ready) {
+        match ready.token {
             LISTENER => self.accept(),
             MAILBOX => {
                 let mut letters = self.common.mailboxes[self.index].empty();
@@ -186,14 +179,8 @@ impl EventLoop {
             }
             TIMER => self.timer_ns = None,
             id => {
-                let is_ending = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    let (readable, writable) = (EventFlags::IN, EventFlags::OUT);
-                    connection.note(
-                        is_ending || flags.contains(readable),
-                        flags.contains(writable),
-                        is_ending,
-                    );
+                    connection.note(ready);
                     self.advance(id);
                 }
             }
@@ -214,10 +201,9 @@ impl EventLoop {
         // The connection is closed at once where its address has its share.
         let Some(place) = self.common.places.take(client.ip()) else { return };
         let id = self.next_id;
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         let is_prepared = socket.set_nonblocking(true).is_ok()
             && socket.set_nodelay(true).is_ok()
-            && epoll::add(&self.queue, &socket, EventData::new_u64(id), flags).is_ok();
+            && self.epoll.watch(&socket, id).is_ok();
         if is_prepared {
             self.next_id += 1;
             let waiter = Waiter { thread: self.index, connection: id };
@@ -248,7 +234,7 @@ impl EventLoop {
     fn close(&mut self, id: u64) {
         if let Some(connection) = self.connections.remove(&id) {
             // Before the socket is closed with it, so that no event outlives it.
-            let _ = epoll::delete(&self.queue, connection.socket());
+            let _ = self.epoll.forget(connection.socket());
             connection.close([&self.common.disk, &self.common.readers]);
         }
     }
@@ -288,30 +274,16 @@ impl EventLoop {
         if self.timer_ns.is_some_and(|timer_ns| (due_ns..=at_ns).contains(&timer_ns)) {
             return;
         }
-        // All zeroes would switch it off.
-        let it_value = timespec(at_ns.max(1));
-        let at = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-        if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &at).is_ok() {
+        if self.timer.set(at_ns).is_ok() {
             self.timer_ns = Some(at_ns);
         }
     }
-}
-
-/// Has the queue tell of clients that come. Of all loops one is enough for a connection.
-fn listen(queue: &OwnedFd, common: &Common) -> io::Result<()> {
-    let arrivals = EventFlags::IN | EventFlags::EXCLUSIVE;
-    Ok(epoll::add(queue, &*common.listener, EventData::new_u64(LISTENER), arrivals)?)
 }
 
 /// Whether an error of `accept` is of the one client that it was about, which has gone or another loop took.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
-}
-
-fn timespec(ns: u64) -> Timespec {
-    let tv_sec = i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX);
-    Timespec { tv_sec, tv_nsec: (ns % 1_000_000_000).cast_signed() }
 }
 
 fn lend<'a>(pool: &'a mut Pool, common: &'a Common, awaited: &'a mut Vec<Arc<VolumeLimiter>>) -> Lent<'a> {

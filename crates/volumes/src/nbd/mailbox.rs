@@ -1,11 +1,11 @@
 //! What reaches an event loop from other threads.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::event::{EventfdFlags, eventfd};
+use plumb_host::epoll::Bell;
 
 use super::wire::Refusal;
 use super::work::Work;
@@ -33,14 +33,13 @@ impl Letter {
 #[derive(Debug)]
 pub(super) struct Mailbox {
     letters: Mutex<Vec<Letter>>,
-    bell: OwnedFd,
+    bell: Bell,
     stop: AtomicBool,
 }
 
 impl Mailbox {
     pub(super) fn new() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { letters: Mutex::new(Vec::new()), bell, stop: AtomicBool::new(false) })
+        Ok(Self { letters: Mutex::new(Vec::new()), bell: Bell::new()?, stop: AtomicBool::new(false) })
     }
 
     pub(super) fn post(&self, letter: Letter) {
@@ -50,14 +49,12 @@ impl Mailbox {
 
     /// Wakes the loop, to look at its limiters again.
     pub(super) fn ring(&self) {
-        // The counter can refuse only when it is full, and then the loop is being woken already.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        self.bell.ring();
     }
 
     /// Takes everything; later letters ring again.
     pub(super) fn empty(&self) -> Vec<Letter> {
-        // Nothing to take is not a failure.
-        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+        self.bell.reset();
         std::mem::take(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
