@@ -6,10 +6,15 @@
 /// What a text means, for those terminals that show colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
+    /// A heading.
     Title,
+    /// What explains the rest.
     Quiet,
+    /// As it should be.
     Good,
+    /// A failure.
     Bad,
+    /// What the reader has to know before trusting the rest.
     Doubt,
 }
 

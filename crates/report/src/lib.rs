@@ -1,5 +1,5 @@
 //! A run and its judgement as text for a terminal, Markdown, HTML, JSON and JUnit; one measurement as text and JSON;
-//! a table of devices, or of codecs, as text and JSON.
+//! pages with tables for a terminal.
 //!
 //! Every form is a pure function from the same two values to a text, so that each can be made again from a run
 //! directory at any time, and none can say something that another does not. Reading directories, choosing a form and
@@ -8,10 +8,8 @@
 mod break_even;
 mod brief;
 mod choice;
-mod codecs;
 mod costs;
-mod devices;
-mod figures;
+pub mod figures;
 mod html;
 mod json;
 mod junit;
@@ -23,20 +21,12 @@ mod measurement;
 mod observed;
 mod rows;
 mod scale;
+pub mod sheet;
 mod summary;
 mod text;
 mod view;
 
 pub use brief::brief;
-pub use codecs::{
-    CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable, codec_json, codec_json_schema,
-    codec_text,
-};
-pub use devices::{
-    AnswersDocument, CRYPTO_FORMAT, CryptoDocument, DeviceDocument, DeviceFound, DeviceRatioDocument,
-    DeviceRow, DeviceRowDocument, DeviceTable, LatencyDocument, RowWork, crypto_json, crypto_json_schema,
-    crypto_text,
-};
 pub use figures::plural;
 pub use html::html;
 pub use json::{

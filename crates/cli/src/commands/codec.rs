@@ -1,5 +1,9 @@
 //! `plumb codec FILE|DIR`: what each codec makes of data, in the units of a migration and as a whole.
 
+mod table;
+
+pub use table::codec_json_schema;
+
 use std::path::Path;
 
 use plumb_codec::content::{ContentSettings, read};
@@ -8,8 +12,9 @@ use plumb_codec::{CodecKind, CodecSettings, PAGE_BYTES, UNIT_BYTES};
 use plumb_host::facts::HostFacts;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Bytes, Percent};
-use plumb_report::{CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable, TextStyle};
+use plumb_report::TextStyle;
 
+use self::table::{CODEC_FORMAT, CodecForm, CodecMissing, CodecRow, CodecSpeed, CodecTable};
 use crate::args::CodecArguments;
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome};
 use crate::live::LiveLine;
@@ -179,10 +184,10 @@ fn not_by_the_device(finding: &Finding) -> Option<String> {
 
 fn print(arguments: &CodecArguments, table: &CodecTable) -> Result<(), Failure> {
     if arguments.json {
-        return output::result(&plumb_report::codec_json(table));
+        return output::result(&table::codec_json(table));
     }
     let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::painted(&plumb_report::codec_text(table, &style))
+    output::painted(&table::codec_text(table, &style))
 }
 
 #[cfg(test)]

@@ -1,17 +1,27 @@
 //! `plumb crypto`: what the devices of this machine are worth, side by side.
 
 mod answers;
+mod document;
+mod found;
 mod progress;
+mod ratio;
 mod rounds;
 mod table;
+mod text;
+
+#[cfg(test)]
+mod sample;
+
+pub use document::crypto_json_schema;
 
 use plumb_crypto::Crypto;
 use plumb_crypto::measure::{Algorithm, Keys, Source, Sweep};
 use plumb_crypto::settings::{CryptoSettings, LoadSettings};
 use plumb_host::facts::HostFacts;
 use plumb_path::Settings;
-use plumb_report::{DeviceFound, DeviceTable, TextStyle};
+use plumb_report::TextStyle;
 
+use self::found::{DeviceFound, DeviceTable};
 use self::progress::Progress;
 use crate::args::{CryptoArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome};
@@ -111,8 +121,8 @@ fn nothing_usable(devices: &[DeviceFound]) -> String {
 
 fn print(arguments: &CryptoArguments, table: &DeviceTable) -> Result<(), Failure> {
     if arguments.json {
-        return output::result(&plumb_report::crypto_json(table));
+        return output::result(&document::crypto_json(table));
     }
     let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
-    output::painted(&plumb_report::crypto_text(table, &style))
+    output::painted(&text::crypto_text(table, &style))
 }

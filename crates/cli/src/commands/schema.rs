@@ -10,8 +10,8 @@ pub fn schema(arguments: &SchemaArguments) -> Outcome {
         SchemaOf::Experiment => plumb_report::pretty(&plumb_runner::file::schema(&data_paths::all())),
         SchemaOf::Run => plumb_report::json_schema(),
         SchemaOf::Host => super::host::json_schema(),
-        SchemaOf::Codec => plumb_report::codec_json_schema(),
-        SchemaOf::Crypto => plumb_report::crypto_json_schema(),
+        SchemaOf::Codec => super::codec::codec_json_schema(),
+        SchemaOf::Crypto => super::crypto::crypto_json_schema(),
         SchemaOf::Measurement => plumb_report::measurement_json_schema(),
     };
     output::result(&text)?;

@@ -1,8 +1,8 @@
 //! Known answers of every device, before anything is measured: a fast device that is wrong is worth nothing.
 
 use plumb_crypto::measure::{Keys, Sweep, check_answers};
-use plumb_report::DeviceFound;
 
+use super::found::DeviceFound;
 use super::progress::Progress;
 use crate::exit::Failure;
 

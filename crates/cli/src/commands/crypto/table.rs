@@ -2,7 +2,8 @@
 
 use plumb_crypto::measure::{Series, Source, fill};
 use plumb_devices::{DeviceKind, Presence};
-use plumb_report::{DeviceFound, DeviceRow, RowWork};
+
+use super::found::{DeviceFound, DeviceRow, RowWork};
 
 /// Below this share of the time on a CPU, others were in the way of what was measured.
 const CPU_SHARE_MIN: f64 = 0.95;

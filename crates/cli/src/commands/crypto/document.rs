@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{Reading, Statistic, Unit};
+use plumb_report::pretty;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::found::{DeviceFound, DeviceRow, DeviceTable, RowWork};
 use super::ratio::{self, Compared, compared};
-use super::{DeviceFound, DeviceRow, DeviceTable, RowWork};
-use crate::json::pretty;
 
 /// The name and version of the format.
 pub const CRYPTO_FORMAT: &str = "plumbline.crypto/1";
@@ -221,7 +221,7 @@ fn ratio_document(compared: Compared<'_>) -> Option<DeviceRatioDocument> {
 mod tests {
     use serde_json::Value;
 
-    use super::super::text::sample;
+    use super::super::sample::sample;
     use super::*;
 
     fn parsed(text: &str) -> Value {

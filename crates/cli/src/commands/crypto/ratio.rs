@@ -2,7 +2,7 @@
 
 use plumb_stats::{Effect, effect, log_ratio};
 
-use super::{DeviceRow, RowWork};
+use super::found::{DeviceRow, RowWork};
 
 /// The error rate of an interval. Each row is a question of its own, so that it is not shared among them.
 const ALPHA: f64 = 0.05;
@@ -85,7 +85,7 @@ fn by_round(best: &DeviceRow, row: &DeviceRow) -> Option<Effect> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::sample;
+    use super::super::sample::sample;
     use super::*;
 
     fn at<'a>(rows: &'a [DeviceRow], device: &str, in_flight: u32) -> &'a DeviceRow {

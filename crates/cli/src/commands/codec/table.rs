@@ -4,13 +4,10 @@
 //! since the libraries' own benchmarks show the best. MB are 10^6 bytes, GiB are 2^30.
 
 use plumb_model::Unit;
+use plumb_report::sheet::{Sheet, Tone};
+use plumb_report::{TextStyle, figures, pretty};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::figures;
-use crate::json::pretty;
-use crate::layout::{Paint, Tone, clean, left, right, widest, wrap};
-use crate::text::TextStyle;
 
 /// The name and version of the format.
 pub const CODEC_FORMAT: &str = "plumbline.codec/1";
@@ -97,46 +94,42 @@ pub struct CodecMissing {
 }
 
 /// The table as JSON text, indented, with a line feed at its end.
-#[must_use]
 pub fn codec_json(table: &CodecTable) -> String {
     pretty(table)
 }
 
 /// The JSON Schema of [`codec_json`]'s object, indented, with a line feed at its end.
-#[must_use]
 pub fn codec_json_schema() -> String {
     pretty(&schemars::schema_for!(CodecTable))
 }
 
 /// The table for a terminal, with a line feed at its end.
-#[must_use]
 pub fn codec_text(table: &CodecTable, style: &TextStyle) -> String {
-    let paint = Paint { colour: style.colour };
-    let mut lines = vec![headline(table)];
+    let mut sheet = Sheet::new(style);
+    sheet.line(&headline(table));
     for form in [CodecForm::Unit, CodecForm::Whole] {
-        let rows: Vec<&CodecRow> = table.rows.iter().filter(|row| row.form == form).collect();
+        let rows: Vec<Vec<String>> =
+            table.rows.iter().filter(|row| row.form == form).map(|row| cells(row).to_vec()).collect();
         if !rows.is_empty() {
-            lines.push(String::new());
-            lines.push(paint.on(Tone::Title, &title(table, form)));
-            lines.extend(columns(&rows, paint));
+            sheet.block();
+            sheet.title(&title(table, form));
+            sheet.columns(0, &HEADS, &rows);
         }
     }
-    let missing = table.missing.iter().map(|missing| (Tone::Quiet, format!("not here: {}", missing.reason)));
-    let warnings = table.warnings.iter().map(|warning| (Tone::Doubt, format!("warning: {warning}")));
-    for (at, (tone, text)) in missing.chain(warnings).enumerate() {
-        if at == 0 {
-            lines.push(String::new());
-        }
-        lines.extend(wrap(&text, style.width).iter().map(|line| paint.on(tone, line)));
-    }
-    lines.join("\n") + "\n"
+    sheet.block();
+    table
+        .missing
+        .iter()
+        .for_each(|missing| sheet.text(Tone::Quiet, &format!("not here: {}", missing.reason)));
+    table.warnings.iter().for_each(|warning| sheet.text(Tone::Doubt, &format!("warning: {warning}")));
+    sheet.finish()
 }
 
 fn headline(table: &CodecTable) -> String {
     format!(
         "{} · {} · {} · one thread · {} in turn, everything restored and compared",
-        clean(&table.program),
-        clean(&table.data),
+        table.program,
+        table.data,
         figures::value(table.data_bytes as f64, Unit::Bytes),
         figures::plural(table.rounds, "round"),
     )
@@ -151,26 +144,11 @@ fn title(table: &CodecTable, form: CodecForm) -> String {
 
 const HEADS: [&str; 7] = ["codec", "ratio", "compress", "CPU s/GiB", "restore", "CPU s/GiB", "done by"];
 
-fn columns(rows: &[&CodecRow], paint: Paint) -> Vec<String> {
-    let cells: Vec<[String; 7]> = rows.iter().map(|row| cells(row)).collect();
-    let width = |column: usize| {
-        let heads = std::iter::once(HEADS[column]);
-        widest(heads.chain(cells.iter().map(|row| row[column].as_str())))
-    };
-    let line = |row: [&str; 7]| {
-        let middle = (1..6).map(|column| right(row[column], width(column) + 2));
-        let line = left(row[0], width(0)) + &middle.collect::<String>() + "  " + row[6];
-        line.trim_end().to_owned()
-    };
-    let heads = std::iter::once(paint.on(Tone::Quiet, &line(HEADS)));
-    heads.chain(cells.iter().map(|row| line(row.each_ref().map(String::as_str)))).collect()
-}
-
 fn cells(row: &CodecRow) -> [String; 7] {
     let speed = |speed: &CodecSpeed| figures::value(speed.mb_per_s * 1e6, Unit::BytesPerSecond);
     let cpu = |speed: &CodecSpeed| figures::digits(speed.cpu_s_per_gib);
     [
-        clean(&row.codec),
+        row.codec.clone(),
         format!("{:.3}", row.ratio),
         speed(&row.compress),
         cpu(&row.compress),

@@ -1,19 +1,6 @@
-//! What the devices of one machine are worth, as a table for a terminal and as one JSON object, `plumbline.crypto/1`.
-//!
-//! The report knows devices and algorithms by their names only. It compares: every row with the best software device that
-//! had the same work, round by round, so that what disturbed both does not pass for a difference.
-
-mod document;
-mod ratio;
-mod text;
+//! What one measurement of devices found: names and numbers, before they are shown.
 
 use plumb_model::Measurement;
-
-pub use document::{
-    AnswersDocument, CRYPTO_FORMAT, CryptoDocument, DeviceDocument, DeviceRatioDocument, DeviceRowDocument,
-    LatencyDocument, crypto_json, crypto_json_schema,
-};
-pub use text::crypto_text;
 
 /// Everything that one measurement of devices found.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,99 @@
+//! A page for a terminal: blocks of lines with an empty line between them, among them tables in columns.
+
+use crate::layout::{Paint, clean, left, right, widest, wrap};
+use crate::text::TextStyle;
+
+pub use crate::layout::Tone;
+
+/// A page that is being written.
+#[derive(Debug)]
+pub struct Sheet {
+    paint: Paint,
+    width: usize,
+    blocks: Vec<Vec<String>>,
+}
+
+impl Sheet {
+    /// An empty page.
+    #[must_use]
+    pub fn new(style: &TextStyle) -> Self {
+        Self { paint: Paint { colour: style.colour }, width: style.width.max(60), blocks: vec![Vec::new()] }
+    }
+
+    /// Begins a new block, unless the present one is empty.
+    pub fn block(&mut self) {
+        if self.blocks.last().is_some_and(|block| !block.is_empty()) {
+            self.blocks.push(Vec::new());
+        }
+    }
+
+    fn push(&mut self, line: String) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(line);
+        }
+    }
+
+    /// One line, as it is.
+    pub fn line(&mut self, text: &str) {
+        self.push(clean(text));
+    }
+
+    /// The heading of a table.
+    pub fn title(&mut self, text: &str) {
+        self.push(self.paint.on(Tone::Title, &clean(text)));
+    }
+
+    /// A text over as many lines as it takes, each in the same tone.
+    pub fn text(&mut self, tone: Tone, text: &str) {
+        for line in wrap(text, self.width) {
+            self.push(self.paint.on(tone, &line));
+        }
+    }
+
+    /// A sign, a label that is padded to `label_width`, and a text; its further lines begin below its first.
+    pub fn signed(&mut self, tone: Tone, sign: &str, (label, label_width): (&str, usize), text: &str) {
+        let gap = if label_width > 0 { 2 } else { 0 };
+        let indent = sign.chars().count() + 1 + label_width + gap;
+        for (at, line) in wrap(text, self.width.saturating_sub(indent)).into_iter().enumerate() {
+            let lead = match at {
+                0 => format!(
+                    "{} {}{}",
+                    self.paint.on(tone, sign),
+                    left(&clean(label), label_width),
+                    " ".repeat(gap)
+                ),
+                _ => " ".repeat(indent),
+            };
+            self.push(lead + &line);
+        }
+    }
+
+    /// A table: the first and the last column to the left, the others, which are numbers, to the right.
+    pub fn columns(&mut self, indent: usize, head: &[&str], rows: &[Vec<String>]) {
+        let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+        let all = || std::iter::once(&head).chain(rows);
+        let last = head.len().saturating_sub(1);
+        let widths: Vec<usize> = (0..head.len())
+            .map(|at| widest(all().filter_map(|row| row.get(at)).map(String::as_str)))
+            .collect();
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).enumerate().map(|(at, (text, width))| {
+                let text = clean(text);
+                if at == 0 || at == last { left(&text, *width) } else { right(&text, *width) }
+            });
+            let cells = cells.collect::<Vec<String>>().join("  ");
+            format!("{}{cells}", " ".repeat(indent)).trim_end().to_owned()
+        };
+        let lines: Vec<String> = all().map(line).collect();
+        for (at, line) in lines.into_iter().enumerate() {
+            self.push(if at == 0 { self.paint.on(Tone::Quiet, &line) } else { line });
+        }
+    }
+
+    /// The page, with a line feed at its end.
+    #[must_use]
+    pub fn finish(self) -> String {
+        let blocks = self.blocks.iter().filter(|block| !block.is_empty());
+        blocks.map(|block| block.join("\n")).collect::<Vec<String>>().join("\n\n") + "\n"
+    }
+}
