@@ -9,14 +9,10 @@ use crate::table::Table;
 const COMPARED: [Statistic; 4] = [Statistic::Avg, Statistic::Med, Statistic::P95, Statistic::P99];
 
 pub(crate) fn compare_all(table: &Table<'_>) -> Vec<Comparison> {
-    let baseline = table.plan.baseline_name();
     let mut comparisons = Vec::new();
     for (cell, planned) in table.plan.cells.iter().enumerate() {
-        let others = planned.variants.iter().filter(|variant| variant.skipped.is_none());
-        for variant in others.map(|variant| &table.plan.variants[variant.variant].name) {
-            if variant == baseline {
-                continue;
-            }
+        let measured = planned.variants.iter().filter(|variant| variant.skipped.is_none());
+        for variant in measured.map(|it| it.variant).filter(|variant| *variant != table.plan.baseline) {
             for (metric, statistic) in compared_metrics(table.plan) {
                 comparisons.extend(compare(table, cell, variant, &metric, statistic));
             }
@@ -38,13 +34,13 @@ fn compared_metrics(plan: &Plan) -> impl Iterator<Item = (String, Option<Statist
 fn compare(
     table: &Table<'_>,
     cell: usize,
-    variant: &str,
+    variant: usize,
     metric: &str,
     statistic: Option<Statistic>,
 ) -> Option<Comparison> {
     let baseline = table.plan.baseline_name();
     let term = |variant: &str| Term { variant: variant.to_owned(), metric: metric.to_owned(), statistic };
-    let sample = table.sample(cell, &term(variant), &term(baseline));
+    let sample = table.sample(cell, &term(&table.plan.variants[variant].name), &term(baseline));
     let effect = stats::Effect::of(&sample, table.plan.alpha_each())?;
     let name = match statistic {
         Some(statistic) => format!("{metric}.{}", statistic.name()),
@@ -54,8 +50,7 @@ fn compare(
     Some(Comparison {
         cell,
         metric: name,
-        variant: variant.to_owned(),
-        baseline: baseline.to_owned(),
+        variant,
         ratio: effect.ratio,
         low: effect.low,
         high: effect.high.is_finite().then_some(effect.high),

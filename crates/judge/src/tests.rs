@@ -345,7 +345,7 @@ fn a_slot_that_the_harness_failed_to_measure_counts_against_both_conclusions() {
     let expected = "the harness failed to measure b in 2 of 16 slots; claims that the value of such a slot could change are not decided";
     assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
     let found = judge(&plan(&[]), &slots).comparisons;
-    let rate = found.iter().find(|found| found.metric == "reqs" && found.variant == "b").unwrap();
+    let rate = found.iter().find(|found| found.metric == "reqs" && found.variant == 1).unwrap();
     assert_eq!((rate.low, rate.high, rate.missing), (0.0, None, 1), "{rate:?}");
 }
 

@@ -290,8 +290,7 @@ mod tests {
         let comparison = |low, high| Comparison {
             cell: 0,
             metric: String::new(),
-            variant: String::new(),
-            baseline: String::new(),
+            variant: 1,
             ratio: 1.1,
             low,
             high,

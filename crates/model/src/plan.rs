@@ -108,7 +108,7 @@ pub struct Plan {
     pub path: String,
     /// Index of the baseline in `variants`.
     pub baseline: usize,
-    /// All variants, the baseline first.
+    /// All variants, the baseline first. What is derived from slots has the index here; files, slots and claims have the name.
     pub variants: Vec<Variant>,
     /// All cells.
     pub cells: Vec<Cell>,

@@ -63,11 +63,9 @@ pub struct Comparison {
     pub cell: usize,
     /// Metric and statistic, such as `http_req_duration.p95`.
     pub metric: String,
-    /// The variant.
-    pub variant: String,
-    /// The baseline.
-    pub baseline: String,
-    /// Variant over baseline.
+    /// Index of the variant in the plan.
+    pub variant: usize,
+    /// Variant over the plan's baseline.
     pub ratio: f64,
     /// Lower bound, anytime-valid at [`crate::Plan::alpha_each`]; 0 where it is unbounded.
     pub low: f64,

@@ -108,7 +108,7 @@ mod tests {
         let (run, mut judgement) = scenario.run();
         let key = View::new(&run, &judgement).main_row().unwrap().key();
         for found in &mut judgement.comparisons {
-            if found.metric == key && found.variant == "threads" {
+            if found.metric == key && found.variant == 1 {
                 (found.ratio, found.low, found.high) = ratios[found.cell];
             }
         }

@@ -362,8 +362,8 @@ fn comparisons(view: &View<'_>) -> Vec<ComparisonDocument> {
     let document = |found: &plumb_model::Comparison| ComparisonDocument {
         cell: cell_values(view, found.cell),
         metric: found.metric.clone(),
-        variant: found.variant.clone(),
-        baseline: found.baseline.clone(),
+        variant: view.name(found.variant).to_owned(),
+        baseline: view.plan().baseline_name().to_owned(),
         ratio: finite(found.ratio),
         low: finite(found.low),
         high: found.high.and_then(finite),

@@ -134,8 +134,7 @@ mod tests {
         Comparison {
             cell: 0,
             metric: String::new(),
-            variant: String::new(),
-            baseline: String::new(),
+            variant: 1,
             ratio,
             low,
             high,

@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn a_block_without_a_value_leaves_the_effect_open_and_says_so() {
         let (run, mut judgement) = Scenario::tls_offload().run();
-        for found in judgement.comparisons.iter_mut().filter(|found| found.variant == "threads") {
+        for found in judgement.comparisons.iter_mut().filter(|found| found.variant == 1) {
             (found.low, found.missing) = (0.0, 2);
         }
         judgement.variants[1].idle = 2;

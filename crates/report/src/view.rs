@@ -150,8 +150,9 @@ impl<'a> View<'a> {
 
     /// The comparison of a variant with the baseline in one row's metric.
     pub fn comparison(&self, cell: usize, variant: usize, row: Row<'_>) -> Option<&'a Comparison> {
-        let (name, key) = (self.name(variant), row.key());
-        let fits = |found: &&Comparison| found.cell == cell && found.variant == name && found.metric == key;
+        let key = row.key();
+        let fits =
+            |found: &&Comparison| found.cell == cell && found.variant == variant && found.metric == key;
         self.judgement.comparisons.iter().find(fits)
     }
 

@@ -61,9 +61,9 @@ fn point(
         return None;
     }
     let level = cell.values.get(&found.axis)?.clone();
-    let name = &plan.variants[variant].name;
-    let is_it =
-        |one: &&plumb_model::Comparison| one.cell == at && one.variant == *name && one.metric == found.metric;
+    let is_it = |one: &&plumb_model::Comparison| {
+        one.cell == at && one.variant == variant && one.metric == found.metric
+    };
     let comparison = concluded.comparisons.iter().find(is_it)?;
     let is_sound = |summary: &VariantSummary| !summary.is_load_bound() && !summary.is_crowded();
     let sides = [variant, plan.baseline].map(|side| concluded.summary(at, side));
