@@ -21,6 +21,8 @@ impl Family for Http {
 
     const UNITS: &'static str = "requests";
 
+    const THREADS_KEY: Option<&'static str> = Some("load.threads");
+
     const QUESTIONS: &'static [Question] =
         &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("connections")]) }];
 

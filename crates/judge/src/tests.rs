@@ -58,6 +58,7 @@ fn plan(claims: &[&str]) -> Plan {
         retries_only_killed: true,
         units: Plan::units(),
         synthetic: false,
+        threads_key: Some("load.threads".to_owned()),
         questions: plumb_model::Question::of_old_runs(),
     }
 }
@@ -233,8 +234,8 @@ fn a_starved_load_voids_claims_of_rates_and_times_and_the_warning_names_the_caus
     let warnings = judge(&plan(&[]), &late).warnings;
     assert!(
         warnings[0].ends_with(
-            "2.0% of sends were late by up to 3.2 ms; lower `load.rate`, or give the load more threads (`load.threads`, \
-             `load.jobs` or `load.flows`) or CPUs"
+            "2.0% of sends were late by up to 3.2 ms; lower `load.rate`, or give the load more threads (`load.threads`) or \
+             CPUs"
         ),
         "{warnings:?}"
     );

@@ -151,7 +151,7 @@ fn about_load(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
         Some(format!(
             "load-bound: in {bound} of {} slots of {name} the load, and not the system, was the limit: {}",
             summary.slots,
-            why_load_bound(worst)
+            why_load_bound(table.plan, worst)
         ))
     };
     variants.iter().filter_map(about).collect()
@@ -162,12 +162,16 @@ fn severity(health: &LoadHealth) -> f64 {
     (health.demand() / LoadHealth::BUSY_LIMIT).max(health.late_share / LoadHealth::LATE_LIMIT)
 }
 
-/// Remedies for a busy load, with the keys of each data path.
-const MORE: &str = "more threads (`load.threads`, `load.jobs` or `load.flows`) or CPUs";
+/// Remedies for a busy load.
+fn more(plan: &Plan) -> String {
+    let key = plan.threads_key.as_ref();
+    key.map_or_else(|| "more CPUs".to_owned(), |key| format!("more threads (`{key}`) or CPUs"))
+}
 
 /// The figure that decided, and what would help.
-fn why_load_bound(health: &LoadHealth) -> String {
+fn why_load_bound(plan: &Plan, health: &LoadHealth) -> String {
     let percent = |share: f64| format!("{:.0}%", share.min(1.0) * 100.0);
+    let more = more(plan);
     let (ran, wanted) = (percent(health.busiest_thread), percent(health.demand()));
     match health.limit() {
         Some(LoadLimit::Starved(shortage)) => {
@@ -183,11 +187,11 @@ fn why_load_bound(health: &LoadHealth) -> String {
             let lag_ms = Duration::from_nanos(health.lag_ns_max).as_secs_f64() * 1e3;
             let late = health.late_share * 100.0;
             format!(
-                "{late:.1}% of sends were late by up to {lag_ms:.1} ms; lower `load.rate`, or give the load {MORE}"
+                "{late:.1}% of sends were late by up to {lag_ms:.1} ms; lower `load.rate`, or give the load {more}"
             )
         }
         Some(LoadLimit::Busy) | None => {
-            format!("a thread was on a CPU {wanted} of the time; give the load {MORE}")
+            format!("a thread was on a CPU {wanted} of the time; give the load {more}")
         }
     }
 }

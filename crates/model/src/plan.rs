@@ -135,6 +135,9 @@ pub struct Plan {
     /// Whether the data path makes its numbers up.
     #[serde(default)]
     pub synthetic: bool,
+    /// The key by which the load gets more threads, where it has one.
+    #[serde(default)]
+    pub threads_key: Option<String>,
     /// What the data path asks of every run beyond its claims.
     #[serde(default = "Question::of_old_runs")]
     pub questions: Vec<Question>,

@@ -18,6 +18,8 @@ impl Family for Network {
 
     const NAME: &'static str = "network";
 
+    const THREADS_KEY: Option<&'static str> = Some("load.flows");
+
     const QUESTIONS: &'static [Question] =
         &[Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("flows")]) }];
 

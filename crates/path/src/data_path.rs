@@ -23,6 +23,8 @@ pub struct DataPath {
     pub units: &'static str,
     /// See [`Family::SYNTHETIC`].
     pub synthetic: bool,
+    /// See [`Family::THREADS_KEY`].
+    pub threads_key: Option<&'static str>,
     /// See [`Family::QUESTIONS`].
     pub questions: &'static [Question],
     /// Every metric that its load reports.
@@ -50,6 +52,7 @@ impl DataPath {
             name: F::NAME,
             units: F::UNITS,
             synthetic: F::SYNTHETIC,
+            threads_key: F::THREADS_KEY,
             questions: F::QUESTIONS,
             metrics: F::METRICS,
             system_is_unprivileged: F::SYSTEM_IS_UNPRIVILEGED,

@@ -26,6 +26,9 @@ pub trait Family {
     /// What is to be found out in every run of it, beyond claims.
     const QUESTIONS: &'static [Question] = &[];
 
+    /// The key by which its load gets more threads, where it has one.
+    const THREADS_KEY: Option<&'static str> = None;
+
     /// Every metric that the family's load reports.
     const METRICS: &'static [Metric];
 

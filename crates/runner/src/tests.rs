@@ -110,6 +110,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         retries_only_killed: true,
         units: Plan::units(),
         synthetic: true,
+        threads_key: Some("load.threads".to_owned()),
         questions: plumb_model::Question::of_old_runs(),
     }
 }

@@ -20,6 +20,8 @@ impl Family for Storage {
 
     const UNITS: &'static str = "requests";
 
+    const THREADS_KEY: Option<&'static str> = Some("load.jobs");
+
     const QUESTIONS: &'static [Question] = &[
         Question::BreakEven { keys: Cow::Borrowed(&[Cow::Borrowed("depth"), Cow::Borrowed("jobs")]) },
         Question::Limiter { table: Cow::Borrowed(load::limiter::TABLE) },

@@ -317,6 +317,7 @@ mod tests {
                 retries_only_killed: true,
                 units: Plan::units(),
                 synthetic: true,
+                threads_key: Some("load.threads".to_owned()),
                 questions: plumb_model::Question::of_old_runs(),
             },
             host: vec![("kernel".to_owned(), "6.18".to_owned())],

@@ -58,6 +58,7 @@ fn plan(than: Option<usize>) -> Plan {
         retries_only_killed: true,
         units: Plan::units(),
         synthetic: false,
+        threads_key: Some("load.threads".to_owned()),
         questions: plumb_model::Question::of_old_runs(),
         window_ns: 1_000_000_000,
         warmup_ns: 0,

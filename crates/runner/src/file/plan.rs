@@ -118,6 +118,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         retries_only_killed: true,
         units: path.units.to_owned(),
         synthetic: path.synthetic,
+        threads_key: path.threads_key.map(str::to_owned),
         questions: path.questions.to_vec(),
     };
     Ok(Experiment { plan, path: *path, settings })
