@@ -34,6 +34,12 @@ pub enum Reading {
 }
 
 impl Reading {
+    /// A rate: a count over a time.
+    #[must_use]
+    pub fn rate(count: u64, ns: u64) -> Self {
+        Self::Rate { value: per_second(count, ns), count }
+    }
+
     /// The one number that stands for the reading, in the metric's unit: `statistic` of a trend, the value of
     /// all else. `None` where there is no data, or a trend is asked without a statistic.
     #[must_use]
@@ -262,6 +268,13 @@ impl Measurement {
     #[must_use]
     pub fn observed_count(&self, property: &str, value: &str) -> u64 {
         self.observed.get(property).and_then(|values| values.get(value)).copied().unwrap_or(0)
+    }
+}
+
+/// Adds counts by name to others.
+pub fn add_counts(sums: &mut BTreeMap<String, u64>, counts: &BTreeMap<String, u64>) {
+    for (name, count) in counts {
+        *sums.entry(name.clone()).or_default() += count;
     }
 }
 

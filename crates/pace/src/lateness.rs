@@ -1,5 +1,7 @@
 //! How far what a load sends lags its schedule for the load's own reasons. A load that is often late has measured itself.
 
+use crate::Frame;
+
 /// A send is late when it left later than this after it was due although nothing but the load held it back: far more than a
 /// wake-up takes on a host that is not overloaded, and little beside the latencies that it would distort.
 const LATE_NS: u64 = 1_000_000;
@@ -13,9 +15,15 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Notes a send, and how much later it left than it could have.
+    /// Notes a send at `now_ns` that was due in the window and had been free to leave since `free_ns`.
     #[inline]
-    pub fn note(&mut self, lag_ns: u64) {
+    pub fn note(&mut self, frame: &Frame, due_ns: u64, free_ns: u64, now_ns: u64) {
+        if frame.measures(due_ns) {
+            self.lag(now_ns.saturating_sub(due_ns.max(free_ns)));
+        }
+    }
+
+    fn lag(&mut self, lag_ns: u64) {
         self.scheduled += 1;
         self.lag_ns_max = self.lag_ns_max.max(lag_ns);
         self.late += u64::from(lag_ns > LATE_NS);
@@ -49,19 +57,30 @@ mod tests {
     fn a_millisecond_is_not_late_and_more_is() {
         let mut lateness = Lateness::default();
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (0, 0.0));
-        lateness.note(LATE_NS);
+        lateness.lag(LATE_NS);
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (LATE_NS, 0.0));
-        lateness.note(LATE_NS + 1);
+        lateness.lag(LATE_NS + 1);
         assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (LATE_NS + 1, 0.5));
+    }
+
+    #[test]
+    fn what_could_not_leave_earlier_is_not_late() {
+        let (mut lateness, frame) = (Lateness::default(), Frame::new(0, 100 * LATE_NS, 900 * LATE_NS));
+        lateness.note(&frame, 99 * LATE_NS, 0, 500 * LATE_NS);
+        assert_eq!(lateness, Lateness::default(), "it was due before the window");
+        lateness.note(&frame, 100 * LATE_NS, 200 * LATE_NS, 200 * LATE_NS + 10);
+        assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (10, 0.0));
+        lateness.note(&frame, 300 * LATE_NS, 0, 400 * LATE_NS);
+        assert_eq!((lateness.lag_ns_max(), lateness.late_share()), (100 * LATE_NS, 0.5));
     }
 
     #[test]
     fn threads_add_up() {
         let (mut sum, mut other) = (Lateness::default(), Lateness::default());
-        sum.note(5);
-        other.note(2 * LATE_NS);
-        other.note(7);
-        other.note(8);
+        sum.lag(5);
+        other.lag(2 * LATE_NS);
+        other.lag(7);
+        other.lag(8);
         sum.merge(&other);
         assert_eq!((sum.lag_ns_max(), sum.late_share()), (2 * LATE_NS, 0.25));
     }

@@ -3,8 +3,7 @@
 //! Devices that take turns see the same machine: what drifts or disturbs meets all of them, and what a ratio between two
 //! of them is worth shows in how much it differs from round to round.
 
-use std::collections::BTreeMap;
-
+use plumb_model::measurement::add_counts;
 use plumb_model::{Histogram, Measurement, Reading};
 
 use super::Point;
@@ -49,14 +48,13 @@ impl Series {
             if let Some(Reading::Trend(times)) = window.readings.get(metrics::OP_LATENCY.name) {
                 latency.merge(times);
             }
-            add(&mut total.errors, &window.errors);
+            add_counts(&mut total.errors, &window.errors);
             for (property, values) in &window.observed {
-                add(total.observed.entry(property.clone()).or_default(), values);
+                add_counts(total.observed.entry(property.clone()).or_default(), values);
             }
         }
         if total.work > 0 {
-            let per_second = total.work as f64 / (total.window_ns as f64 / 1e9);
-            let ops = Reading::Rate { value: per_second, count: total.work };
+            let ops = Reading::rate(total.work, total.window_ns);
             total.readings.insert(metrics::OPS.name.to_owned(), ops);
         }
         if latency.count() > 0 {
@@ -64,12 +62,6 @@ impl Series {
             total.read_cpu_load();
         }
         total
-    }
-}
-
-fn add(sums: &mut BTreeMap<String, u64>, counts: &BTreeMap<String, u64>) {
-    for (name, count) in counts {
-        *sums.entry(name.clone()).or_default() += count;
     }
 }
 

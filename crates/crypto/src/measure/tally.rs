@@ -91,13 +91,11 @@ impl Tally {
         // The device works in this very thread, so the thread is always busy. Only its other work and its waits for a CPU can
         // make the load the limit.
         let own = 1.0 - (self.device_ns as f64 / window_ns as f64).min(1.0);
-        let per_second = self.work as f64 / (window_ns as f64 / 1e9);
         let whole_seconds = (window_ns / SECOND_NS) as usize;
         let windows = (0..whole_seconds).map(|second| self.seconds.get(second).copied().unwrap_or(0) as f64);
         let mut readings = BTreeMap::new();
         if self.work > 0 {
-            readings
-                .insert(metrics::OPS.name.to_owned(), Reading::Rate { value: per_second, count: self.work });
+            readings.insert(metrics::OPS.name.to_owned(), Reading::rate(self.work, window_ns));
             readings.insert(metrics::OP_LATENCY.name.to_owned(), Reading::Trend(self.latency));
         }
         let mut measurement = Measurement {

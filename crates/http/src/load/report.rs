@@ -85,7 +85,7 @@ pub fn measurement(driven: &Driven<Tally>, asked: Asked, checks: &Checks) -> Mea
             driven.tallies().map(|one| grown(one, |by_then| by_then.received_bytes)).sum(),
         ),
     ] {
-        let reading = Reading::Rate { value: per_second(rate, measurement.window_ns), count: rate };
+        let reading = Reading::rate(rate, measurement.window_ns);
         measurement.readings.insert(metric.name.to_owned(), reading);
     }
     let stall_ns_max = measurement.stall_ns_max;

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use plumb_model::measurement::add_counts;
 use plumb_model::{Attempts, Histogram, Statistic};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
@@ -296,13 +297,6 @@ impl Tally {
         }
     }
 
-    /// A request that was due was begun, later than it could have been by `lag_ns`.
-    pub fn began(&mut self, intended_ns: u64, lag_ns: u64) {
-        if self.frame.measures(intended_ns) {
-            self.lateness.note(lag_ns);
-        }
-    }
-
     /// Adds what another thread counted.
     pub fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
@@ -314,9 +308,7 @@ impl Tally {
         for (mine, others) in self.checks.iter_mut().zip(&other.checks) {
             add_each(mine, others);
         }
-        for (kind, count) in &other.errors {
-            *self.errors.entry(kind.clone()).or_default() += count;
-        }
+        add_counts(&mut self.errors, &other.errors);
         for (negotiated, count) in &other.negotiated {
             match self.negotiated.iter_mut().find(|(known, _)| known == negotiated) {
                 Some((_, mine)) => *mine += count,

@@ -167,8 +167,8 @@ impl HttpWorker {
                     return None;
                 }
                 due.advance();
-                let could_ns = at_ns.max(self.slots[index].free_since_ns());
-                self.core.tally.began(at_ns, now_ns.saturating_sub(could_ns));
+                let free_ns = self.slots[index].free_since_ns();
+                self.core.tally.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
                 Some(at_ns)
             }
         }

@@ -68,9 +68,7 @@ pub(super) fn work(outcomes: &[Outcome]) -> u64 {
 fn readings(settings: &MigrationSettings, outcomes: &[Outcome]) -> BTreeMap<String, Reading> {
     let sum = |part: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>();
     let mean = |part: &dyn Fn(&Outcome) -> u64| sum(part) as f64 / outcomes.len().max(1) as f64;
-    let rate = |count: u64, ns: u64| {
-        (ns > 0).then(|| Reading::Rate { value: count as f64 * 1e9 / ns as f64, count })
-    };
+    let rate = |count: u64, ns: u64| (ns > 0).then(|| Reading::rate(count, ns));
     let ratio = |of: u64, over: u64| (over > 0).then(|| Reading::Gauge(of as f64 / over as f64));
     let wire_bytes = sum(&Outcome::wire_bytes);
     let moving_ns = sum(&Outcome::moving_ns);

@@ -109,7 +109,7 @@ impl Flow {
         if let Some(due) = &mut self.make.part.due {
             due.advance();
         }
-        self.tally.lag(due_ns, free_ns, now_ns);
+        self.tally.lateness.note(&self.make.part.frame, due_ns, free_ns, now_ns);
         Some((due_ns, now_ns))
     }
 

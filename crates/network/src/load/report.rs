@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::Demand;
-use plumb_model::measurement::per_second;
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading};
 use plumb_path::drive::load_health;
@@ -52,10 +51,6 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
 
 fn put(measurement: &mut Measurement, metric: Metric, reading: Reading) {
     measurement.readings.insert(metric.name.to_owned(), reading);
-}
-
-fn rate(count: u64, ns: u64) -> Reading {
-    Reading::Rate { value: per_second(count, ns), count }
 }
 
 /// The first and the last sample: what lies between them is the window.
@@ -112,7 +107,7 @@ impl Seen<'_> {
 
     fn received(&self, measurement: &mut Measurement, metric: Metric) {
         let between = |from: &Sample, to: &Sample| {
-            rate(
+            Reading::rate(
                 to.server.bytes.saturating_sub(from.server.bytes),
                 to.server.at_ns.saturating_sub(from.server.at_ns),
             )
@@ -131,7 +126,7 @@ impl Seen<'_> {
     fn sent(&self, measurement: &mut Measurement) {
         let (first, last) = ends(self.outcome);
         let bytes = last.messages.saturating_sub(first.messages).saturating_mul(self.size().0);
-        put(measurement, metrics::UDP_SEND_BW, rate(bytes, last.at_ns.saturating_sub(first.at_ns)));
+        put(measurement, metrics::UDP_SEND_BW, Reading::rate(bytes, last.at_ns.saturating_sub(first.at_ns)));
     }
 
     fn lost(&self, measurement: &mut Measurement) {
@@ -151,7 +146,7 @@ impl Seen<'_> {
         let window_ns = self.outcome.driven.frame.close_ns - self.outcome.driven.frame.open_ns;
         let seconds = self.outcome.driven.frame.whole_seconds(u64::MAX);
         let ended = self.tally.ended.counts(seconds + 1).iter().sum::<f64>();
-        put(measurement, metrics::TCP_CRR, rate(ended as u64, window_ns));
+        put(measurement, metrics::TCP_CRR, Reading::rate(ended as u64, window_ns));
         let windows = self.tally.ended.counts(seconds);
         measurement.windows.insert(metrics::TCP_CRR.name.to_owned(), windows);
         self.times(measurement, metrics::TCP_CRR_LATENCY);

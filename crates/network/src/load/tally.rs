@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plumb_host::cpu::CpuSet;
 use plumb_model::Histogram;
+use plumb_model::measurement::add_counts;
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
 use super::connections::UnderWay;
@@ -164,13 +165,6 @@ impl Tally {
         }
     }
 
-    /// Counts how late a message was sent although the flow had been free since `free_ns`.
-    pub fn lag(&mut self, due_ns: u64, free_ns: u64, now_ns: u64) {
-        if self.frame.measures(due_ns) {
-            self.lateness.note(now_ns.saturating_sub(due_ns.max(free_ns)));
-        }
-    }
-
     /// Counts a failure.
     pub fn fail(&mut self, what: String) {
         *self.errors.entry(what).or_default() += 1;
@@ -186,13 +180,9 @@ impl Tally {
         self.unanswered += other.unanswered;
         self.ends.merge(other.ends);
         self.lateness.merge(&other.lateness);
-        for (by, calls) in &other.sends.calls {
-            *self.sends.calls.entry(by.clone()).or_default() += calls;
-        }
+        add_counts(&mut self.sends.calls, &other.sends.calls);
         self.sends.completions.add(other.sends.completions);
-        for (what, count) in &other.errors {
-            *self.errors.entry(what.clone()).or_default() += count;
-        }
+        add_counts(&mut self.errors, &other.errors);
     }
 }
 
@@ -225,14 +215,5 @@ mod tests {
         assert_eq!(tally.latency.count(), 9);
         assert_eq!(tally.ends, Ends { answered: 1, late: 0, failed: 1, unfinished: 7 });
         assert_eq!((tally.ends.sum(), tally.errors["no answer"]), (9, 1));
-    }
-
-    #[test]
-    fn a_flow_that_was_not_free_is_not_late() {
-        let mut tally = Tally::new(Frame::new(0, 0, 100 * SECOND));
-        tally.lag(SECOND, 2 * SECOND, 2 * SECOND + 10);
-        assert_eq!((tally.lateness.lag_ns_max(), tally.lateness.late_share()), (10, 0.0));
-        tally.lag(3 * SECOND, 0, 4 * SECOND);
-        assert_eq!((tally.lateness.lag_ns_max(), tally.lateness.late_share()), (SECOND, 0.5));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::wire::options::{self, Observed};
 use crate::wire::socket;
+use plumb_model::measurement::add_counts;
 
 /// The largest datagram.
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
@@ -64,9 +65,7 @@ impl Report {
             (one, another) => one.or(another),
         };
         options::merge(&mut self.observed, other.observed.clone());
-        for (what, count) in &other.errors {
-            *self.errors.entry(what.clone()).or_default() += count;
-        }
+        add_counts(&mut self.errors, &other.errors);
     }
 
     /// Notes the size of a message.

@@ -182,7 +182,7 @@ impl Job {
             return None;
         }
         due.advance();
-        self.tally.lag(due_ns, self.free_since_ns, now_ns);
+        self.tally.lateness.note(&self.make.part.frame, due_ns, self.free_since_ns, now_ns);
         Some(due_ns)
     }
 

@@ -143,7 +143,7 @@ fn readings(tally: &Tally, spec: &LoadSettings, window_ns: u64, first: usize) ->
         let direction: &Direction = &tally.directions[at];
         let completed = if first == 0 { direction.completed } else { direction.seconds.count_from(first) };
         let bytes = completed.saturating_mul(spec.block_size.0);
-        let rate = |count| Reading::Rate { value: per_second(count, rated_ns), count };
+        let rate = |count| Reading::rate(count, rated_ns);
         put(metrics.iops, rate(completed));
         put(metrics.bandwidth, rate(bytes));
         put(metrics.latency, trend(&direction.latency));

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use plumb_model::measurement::add_counts;
 use plumb_model::{Bytes, Measurement, Metric, Percent, Span};
 use plumb_path::{Load, Mark, PathError, Window};
 
@@ -153,13 +154,11 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
         }
     }
     for property in ["direct", "engine"] {
-        let seen = measured.observed.get(property).into_iter().flatten();
-        let all = sum.observed.entry(property.to_owned()).or_default();
-        seen.for_each(|(value, count)| *all.entry(value.clone()).or_default() += count);
+        if let Some(seen) = measured.observed.get(property) {
+            add_counts(sum.observed.entry(property.to_owned()).or_default(), seen);
+        }
     }
-    for (what, count) in measured.errors {
-        *sum.errors.entry(what).or_default() += count;
-    }
+    add_counts(&mut sum.errors, &measured.errors);
     for warning in measured.warnings {
         let warning = format!("{}: {warning}", job.name);
         sum.warnings.push(warning);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use plumb_model::measurement::add_counts;
 use plumb_model::{Attempts, Histogram};
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
@@ -138,13 +139,6 @@ impl Tally {
         self.directions[usize::from(is_write)].latency.record(waited_ns);
     }
 
-    /// Counts how late a scheduled one was handed over although there was a place for it since `free_ns`.
-    pub fn lag(&mut self, due_ns: u64, free_ns: u64, now_ns: u64) {
-        if self.frame.measures(due_ns) {
-            self.lateness.note(now_ns.saturating_sub(due_ns.max(free_ns)));
-        }
-    }
-
     /// Adds the part of the window for which one was under way.
     pub fn spend(&mut self, start_ns: u64, end_ns: u64) {
         let (from_ns, to_ns) = (start_ns.max(self.frame.open_ns), end_ns.min(self.frame.close_ns));
@@ -179,9 +173,7 @@ impl Tally {
         }
         add(&mut self.steps, &other.steps);
         self.submission.merge(&other.submission);
-        for (what, count) in &other.errors {
-            *self.errors.entry(what.clone()).or_default() += count;
-        }
+        add_counts(&mut self.errors, &other.errors);
         self.verified = [self.verified[0] + other.verified[0], self.verified[1] + other.verified[1]];
         self.in_flight_ns += other.in_flight_ns;
         self.attempts = self.attempts.and(other.attempts);
@@ -242,15 +234,6 @@ mod tests {
             tally.spend(start_ns, end_ns);
         }
         assert_eq!(tally.in_flight_ns, 50 + 10 + 50);
-    }
-
-    #[test]
-    fn what_is_late_for_want_of_a_place_is_no_lag() {
-        let mut tally = Tally::new(Frame::new(0, 0, 100 * SECOND), true);
-        tally.lag(SECOND, 2 * SECOND, 2 * SECOND + 10);
-        assert_eq!((tally.lateness.lag_ns_max(), tally.lateness.late_share()), (10, 0.0));
-        tally.lag(3 * SECOND, 0, 4 * SECOND);
-        assert_eq!((tally.lateness.lag_ns_max(), tally.lateness.late_share()), (SECOND, 0.5));
     }
 
     #[test]
