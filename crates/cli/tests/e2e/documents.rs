@@ -69,52 +69,80 @@ fn stand_in() -> String {
     )
 }
 
+/// A test for each page that has commands, so that pages run side by side.
+macro_rules! pages_with_commands {
+    ($($name:ident: $page:literal),* $(,)?) => {
+        const WITH_COMMANDS: &[&str] = &[$($page),*];
+
+        $(
+            #[test]
+            fn $name() {
+                runs_from_top_to_bottom(stringify!($name), $page);
+            }
+        )*
+    };
+}
+
+pages_with_commands! {
+    commands_of_the_readme_run: "README.md",
+    commands_of_ci_run: "docs/guides/ci.md",
+    commands_of_container_network_run: "docs/guides/container-network.md",
+    commands_of_migration_codecs_run: "docs/guides/migration-codecs.md",
+    commands_of_tls_ingress_run: "docs/guides/tls-ingress.md",
+    commands_of_tune_host_run: "docs/guides/tune-host.md",
+    commands_of_volumes_run: "docs/guides/volumes.md",
+    commands_of_crypto_run: "docs/reference/crypto.md",
+    commands_of_experiment_run: "docs/reference/experiment.md",
+    commands_of_http_run: "docs/reference/http.md",
+    commands_of_network_run: "docs/reference/network.md",
+    commands_of_runs_run: "docs/reference/runs.md",
+    commands_of_storage_run: "docs/reference/storage.md",
+}
+
 #[test]
-fn every_block_of_commands_runs_from_top_to_bottom() {
+fn every_page_with_commands_is_a_test() {
+    let has_commands = |page: &str| blocks(page).iter().any(|block| block.info == "sh");
+    let with_commands = pages().into_iter().filter(|(_, page)| has_commands(page));
+    let root = repository();
+    let mut found: Vec<PathBuf> =
+        with_commands.map(|(path, _)| path.strip_prefix(&root).unwrap().to_owned()).collect();
+    found.sort();
+    let mut tested: Vec<PathBuf> = WITH_COMMANDS.iter().map(PathBuf::from).collect();
+    tested.sort();
+    assert_eq!(
+        found, tested,
+        "`pages_with_commands!` must name each page that has blocks of `sh`, and no other"
+    );
+}
+
+fn runs_from_top_to_bottom(test: &str, page: &str) {
     let has_namespaces = Command::new("unshare").args(["--net", "--pid", "--fork", "true"]).status();
     if !has_namespaces.is_ok_and(|status| status.success()) {
-        skip_unprivileged("every_block_of_commands_runs_from_top_to_bottom", "make namespaces");
+        skip_unprivileged(test, "make namespaces");
         return;
     }
-    for (path, page) in pages() {
-        let blocks = blocks(&page);
-        let commands: Vec<&Block> = blocks.iter().filter(|block| block.info == "sh").collect();
-        if commands.is_empty() {
-            continue;
-        }
-        let mut script = "set -eu\nip link set lo up\n".to_owned();
-        for block in commands {
-            writeln!(script, "echo '{}:{}' >&2\n{}", path.display(), block.line, block.text).unwrap();
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let script = write(directory.path(), "page.sh", script);
-        let programs = tempfile::tempdir().unwrap();
-        let program = write(programs.path(), "plumb", stand_in());
-        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
-        // What a block starts in the background ends with the namespace of processes.
-        let output = Command::new("timeout")
-            .args([
-                "--kill-after=5",
-                "400",
-                "unshare",
-                "--net",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "--mount-proc",
-                "bash",
-            ])
-            .arg(&script)
-            .current_dir(directory.path())
-            .env(
-                "PATH",
-                format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap_or_default()),
-            )
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        assert_eq!(code(&output), 0, "{}: {}", path.display(), stderr(&output));
+    let text = fs::read_to_string(repository().join(page)).unwrap();
+    let mut script = "set -eu\nip link set lo up\n".to_owned();
+    for block in blocks(&text).iter().filter(|block| block.info == "sh") {
+        writeln!(script, "echo '{page}:{}' >&2\n{}", block.line, block.text).unwrap();
     }
+    let directory = tempfile::tempdir().unwrap();
+    let script = write(directory.path(), "page.sh", script);
+    let programs = tempfile::tempdir().unwrap();
+    let program = write(programs.path(), "plumb", stand_in());
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    // What a block starts in the background ends with the namespace of processes.
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", "400"])
+        .args(["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"])
+        .arg(&script)
+        .current_dir(directory.path())
+        .env("PATH", format!("{}:{path}", programs.path().display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{page}: {}", stderr(&output));
 }
 
 #[test]
