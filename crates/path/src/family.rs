@@ -117,7 +117,8 @@ pub struct Timing<'a> {
 }
 
 /// Something wrong with settings, at a key such as `system.ingress.url`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {message}")]
 pub struct Fault {
     /// Dotted path of the key under `spec`.
     pub key: String,

@@ -106,8 +106,7 @@ pub fn interruptible(
     target: &Target,
     interrupted: Arc<AtomicBool>,
 ) -> Result<Box<dyn Load>, PathError> {
-    let from_fault =
-        |fault: Fault| PathError::new(format!("build the load: {}: {}", fault.key, fault.message));
+    let from_fault = |fault: Fault| PathError::new(format!("build the load: {fault}"));
     validate(spec).map_err(from_fault)?;
     let url = Url::parse(&target.url).map_err(PathError::new)?;
     let offer = offer(spec, target, &url)?;

@@ -180,8 +180,7 @@ mod tests {
             header("Content-length", "5"),
         ];
         let faults = specs.map(|spec| check(&spec).unwrap_err());
-        let texts: Vec<String> =
-            faults.iter().map(|fault| format!("{}: {}", fault.key, fault.message)).collect();
+        let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(texts.join("\n"), @r"
         load.method: `GE T` is not a method such as `GET`
         load.method: `CONNECT` opens a tunnel; a load sends requests such as `GET`

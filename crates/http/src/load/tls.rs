@@ -169,7 +169,7 @@ mod tests {
         let own = |text: Option<&str>| text.map(str::to_owned);
         let spec = LoadSettings { tls, cipher: own(cipher), group: own(group), ..LoadSettings::default() };
         let fault = check(&spec).unwrap_err();
-        format!("{}: {}", fault.key, fault.message)
+        fault.to_string()
     }
 
     #[test]

@@ -157,7 +157,7 @@ mod tests {
     fn fault(change: impl FnOnce(&mut SystemSettings)) -> String {
         let mut spec = SystemSettings::default();
         change(&mut spec);
-        check(&spec).map_or_else(|fault| format!("{}: {}", fault.key, fault.message), |()| "none".to_owned())
+        check(&spec).map_or_else(|fault| fault.to_string(), |()| "none".to_owned())
     }
 
     fn engine(spec: &mut SystemSettings, kind: IngressKind, asked: &str, mode: Option<OffloadMode>) {

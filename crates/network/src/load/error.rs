@@ -101,13 +101,8 @@ pub enum Error {
         cause: io::Error,
     },
     /// A setting is wrong by itself.
-    #[error("build the load: {key}: {message}")]
-    Setting {
-        /// The key.
-        key: String,
-        /// What is wrong.
-        message: String,
-    },
+    #[error("build the load: {0}")]
+    Setting(#[from] Fault),
 }
 
 impl Error {
@@ -116,7 +111,7 @@ impl Error {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Resolve { .. } | Self::Setting { .. } | Self::Host(_) => true,
+            Self::Resolve { .. } | Self::Setting(_) | Self::Host(_) => true,
             Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => false,
             Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
             Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } => false,
@@ -155,12 +150,6 @@ impl From<Error> for PathError {
             Error::Starved { .. } | Error::Host(_) | Error::System { .. } => Self::Load(words),
             _ => Self::System(words),
         }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::Setting { key: fault.key, message: fault.message }
     }
 }
 

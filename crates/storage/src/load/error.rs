@@ -74,23 +74,12 @@ pub enum Error {
         message: String,
     },
     /// A setting is wrong by itself.
-    #[error("build the load: {key}: {message}")]
-    Setting {
-        /// The key.
-        key: String,
-        /// What is wrong.
-        message: String,
-    },
+    #[error("build the load: {0}")]
+    Setting(#[from] Fault),
 }
 
 impl From<Error> for PathError {
     fn from(error: Error) -> Self {
         Self::new(error.to_string())
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::Setting { key: fault.key, message: fault.message }
     }
 }

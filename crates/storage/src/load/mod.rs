@@ -256,9 +256,8 @@ fn parts_of(
     let mut random = SplitMix::new(part.seed);
     let random_seed = spec.access.is_random().then(|| random.draw());
     let block = spec.block_size.0;
-    let offsets = Offsets::new(begin, length, block, random_seed).ok_or_else(|| Error::Setting {
-        key: "load.block_size".to_owned(),
-        message: format!("not one block of {block} B fits into {length} B"),
+    let offsets = Offsets::new(begin, length, block, random_seed).ok_or_else(|| {
+        Fault::new("load.block_size", format!("not one block of {block} B fits into {length} B"))
     })?;
     let ledger =
         spec.verify.then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), random.draw()));

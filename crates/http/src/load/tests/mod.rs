@@ -120,7 +120,7 @@ fn what_makes_no_load_is_refused() {
         LoadSettings { alpn: vec![String::new()], ..spec() },
     ];
     let faults = specs.map(|spec| validate(&spec).unwrap_err());
-    let texts: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.key, fault.message)).collect();
+    let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(texts.join("\n"), @r"
     load.connections: a load has at least 1 connection
     load.threads: a load of 2 connections has 1 to 2 threads
