@@ -10,7 +10,7 @@ use crate::{load, system};
 /// # Errors
 /// The first fault, with the key that it is about.
 pub fn check(settings: &HttpSettings) -> Result<(), Fault> {
-    load::validate(&settings.load)?;
+    load::check(&settings.load)?;
     system::check(&settings.system)?;
     let ingress = &settings.system.ingress;
     if ingress.kind == IngressKind::External {

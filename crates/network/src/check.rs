@@ -24,5 +24,5 @@ pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
         }
     }
     system::check(&settings.system)?;
-    load::validate(&settings.load)
+    load::check(&settings.load)
 }

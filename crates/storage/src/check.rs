@@ -37,7 +37,7 @@ pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
         volume::check(&system.volume, &settings.load)?;
     }
     check_depth(settings)?;
-    load::validate(&settings.load)
+    load::check(&settings.load)
 }
 
 /// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.

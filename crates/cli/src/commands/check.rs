@@ -1,4 +1,4 @@
-//! `plumb check`: validates an experiment and shows its plan: cells, variants, what would be skipped and why.
+//! `plumb check`: checks an experiment and shows its plan: cells, variants, what would be skipped and why.
 
 use std::fmt::Write;
 

@@ -31,7 +31,7 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     for settings in &mut each {
         let load = &mut settings.load;
         // Only the load: a server at an address may be on this host, where both ends can share a CPU.
-        plumb_network::load::validate(load).map_err(|fault| keys::fault::<Network>(&fault))?;
+        plumb_network::load::check(load).map_err(|fault| keys::fault::<Network>(&fault))?;
         // Here the duration is that of each test, as it is with qperf.
         load.duration = Span(load.duration.0.saturating_mul(load.tests.len() as u64));
     }

@@ -15,7 +15,7 @@ pub fn plan(experiment: &str, arguments: &PlanArguments) -> Result<Planned, Fail
     prepare(&name, &bytes, &options(arguments), &data_paths::all()).map_err(failure)
 }
 
-/// Reads, validates, merges and expands an experiment, without a look at this host.
+/// Reads, checks, merges and expands an experiment, without a look at this host.
 pub fn read(source: &Source, arguments: &PlanArguments) -> Result<Plan, Failure> {
     let read = file::read(&source.name, &source.bytes, &options(arguments), &data_paths::all());
     read.map(|experiment| experiment.plan).map_err(failure)

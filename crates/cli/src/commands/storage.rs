@@ -21,7 +21,7 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     let window = single::window(&mut settings);
     let (address, spec) = (settings.system.path.unwrap_or_default(), settings.load);
     // The load alone is checked: an experiment refuses a depth that the engine does not have, and this command warns of it.
-    plumb_storage::load::validate(&spec).map_err(|fault| keys::fault::<Storage>(&fault))?;
+    plumb_storage::load::check(&spec).map_err(|fault| keys::fault::<Storage>(&fault))?;
     if !arguments.quiet {
         output::message(&headline(arguments, &address, &spec));
     }

@@ -1,6 +1,6 @@
-//! One slot for a connection at a time, and the way of a request through it.
+//! One seat for a connection at a time, and the way of a request through it.
 //!
-//! A slot is vacant, or connects, shakes hands, sends, waits for the answer, and then has an idle connection or is
+//! A seat is vacant, or connects, shakes hands, sends, waits for the answer, and then has an idle connection or is
 //! vacant again. A request that finds a connection costs one send, one receive and two readings of the clock.
 
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ use plumb_pace::Backoff;
 /// How long a body is held back for a `100 Continue` (what curl waits).
 const CONTINUE_NS: u64 = 1_000_000_000;
 
-/// What a slot is doing.
+/// What a seat is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Nothing; it may have a connection.
@@ -41,11 +41,11 @@ enum Phase {
 pub enum Step {
     /// More events are needed.
     Pending,
-    /// The request was answered at that time; the slot is idle.
+    /// The request was answered at that time; the seat is idle.
     Answered(u64),
-    /// The request failed, and is counted as such; the slot is vacant.
+    /// The request failed, and is counted as such; the seat is vacant.
     Failed,
-    /// The slot has rested after a failure, and is free.
+    /// The seat has rested after a failure, and is free.
     Rested(u64),
 }
 
@@ -57,11 +57,11 @@ struct Link {
     awaits_writable: bool,
 }
 
-/// One slot.
+/// One seat.
 #[derive(Debug)]
-pub struct Slot {
+pub struct Seat {
     index: usize,
-    /// How many connections the slot has had; an event of an earlier one is not taken for one of this.
+    /// How many connections the seat has had; an event of an earlier one is not taken for one of this.
     generation: u32,
     link: Option<Link>,
     phase: Phase,
@@ -74,14 +74,14 @@ pub struct Slot {
     connected_ns: u64,
     /// Whether the request is to be counted if it ends in the window.
     is_counted: bool,
-    /// When the slot became free.
+    /// When the seat became free.
     free_since_ns: u64,
     backoff: Backoff,
     wake_ns: u64,
 }
 
-impl Slot {
-    /// A vacant slot.
+impl Seat {
+    /// A vacant seat.
     #[must_use]
     pub fn new(index: usize) -> Self {
         Self {
@@ -102,13 +102,13 @@ impl Slot {
         }
     }
 
-    /// The number under which the slot's connection is registered.
+    /// The number under which the seat's connection is registered.
     #[must_use]
     pub fn token(&self) -> u64 {
         u64::from(self.generation) << 32 | self.index as u64
     }
 
-    /// The slot that a token belongs to.
+    /// The seat that a token belongs to.
     #[must_use]
     pub fn index_of(token: u64) -> usize {
         (token & u64::from(u32::MAX)) as usize
@@ -132,7 +132,7 @@ impl Slot {
         self.answer.sent_ns
     }
 
-    /// Since when the slot has been free.
+    /// Since when the seat has been free.
     #[must_use]
     pub fn free_since_ns(&self) -> u64 {
         self.free_since_ns
@@ -149,7 +149,7 @@ impl Slot {
         self.is_counted = is_counted;
     }
 
-    /// What was negotiated on the slot's connection, if it is ready for requests.
+    /// What was negotiated on the seat's connection, if it is ready for requests.
     #[must_use]
     pub fn negotiated(&self) -> Option<Negotiated> {
         let is_ready = !matches!(self.phase, Phase::Connecting | Phase::Handshaking);
@@ -164,7 +164,7 @@ impl Slot {
         self.settle(step, core)
     }
 
-    /// Something became possible on the slot's connection.
+    /// Something became possible on the seat's connection.
     pub fn on_ready(&mut self, core: &mut Core, ready: Ready) -> Step {
         let step = self.advance(core, ready);
         self.settle(step, core)
@@ -211,7 +211,7 @@ impl Slot {
         core.timers.push(Reverse((at_ns, self.index)));
     }
 
-    /// A timer of the slot went off.
+    /// A timer of the seat went off.
     pub fn on_timer(&mut self, core: &mut Core, due_ns: u64, now_ns: u64) -> Step {
         match self.phase {
             _ if due_ns != self.wake_ns => Step::Pending,
@@ -221,7 +221,7 @@ impl Slot {
             }
             Phase::Holding => {
                 self.phase = Phase::Sending;
-                let step = self.push(core, core.plan.request.bytes.len());
+                let step = self.push(core, core.errand.request.bytes.len());
                 self.settle(step, core)
             }
             _ => Step::Pending,
@@ -243,7 +243,7 @@ impl Slot {
                 if ready.is_readable() { self.pull(core) } else { Ok(Step::Pending) }
             }
             Phase::Connecting => {
-                if link.socket.is_connected(core.plan.address)? {
+                if link.socket.is_connected(core.errand.address)? {
                     self.connected(core, monotonic_ns())
                 } else {
                     Ok(Step::Pending)
@@ -268,7 +268,7 @@ impl Slot {
         let socket = core.connect()?;
         let now_ns = monotonic_ns();
         // On loopback the connection stands already, and no event is needed to say so.
-        let is_connected = socket.is_connected(core.plan.address)?;
+        let is_connected = socket.is_connected(core.errand.address)?;
         if is_connected {
             core.epoll.watch_reads(&socket, self.token())?;
         } else {
@@ -312,24 +312,24 @@ impl Slot {
     }
 
     fn start(&mut self, core: &mut Core, now_ns: u64) -> Result<Step, Failure> {
-        self.parser.begin(core.plan.request.is_head);
-        core.plan.checks.begin(&mut self.watch);
+        self.parser.begin(core.errand.request.is_head);
+        core.errand.checks.begin(&mut self.watch);
         self.sent = 0;
         self.answer.send_ns = now_ns;
         self.phase = Phase::Sending;
-        let limit = core.plan.request.hold_at.unwrap_or(core.plan.request.bytes.len());
+        let limit = core.errand.request.hold_at.unwrap_or(core.errand.request.bytes.len());
         self.push(core, limit)
     }
 
     /// How far may be sent: up to the body where that is held back, all of it after that.
     fn send_limit(&self, core: &Core) -> usize {
-        let request = &core.plan.request;
+        let request = &core.errand.request;
         request.hold_at.filter(|hold_at| self.sent < *hold_at).unwrap_or(request.bytes.len())
     }
 
     fn push(&mut self, core: &mut Core, limit: usize) -> Result<Step, Failure> {
         let Some(link) = &mut self.link else { return Ok(Step::Pending) };
-        let bytes = &core.plan.request.bytes;
+        let bytes = &core.errand.request.bytes;
         if !link.transport.send(&mut link.socket, &bytes[..limit], &mut self.sent)? {
             self.await_writable(core)?;
             return Ok(Step::Pending);
@@ -381,7 +381,7 @@ impl Slot {
     fn parse(&mut self, core: &mut Core, bytes: usize, now_ns: u64) -> Result<Option<bool>, Failure> {
         let mut at = 0;
         loop {
-            let (checks, watch) = (&core.plan.checks, &mut self.watch);
+            let (checks, watch) = (&core.errand.checks, &mut self.watch);
             let input = &core.buffer[at..bytes];
             let (taken, progress) =
                 self.parser.feed(input, &mut core.known, &mut |piece| checks.pass(watch, piece))?;
@@ -394,7 +394,7 @@ impl Slot {
                     self.answer.first_ns = if at < bytes { now_ns } else { 0 };
                     if status == 100 && self.phase == Phase::Holding {
                         self.phase = Phase::Sending;
-                        self.push(core, core.plan.request.bytes.len())?;
+                        self.push(core, core.errand.request.bytes.len())?;
                     }
                 }
             }
@@ -413,10 +413,10 @@ impl Slot {
             let duration_ns = core.tally.duration_ns(&self.answer);
             let tally = &mut core.tally;
             let judged = |check, passes| tally.checked(check, passes);
-            let is_good = core.plan.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
+            let is_good = core.errand.checks.judge(&self.watch, self.answer.status, duration_ns, judged);
             tally.attempted(is_good);
         }
-        let can_stay = is_sent && is_exact && core.plan.reuse == Reuse::KeepAlive;
+        let can_stay = is_sent && is_exact && core.errand.reuse == Reuse::KeepAlive;
         self.phase = Phase::Idle;
         self.free_since_ns = now_ns;
         self.backoff.succeed();

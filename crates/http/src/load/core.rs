@@ -33,7 +33,7 @@ pub const BACKOFF: Backoff = Backoff::new(1_000_000, 100_000_000);
 
 /// What never changes during a measurement.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Errand {
     /// Where to connect to.
     pub address: SocketAddr,
     /// What to send.
@@ -49,7 +49,7 @@ pub struct Plan {
 /// What all connections of a thread share.
 pub struct Core {
     /// The same for all threads.
-    pub plan: std::sync::Arc<Plan>,
+    pub errand: std::sync::Arc<Errand>,
     /// Readiness.
     pub epoll: Epoll,
     /// What ends a wait in time.
@@ -66,7 +66,7 @@ pub struct Core {
     pub tally: Tally,
     /// Bytes on the wire.
     pub traffic: Rc<Traffic>,
-    /// When which slot wants to be woken.
+    /// When which seat wants to be woken.
     pub timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Connections that the server is about to close, by their token; first those that have waited longer.
     parting: [HashMap<u64, Socket>; 2],
@@ -80,7 +80,7 @@ impl Core {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new(
-        plan: std::sync::Arc<Plan>,
+        errand: std::sync::Arc<Errand>,
         security: Security,
         resumption: Proportion,
         tally: Tally,
@@ -89,7 +89,7 @@ impl Core {
         epoll.watch_reads(&alarm, ALARM)?;
         let sources = Sources { next: 0, is_spreading: false };
         Ok(Self {
-            plan,
+            errand,
             epoll,
             alarm,
             security,
@@ -110,7 +110,7 @@ impl Core {
     /// # Errors
     /// When the kernel refuses at once.
     pub fn connect(&mut self) -> Result<Socket, Failure> {
-        let to = self.plan.address;
+        let to = self.errand.address;
         for _ in 1..SOURCES_TRIED {
             match Socket::connect(to, self.sources.next(), Rc::clone(&self.traffic)) {
                 Err(Failure::NoLocalPort) if self.sources.spread(to) => {}

@@ -34,7 +34,7 @@ use plumb_path::drive::{Drive, LOOK_NS, Marks, Part};
 use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::checks::{Check, Checks};
-use self::core::{Core, Plan};
+use self::core::{Core, Errand};
 pub(crate) use self::names::{is_same_cipher, is_same_group};
 pub(crate) use self::report::{MISSING, OFFERED};
 use self::request::Request;
@@ -53,7 +53,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
+pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(key, message));
     if spec.connections == 0 {
         return fault("load.connections", "a load has at least 1 connection");
@@ -107,10 +107,10 @@ pub fn interruptible(
     interrupted: Arc<AtomicBool>,
 ) -> Result<Box<dyn Load>, PathError> {
     let from_fault = |fault: Fault| PathError::new(format!("build the load: {fault}"));
-    validate(spec).map_err(from_fault)?;
+    check(spec).map_err(from_fault)?;
     let url = Url::parse(&target.url).map_err(PathError::new)?;
     let offer = offer(spec, target, &url)?;
-    let plan = Plan {
+    let errand = Errand {
         address: choose_address(&url.resolve().map_err(PathError::new)?),
         request: Request::new(spec, &url),
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
@@ -118,7 +118,7 @@ pub fn interruptible(
         timeout_ns: spec.timeout.0,
     };
     plumb_host::limits::raise_open_files_limit();
-    Ok(Box::new(HttpLoad { spec: spec.clone(), offer, plan: Arc::new(plan), interrupted }))
+    Ok(Box::new(HttpLoad { spec: spec.clone(), offer, errand: Arc::new(errand), interrupted }))
 }
 
 fn offer(spec: &LoadSettings, target: &Target, url: &Url) -> Result<Option<Offer>, PathError> {
@@ -152,7 +152,7 @@ fn choose_address(addresses: &[SocketAddr]) -> SocketAddr {
 struct HttpLoad {
     spec: LoadSettings,
     offer: Option<Offer>,
-    plan: Arc<Plan>,
+    errand: Arc<Errand>,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -170,27 +170,27 @@ impl Load for HttpLoad {
             let connections = part.share_of(self.spec.connections) as usize;
             // The TLS library is made ready before any thread begins.
             let security = Security::new(self.offer.as_ref(), connections);
-            let plan = Arc::clone(&self.plan);
-            move || worker(plan, security?, resumption, connections, part)
+            let errand = Arc::clone(&self.errand);
+            move || worker(errand, security?, resumption, connections, part)
         })?;
         let asked = report::Asked {
             rate_per_s: self.spec.rate.map(|rate| rate.0),
             connections: self.spec.connections,
         };
-        Ok(report::measurement(&driven, asked, &self.plan.checks))
+        Ok(report::measurement(&driven, asked, &self.errand.checks))
     }
 }
 
 /// Makes a worker, in its own thread, where it stays.
 fn worker(
-    plan: Arc<Plan>,
+    errand: Arc<Errand>,
     security: Security,
     resumption: f64,
     connections: usize,
     part: Part,
 ) -> Result<HttpWorker, PathError> {
-    let tally = Tally::new(part.frame, part.due.is_some(), plan.checks.all().len());
-    let core = Core::new(plan, security, Proportion::new(resumption, part.seed), tally)
+    let tally = Tally::new(part.frame, part.due.is_some(), errand.checks.all().len());
+    let core = Core::new(errand, security, Proportion::new(resumption, part.seed), tally)
         .map_err(|error| PathError::Load(format!("make an event queue: {error}")))?;
     Ok(HttpWorker::new(core, connections, part))
 }

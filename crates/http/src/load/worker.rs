@@ -12,7 +12,7 @@ use plumb_pace::Share;
 use plumb_path::PathError;
 use plumb_path::drive::{Accounts, Part, Ran, Worker};
 
-use super::connection::{Slot, Step};
+use super::connection::{Seat, Step};
 use super::core::{ALARM, Core};
 use super::errors::Failure;
 use super::tally::{OnWire, Tally};
@@ -26,9 +26,9 @@ const NEVER: u64 = u64::MAX;
 /// A load thread.
 pub struct HttpWorker {
     core: Core,
-    slots: Vec<Slot>,
+    seats: Vec<Seat>,
     part: Part,
-    /// Free slots of an open loop, those that have been free longest first.
+    /// Free seats of an open loop, those that have been free longest first.
     free: VecDeque<usize>,
     accounts: Accounts,
     /// Slots whose requests were answered in this turn.
@@ -50,7 +50,7 @@ impl HttpWorker {
     pub fn new(core: Core, connections: usize, part: Part) -> Self {
         Self {
             core,
-            slots: (0..connections).map(Slot::new).collect(),
+            seats: (0..connections).map(Seat::new).collect(),
             part,
             free: VecDeque::new(),
             accounts: Accounts::default(),
@@ -66,7 +66,7 @@ impl HttpWorker {
 
     /// A closed loop keeps every connection busy. An open loop makes its connections when they are needed first.
     fn begin_all(&mut self, mut now_ns: u64) {
-        for index in 0..self.slots.len() {
+        for index in 0..self.seats.len() {
             now_ns = self.drive_on(index, Step::Rested(now_ns), now_ns);
         }
     }
@@ -98,9 +98,9 @@ impl HttpWorker {
             self.alarm_ns = NEVER;
             return;
         }
-        let index = Slot::index_of(ready.token);
-        if self.slots[index].token() == ready.token {
-            match self.slots[index].on_ready(&mut self.core, ready) {
+        let index = Seat::index_of(ready.token);
+        if self.seats[index].token() == ready.token {
+            match self.seats[index].on_ready(&mut self.core, ready) {
                 Step::Pending => {}
                 Step::Answered(_) => self.answered.push(index),
                 step => self.drive(index, step),
@@ -120,17 +120,17 @@ impl HttpWorker {
         now_ns
     }
 
-    /// Goes on with a slot at `now_ns`. Returns the time after that, so that each of several requests in a row has its own time.
+    /// Goes on with a seat at `now_ns`. Returns the time after that, so that each of several requests in a row has its own time.
     fn drive_on(&mut self, index: usize, step: Step, now_ns: u64) -> u64 {
         self.drive(index, step);
         // The clock was read when the request was sent, unless the request is not sent yet.
-        match self.slots[index].sent_ns() {
+        match self.seats[index].sent_ns() {
             0 => monotonic_ns(),
             sent_ns => sent_ns.max(now_ns),
         }
     }
 
-    /// Goes on with a slot until it waits for the kernel or has nothing to do.
+    /// Goes on with a seat until it waits for the kernel or has nothing to do.
     fn drive(&mut self, index: usize, mut step: Step) {
         loop {
             let now_ns = match step {
@@ -139,7 +139,7 @@ impl HttpWorker {
                 Step::Failed => {
                     let now_ns = monotonic_ns();
                     if self.part.due.is_none() {
-                        self.slots[index].rest(&mut self.core, now_ns);
+                        self.seats[index].rest(&mut self.core, now_ns);
                         self.due_ns = 0;
                         return;
                     }
@@ -147,17 +147,17 @@ impl HttpWorker {
                 }
             };
             let Some(intended_ns) = self.next_request(index, now_ns) else { return };
-            step = self.slots[index].begin(&mut self.core, now_ns, intended_ns);
+            step = self.seats[index].begin(&mut self.core, now_ns, intended_ns);
         }
     }
 
-    /// When the request that a free slot is to begin now was due; `None` where there is none for it.
+    /// When the request that a free seat is to begin now was due; `None` where there is none for it.
     fn next_request(&mut self, index: usize, now_ns: u64) -> Option<u64> {
         match &mut self.part.due {
             None => {
                 // With a budget only what was paid from it counts, and paying begins when the window opens.
                 let is_paid = self.part.budget.is_some() && self.is_open() && self.take_from_budget();
-                self.slots[index].count(is_paid || self.part.budget.is_none());
+                self.seats[index].count(is_paid || self.part.budget.is_none());
                 (now_ns < self.part.frame.close_ns && !self.is_spent).then_some(now_ns)
             }
             Some(due) => {
@@ -167,7 +167,7 @@ impl HttpWorker {
                     return None;
                 }
                 due.advance();
-                let free_ns = self.slots[index].free_since_ns();
+                let free_ns = self.seats[index].free_since_ns();
                 self.core.tally.lateness.note(&self.part.frame, at_ns, free_ns, now_ns);
                 Some(at_ns)
             }
@@ -184,7 +184,7 @@ impl HttpWorker {
         !self.is_spent
     }
 
-    /// Begins what is due on slots that are free.
+    /// Begins what is due on seats that are free.
     fn dispatch(&mut self, mut now_ns: u64) {
         while let Some(due) = &self.part.due {
             let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());
@@ -214,7 +214,7 @@ impl HttpWorker {
             && due_ns <= now_ns
         {
             self.core.timers.pop();
-            let step = self.slots[index].on_timer(&mut self.core, due_ns, begin_ns);
+            let step = self.seats[index].on_timer(&mut self.core, due_ns, begin_ns);
             begin_ns = self.drive_on(index, step, begin_ns);
         }
         if now_ns >= self.sweep_ns {
@@ -249,14 +249,14 @@ impl HttpWorker {
         self.accounts.open();
         self.read();
         self.next_second_ns = self.part.frame.next_second_ns(self.part.frame.open_ns);
-        for index in 0..self.slots.len() {
-            if let Some(negotiated) = self.slots[index].negotiated() {
+        for index in 0..self.seats.len() {
+            if let Some(negotiated) = self.seats[index].negotiated() {
                 self.core.tally.uses(negotiated);
             }
             // What is under way belongs to the window, and so to its budget.
-            if self.slots[index].is_busy() && self.part.due.is_none() {
+            if self.seats[index].is_busy() && self.part.due.is_none() {
                 let is_counted = self.take_from_budget();
-                self.slots[index].count(is_counted);
+                self.seats[index].count(is_counted);
             }
         }
     }
@@ -269,11 +269,11 @@ impl HttpWorker {
 
     /// Fails requests that have lasted too long, and closes what should have been closed.
     fn sweep(&mut self, now_ns: u64) {
-        let timeout_ns = self.core.plan.timeout_ns;
+        let timeout_ns = self.core.errand.timeout_ns;
         self.sweep_ns = now_ns + (timeout_ns / 16).clamp(*SWEEP_NS.start(), *SWEEP_NS.end());
-        for index in 0..self.slots.len() {
-            if let Some(failure) = self.slots[index].overdue(now_ns, timeout_ns) {
-                let step = self.slots[index].fail(&mut self.core, &failure);
+        for index in 0..self.seats.len() {
+            if let Some(failure) = self.seats[index].overdue(now_ns, timeout_ns) {
+                let step = self.seats[index].fail(&mut self.core, &failure);
                 self.drive(index, step);
             }
         }
@@ -281,7 +281,7 @@ impl HttpWorker {
     }
 
     fn grace_ns(&self) -> u64 {
-        self.core.plan.timeout_ns.min(GRACE_NS_MAX)
+        self.core.errand.timeout_ns.min(GRACE_NS_MAX)
     }
 
     fn is_over(&self, now_ns: u64) -> bool {
@@ -289,10 +289,10 @@ impl HttpWorker {
         match &self.part.due {
             None => {
                 is_closed
-                    || (self.is_spent && !self.slots.iter().any(|slot| slot.is_busy() && slot.is_counted()))
+                    || (self.is_spent && !self.seats.iter().any(|seat| seat.is_busy() && seat.is_counted()))
             }
             Some(due) => {
-                let is_drained = || self.arrival_ns(due) == NEVER && !self.slots.iter().any(Slot::is_busy);
+                let is_drained = || self.arrival_ns(due) == NEVER && !self.seats.iter().any(Seat::is_busy);
                 is_closed
                     && (is_drained() || now_ns >= self.part.frame.close_ns.saturating_add(self.grace_ns()))
             }
@@ -309,8 +309,8 @@ impl HttpWorker {
         if self.part.due.is_some() {
             self.give_up(now_ns);
         } else {
-            for slot in self.slots.iter().filter(|slot| slot.is_busy() && slot.is_counted()) {
-                self.core.tally.left_pending(slot.intended_ns(), self.end_ns);
+            for seat in self.seats.iter().filter(|seat| seat.is_busy() && seat.is_counted()) {
+                self.core.tally.left_pending(seat.intended_ns(), self.end_ns);
             }
         }
         self.core.tally.spread_addresses = self.core.is_spreading();
@@ -320,8 +320,8 @@ impl HttpWorker {
     /// Counts what was due in the window and is not answered when the grace period ends: what was begun and what
     /// never was.
     fn give_up(&mut self, now_ns: u64) {
-        for slot in self.slots.iter().filter(|slot| slot.is_busy()) {
-            self.core.tally.failed(&Failure::Unfinished, slot.intended_ns(), now_ns);
+        for seat in self.seats.iter().filter(|seat| seat.is_busy()) {
+            self.core.tally.failed(&Failure::Unfinished, seat.intended_ns(), now_ns);
         }
         while let Some(due) = &mut self.part.due {
             let at_ns = self.part.frame.start_ns.saturating_add(due.due_ns());

@@ -40,7 +40,7 @@ pub(crate) const COPIED: &str = "copied";
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
+pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
     if spec.tests.is_empty() {
         return fault("tests", "must name at least one test, such as `tcp_lat`");
@@ -87,7 +87,7 @@ pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
 /// # Errors
 /// When a setting is wrong, or the server does not answer as one.
 pub fn network_load(spec: &LoadSettings, target: &Target) -> Result<NetworkLoad, Error> {
-    validate(spec)?;
+    check(spec)?;
     Control::connect(target)?;
     Ok(NetworkLoad { spec: spec.clone(), target: target.clone() })
 }

@@ -33,7 +33,7 @@ pub fn measurement(spec: &LoadSettings, outcomes: &[Outcome], work: u64) -> Meas
     for outcome in outcomes {
         let mut tally = Tally::new(outcome.driven.frame);
         outcome.driven.tallies().for_each(|one| tally.merge(one));
-        let seen = Seen { spec, outcome, tally: &tally };
+        let seen = TestCounts { spec, outcome, tally: &tally };
         seen.read(&mut measurement);
         seen.observe(&mut measurement);
         measurement.health = measurement.health.or_worse(&health(outcome, &tally));
@@ -60,13 +60,13 @@ fn ends(outcome: &Outcome) -> (Sample, Sample) {
 }
 
 /// One test and what its flows counted.
-struct Seen<'a> {
+struct TestCounts<'a> {
     spec: &'a LoadSettings,
     outcome: &'a Outcome,
     tally: &'a Tally,
 }
 
-impl Seen<'_> {
+impl TestCounts<'_> {
     fn size(&self) -> Bytes {
         self.spec.size_of(self.outcome.test)
     }

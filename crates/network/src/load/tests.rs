@@ -254,7 +254,7 @@ fn progress_names_its_test_and_no_rate_reaches_over_two_of_them() {
 
 #[test]
 fn what_cannot_be_is_said_with_its_key() {
-    let fault = |spec: &LoadSettings| validate(spec).unwrap_err();
+    let fault = |spec: &LoadSettings| check(spec).unwrap_err();
     let base = LoadSettings::default;
     assert_eq!(fault(&LoadSettings { tests: vec![], ..base() }).key, "load.tests");
     assert_eq!(fault(&LoadSettings { tests: vec![Test::TcpBw; 2], ..base() }).key, "load.tests");
@@ -271,7 +271,7 @@ fn what_cannot_be_is_said_with_its_key() {
         let fault = fault(&spec(&[test], size));
         assert!(fault.key == "load.msg_size" && fault.message.contains(part), "{fault:?}");
     }
-    assert_eq!(validate(&spec(&[Test::UdpBw], 65_507)), Ok(()));
+    assert_eq!(check(&spec(&[Test::UdpBw], 65_507)), Ok(()));
 }
 
 #[test]

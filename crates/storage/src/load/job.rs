@@ -16,7 +16,7 @@ use super::error::Error;
 use super::ledger::Ledger;
 use super::offsets::Offsets;
 use super::pattern;
-use super::tally::{Slot, Tally};
+use super::tally::{Seat, Tally};
 use crate::settings::Access;
 
 /// One batch in this many has its hand-over timed by itself, which takes one more system call.
@@ -51,11 +51,11 @@ pub struct JobParts {
 /// A job under way.
 pub struct Job {
     make: JobParts,
-    slots: Vec<Slot>,
-    /// The generations of the patterns under way, by slot.
+    seats: Vec<Seat>,
+    /// The generations of the patterns under way, by seat.
     generations: Vec<u64>,
     free: Vec<u32>,
-    /// Since when there has been a free slot.
+    /// Since when there has been a free seat.
     free_since_ns: u64,
     /// What was queued since the last hand-over.
     batch: Vec<u32>,
@@ -77,14 +77,14 @@ impl Job {
         let depth = make.depth;
         let tally = Tally::new(make.part.frame, make.part.due.is_some());
         if make.access.writes() {
-            for slot in 0..depth {
-                let at = write_block(&make, slot);
-                let seed = make.part.seed.wrapping_add(u64::from(slot));
+            for seat in 0..depth {
+                let at = write_block(&make, seat);
+                let seed = make.part.seed.wrapping_add(u64::from(seat));
                 pattern::fill(make.buffers.block_mut(at), make.compressible, seed);
             }
         }
         Self {
-            slots: vec![Slot::default(); depth as usize],
+            seats: vec![Seat::default(); depth as usize],
             generations: vec![0; if make.ledger.is_some() { depth as usize } else { 0 }],
             free: (0..depth).rev().collect(),
             free_since_ns: 0,
@@ -144,16 +144,16 @@ impl Job {
 
     /// Queues as many as there are free places and as are due. All but the last piece of them are handed over.
     fn start(&mut self, now_ns: u64) -> Result<(), Error> {
-        while let Some(slot) = self.free.pop() {
+        while let Some(seat) = self.free.pop() {
             let Some(intended_ns) = self.take_turn(now_ns) else {
-                self.free.push(slot);
+                self.free.push(seat);
                 break;
             };
             if self.batch.len() >= self.piece {
                 self.stamp();
                 self.hand_over(true)?;
             }
-            self.queue(slot, intended_ns, now_ns);
+            self.queue(seat, intended_ns, now_ns);
         }
         self.stamp();
         Ok(())
@@ -165,9 +165,9 @@ impl Job {
             return;
         }
         let now_ns = monotonic_ns();
-        for slot in &self.batch {
-            let slot = &mut self.slots[*slot as usize];
-            (slot.intended_ns, slot.start_ns) = (now_ns, now_ns);
+        for seat in &self.batch {
+            let seat = &mut self.seats[*seat as usize];
+            (seat.intended_ns, seat.start_ns) = (now_ns, now_ns);
         }
     }
 
@@ -187,36 +187,36 @@ impl Job {
     }
 
     /// Queues one.
-    fn queue(&mut self, slot: u32, intended_ns: u64, now_ns: u64) {
+    fn queue(&mut self, seat: u32, intended_ns: u64, now_ns: u64) {
         let make = &mut self.make;
         let is_write = make.access.writes() && !(make.access.reads() && make.reads.choose());
         let mut offset = make.offsets.next();
         if make.ledger.is_some() {
             let used = |offset| {
-                let is_free = |slot: &u32| self.free.contains(slot);
+                let is_free = |seat: &u32| self.free.contains(seat);
                 (0..make.depth)
-                    .filter(|other| *other != slot && !is_free(other))
-                    .any(|other| self.slots[other as usize].offset == offset)
+                    .filter(|other| *other != seat && !is_free(other))
+                    .any(|other| self.seats[other as usize].offset == offset)
             };
             while used(offset) {
                 offset = make.offsets.next();
             }
         }
-        let at = if is_write { write_block(make, slot) } else { slot as usize };
+        let at = if is_write { write_block(make, seat) } else { seat as usize };
         if is_write {
             let block = make.buffers.block_mut(at);
             if let Some(ledger) = &mut make.ledger {
                 let generation = ledger.next_generation();
-                self.generations[slot as usize] = generation;
+                self.generations[seat as usize] = generation;
                 pattern::write(block, make.compressible, offset, generation);
             } else {
                 pattern::make_unique(block, make.compressible, &mut self.unique);
             }
         }
         let buffer = make.buffers.address(at);
-        make.engine.queue(Request { slot, is_write, offset, buffer, length: make.block });
-        self.slots[slot as usize] = Slot { intended_ns, start_ns: now_ns, submitted_ns: 0, offset, is_write };
-        self.batch.push(slot);
+        make.engine.queue(Request { seat, is_write, offset, buffer, length: make.block });
+        self.seats[seat as usize] = Seat { intended_ns, start_ns: now_ns, submitted_ns: 0, offset, is_write };
+        self.batch.push(seat);
     }
 
     /// Hands a batch over at once, or leaves that to the wait that follows. Of a sampled one it takes the time.
@@ -234,8 +234,8 @@ impl Job {
             self.make.engine.submit()?;
             let after_ns = monotonic_ns();
             let belongs = self.make.part.frame.measures(after_ns);
-            for slot in &self.batch {
-                self.slots[*slot as usize].submitted_ns = after_ns;
+            for seat in &self.batch {
+                self.seats[*seat as usize].submitted_ns = after_ns;
                 if belongs {
                     self.tally.submission.record(after_ns - before_ns);
                 }
@@ -256,16 +256,16 @@ impl Job {
         let second = self.make.part.frame.second(now_ns);
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..) {
-            let slot = self.slots[completion.slot as usize];
-            self.tally.spend(slot.start_ns, now_ns);
+            let seat = self.seats[completion.seat as usize];
+            self.tally.spend(seat.start_ns, now_ns);
             if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
                 self.failures = 0;
-                self.tally.complete(&slot, now_ns, second);
-                self.check(completion.slot, &slot);
+                self.tally.complete(&seat, now_ns, second);
+                self.check(completion.seat, &seat);
             } else {
-                self.fail(completion, &slot, now_ns);
+                self.fail(completion, &seat, now_ns);
             }
-            self.free.push(completion.slot);
+            self.free.push(completion.seat);
         }
         self.completions = completions;
         if second.is_some() {
@@ -274,13 +274,13 @@ impl Job {
         }
     }
 
-    fn check(&mut self, index: u32, slot: &Slot) {
+    fn check(&mut self, index: u32, seat: &Seat) {
         let Some(ledger) = &mut self.make.ledger else { return };
-        if slot.is_write {
-            ledger.confirm(slot.offset, Some(self.generations[index as usize]));
+        if seat.is_write {
+            ledger.confirm(seat.offset, Some(self.generations[index as usize]));
             return;
         }
-        match ledger.check(self.make.buffers.block(index as usize), slot.offset) {
+        match ledger.check(self.make.buffers.block(index as usize), seat.offset) {
             None => {}
             Some(Ok(())) => self.tally.verified[0] += 1,
             Some(Err(mismatch)) => {
@@ -290,10 +290,10 @@ impl Job {
         }
     }
 
-    fn fail(&mut self, completion: Completion, slot: &Slot, now_ns: u64) {
-        let what = if slot.is_write { "write" } else { "read" };
-        if let (true, Some(ledger)) = (slot.is_write, &mut self.make.ledger) {
-            ledger.confirm(slot.offset, None);
+    fn fail(&mut self, completion: Completion, seat: &Seat, now_ns: u64) {
+        let what = if seat.is_write { "write" } else { "read" };
+        if let (true, Some(ledger)) = (seat.is_write, &mut self.make.ledger) {
+            ledger.confirm(seat.offset, None);
         }
         let cause = match completion.result {
             error @ ..0 => std::io::Error::from_raw_os_error(-error).to_string(),
@@ -335,15 +335,15 @@ impl Job {
         let places: Vec<u64> = ledger.known().collect();
         let mut places = places.into_iter();
         loop {
-            while let Some(slot) = self.free.pop() {
+            while let Some(seat) = self.free.pop() {
                 let Some(offset) = places.next() else {
-                    self.free.push(slot);
+                    self.free.push(seat);
                     break;
                 };
-                let buffer = self.make.buffers.address(slot as usize);
+                let buffer = self.make.buffers.address(seat as usize);
                 let length = self.make.block;
-                self.make.engine.queue(Request { slot, is_write: false, offset, buffer, length });
-                self.slots[slot as usize] = Slot { offset, ..Slot::default() };
+                self.make.engine.queue(Request { seat, is_write: false, offset, buffer, length });
+                self.seats[seat as usize] = Seat { offset, ..Seat::default() };
             }
             if self.in_flight() == 0 || self.failures >= FAILURES_MAX {
                 return Ok(());
@@ -351,13 +351,13 @@ impl Job {
             self.make.engine.wait(None, &mut self.completions)?;
             let mut completions = std::mem::take(&mut self.completions);
             for completion in completions.drain(..) {
-                let slot = self.slots[completion.slot as usize];
+                let seat = self.seats[completion.seat as usize];
                 if u32::try_from(completion.result).is_ok_and(|got| got == self.make.block) {
-                    self.check(completion.slot, &slot);
+                    self.check(completion.seat, &seat);
                 } else {
-                    self.fail(completion, &slot, monotonic_ns());
+                    self.fail(completion, &seat, monotonic_ns());
                 }
-                self.free.push(completion.slot);
+                self.free.push(completion.seat);
             }
             self.completions = completions;
         }
@@ -384,10 +384,10 @@ impl Worker for Job {
     }
 }
 
-/// Which block of the buffers a slot writes from. Where there are reads too these have blocks of their own, as what
+/// Which block of the buffers a seat writes from. Where there are reads too these have blocks of their own, as what
 /// they bring in may compress.
-fn write_block(make: &JobParts, slot: u32) -> usize {
-    (slot + if make.access.reads() { make.depth } else { 0 }) as usize
+fn write_block(make: &JobParts, seat: u32) -> usize {
+    (seat + if make.access.reads() { make.depth } else { 0 }) as usize
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const CHARGE_MAX: f64 = 4096.0;
 
 /// What is known of a measurement.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct Course<'a> {
     /// Completions in each whole second of the window that is after a burst.
     pub seconds: &'a [f64],
     /// Completions in each step from the load's start on.
@@ -64,7 +64,7 @@ pub struct Met {
 
 impl Met {
     /// What was met; `None` where nothing looks like a limiter.
-    pub fn of(seen: &Seen<'_>) -> Option<Self> {
+    pub fn of(seen: &Course<'_>) -> Option<Self> {
         let rate = typical(seen.seconds).unwrap_or(seen.rate);
         if rate <= 0.0 {
             return None;
@@ -152,9 +152,9 @@ fn charge(times: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen<'a>(seconds: &'a [f64], steps: &'a [u64], limit: Option<Limit>) -> Seen<'a> {
+    fn seen<'a>(seconds: &'a [f64], steps: &'a [u64], limit: Option<Limit>) -> Course<'a> {
         let rate = typical(seconds).unwrap();
-        Seen {
+        Course {
             seconds,
             steps,
             rate,
@@ -215,7 +215,7 @@ mod tests {
         );
         assert_eq!(Met::of(&seen(&[500.0, 520.0, 499.0], &[], None)), None);
         assert_eq!(Met::of(&seen(&[500.0, 500.0], &[], None)), None);
-        let bound = Seen { is_load_bound: true, ..seen(&[500.0; 3], &[], None) };
+        let bound = Course { is_load_bound: true, ..seen(&[500.0; 3], &[], None) };
         assert_eq!(Met::of(&bound), None);
         let unlimited = seen(&[100.0, 900.0, 500.0], &[], Some(Limit::default()));
         assert_eq!(Met::of(&unlimited).unwrap().policy, None);

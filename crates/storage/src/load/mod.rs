@@ -49,7 +49,7 @@ const BUFFERS_MAX: u64 = 16 << 30;
 ///
 /// # Errors
 /// The first fault, with the key that it is about.
-pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
+pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(format!("load.{key}"), message));
     if spec.depth == 0 || spec.depth > 4096 {
         return fault("depth", "a job has 1 to 4096 reads and writes in flight");
@@ -89,7 +89,7 @@ pub fn validate(spec: &LoadSettings) -> Result<(), Fault> {
 /// # Errors
 /// When a setting is wrong, or the target is not there or would lose data.
 pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad, Error> {
-    validate(spec)?;
+    check(spec)?;
     let device = Device::open(target, spec)?;
     let mut regions = device.regions(spec)?;
     if spec.verify && spec.access.writes() {

@@ -8,7 +8,7 @@ use plumb_pace::Frame;
 use plumb_path::drive::Driven;
 
 use super::burst::Burst;
-use super::limiter::{Met, Seen};
+use super::limiter::{Course, Met};
 use super::steady::{self, Steadiness};
 use super::tally::{Direction, Tally};
 use crate::metrics;
@@ -115,7 +115,7 @@ fn look_for_a_limiter(
         work += seconds.count_from(all - settled.len()) as f64;
     }
     let in_flight = per_second(1, measurement.window_ns) * tally.in_flight_ns as f64 / 1e9;
-    let met = Met::of(&Seen {
+    let met = Met::of(&Course {
         seconds: settled,
         steps: &tally.steps,
         rate: per_second(measurement.work, measurement.window_ns),

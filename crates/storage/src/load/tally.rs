@@ -29,7 +29,7 @@ pub struct Direction {
 
 /// One read or write that is under way.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Slot {
+pub struct Seat {
     /// When it was due; in a closed loop, when it was started.
     pub intended_ns: u64,
     /// When it was about to be handed over.
@@ -98,7 +98,7 @@ impl Tally {
     }
 
     /// Counts a whole block that was read or written.
-    pub fn complete(&mut self, slot: &Slot, now_ns: u64, second: Option<usize>) {
+    pub fn complete(&mut self, seat: &Seat, now_ns: u64, second: Option<usize>) {
         let step = usize::try_from(now_ns.saturating_sub(self.frame.start_ns) / STEP_NS).unwrap_or(STEPS_MAX);
         if step < STEPS_MAX {
             if self.steps.len() <= step {
@@ -107,11 +107,11 @@ impl Tally {
             self.steps[step] += 1;
         }
         let counts = self.counts(now_ns);
-        let belongs = if self.is_open_loop { self.frame.measures(slot.intended_ns) } else { counts };
+        let belongs = if self.is_open_loop { self.frame.measures(seat.intended_ns) } else { counts };
         self.gaps.completed(now_ns);
         self.attempts.tried += u64::from(counts);
-        let direction = &mut self.directions[usize::from(slot.is_write)];
-        let latency_ns = now_ns - slot.intended_ns;
+        let direction = &mut self.directions[usize::from(seat.is_write)];
+        let latency_ns = now_ns - seat.intended_ns;
         if let Some(second) = second {
             direction.completed += 1;
             direction.seconds.note(second, latency_ns);
@@ -119,10 +119,10 @@ impl Tally {
         if belongs {
             direction.latency.record(latency_ns);
             if self.is_open_loop {
-                direction.service.record(now_ns - slot.start_ns);
+                direction.service.record(now_ns - seat.start_ns);
             }
-            if slot.submitted_ns > 0 {
-                direction.completion.record(now_ns - slot.submitted_ns);
+            if seat.submitted_ns > 0 {
+                direction.completion.record(now_ns - seat.submitted_ns);
             }
         }
     }
@@ -199,12 +199,12 @@ mod tests {
     #[test]
     fn a_closed_loop_counts_by_completion_and_an_open_one_by_intention() {
         let frame = Frame::new(0, SECOND, 2 * SECOND);
-        let slot = Slot { intended_ns: SECOND - 5, start_ns: SECOND - 2, ..Slot::default() };
+        let seat = Seat { intended_ns: SECOND - 5, start_ns: SECOND - 2, ..Seat::default() };
         for (is_open_loop, times) in [(false, 2), (true, 0)] {
             let mut tally = Tally::new(frame, is_open_loop);
             // Before the window, in it, and after it, for which it was in flight when the window closed.
             for now_ns in [SECOND - 1, SECOND + 5, 9 * SECOND] {
-                tally.complete(&slot, now_ns, frame.second(now_ns));
+                tally.complete(&seat, now_ns, frame.second(now_ns));
             }
             assert_eq!((tally.directions[0].completed, tally.attempts.tried), (1, 2));
             assert_eq!(tally.directions[0].latency.count(), times);
@@ -215,9 +215,9 @@ mod tests {
     fn a_stall_until_the_end_is_in_the_times_and_in_the_gaps() {
         let frame = Frame::new(0, 0, 4 * SECOND);
         let mut tally = Tally::new(frame, false);
-        let slot = Slot { intended_ns: SECOND, start_ns: SECOND, ..Slot::default() };
-        tally.complete(&Slot::default(), SECOND, frame.second(SECOND));
-        tally.complete(&slot, 6 * SECOND, frame.second(6 * SECOND));
+        let seat = Seat { intended_ns: SECOND, start_ns: SECOND, ..Seat::default() };
+        tally.complete(&Seat::default(), SECOND, frame.second(SECOND));
+        tally.complete(&seat, 6 * SECOND, frame.second(6 * SECOND));
         tally.refuse("read: it failed".to_owned(), 7 * SECOND);
         tally.gaps.close(frame.close_ns);
         let latency = &tally.directions[0].latency;
@@ -242,7 +242,7 @@ mod tests {
         let mut sum = Tally::new(frame, false);
         for at_ns in [1, SECOND + 1, 2 * SECOND + 1] {
             let mut one = Tally::new(frame, false);
-            one.complete(&Slot::default(), at_ns, frame.second(at_ns));
+            one.complete(&Seat::default(), at_ns, frame.second(at_ns));
             sum.merge(&one);
         }
         assert_eq!(sum.directions[0].seconds.counts(3), [1.0, 1.0, 1.0]);

@@ -12,7 +12,7 @@ mod with_nginx;
 use plumb_model::{Measurement, Rate, Reading, Span, Statistic};
 use plumb_path::{Mark, Window};
 
-use super::{http_load, validate};
+use super::{check, http_load};
 use crate::settings::{LoadSettings, Reuse};
 use crate::target::Target;
 use server::Server;
@@ -119,7 +119,7 @@ fn what_makes_no_load_is_refused() {
         LoadSettings { checks: vec!["status == 200".to_owned(), "status".to_owned()], ..spec() },
         LoadSettings { alpn: vec![String::new()], ..spec() },
     ];
-    let faults = specs.map(|spec| validate(&spec).unwrap_err());
+    let faults = specs.map(|spec| check(&spec).unwrap_err());
     let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(texts.join("\n"), @r"
     load.connections: a load has at least 1 connection

@@ -10,7 +10,7 @@ pub(super) const KERNEL_PIECE: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Who asks; comes back with the completion.
-    pub slot: u32,
+    pub seat: u32,
     /// Whether it writes.
     pub is_write: bool,
     /// Where, in bytes.
@@ -25,7 +25,7 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     /// Who asked.
-    pub slot: u32,
+    pub seat: u32,
     /// How many bytes were read or written, or a negative `errno`.
     pub result: i32,
 }
