@@ -8,6 +8,7 @@ mod init;
 pub mod keys;
 mod migrate;
 mod network;
+pub mod shared;
 mod storage;
 
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ use plumb_codec::CodecSettings;
 use plumb_codec::measure::Form;
 use plumb_model::quantity::QuantityError;
 use plumb_model::{Bytes, Percent, Span};
+
+use self::shared::JsonArguments;
 
 pub use self::crypto::CryptoArguments;
 pub use self::http::HttpArguments;
@@ -244,22 +247,6 @@ pub struct SchemaArguments {
     /// What the schema is of.
     #[arg(value_enum, default_value_t = SchemaOf::Experiment)]
     pub of: SchemaOf,
-}
-
-/// Only `--json`.
-#[derive(Debug, Args)]
-pub struct JsonArguments {
-    /// Print as JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// How much may fail in one measurement.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct FailureArguments {
-    /// The largest share of failed attempts that still counts as a measurement; above it the exit code is 1.
-    #[arg(long, default_value = "1%", value_name = "PERCENT")]
-    pub failures_max: Percent,
 }
 
 /// In what pieces codecs get their data.

@@ -1,6 +1,7 @@
 //! Exit codes, and failures that carry one.
 
 use plumb_model::{Judgement, Run, VariantState, VariantSummary, Verdict};
+use plumb_volumes::state::StateError;
 
 /// Every claim that was judged holds; skipped claims have no effect on the code.
 pub const HOLDS: u8 = 0;
@@ -57,9 +58,9 @@ pub struct Failure {
     /// The exit code.
     pub code: u8,
     /// The message, whole.
-    message: String,
-    /// Whether the message has colours of its own.
-    is_painted: bool,
+    pub message: String,
+    /// Whether the message is laid out, with its own colours.
+    pub is_painted: bool,
 }
 
 /// What a command ends with.
@@ -80,15 +81,16 @@ impl Failure {
     pub fn laid_out(code: u8, message: String) -> Self {
         Self { code, message, is_painted: true }
     }
+}
 
-    /// Prints the message to standard error.
-    pub fn print(&self) {
-        if self.is_painted && self.message.contains('\n') {
-            crate::output::painted_message(&self.message);
-        } else if self.message.contains('\n') {
-            crate::output::message(&self.message);
-        } else {
-            crate::output::message(&format!("error: {}", self.message));
+impl From<StateError> for Failure {
+    /// A volume or a policy that cannot be as the user wants it is a usage error. A database that fails is not.
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Database(_) | StateError::Open { .. } | StateError::Format { .. } => {
+                Self::harness(error)
+            }
+            error => Self::usage(format!("failed to {error}")),
         }
     }
 }

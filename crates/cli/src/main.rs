@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     if arguments.command.measures()
         && let Err(failure) = commands::tune::put_back_leftovers()
     {
-        failure.print();
+        output::failure(&failure);
         return ExitCode::from(failure.code);
     }
     ended(dispatch(arguments.command))
@@ -46,7 +46,7 @@ fn refused(error: &clap::Error) -> u8 {
     match output::painted(&text) {
         Ok(()) => exit::HOLDS,
         Err(failure) => {
-            failure.print();
+            output::failure(&failure);
             failure.code
         }
     }
@@ -79,7 +79,7 @@ fn ended(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            failure.print();
+            output::failure(&failure);
             ExitCode::from(failure.code)
         }
     }

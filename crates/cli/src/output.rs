@@ -47,9 +47,21 @@ pub fn message(text: &str) {
 }
 
 /// As [`message`], for a text whose colours are its own.
-pub fn painted_message(text: &str) {
+fn painted_message(text: &str) {
     let mut output = std::io::stderr().lock();
     let _ = writeln!(output, "{}", with_colours(text));
+}
+
+/// Writes why a command failed to standard error.
+pub fn failure(failure: &Failure) {
+    let is_laid_out = failure.message.contains('\n');
+    if is_laid_out && failure.is_painted {
+        painted_message(&failure.message);
+    } else if is_laid_out {
+        message(&failure.message);
+    } else {
+        message(&format!("error: {}", failure.message));
+    }
 }
 
 /// The text with nothing in it that a terminal would obey but colours (ECMA-48, SGR).

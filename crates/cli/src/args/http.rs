@@ -4,8 +4,8 @@
 use clap::{Arg, ArgAction, Args};
 use plumb_http::Http;
 
-use super::FailureArguments;
 use super::keys::{Flagged, Keys, key, switch, time, time_unless};
+use super::shared::FailureArguments;
 
 /// `plumb http`.
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Arg, Args, Subcommand};
 use plumb_migration::Migration;
 
-use super::FailureArguments;
 use super::keys::{Flagged, Keys, key, switch, time};
+use super::shared::FailureArguments;
 
 /// `plumb migrate`.
 #[derive(Debug, Args)]

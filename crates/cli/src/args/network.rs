@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use clap::{Arg, ArgAction, Args, Subcommand, ValueEnum};
 use plumb_network::Network;
 
-use super::FailureArguments;
 use super::keys::{Flagged, Keys, key, time};
+use super::shared::FailureArguments;
 
 /// `plumb network`.
 #[derive(Debug, Args)]

@@ -4,13 +4,13 @@
 use clap::{Arg, ArgAction, Args};
 use plumb_storage::Storage;
 
-use super::FailureArguments;
 use super::keys::{Flagged, Keys, key, switch, time, time_unless};
 
 /// How long dbench measures each job.
 const DBENCH_DURATION: &str = "15s";
 /// What dbench does not measure before each job.
 const DBENCH_WARMUP: &str = "2s";
+use super::shared::FailureArguments;
 
 /// `plumb storage`.
 #[derive(Debug, Args)]

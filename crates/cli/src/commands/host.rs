@@ -14,7 +14,7 @@ use plumb_host::noise::{Noise, Snapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::args::JsonArguments;
+use crate::args::shared::JsonArguments;
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{ByteRate, Bytes, Rate};
 use plumb_volumes::policy::{Adaptive, Fixed, Policy};
-use plumb_volumes::state::{PolicyRow, State, StateError, VolumeRow};
+use plumb_volumes::state::{PolicyRow, State, VolumeRow};
 use serde_json::{Value, json};
 
 use self::arguments::{PolicyArguments, PolicyCommand, VolumesArguments, VolumesCommand};
@@ -56,7 +56,7 @@ pub fn volumes(arguments: &VolumesArguments) -> Outcome {
         VolumesCommand::User(user) => return access::user(&state, user),
         VolumesCommand::Ontap { command } => return access::ontap(&state, &command.join(" ")),
     };
-    done.map_err(failure)?;
+    done?;
     await_server(directory, monotonic_ns());
     Ok(HOLDS)
 }
@@ -86,16 +86,6 @@ fn say_unit(size: Bytes) {
              is the same in both",
             size.0
         ));
-    }
-}
-
-/// What the user asked for that cannot be is the user's; the rest is ours.
-fn failure(error: StateError) -> Failure {
-    match error {
-        StateError::Database(_) | StateError::Open { .. } | StateError::Format { .. } => {
-            Failure::harness(error)
-        }
-        error => Failure::usage(format!("failed to {error}")),
     }
 }
 

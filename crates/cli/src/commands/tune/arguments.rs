@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use crate::args::JsonArguments;
+use crate::args::shared::JsonArguments;
 
 /// What to do with tunings.
 #[derive(Debug, Subcommand)]

@@ -9,7 +9,6 @@ use plumb_volumes::state::State;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::arguments::{SvmCommand, UserCommand};
-use super::failure;
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 
@@ -18,9 +17,9 @@ const PASSWORD_BYTES_MAX: u64 = 1024;
 /// Makes and lists SVMs.
 pub fn svm(state: &State, command: &SvmCommand) -> Outcome {
     match command {
-        SvmCommand::Create { name, uuid } => state.create_svm(name, uuid.as_deref()).map_err(failure)?,
+        SvmCommand::Create { name, uuid } => state.create_svm(name, uuid.as_deref())?,
         SvmCommand::List => {
-            for svm in state.svms().map_err(failure)? {
+            for svm in state.svms()? {
                 output::result(&format!("{}  {}", svm.name, svm.uuid))?;
             }
         }
@@ -34,14 +33,14 @@ pub fn user(state: &State, command: &UserCommand) -> Outcome {
         UserCommand::Set { name, password_file } => {
             let password = password(name, password_file.as_deref())?;
             let hash = passwords::hash(&password).map_err(Failure::harness)?;
-            state.set_user(name, &hash).map_err(failure)?;
+            state.set_user(name, &hash)?;
         }
         UserCommand::List => {
-            for name in state.users().map_err(failure)? {
+            for name in state.users()? {
                 output::result(&name)?;
             }
         }
-        UserCommand::Delete { name } => state.delete_user(name).map_err(failure)?,
+        UserCommand::Delete { name } => state.delete_user(name)?,
     }
     Ok(HOLDS)
 }
