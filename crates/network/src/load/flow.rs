@@ -1,8 +1,5 @@
-//! The loops of the client's flows. A round trip costs two system calls and one look at the clock, a message that goes one
-//! way one system call. Nothing is allocated for a message. No socket has a timeout, which would cost a timer each time. To end
-//! a flow that waits, the watching thread shuts its socket down.
+//! A flow of the client: what it is made of, when its next message is due, and what it counts.
 
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -11,21 +8,16 @@ use std::time::Duration;
 
 use plumb_host::cpu::run_behind;
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_path::PathError;
-use plumb_path::drive::{Accounts, Part, Ran, Worker};
+use plumb_path::drive::{Accounts, Part};
 
 use super::tally::{Live, Tally};
-use super::{connections, datagrams, sender};
 use crate::options::ZeroCopy;
 use crate::settings::Test;
 use crate::wire::control::SocketTerms;
 use crate::wire::placement::pin;
-use crate::wire::socket;
 
 /// How often a flow that waits for its turn checks whether the test is over.
-const LOOK_NS: u64 = 50_000_000;
-/// Why a flow cannot continue.
-const CLOSED: &str = "the server closed a connection";
+pub(super) const LOOK_NS: u64 = 50_000_000;
 
 /// What a flow is made of.
 #[derive(Debug)]
@@ -62,7 +54,7 @@ pub struct Flow {
     pub make: FlowParts,
     /// Counts and times.
     pub tally: Tally,
-    accounts: Accounts,
+    pub(super) accounts: Accounts,
 }
 
 impl Flow {
@@ -119,25 +111,6 @@ impl Flow {
         self.make.part.due.map(|due| self.make.part.frame.start_ns.saturating_add(due.due_ns()))
     }
 
-    /// Puts what was due in the window and never sent into the distribution, with the time that it had waited by the end. Where
-    /// there is more of it than a distribution tells apart, messages in a row count as their first.
-    fn leave_unsent(&mut self) {
-        const STEPS_MAX: u64 = 4096;
-        let frame = self.make.part.frame;
-        let Some(mut due) = self.make.part.due.filter(|_| !self.make.test.is_bandwidth()) else { return };
-        let end_ns = monotonic_ns().min(frame.close_ns);
-        due.skip(due.due_before(frame.open_ns.saturating_sub(frame.start_ns)));
-        let mut left = due.due_before(end_ns.saturating_sub(frame.start_ns));
-        let step = left.div_ceil(STEPS_MAX).max(1);
-        while left > 0 {
-            let due_ns = frame.start_ns.saturating_add(due.due_ns());
-            let count = step.min(left);
-            self.tally.leave(due_ns, end_ns.saturating_sub(due_ns), count);
-            due.skip(count);
-            left -= count;
-        }
-    }
-
     /// The time of a message: all that it waited for its turn, and half of its round trip, or all of a connection.
     #[inline]
     pub(super) fn time_ns(&self, due_ns: u64, start_ns: u64, now_ns: u64) -> u64 {
@@ -154,59 +127,5 @@ impl Flow {
         }
         self.make.part.progress.set(self.tally.messages);
         self.observe(now_ns);
-    }
-
-    fn round_trips(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        let mut message = vec![0; self.make.size];
-        let mut now_ns = monotonic_ns();
-        while let Some((due_ns, start_ns)) = self.wait_for_turn(now_ns) {
-            let sent = socket::send_all(socket, &message);
-            let answered = sent.and_then(|()| socket::receive_all(socket, &mut message));
-            now_ns = monotonic_ns();
-            if matches!(answered, Ok(true)) {
-                self.came_back(due_ns, start_ns, now_ns);
-                continue;
-            }
-            self.tally.unanswered += 1;
-            let time_ns = self.time_ns(due_ns, start_ns, now_ns);
-            if self.make.live.is_over() {
-                self.tally.leave(due_ns, time_ns, 1);
-            } else {
-                let cause = answered.err().map(|error| error.to_string());
-                self.tally.fail_one(due_ns, time_ns, &cause.unwrap_or_else(|| CLOSED.to_owned()));
-            }
-            break;
-        }
-        Ok(())
-    }
-}
-
-impl Worker for Flow {
-    type Tally = Tally;
-
-    fn run(mut self) -> Result<Ran<Tally>, PathError> {
-        let ran = match (self.make.test, self.make.socket.clone()) {
-            (Test::TcpLat, Some(socket)) => self.round_trips(&socket),
-            (Test::UdpLat, Some(socket)) => datagrams::round_trips(&mut self, &socket),
-            (Test::TcpBw, Some(socket)) => sender::stream(&mut self, &socket),
-            (Test::UdpBw, Some(socket)) => sender::datagrams(&mut self, &socket),
-            _ => connections::run(&mut self),
-        };
-        // A flow that was woken to end has not failed.
-        if let Err(error) = ran
-            && !self.make.live.is_over()
-        {
-            self.tally.fail(error.to_string());
-        }
-        let close_ns = self.make.part.frame.close_ns;
-        // A flow that broke off has no part in the rest of the window, which goes on: its messages are still due.
-        while !self.make.live.is_over() && monotonic_ns() < close_ns {
-            sleep(Duration::from_nanos(LOOK_NS.min(close_ns.saturating_sub(monotonic_ns()))));
-        }
-        self.leave_unsent();
-        let end_ns = monotonic_ns();
-        self.tally.gaps.close(end_ns);
-        self.observe(end_ns);
-        Ok(Ran { tally: self.tally, end_ns: end_ns.min(close_ns), accounts: self.accounts.ends() })
     }
 }

@@ -17,6 +17,8 @@ mod shared_pages;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod under_way;
+mod worker;
 
 use plumb_model::Measurement;
 use plumb_pace::Schedule;
@@ -24,6 +26,7 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::control::Control;
 pub use self::error::Error;
+pub(crate) use self::shared_pages::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
 use crate::settings::{LoadSettings, Target, Test};
 use crate::wire::bounds::{check_flows, check_size};
@@ -31,10 +34,6 @@ use crate::wire::bounds::{check_flows, check_size};
 const BATCH_MAX: u32 = 1024;
 /// A batch of a stream is one piece of memory.
 const BATCH_BYTES_MAX: u64 = 16 << 20;
-
-/// What became of pages that were handed over.
-pub(crate) const SHARED: &str = "shared";
-pub(crate) const COPIED: &str = "copied";
 
 /// Checks what a load asks for, without a server.
 ///

@@ -8,6 +8,7 @@ use plumb_model::{Bytes, HiddenStall, LoadHealth, Measurement, Metric, Reading};
 use plumb_path::drive::load_health;
 
 use super::run::{Outcome, Sample};
+use super::shared_pages::{COPIED, SHARED};
 use super::tally::{Ends, Tally};
 use crate::metrics;
 use crate::settings::{LoadSettings, Test};
@@ -241,8 +242,8 @@ impl TestCounts<'_> {
         }
         let completions = self.tally.sends.completions;
         if completions.count() > 0 {
-            see("msg_zerocopy", super::SHARED.to_owned(), completions.lent);
-            see("msg_zerocopy", super::COPIED.to_owned(), completions.copied);
+            see("msg_zerocopy", SHARED.to_owned(), completions.lent);
+            see("msg_zerocopy", COPIED.to_owned(), completions.copied);
         }
         see("msg_size_sent", format!("{test}: {} B", self.size().0), self.tally.messages);
         see("flows", test.to_owned(), u64::from(self.spec.flows));

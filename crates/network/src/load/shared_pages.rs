@@ -15,6 +15,10 @@ use super::prepare;
 use crate::settings::{LoadSettings, Target, Test};
 use crate::wire::socket;
 
+/// What became of pages that were handed over.
+pub(crate) const SHARED: &str = "shared";
+pub(crate) const COPIED: &str = "copied";
+
 /// Far less than a segment, so that the kernel keeps it back.
 const BYTES: usize = 64;
 /// The kernel keeps data back for 200 ms at most, and this process may stand still for longer.

@@ -8,7 +8,7 @@ use plumb_model::Histogram;
 use plumb_model::measurement::add_counts;
 use plumb_pace::{Frame, Gaps, Lateness, Seconds};
 
-use super::connections::UnderWay;
+use super::under_way::UnderWay;
 use crate::wire::zero_copy::Completions;
 
 /// What a flow's thread and the one that watches it share. It has separate cache lines.
