@@ -2,7 +2,8 @@
 
 use plumb_devices::{DeviceError, DeviceKind};
 
-use crate::measure::{Algorithm, SpeedError};
+use crate::measure::algorithm::Algorithm;
+use crate::measure::openssl_speed::SpeedError;
 
 /// Why a device has no figures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,11 +5,11 @@
 //! the user time that `openssl speed` takes unless it is told otherwise. A fast device that is wrong is worth nothing, so
 //! that each can be asked for known answers first ([`check_answers`]).
 
-mod algorithm;
+pub(crate) mod algorithm;
 mod answers;
 mod bulk;
 mod closed_loop;
-mod openssl_speed;
+pub(crate) mod openssl_speed;
 mod series;
 mod sweep;
 mod tally;

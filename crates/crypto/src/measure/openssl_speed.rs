@@ -9,7 +9,7 @@ use std::time::Duration;
 use plumb_host::process::{Output, run_for_output, which};
 use plumb_model::Bytes;
 
-use super::Algorithm;
+use super::algorithm::Algorithm;
 
 /// What `openssl speed` says of one algorithm.
 #[derive(Debug, Clone, PartialEq)]
