@@ -195,13 +195,16 @@ pub struct LoadSettings {
     /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
     /// the kernel has them.
     pub batch: u32,
-    /// `tcp_lat`, `udp_lat`: where the two ends of a flow run. `shared` needs both ends on this host.
+    /// `tcp_lat`, `udp_lat`: whether both ends of a flow share one CPU, where both are on this host. They work in turns; waking a
+    /// CPU that idles is then not measured.
     pub cpus: Placement,
     /// How long a thread looks for data at the device before it sleeps, such as `50us` (SO_BUSY_POLL).
     pub busy_poll: Span,
     /// `tcp_bw`: send without a copy.
     pub zero_copy: ZeroCopy,
-    /// `tcp_bw`, `udp_bw`: how the receiver waits for data.
+    /// `tcp_bw`, `udp_bw`: how the receiver waits for data: `block` sleeps in each receive, as an ordinary application does;
+    /// `poll` never sleeps and keeps a CPU busy for each flow; `pause` sleeps for a fixed time (TCP 200 us, UDP 50 us) whenever
+    /// it has taken everything.
     pub receive: Receive,
     /// The socket's send buffer; the kernel's own choice if absent.
     pub send_buffer: Option<Bytes>,

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Args};
 use plumb_http::Http;
 
 use super::keys::{Flagged, Keys, key, switch, time, time_unless};
-use super::shared::FailureArguments;
+use super::shared::MeasurementArguments;
 
 /// `plumb http`.
 #[derive(Debug, Args)]
@@ -13,15 +13,9 @@ pub struct HttpArguments {
     /// What is measured.
     #[command(flatten)]
     pub keys: Keys<Http>,
-    /// See [`FailureArguments`].
+    /// How it is shown.
     #[command(flatten)]
-    pub failures: FailureArguments,
-    /// Print the measurement as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(long, short)]
-    pub quiet: bool,
+    pub shown: MeasurementArguments,
 }
 
 impl Flagged for Http {

@@ -7,7 +7,7 @@ use clap::{Arg, Args, Subcommand};
 use plumb_migration::Migration;
 
 use super::keys::{Flagged, Keys, key, switch, time};
-use super::shared::FailureArguments;
+use super::shared::MeasurementArguments;
 
 /// `plumb migrate`.
 #[derive(Debug, Args)]
@@ -25,15 +25,9 @@ pub struct MigrateArguments {
     /// What is measured.
     #[command(flatten)]
     pub keys: Keys<Migration>,
-    /// See [`FailureArguments`].
+    /// How it is shown.
     #[command(flatten)]
-    pub failures: FailureArguments,
-    /// Print the measurement as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(long, short)]
-    pub quiet: bool,
+    pub shown: MeasurementArguments,
 }
 
 /// What else `plumb migrate` does.

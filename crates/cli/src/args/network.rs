@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Args, Subcommand, ValueEnum};
 use plumb_network::Network;
 
 use super::keys::{Flagged, Keys, key, time};
-use super::shared::FailureArguments;
+use super::shared::MeasurementArguments;
 
 /// `plumb network`.
 #[derive(Debug, Args)]
@@ -22,15 +22,9 @@ pub struct NetworkArguments {
     /// The form of the result.
     #[arg(long, value_enum, default_value_t = NetworkFormat::Text, conflicts_with = "json")]
     pub format: NetworkFormat,
-    /// See [`FailureArguments`].
+    /// How it is shown.
     #[command(flatten)]
-    pub failures: FailureArguments,
-    /// Print the measurement as JSON: one object for each message size.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(long, short)]
-    pub quiet: bool,
+    pub shown: MeasurementArguments,
 }
 
 /// What else `plumb network` does.
@@ -65,11 +59,6 @@ impl Flagged for Network {
         let zero_copy = "tcp_bw: send without a copy: from the page cache (sendfile), which is meant where no way is named, or \
                          from memory that the kernel borrows (msg_zerocopy), which it copies all the same for a receiver on \
                          this host";
-        let receive = "tcp_bw, udp_bw: how the receiver waits for data: `block` sleeps in each receive, as an ordinary \
-                       application does; `poll` never sleeps and keeps a CPU busy for each flow; `pause` sleeps for a fixed \
-                       time (TCP 200 us, UDP 50 us) whenever it has taken everything";
-        let cpus = "tcp_lat, udp_lat: whether both ends of a flow share one CPU, where the server is on this host. They work in \
-                    turns; waking a CPU that idles is then not measured";
         vec![
             Arg::new("system.address")
                 .value_name("ADDRESS")
@@ -92,7 +81,7 @@ impl Flagged for Network {
             time("load.warmup"),
             key("load.rate", "RATE").short('R'),
             key("load.batch", "N"),
-            key("load.cpus", "apart|shared").help(cpus),
+            key("load.cpus", "apart|shared"),
             key("load.busy_poll", "TIME"),
             key("load.zero_copy", "sendfile|msg_zerocopy")
                 .num_args(0..=1)
@@ -100,7 +89,7 @@ impl Flagged for Network {
                 .default_missing_value("sendfile")
                 .hide_default_value(true)
                 .help(zero_copy),
-            key("load.receive", "block|poll|pause").help(receive),
+            key("load.receive", "block|poll|pause"),
             size("load.send_buffer"),
             size("load.receive_buffer"),
             key("load.nodelay", "on|off"),

@@ -10,7 +10,7 @@ use super::keys::{Flagged, Keys, key, switch, time, time_unless};
 const DBENCH_DURATION: &str = "15s";
 /// What dbench does not measure before each job.
 const DBENCH_WARMUP: &str = "2s";
-use super::shared::FailureArguments;
+use super::shared::MeasurementArguments;
 
 /// `plumb storage`.
 #[derive(Debug, Args)]
@@ -25,15 +25,9 @@ pub struct StorageArguments {
           conflicts_with_all = ["load.access", "load.read_share", "load.block_size", "load.depth", "load.jobs", "load.rate",
                                 "load.operations", "load.verify"])]
     pub suite: Option<String>,
-    /// See [`FailureArguments`].
+    /// How it is shown.
     #[command(flatten)]
-    pub failures: FailureArguments,
-    /// Print the measurement as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(long, short)]
-    pub quiet: bool,
+    pub shown: MeasurementArguments,
 }
 
 impl Flagged for Storage {

@@ -9,7 +9,6 @@ use super::single::{self, Watch};
 use crate::args::{HttpArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
 use crate::live::{Course, Goal};
-use crate::output;
 
 /// Measures and prints.
 pub fn http(arguments: &HttpArguments) -> Outcome {
@@ -18,12 +17,10 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let window = single::window(&mut settings);
     let (url, spec) = (settings.system.ingress.url.unwrap_or_default(), settings.load);
     plumb_host::limits::raise_open_files_limit();
-    if !arguments.quiet {
-        let connections = plumb_report::plural(spec.connections as usize, "connection");
-        output::message(&format!("plumb {} · {url} · {connections}", env!("CARGO_PKG_VERSION")));
-    }
+    let connections = plumb_report::plural(spec.connections as usize, "connection");
+    single::headline(&arguments.shown, &format!("{url} · {connections}"));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let mut watch = Watch::new(arguments.quiet || arguments.json, plumb_http::system::service_at(&url));
+    let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
     let mut load = plumb_http::load::interruptible(&spec, &Target { url, ca_pem: None }, interrupts.flag())
         .map_err(|error| Failure::usage(format!("failed to {error}")))?;
     let goal = Goal::of(spec.duration, spec.requests);
@@ -33,12 +30,11 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     if interrupts.is_interrupted() && measurement.window_ns == 0 {
         return Ok(single::interrupted(&measurement));
     }
-    let failures_max = arguments.failures.failures_max;
-    single::print(&measurement, Http::METRICS, &[], failures_max, arguments.json)?;
+    single::print(&measurement, Http::METRICS, &[], &arguments.shown)?;
     if interrupts.is_interrupted() {
         return Ok(single::interrupted(&measurement));
     }
-    Ok(single::code(&measurement, failures_max, code(&measurement)))
+    Ok(single::code(&measurement, &arguments.shown, code(&measurement)))
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.

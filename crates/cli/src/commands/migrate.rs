@@ -31,9 +31,7 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     if let Some(MigrateCommand::Serve { listen }) = &arguments.command {
         return serve(&settings, *listen);
     }
-    if !arguments.quiet {
-        output::message(&heading(&settings));
-    }
+    single::headline(&arguments.shown, &what(&settings));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     // The memory's content is the same each time.
     let window = Window { seed: 1, ..single::window(&mut settings) };
@@ -44,23 +42,17 @@ pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     match measured? {
         Some(result) => {
             print(arguments, &result)?;
-            Ok(single::code(&result.measurement, arguments.failures.failures_max, code(&result)))
+            Ok(single::code(&result.measurement, &arguments.shown, code(&result)))
         }
         None => Ok(INTERRUPTED),
     }
 }
 
-/// The first line: what is about to be measured, with a cap in bytes and in bits.
-fn heading(settings: &MigrationSettings) -> String {
+/// What is measured, in the first line, with a cap in bytes and in bits.
+fn what(settings: &MigrationSettings) -> String {
     let system = &settings.system;
     let cap = system.cap.0.map_or_else(|| "no cap".to_owned(), |cap| format!("cap {}", both(cap)));
-    format!(
-        "plumb {} · migrate {} · {} channels · {} · {cap}",
-        env!("CARGO_PKG_VERSION"),
-        system.memory,
-        system.channels,
-        system.codec.name()
-    )
+    format!("migrate {} · {} channels · {} · {cap}", system.memory, system.channels, system.codec.name())
 }
 
 /// Both sides as child processes; `None` when it was interrupted.
@@ -81,7 +73,7 @@ fn on_this_host(
     };
     let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
     let interrupted = || interrupts.is_interrupted();
-    let line = LiveLine::new(arguments.quiet || arguments.json);
+    let line = single::live_line(&arguments.shown);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
     let path = DataPath::of::<Migration>();
     let mut executor =
@@ -122,7 +114,7 @@ fn to_another_host(
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
     let place = Place { scratch: std::env::temp_dir(), cpus: 1 };
     let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
-    let line = LiveLine::new(arguments.quiet || arguments.json);
+    let line = single::live_line(&arguments.shown);
     // A destination that another command serves on this host is a side of the measurement.
     let mut surroundings = Surroundings::of(Service::listening_at(address));
     let measured = load.measure(window, &mut |mark| {
@@ -176,13 +168,7 @@ fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failur
                 .to_owned(),
         );
     }
-    single::print(
-        &measurement,
-        Migration::METRICS,
-        &result.evidence,
-        arguments.failures.failures_max,
-        arguments.json,
-    )
+    single::print(&measurement, Migration::METRICS, &result.evidence, &arguments.shown)
 }
 
 /// A migration that was given up refutes what was asked; evidence that does not hold makes the numbers void.

@@ -40,12 +40,9 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     let target = plumb_network::system::parse_target(address).map_err(Failure::usage)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     plumb_host::limits::raise_open_files_limit();
-    if !arguments.quiet {
-        let tests: Vec<&str> = load.tests.iter().map(|test| test.name()).collect();
-        let flows = plumb_report::plural(load.flows as usize, "flow");
-        let words = format!("{address} · {} · {flows}", tests.join(" "));
-        output::message(&format!("plumb {} · {words}", env!("CARGO_PKG_VERSION")));
-    }
+    let tests: Vec<&str> = load.tests.iter().map(|test| test.name()).collect();
+    let flows = plumb_report::plural(load.flows as usize, "flow");
+    single::headline(&arguments.shown, &format!("{address} · {} · {flows}", tests.join(" ")));
     let (mut code, with_size) = (HOLDS, each.len() > 1);
     for settings in each {
         code = code.max(one(arguments, settings, with_size, &target, &interrupts)?);
@@ -67,7 +64,7 @@ fn one(
     let load = &mut settings.load;
     let mut client = plumb_network::load::network_load(load, target).map_err(failure)?;
     let server = RunBy::default().find(Some((&target.address, target.port))).ok().flatten();
-    let mut watch = Watch::new(arguments.quiet || arguments.json, server);
+    let mut watch = Watch::new(&arguments.shown, server);
     let mut mark = |test: Test, mark| {
         let (job, goal) = (format!("{}: ", test.name()), Goal::Duration(load.duration));
         let in_flight = in_flight(load, test);
@@ -82,22 +79,22 @@ fn one(
     // An interrupted one may have had fewer tests than were asked for.
     load.tests.retain(|test| measurement.observed_count("flows", test.name()) > 0);
     let evidence = plumb_network::evidence::of_load(&settings, &measurement);
-    let failures_max = arguments.failures.failures_max;
+    let shown = &arguments.shown;
     if arguments.format == NetworkFormat::Qperf {
-        if let Some(failures) = plumb_report::too_many_failures(&measurement, failures_max.0) {
+        if let Some(failures) = plumb_report::too_many_failures(&measurement, shown.failures_max.0) {
             output::message(&format!("✗ {failures}"));
         }
         output::result(&qperf::text(&settings.load, &measurement, with_size))?;
     } else {
-        if !arguments.json {
+        if !shown.json {
             output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
         }
-        single::print(&measurement, Network::METRICS, &evidence, failures_max, arguments.json)?;
+        single::print(&measurement, Network::METRICS, &evidence, shown)?;
     }
     if interrupts.is_interrupted() {
         return Ok(single::interrupted(&measurement));
     }
-    Ok(single::code(&measurement, failures_max, code(&measurement, &evidence)))
+    Ok(single::code(&measurement, shown, code(&measurement, &evidence)))
 }
 
 /// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.

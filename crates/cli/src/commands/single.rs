@@ -1,10 +1,11 @@
 //! Code that the commands for a single measurement share: they watch it, print it, and fail where too much of it failed.
 
 use plumb_host::service::Service;
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Percent, Span};
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Span};
 use plumb_path::{Mark, Settings, Window};
 
 use super::surroundings::Surroundings;
+use crate::args::shared::MeasurementArguments;
 use crate::exit::{Failure, HOLDS, INTERRUPTED, REFUTED};
 use crate::live::{Course, LiveLine};
 use crate::output;
@@ -16,6 +17,18 @@ pub fn window(settings: &mut impl Settings) -> Window {
     Window { warmup_ns: timing.warmup.0, window_ns: timing.window.0, seed, index: 0, attempt: 0 }
 }
 
+/// The first line: what is about to be measured.
+pub fn headline(shown: &MeasurementArguments, what: &str) {
+    if !shown.quiet {
+        output::message(&format!("plumb {} · {what}", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+/// The line of progress.
+pub fn live_line(shown: &MeasurementArguments) -> LiveLine {
+    LiveLine::new(shown.quiet || shown.json)
+}
+
 /// The progress of a measurement, and the noise around it.
 pub struct Watch {
     live: LiveLine,
@@ -24,8 +37,8 @@ pub struct Watch {
 
 impl Watch {
     /// `service` is the system, where its processes run on this host.
-    pub fn new(quiet: bool, service: Option<Service>) -> Self {
-        Self { live: LiveLine::new(quiet), surroundings: Surroundings::of(service) }
+    pub fn new(shown: &MeasurementArguments, service: Option<Service>) -> Self {
+        Self { live: live_line(shown), surroundings: Surroundings::of(service) }
     }
 
     /// A moment in the measurement.
@@ -49,12 +62,11 @@ pub fn print(
     measurement: &Measurement,
     metrics: &[Metric],
     evidence: &[Evidence],
-    failures_max: Percent,
-    json: bool,
+    shown: &MeasurementArguments,
 ) -> Result<(), Failure> {
     let metrics: Vec<MetricInfo> = metrics.iter().map(MetricInfo::from).collect();
-    let failures = plumb_report::too_many_failures(measurement, failures_max.0);
-    if json {
+    let failures = plumb_report::too_many_failures(measurement, shown.failures_max.0);
+    if shown.json {
         let mut measurement = measurement.clone();
         measurement.warnings.splice(0..0, failures);
         return output::result(&plumb_report::proven_measurement_json(&measurement, &metrics, evidence));
@@ -77,7 +89,7 @@ pub fn interrupted(measurement: &Measurement) -> u8 {
 
 /// The exit code of a measurement that would otherwise end with `code`. Too many failures turn "holds" into "refuted", and
 /// leave a worse code as it is.
-pub fn code(measurement: &Measurement, failures_max: Percent, code: u8) -> u8 {
-    let fails = plumb_report::too_many_failures(measurement, failures_max.0).is_some();
+pub fn code(measurement: &Measurement, shown: &MeasurementArguments, code: u8) -> u8 {
+    let fails = plumb_report::too_many_failures(measurement, shown.failures_max.0).is_some();
     if fails && code == HOLDS { REFUTED } else { code }
 }

@@ -11,7 +11,6 @@ use super::single::{self, Watch};
 use crate::args::{StorageArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
 use crate::live::{Course, Goal};
-use crate::output;
 
 mod dbench;
 
@@ -22,13 +21,10 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
     let (address, spec) = (settings.system.path.unwrap_or_default(), settings.load);
     // The load alone is checked: an experiment refuses a depth that the engine does not have, and this command warns of it.
     plumb_storage::load::check(&spec).map_err(|fault| keys::fault::<Storage>(&fault))?;
-    if !arguments.quiet {
-        output::message(&headline(arguments, &address, &spec));
-    }
+    single::headline(&arguments.shown, &format!("{address} · {}", what(arguments, &spec)));
     let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let mut watch =
-        Watch::new(arguments.quiet || arguments.json, plumb_storage::system::service_at(&address));
+    let mut watch = Watch::new(&arguments.shown, plumb_storage::system::service_at(&address));
     let measured = if arguments.suite.is_some() {
         let mut mark = |job: &str, mark| watch.mark(mark, course(&format!("{job}: "), &spec));
         suite::measure(&spec, &prepared, window, &interrupts.flag(), &mut mark)
@@ -43,17 +39,16 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
         return Ok(single::interrupted(&measurement));
     }
     measurement.warnings.splice(0..0, prepared.messages().iter().cloned());
-    let failures_max = arguments.failures.failures_max;
-    if arguments.suite.is_some() && !arguments.json {
-        dbench::print(&measurement, failures_max)?;
+    if arguments.suite.is_some() && !arguments.shown.json {
+        dbench::print(&measurement, arguments.shown.failures_max)?;
     } else {
         let metrics = plumb_storage::metrics::METRICS;
-        single::print(&measurement, metrics, &[], failures_max, arguments.json)?;
+        single::print(&measurement, metrics, &[], &arguments.shown)?;
     }
     if is_interrupted {
         return Ok(single::interrupted(&measurement));
     }
-    Ok(single::code(&measurement, failures_max, code(&measurement)?))
+    Ok(single::code(&measurement, &arguments.shown, code(&measurement)?))
 }
 
 /// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.
@@ -64,8 +59,9 @@ fn failure(error: Error) -> Failure {
     }
 }
 
-fn headline(arguments: &StorageArguments, address: &str, spec: &LoadSettings) -> String {
-    let what = match &arguments.suite {
+/// What is measured, in the first line.
+fn what(arguments: &StorageArguments, spec: &LoadSettings) -> String {
+    match &arguments.suite {
         Some(suite) => format!("the nine jobs of {suite}"),
         None => format!(
             "{} · {} · depth {} · {} · {}",
@@ -75,8 +71,7 @@ fn headline(arguments: &StorageArguments, address: &str, spec: &LoadSettings) ->
             plumb_report::plural(spec.jobs as usize, "job"),
             spec.engine.name()
         ),
-    };
-    format!("plumb {} · {address} · {what}", env!("CARGO_PKG_VERSION"))
+    }
 }
 
 fn course<'a>(job: &'a str, spec: &LoadSettings) -> Course<'a> {
