@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints progress.
-#[expect(clippy::print_stderr, reason = "a bench talks to whoever runs it")]
+#[expect(clippy::print_stderr, reason = "a bench talks to its user")]
 fn say(text: &str) {
     eprintln!("{text}");
 }

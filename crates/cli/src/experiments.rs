@@ -54,7 +54,7 @@ pub fn find(experiment: &str) -> Result<Source, Failure> {
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == experiment) {
         return Ok(Source { name: format!("built-in {name}"), bytes: text.as_bytes().to_vec() });
     }
-    // Whoever names a path means a file.
+    // A user who names a path means a file.
     if experiment.contains(['/', '.']) {
         return Err(Failure::usage(format!("there is no file `{experiment}`")));
     }

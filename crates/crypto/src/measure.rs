@@ -1,6 +1,6 @@
 //! What devices are worth: operations per second, time and CPU time per operation, of one thread.
 //!
-//! Private-key operations run in a closed loop: so many are in flight, a batcher forms passes of them, and each that is
+//! Private-key operations run in a closed loop: a fixed number is in flight, a batcher forms passes of them, and each that is
 //! done is followed by the next. AEAD and hashes run one after another over blocks. The clock is the elapsed time, not
 //! the user time that `openssl speed` takes unless it is told otherwise. A fast device that is wrong is worth nothing, so
 //! that each can be asked for known answers first ([`check_answers`]).

@@ -123,7 +123,7 @@ impl QatCounters {
     }
 }
 
-/// Whoever administers the machine turns telemetry on; here it is only read.
+/// The machine's administrator turns telemetry on; here it is only read.
 fn telemetry(directory: &Path) -> Option<u64> {
     let control = fs::read_to_string(directory.join("control")).ok()?;
     if control.trim() == "0" {

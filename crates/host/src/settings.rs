@@ -92,7 +92,7 @@ impl Setting {
         Self::File(format!("{INTERRUPTS}{number}/smp_affinity_list"))
     }
 
-    /// Whether it belongs to the network namespace of whoever sets it, and not to the whole machine.
+    /// Whether it belongs to the network namespace of the process that sets it, and not to the whole machine.
     #[must_use]
     pub fn is_of_network_namespace(&self) -> bool {
         match self {

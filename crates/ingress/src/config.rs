@@ -36,7 +36,7 @@ pub struct Tls<'a> {
 pub enum KeyOperations {
     /// In the event loop.
     Inline,
-    /// On so many worker threads, while the event loop goes on.
+    /// On this many worker threads, while the event loop goes on.
     Workers(usize),
     /// In the event loop by the multi-buffer device, each in a separate pass; key exchanges too.
     OneByOne,

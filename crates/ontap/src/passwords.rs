@@ -1,6 +1,6 @@
 //! Passwords, of which only an Argon2id hash is kept (RFC 9106, with the parameters of the library: 19 MiB, 2 passes).
 //!
-//! A hash takes tens of milliseconds on purpose. A client that polls would pay it with every request, and so would whoever is being
+//! A hash takes tens of milliseconds on purpose. A client that polls would pay it with every request, and so would a load that is
 //! measured on the same machine: credentials that were right a moment ago are remembered, as a MAC under a key that dies with
 //! the process, together with the hash that they matched.
 

@@ -1,4 +1,4 @@
-//! A number of units of work that several threads share, for loads that stop after so many.
+//! A number of units of work that several threads share, for loads that stop after that number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -11,7 +11,7 @@ use crate::Frame;
 /// How far ahead the new end lies, so that every thread has looked at the clock by then.
 const AHEAD_NS: u64 = 150_000_000;
 
-/// Whoever watches a measurement has this, and gives each thread an [`End`].
+/// The thread that watches a measurement has this, and gives each thread an [`End`].
 #[derive(Debug)]
 pub struct Closing {
     planned: Frame,

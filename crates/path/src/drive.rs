@@ -112,7 +112,7 @@ impl Drive {
         self.rate_per_s.and_then(Schedule::constant)
     }
 
-    /// The moments of the measurement. The window of a schedule ends after so many units of work, if that is earlier.
+    /// The moments of the measurement. The window of a schedule ends after its last unit of work, if that is earlier.
     fn frame(&self) -> Frame {
         let start_ns = monotonic_ns() + LEAD_NS * u64::from(self.threads);
         let frame = Frame::new(start_ns, self.window.warmup_ns, self.window.window_ns);

@@ -44,7 +44,7 @@ fn scaled(value: f64, steps: &[(f64, &str)], gap: &str) -> String {
     format!("{}{gap}{symbol}", digits(rounded / size))
 }
 
-/// `value` to so many significant digits.
+/// `value` to this many significant digits.
 fn to_significant(value: f64, digits: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;

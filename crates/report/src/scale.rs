@@ -84,7 +84,7 @@ impl Scale {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Round values along the axis, at most so many.
+    /// Round values along the axis, at most this many.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         if !self.log {
             return self.even_steps(most);

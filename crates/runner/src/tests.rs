@@ -438,5 +438,5 @@ fn a_quick_run_begins_no_block_that_would_end_late() {
     assert!((at_most_s(&plan, 60.0, 70.0) - 70.0).abs() < 1e-9);
     assert!((at_most_s(&plan, 100.0, 200.0) - 100.0).abs() < 1e-9, "the least blocks are taken in any case");
     plan.blocks_asked = Some(12);
-    assert!(!is_out_of_time(&plan, 8, 80.0), "so many were asked for");
+    assert!(!is_out_of_time(&plan, 8, 80.0), "this many were asked for");
 }

@@ -130,14 +130,14 @@ pub fn recover(machine: &Machine, state: &StateDirectory) -> Result<PutBack, Tun
     }
     let _lock = match state.lock() {
         Ok(lock) => lock,
-        // Whoever has it is at work, and puts back its own changes.
+        // Its holder is at work, and puts back its own changes.
         Err(LockError::Held { .. }) => return Ok(PutBack::default()),
         Err(error) => return Err(error.into()),
     };
     recover_locked(machine, state)
 }
 
-/// As [`recover`], by whoever holds the lock.
+/// As [`recover`], for the holder of the lock.
 pub(crate) fn recover_locked(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
     let mut outcome = PutBack::default();
     for path in [run_journal(state), staying_journal(state)] {

@@ -160,7 +160,7 @@ impl Tuner {
 
 impl Drop for Tuner {
     fn drop(&mut self) {
-        // Whoever drops it without asking has no use for the answer; the journal is still there if this fails.
+        // A caller that drops it without asking has no use for the answer; the journal is still there if this fails.
         let _ = self.put_back();
     }
 }

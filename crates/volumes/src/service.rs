@@ -163,7 +163,7 @@ impl Service {
     /// When the state or files of volumes fail. What could be done is done, and the next call tries the rest again.
     pub fn follow(&mut self) -> Result<(), ServiceError> {
         let begun_ns = monotonic_ns();
-        // The number tells of others' changes only; ours are followed by whoever makes them, by `forget_version`.
+        // The number tells of others' changes only; this process follows its own by `forget_version`.
         let version = self.state.version()?;
         if self.version != Some(version) {
             let state = &self.state;

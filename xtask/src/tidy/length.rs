@@ -66,7 +66,7 @@ mod tests {
     use super::super::violation::lines;
     use super::*;
 
-    /// A function of so many lines, its braces included.
+    /// A function of this many lines, its braces included.
     fn function(lines: usize) -> String {
         format!("fn long() {{\n{}}}\n", "    step();\n".repeat(lines - 2))
     }

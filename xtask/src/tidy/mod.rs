@@ -13,6 +13,7 @@ mod length;
 mod links;
 mod manifests;
 mod modules;
+mod prose;
 mod ratchet;
 mod rust_file;
 mod silence;
@@ -54,6 +55,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
     for file in &repository.texts {
         found.extend(text::check(file));
         found.extend(leftovers::check(file));
+        found.extend(prose::check(file));
         found.extend(links::check(file, &places));
     }
     for file in &rust_files {

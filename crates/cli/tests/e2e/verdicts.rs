@@ -346,7 +346,7 @@ fn quick_and_only_narrow_a_run() {
         .map(|variant| variant["name"].as_str().unwrap())
         .collect();
     assert!(names.contains(&"before") && names.contains(&"faster") && !names.contains(&"same"), "{names:?}");
-    // The stored run says so, whoever asks and whenever.
+    // The stored run says so at any time, to any reader.
     let again = run(&["report", path.to_str().unwrap()]);
     assert!(json["quick"] == true && stdout(&again).contains("quick: the first cell"), "{again:?}");
     let markdown = stdout(&run(&["report", path.to_str().unwrap(), "--format", "markdown"]));

@@ -1,7 +1,7 @@
 //! What guest memory is filled with: zero pages, pages that do not compress, and pages of a corpus.
 //!
-//! The content is a function of the settings and a seed alone, so that every variant moves the same memory, whoever
-//! fills it and with however many threads.
+//! The content is a function of the settings and a seed alone, so that every variant moves the same memory,
+//! whichever program fills it and with however many threads.
 
 mod builtin;
 mod corpus;

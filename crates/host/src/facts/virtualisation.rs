@@ -73,7 +73,7 @@ mod tests {
     fn hypervisors_are_known_by_what_they_call_themselves() {
         assert_eq!(name_of_signature(b"KVMKVMKVM\0\0\0"), Some("KVM"));
         assert_eq!(name_of_signature(b"Microsoft Hv"), Some("Hyper-V"));
-        assert_eq!(name_of_signature(b"whoever-else"), None);
+        assert_eq!(name_of_signature(b"someone-else"), None);
         assert_eq!(name_of_signature(b""), None);
     }
 

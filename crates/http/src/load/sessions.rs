@@ -1,6 +1,6 @@
 //! TLS sessions that a thread may resume, for rustls.
 //!
-//! A store of our own and not the library's: the library's keeps few tickets per server, which is right for a
+//! This is not the library's store: that one keeps few tickets per server, enough for a
 //! browser and too few for a load with hundreds of connections to one server. A thread talks to one server only,
 //! so the server's name need not be looked at.
 
@@ -29,7 +29,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// A store of so many tickets for a load of `connections` at a time.
+    /// A store of this many tickets for a load of `connections` at a time.
     #[must_use]
     pub fn new(connections: usize) -> Self {
         Self { kept: Mutex::default(), tickets_max: 2 * connections + 8 }

@@ -30,7 +30,7 @@ pub struct Traffic {
 /// What a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
     /// Nothing now; an event will tell.
     Nothing,

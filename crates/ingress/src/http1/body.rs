@@ -7,7 +7,7 @@ use super::malformed::{HEAD_BYTES_MAX, Malformed};
 /// What is still to come of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// So many bytes; 0 when it is over, or there is none.
+    /// This many bytes; 0 when it is over, or there is none.
     Length(u64),
     /// Chunks.
     Chunked(Chunks),
@@ -18,9 +18,9 @@ pub(crate) enum Body {
 /// A stretch at the front of the bytes that were shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// So many bytes of content.
+    /// This many bytes of content.
     Content(usize),
-    /// So many bytes of chunk sizes, line ends and trailers.
+    /// This many bytes of chunk sizes, line ends and trailers.
     Framing(usize),
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::socket::{accept, listen_on_loopback};
 use plumb_host::epoll::Epoll;
 
-/// A listener in one event loop. Clones share the socket: whoever is free takes the next connection, so that no loop
+/// A listener in one event loop. Clones share the socket: a loop that is free takes the next connection, so that no loop
 /// has a queue while another has nothing to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {

@@ -13,7 +13,7 @@ const BACKLOG: i32 = 4096;
 /// What a read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// So many bytes; `emptied` if there was room for more, so that the socket has none left.
+    /// This many bytes; `emptied` if there was room for more, so that the socket has none left.
     Bytes { count: usize, emptied: bool },
     /// Nothing for now.
     Nothing,
@@ -24,7 +24,7 @@ pub(crate) enum Received {
 /// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// So many bytes went; `filled` if the socket took less than it was given.
+    /// This many bytes went; `filled` if the socket took less than it was given.
     Bytes { count: usize, filled: bool },
     /// There is no room for now.
     Nothing,

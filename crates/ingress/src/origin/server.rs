@@ -28,7 +28,7 @@ pub struct OriginServer {
 }
 
 impl OriginServer {
-    /// Starts a server of a body of so many bytes on a free port of 127.0.0.1.
+    /// Starts a server of a body of this many bytes on a free port of 127.0.0.1.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::error::MigrationError;
 
-/// An alarm that is raised once. Whoever waits for a socket of it is woken.
+/// An alarm that is raised once. Every thread that waits for a socket of it is woken.
 #[derive(Debug, Default)]
 pub struct Alarm {
     is_raised: AtomicBool,

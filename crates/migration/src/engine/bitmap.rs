@@ -19,7 +19,7 @@ pub struct PageRange {
 }
 
 impl PageSet {
-    /// A set without pages, of a memory of so many.
+    /// A set without pages, of a memory of this many.
     #[must_use]
     pub fn none(pages: u64) -> Self {
         Self { words: vec![0; words_for(pages)], pages }

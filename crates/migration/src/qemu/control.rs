@@ -65,7 +65,7 @@ pub(super) fn listen(directory: &Path) -> Result<UnixListener, PathError> {
 
 /// Ends what [`listen`] began.
 pub(super) fn forget(directory: &Path) {
-    // Whoever removes the directory removes it too.
+    // It goes with the directory.
     let _ = std::fs::remove_file(directory.join(SOCKET));
 }
 

@@ -15,14 +15,14 @@ use crate::wire::batch::{Outbox, segment_size, segments_max, segments_name, send
 use crate::wire::zero_copy::{self, Completions};
 use crate::wire::{datagram, socket};
 
-/// Without a rate every so many datagrams one carries a time: the clock costs as much as a tenth of a send.
+/// Without a rate one datagram in this many carries a time: the clock costs as much as a tenth of a send.
 const STAMP_EVERY: u64 = 8;
 /// The flow reads the clock after this many bytes or messages, whichever come first. It notes its CPU time and how long it was held
 /// up.
 const LOOK_EVERY_BYTES: u64 = 64 << 10;
 const LOOK_EVERY: u64 = 1024;
 
-/// Completions of sends without a copy are taken every so many calls: they take up memory that a socket has little of.
+/// Completions of sends without a copy are taken once in this many calls: they take up memory that a socket has little of.
 const COMPLETE_EVERY: u64 = 32;
 /// How long those are waited for that are due when the last message was sent.
 const COMPLETE_NS: u64 = 100_000_000;

@@ -1,4 +1,4 @@
-//! The server's end: it answers, receives and counts for whoever asks, one thread for each flow.
+//! The server's end: it answers, receives and counts for every client, one thread for each flow.
 //!
 //! Everything goes through one port: control connections and flows over TCP, and flows of datagrams over UDP. A datagram
 //! flow begins with a hello to that port; from then on it has a socket of its own that is connected to the client, so that

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_showed_a_password_stays_and_newcomers_are_refused_only_where_all_did() {
+    fn clients_that_showed_a_password_stay_and_newcomers_are_refused_only_where_all_did() {
         let doors = Arc::new(Doors::default());
         let known: Vec<_> = (0..CONNECTIONS_OF_ONE_MAX).map(|_| doors.let_in(HOSTILE).unwrap()).collect();
         known.iter().for_each(|place| place.is_known());

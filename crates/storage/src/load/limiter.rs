@@ -2,8 +2,8 @@
 //! is its doing and not the storage's.
 //!
 //! The rate is that of the window's middle second; what came above it from the load's start on was saved up (a token
-//! bucket, ITU-T I.371). By Little's law (J. D. C. Little, 1961) so many operations in flight under a limit take so long
-//! whatever the storage is: in flight over rate. Only the rest can be the storage's.
+//! bucket, ITU-T I.371). By Little's law (J. D. C. Little, 1961) operations in flight under a limit take the same time
+//! whatever the storage is: their number over the rate. Only the rest can be the storage's.
 
 use std::collections::BTreeMap;
 

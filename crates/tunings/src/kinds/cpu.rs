@@ -35,7 +35,7 @@ pub(crate) fn governor(machine: &Machine, argument: Option<&str>) -> Found {
     found
 }
 
-/// No idle state from which a CPU takes longer to wake than so many µs; by default than the first that is not polling.
+/// No idle state from which a CPU takes longer to wake than this many µs; by default than the first that is not polling.
 pub(crate) fn idle_states(machine: &Machine, argument: Option<&str>) -> Found {
     let mut found = Found::default();
     let latency = |cpu: &str, state: &str| {

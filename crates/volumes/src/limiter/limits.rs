@@ -28,7 +28,7 @@ impl Limits {
         self.iops.is_some() || self.bytes_per_s.is_some()
     }
 
-    /// What an operation on so many bytes is charged.
+    /// What an operation on this many bytes is charged.
     #[must_use]
     pub fn cost(&self, bytes: u64) -> Cost {
         let operations = self.operation_bytes.map_or(1, |unit| bytes.div_ceil(unit.get()).max(1));

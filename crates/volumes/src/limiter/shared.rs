@@ -1,6 +1,6 @@
 //! A limiter that several threads and connections share.
 //!
-//! It neither sleeps nor starts threads: it says when the next operation is due, and whoever serves connections asks again
+//! It neither sleeps nor starts threads: it says when the next operation is due, and the thread that serves connections asks again
 //! then. An operation is answered at once or waits under a name `W` that its connection chose.
 
 use std::sync::Mutex;
@@ -80,7 +80,7 @@ impl<W: Copy + Ord> Limiter<W> {
             inner.accounted_ns = inner.accounted_ns.max(arrival_ns.min(now_ns));
         }
         inner.turns.push(start, waiter, cost, arrival_ns);
-        // Whoever is due before it gets its turn by `take_due`, so only the first may begin here.
+        // Operations that are due before it get their turn by `take_due`, so only the first may begin here.
         let is_first = inner.turns.peek().is_some_and(|first| first.waiter == waiter);
         if is_first && inner.begin_first(now_ns).is_some() {
             return Answer::Begin;
@@ -103,7 +103,7 @@ impl<W: Copy + Ord> Limiter<W> {
         self.lock().turns.remove(waiter);
     }
 
-    /// Goes on under other limits, at once and without a burst. Adds to `begun` whoever may begin; the others' times
+    /// Goes on under other limits, at once and without a burst. Adds to `begun` those that may begin; the others' times
     /// change, so that everyone who waits for one has to ask again.
     pub fn change(&self, limits: Limits, now_ns: u64, begun: &mut Vec<W>) {
         let inner = &mut *self.lock();

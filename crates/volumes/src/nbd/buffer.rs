@@ -24,7 +24,7 @@ pub(super) struct Buffer {
 /// What a transfer did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// So many bytes, and whether the socket may be able to do more.
+    /// This many bytes, and whether the socket may be able to do more.
     Bytes { count: usize, more: bool },
     /// The socket can do nothing for now.
     Nothing,

@@ -39,9 +39,9 @@ pub(super) struct Handshake {
 pub(super) enum Step {
     /// There are too few.
     More,
-    /// So many were used; there may be more to do.
+    /// This many were used; there may be more to do.
     Used(usize),
-    /// So many were used, and the client has chosen a volume.
+    /// This many were used, and the client has chosen a volume.
     Enter { used: usize, volume: Arc<Volume>, structured: bool },
     /// The connection is at its end.
     Close,

@@ -83,7 +83,7 @@ enum Place {
     Unknown,
     /// Being fetched, with nothing to be said before it comes.
     Coming,
-    /// In memory a moment ago, up to so many bytes of the read.
+    /// In memory a moment ago, up to this many bytes of the read.
     Fetched { until: u32 },
     /// Nowhere: this is what fetching it came to.
     Lost(Refusal),

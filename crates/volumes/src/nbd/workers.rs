@@ -38,7 +38,7 @@ pub(super) struct Job {
     pub cookie: [u8; 8],
 }
 
-/// So many that are owed are taken one after the other while others wait: then it is one of the others' turn, so that floors
+/// How many that are owed are taken one after the other while others wait: then it is one of the others' turn, so that floors
 /// that promise more than a disk can do starve nobody.
 const OWED_RUN_MAX: u32 = 8;
 

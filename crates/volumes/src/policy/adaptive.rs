@@ -94,7 +94,7 @@ impl Adaptive {
     }
 }
 
-/// So many per TB of so many bytes, rounded to the nearest.
+/// A rate per TB of this many bytes, rounded to the nearest.
 fn proportion(per_tb: u64, bytes: u64) -> u64 {
     let tb = u128::from(TB_BYTES);
     u64::try_from((u128::from(per_tb) * u128::from(bytes) + tb / 2) / tb).unwrap_or(u64::MAX)

@@ -11,13 +11,13 @@ use crate::limiter::{Floor, Limits};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fixed {
-    /// At least so many operations per second.
+    /// At least this many operations per second.
     pub min_iops: Option<u64>,
-    /// At most so many operations per second.
+    /// At most this many operations per second.
     pub max_iops: Option<u64>,
-    /// At least so many bytes per second.
+    /// At least this many bytes per second.
     pub min_bytes_per_s: Option<u64>,
-    /// At most so many bytes per second.
+    /// At most this many bytes per second.
     pub max_bytes_per_s: Option<u64>,
     /// All volumes of the policy together, and not each of them.
     pub capacity_shared: bool,

@@ -3,7 +3,7 @@
 //! The meaning is that of NetApp ONTAP's QoS policy groups
 //! (<https://docs.netapp.com/us-en/ontap/performance-admin/adaptive-qos-policy-groups-task.html> and the man page of
 //! `qos adaptive-policy-group create`): a fixed policy names its limits and may be shared by all its volumes; an adaptive
-//! one is so many operations per TB of a volume's size or use, and is never shared. A TB is 2^40 bytes there, which is why
+//! one is a number of operations per TB of a volume's size or use, and is never shared. A TB is 2^40 bytes there, which is why
 //! 50 IOPS/GB are 51,200 IOPS/TB.
 
 mod adaptive;

@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::{State, StateError, check_name, taken};
 
-/// So many jobs are remembered.
+/// The number of jobs that are remembered.
 const JOBS_MAX: i64 = 1_000;
 
 /// A storage virtual machine: a name that volumes and policies belong to.

@@ -1,4 +1,4 @@
-//! Failures: each under its own name, and never so many that they become the load.
+//! Failures: each under its own name, and never in such numbers that they become the load.
 
 use std::net::TcpListener;
 use std::time::Duration;

@@ -67,7 +67,7 @@ fn statistic_ms(measurement: &Measurement, metric: &str, statistic: Statistic) -
 fn every_declared_metric_is_read_and_no_other() {
     let measurement = measure(&spec(), &Server::ok().url);
     let mut declared: Vec<&str> = crate::metrics::METRICS.iter().map(|metric| metric.name).collect();
-    // The system's side is read by whoever has the system.
+    // The process that has the system reads the system's side.
     declared.retain(|name| *name != plumb_model::metric::CPU_SYSTEM.name);
     declared.sort_unstable();
     assert_eq!(measurement.readings.keys().collect::<Vec<_>>(), declared);

@@ -1,7 +1,7 @@
 //! Which pages the guest has written to since they were last sent.
 //!
 //! The kernel tells, where it can: userfaultfd's asynchronous write protection, read and renewed by one ioctl over
-//! /proc/self/pagemap (Linux 6.7). Elsewhere the guest's writer notes each page itself, which only a writer of our own
+//! /proc/self/pagemap (Linux 6.7). Elsewhere the guest's writer notes each page itself, which only Plumbline's writer
 //! can do. Which of the two it was is part of a slot's evidence.
 
 mod userfault;
