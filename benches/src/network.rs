@@ -85,7 +85,7 @@ impl Bed {
         let link = |name| Link { name, mtu: 1500, queue_length: None, queues: 1 };
         client.add_veth(link("near"), link("far"), &server).map_err(text)?;
         for (end, device, address) in [(&client, "near", CLIENT), (&server, "far", SERVER)] {
-            let address = address.parse().map_err(|_| format!("{address} is no address"))?;
+            let address = address.parse().map_err(|_| format!("{address} is not an address"))?;
             end.add_address(device, address, 24).map_err(text)?;
             end.set_up(device).map_err(text)?;
         }

@@ -33,7 +33,7 @@ pub fn kill_this_process() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
 }
 
-/// A pid as the system calls take it; `None` for 0 and for what is no pid.
+/// A pid as the system calls take it; `None` for 0 and for what is not a pid.
 fn kernel_pid(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }

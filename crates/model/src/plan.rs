@@ -8,7 +8,7 @@ use crate::{Claim, MetricInfo, Question};
 
 /// How many blocks a run takes.
 ///
-/// The default of six before the first verdict is no taste: within n blocks all random orders have the same sign
+/// The default of six before the first verdict is not a matter of taste: within n blocks all random orders have the same sign
 /// with probability 2^(1-n), and a disturbance in step with the blocks then passes for an effect. From
 /// 1 + log2(1/α) blocks on, which is six at α = 0.05, that is rarer than α.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

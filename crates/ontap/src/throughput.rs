@@ -16,7 +16,7 @@
 /// The MB of a policy; see the module.
 pub const MB_BYTES: u64 = 1 << 20;
 
-/// What a policy allows or promises; none of both is no limit.
+/// What a policy allows or promises; with neither there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throughput {
     /// Operations per second.

@@ -195,7 +195,7 @@ pub fn check_direct(package: &Package, path: &str, manifest: &str) -> Vec<Violat
     found
 }
 
-/// Judges what the table lets a package use and its manifest does not name: an edge that nobody needs is no decision that
+/// Judges what the table lets a package use and its manifest does not name: an edge that nobody needs is not a decision that
 /// anybody made. Programs may use every library.
 pub fn check_needed(package: &Package) -> Vec<Violation> {
     let rows = MAY_USE.iter().filter(|(name, allowed)| *name == package.name && *allowed != LIBRARIES);

@@ -1,4 +1,4 @@
-//! One word per concept: a word of the glossary is no other type, and no type has a name that says nothing.
+//! One word per concept: a word of the glossary names one type, and every type's name says something.
 //!
 //! A second `Slot` or `Plan` beside the experiment's makes a reader ask which one a sentence means.
 

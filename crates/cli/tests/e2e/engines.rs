@@ -127,7 +127,7 @@ fn what_does_nothing_in_nginx_is_void() {
 fn what_cannot_be_loaded_or_compared_is_said_in_one_line() {
     let home = tempfile::tempdir().unwrap();
     let (true, Some(_)) = (installed("haproxy"), standin(home.path())) else { return };
-    let broken = write(home.path(), "broken.so", "this is no library");
+    let broken = write(home.path(), "broken.so", "this is not a library");
     let variants = [
         asks("engine", &format!("engine: {}", broken.display()), ""),
         asks("missing", "engine: qatengine", ""),

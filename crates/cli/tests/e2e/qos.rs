@@ -137,7 +137,7 @@ fn nothing_is_left_after_kill_9() {
         agents.iter().any(|pid| name.starts_with(&format!("plumb-io-{pid}-")))
     };
     let left: Vec<PathBuf> = groups().into_iter().filter(is_of_agent).collect();
-    assert!(!left.is_empty(), "{agents:?} are no makers of {:?}", groups());
+    assert!(!left.is_empty(), "{agents:?} did not make {:?}", groups());
     wait_until("the devices to go with their users", || devices_over(directory.path()) == 0);
     // The next run removes the groups that were left.
     let again = experiment(directory.path(), "kernel", "100 ms");

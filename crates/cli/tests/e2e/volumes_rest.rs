@@ -666,7 +666,7 @@ fn who_is_not_known_gets_nothing_and_what_is_too_large_is_refused() {
         check_error(header, &curl(&serving, Some(USER), &arguments, POLICIES), (413, "7", None));
     }
     assert_eq!(everything(&serving), before);
-    // A new password ends the old one, while the server runs; what is kept of either is no password.
+    // A new password ends the old one, while the server runs; what is kept of either is not a password.
     set_password(directory.path(), "another-one");
     check_error("the old password", &curl(&serving, Some(USER), &[], POLICIES), unauthorized);
     assert_eq!(curl(&serving, Some("admin:another-one"), &[], POLICIES).0, 200);

@@ -41,7 +41,7 @@ pub fn kill_tree(pid: u32) -> usize {
     tree.processes.values().filter(|process| pidfd_send_signal(process, Signal::KILL).is_ok()).count()
 }
 
-/// The processes of a tree, held so that they can be ended when they are no tree any more.
+/// The processes of a tree, held so that they can be ended when they are not a tree any more.
 pub(super) struct KnownTree {
     root: u32,
     processes: BTreeMap<u32, OwnedFd>,

@@ -11,9 +11,9 @@ use crate::net::{Buffer, Received};
 /// Why an exchange fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The origin cannot be reached, does not answer, or answers what is no HTTP.
+    /// The origin cannot be reached, does not answer, or answers with something else than HTTP.
     Origin,
-    /// The client's body is no HTTP.
+    /// The client's body is not HTTP.
     Request(Malformed),
     /// The answer broke off, or cannot be told to end.
     CutOff,

@@ -93,7 +93,7 @@ fn receives(test: Test, way: Receive, measurement: &Measurement) -> Evidence {
     }
 }
 
-/// Whether the receiver's kernel was told to hand over as one what came in a row. A kernel that cannot is no fault of the
+/// Whether the receiver's kernel was told to hand over as one what came in a row. A kernel that cannot is not a fault of the
 /// batch, which is the sender's.
 fn joined(measurement: &Measurement) -> Evidence {
     let nothing = BTreeMap::new();

@@ -54,7 +54,7 @@ pub fn allow(socket: impl AsFd) -> io::Result<()> {
 #[inline]
 pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
-    // SAFETY: the kernel reads `bytes.len()` bytes. It goes on to read them after the call, which is no access that Rust
+    // SAFETY: the kernel reads `bytes.len()` bytes. It goes on to read them after the call, which is not an access that Rust
     // knows of, and their pages are the kernel's to keep even where this process gives them up.
     let sent = unsafe { libc::send(number(&socket), bytes.as_ptr().cast(), bytes.len(), flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())

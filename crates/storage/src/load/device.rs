@@ -82,7 +82,7 @@ impl Device {
     /// Opens a target and makes sure that the load may do with it what it is asked to.
     ///
     /// # Errors
-    /// When it is not there, is no storage, or holds what would be lost.
+    /// When it is not there, is not storage, or holds what would be lost.
     pub fn open(target: &Target, spec: &LoadSettings) -> Result<Self, Error> {
         if target.address == NULL {
             return Ok(Self::null(spec));

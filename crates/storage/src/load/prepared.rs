@@ -22,7 +22,7 @@ pub struct Prepared {
 /// Makes a target ready, with the rights and the content that the load needs.
 ///
 /// # Errors
-/// When it is not there, is no storage, or holds what would be lost.
+/// When it is not there, is not storage, or holds what would be lost.
 pub fn prepare(spec: &LoadSettings, target: &Target) -> Result<Prepared, Error> {
     let is_path = target.address != NULL && !target.address.contains("://");
     let is_missing = is_path

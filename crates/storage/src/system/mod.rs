@@ -51,7 +51,7 @@ impl OwnFile {
             |cause| PathError::new(format!("make a file of {} at {}: {cause}", spec.size, path.display()));
         let made = File::create(&path).and_then(|file| write_data(&file, spec.size.0, 0.0));
         if made.is_err() {
-            // The space is wanted back at once; that it cannot be is no second message.
+            // The space is wanted back at once; where that fails, the first message is enough.
             let _ = std::fs::remove_file(&path);
         }
         made.map_err(failed)?;

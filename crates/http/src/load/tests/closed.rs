@@ -131,7 +131,7 @@ fn checks_are_counted_one_by_one() {
     assert_eq!(share_of(&measurement, "checks"), (2 * work, work));
     assert_eq!(measurement.observed_count("checks passed", "body contains \"ok\""), work);
     assert_eq!(measurement.observed_count("checks failed", "body length == 3 B"), work);
-    // A check that fails is no failed request.
+    // A check that fails does not make a failed request.
     assert_eq!(share_of(&measurement, "http_req_failed"), (0, work));
 }
 

@@ -17,7 +17,7 @@ pub(in crate::system) fn is_qat(spec: &IngressSettings) -> bool {
     spec.offload.module().is_some_and(|asked| library::stem(asked).to_ascii_lowercase().contains("qat"))
 }
 
-/// The sums over all devices; nothing where there is none, so that a device that cannot be read is no device that
+/// The sums over all devices; nothing where there is none, so that a device that cannot be read is not a device that
 /// counted nothing.
 pub(in crate::system) fn device_counters(devices: &[QatDevice]) -> Vec<(String, u64)> {
     let sum = |value: fn(&QatDevice) -> u64| devices.iter().map(value).fold(0, u64::saturating_add);
