@@ -119,7 +119,7 @@ fn a_form_that_was_cut_or_has_more_behind_it_is_an_error() {
         }
         assert!(restore(&mut *codec, &form, unit.len() - 1).is_err(), "{spec}: less room");
         assert!(restore(&mut *codec, &form, unit.len() + 1).is_err(), "{spec}: more room");
-        // What went wrong once does not hurt the next unit.
+        // A failed unit does not affect the next one.
         assert!(restore(&mut *codec, &form, unit.len()).unwrap() == unit, "{spec}");
     }
 }

@@ -366,7 +366,7 @@ fn is_ecdsa_signature(
 ) -> bool {
     let [r, s, hash] = [r, s, hash].map(|bytes| from_big_endian(bytes).unwrap_or([0; 4]));
     let in_range = [&r, &s].into_iter().all(|half| !is_zero(half) && is_less(half, &P256_ORDER));
-    // All three products have the same factor of 1/2^256. Who has one of them has the secret, so that they are wiped.
+    // All three products have the same factor of 1/2^256. Any one of them reveals the secret, so all are wiped.
     let of_secret = Zeroizing::new(order_product(&r, secret));
     let expected = Zeroizing::new(order_sum(&order_product(&hash, &[1, 0, 0, 0]), &of_secret));
     let found = Zeroizing::new(order_product(&s, nonce));

@@ -83,7 +83,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// When /proc is not mounted. What this kernel does not count is left out.
+    /// When /proc is not mounted. Figures that this kernel does not count are left out.
     pub fn take() -> Result<Self, Error> {
         let pressure = |of: &str| parse_pressure_us(&text::read(Path::new("/proc/pressure").join(of))?);
         let stat = text::require("/proc/stat", |text| parse_stat(text, ns_per_tick()))?;

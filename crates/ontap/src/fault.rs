@@ -56,7 +56,7 @@ pub const REQUIRED: u32 = 262_212;
 pub const ARRAY: u32 = 262_255;
 /// A field that nothing can be ordered by (common).
 pub const ORDER: u32 = 262_268;
-/// Who asks is not known, or the password is wrong (common).
+/// The user is unknown, or the password is wrong (common).
 pub const UNAUTHORIZED: u32 = 6_691_623;
 /// There is no such SVM (SVMs).
 pub const NO_SVM: u32 = 2_621_462;

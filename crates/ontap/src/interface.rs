@@ -47,7 +47,7 @@ impl Interface {
         if method != Method::Get && !is_of_several {
             query.options(method == Method::Post)?;
         }
-        // What is changed is changed in one transaction, and what is shown is of one moment.
+        // A change is one transaction, and a listing shows one moment.
         match method {
             Method::Get => self.state.at_one_moment(|| Self::route(&asked, resource, method, uuid)),
             _ => Self::route(&asked, resource, method, uuid),

@@ -1,6 +1,6 @@
 //! Volumes and QoS policies under ONTAP's REST interface and commands.
 //!
-//! What exists is `plumb-volumes`' state; this crate reads and changes it as NetApp ONTAP's clients know how:
+//! `plumb-volumes` keeps the state; this crate reads and changes it through the interface that NetApp ONTAP's clients know:
 //!
 //! - [`Interface`] answers one request, without a network: `resources` are what there is, `fields` reads a body, `query` the
 //!   question mark's part, `fault` is everything that can be wrong with a request.

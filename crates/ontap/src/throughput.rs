@@ -11,7 +11,7 @@
 //! - An array whose policy had `max_throughput_mbps` 100 let 100 MiB/s pass at every block size, to three digits (what is quoted in
 //!   `experiments/qos-policies.yaml`). That is 4.9% above 10^8, from an array that let pass 495 of 500 IOPS.
 //!
-//! What an array was seen to do counts for more than how its manual calls it: here is what clients of that interface get.
+//! The measured behaviour of an array outweighs the word in its manual: this is what clients of that interface get.
 
 /// The MB of a policy; see the module.
 pub const MB_BYTES: u64 = 1 << 20;

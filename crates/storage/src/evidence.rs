@@ -41,7 +41,7 @@ fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
     Evidence {
         what: "direct I/O".to_owned(),
         expected: expected.to_owned(),
-        // What a server does is not ours to see; a cache that is known is.
+        // A server may cache where plumb cannot see it; only a cache that was seen refutes direct I/O.
         holds: !settings.load.direct || observed != "no",
         observed,
     }

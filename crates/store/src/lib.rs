@@ -12,7 +12,7 @@
 //! line before it was synced. A writer holds a lock on `lock` from before the first look at the directory, so that two
 //! runs cannot share it. The experiment's text is also in `run.json`: that is what ran, whatever became of the file since.
 //!
-//! What is read back may be damaged, or come from somebody else: it is held against bounds, and links are not followed.
+//! A directory may be damaged, or come from another user. Reading it enforces bounds and does not follow links.
 
 mod bounds;
 mod directory;

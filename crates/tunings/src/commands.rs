@@ -53,7 +53,7 @@ pub fn apply_to_stay(
         match transaction::apply(machine, &mut journal, &tuning) {
             Ok(changes) => made.push(Made { tuning, changes }),
             Err(error) => {
-                // What the journal has behind the last mark is put back, and the journal shortened.
+                // Puts back the changes after the last mark of the journal, and shortens the journal.
                 return Err(error.but(recover_locked(machine, state)?.failed));
             }
         }

@@ -88,7 +88,7 @@ impl PutBack {
         }
         match machine.write(setting, old).and_then(|()| machine.read(setting)) {
             Ok(back) if back == *old => self.restored.push(entry.clone()),
-            // What the kernel made of it is the change that is left, and not somebody else's.
+            // The kernel changed the value that was written, so the remaining change is this one and not another user's.
             Ok(back) => self.fail(
                 format!("{setting} was put back to {old:?} and reads {back:?}"),
                 Entry { new: back, ..entry.clone() },

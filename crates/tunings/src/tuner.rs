@@ -39,7 +39,7 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// A tuner for these tunings. What a killed process left is put back first, and comes with it.
+    /// A tuner for these tunings. It first puts back the changes that a killed process left, and returns them too.
     ///
     /// # Errors
     /// When another process changes this host at this moment, an earlier change could not be put back, or a tuning is
@@ -84,7 +84,7 @@ impl Tuner {
         Ok(())
     }
 
-    /// Applies tunings in their order: all or none. What was applied before is put back first.
+    /// Applies tunings in their order: all or none. It first puts back the tunings that were applied before.
     ///
     /// # Errors
     /// When the kernel does not take a value, or the journal cannot be written.
@@ -107,7 +107,7 @@ impl Tuner {
     }
 
     /// Puts back all that the journal names, and says what somebody else has changed meanwhile, or could not be put
-    /// back. What could not be put back stays in the journal, and the next call tries again.
+    /// back. Settings that could not be put back stay in the journal, and the next call tries again.
     ///
     /// # Errors
     /// When the journal cannot be removed or rewritten.

@@ -160,7 +160,7 @@ impl Service {
     /// Makes what is served what the state says.
     ///
     /// # Errors
-    /// When the state or files of volumes fail. What could be done is done, and the next call tries the rest again.
+    /// When the state or files of volumes fail. The call does what it can, and the next call tries the rest again.
     pub fn follow(&mut self) -> Result<(), ServiceError> {
         let begun_ns = monotonic_ns();
         // The number tells of others' changes only; this process follows its own by `forget_version`.

@@ -484,7 +484,7 @@ fn make_private(directory: &Path) -> io::Result<()> {
             private::tighten(&entry.path()).or_else(not_there)?;
         }
     }
-    // What else lies in it may be for others.
+    // Other users may need the other files in it.
     if is_shared { Ok(()) } else { private::tighten(directory) }
 }
 

@@ -1,6 +1,6 @@
 //! `plumb init`: writes an experiment to start from, with a comment on every line that one would change.
 //!
-//! What it writes passes `plumb check` and runs as it is; a test reads each form back.
+//! The file passes `plumb check` and runs as it is; a test reads each form back.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};

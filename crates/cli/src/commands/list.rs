@@ -18,7 +18,7 @@ pub fn list(arguments: &ListArguments) -> Outcome {
     let any = PlanArguments { quick: false, blocks: None, only: Vec::new(), seed: Some(0) };
     let mut rows = Vec::new();
     for (name, _) in BUILT_IN {
-        // What this host can build is for `plumb check` to say: to find out starts programs.
+        // `plumb check` says what this host can build; finding out starts programs.
         rows.push((*name, planning::read(&experiments::find(name)?, &any)?));
     }
     if arguments.json {

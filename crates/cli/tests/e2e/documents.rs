@@ -132,7 +132,7 @@ fn runs_from_top_to_bottom(test: &str, page: &str) {
     let program = write(programs.path(), "plumb", stand_in());
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
-    // What a block starts in the background ends with the namespace of processes.
+    // Background processes of a block end with the PID namespace.
     let output = Command::new("timeout")
         .args(["--kill-after=5", "400"])
         .args(["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"])

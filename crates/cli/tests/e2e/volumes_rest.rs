@@ -611,7 +611,7 @@ fn what_a_query_finds_is_changed_and_deleted() {
     assert_eq!((status, &answer["num_records"], &answer["records"]), (200, &json!(2), &Value::Null));
     let (status, answer) = delete(answer["_links"]["next"]["href"].as_str().unwrap());
     assert_eq!((status, &answer["num_records"]), (200, &json!(1)));
-    // What can be done, and why the rest cannot: both cannot have one name.
+    // The answer has the part that succeeded, and why the rest failed: two policies cannot share a name.
     let path = format!("{POLICIES}?name=*&continue_on_failure=true");
     let (status, answer) = send(&serving, "PATCH", &path, &json!({ "name": "p" }));
     assert_eq!(

@@ -111,7 +111,7 @@ fn is_signature(
 ) -> Result<bool, CryptoError> {
     if reference == DeviceKind::SoftwareOpenssl {
         let mut verifier = Verifier::new(MessageDigest::sha256(), key).map_err(openssl_failed)?;
-        // What is not a signature at all is an error to OpenSSL, and here as wrong as another one.
+        // OpenSSL returns an error for bytes that are not a signature; here they count as a wrong signature.
         return Ok(verifier.verify_oneshot(signature, message).unwrap_or(false));
     }
     let algorithm: &'static dyn VerificationAlgorithm = match kind {

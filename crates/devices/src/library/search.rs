@@ -22,7 +22,7 @@ const WELL_KNOWN: [&str; 4] = [
 /// What of the process' environment says where the library is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Environment {
-    /// `PLUMB_CRYPTO_MB`: the file or its directory. What it names is the only place.
+    /// `PLUMB_CRYPTO_MB`: the file or its directory. If set, no other place is searched.
     pub(super) asked: Option<OsString>,
     /// The user's home, where `pip install --user` puts it.
     pub(super) home: Option<OsString>,

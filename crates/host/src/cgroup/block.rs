@@ -202,7 +202,7 @@ impl Hierarchy {
 
     /// Removes a group, unless a process is in it, and with the last one what was switched on for it.
     fn remove(&self, directory: &Path) {
-        // Who is in it removes it when it is over, or the next one does.
+        // If a process is still in it, that process removes it at its end, or the next run does.
         let _ = fs::remove_dir(directory);
         let is_last = self.groups().is_empty();
         if is_last && fs::remove_dir(self.top.join(SWITCHED_ON)).is_ok() {

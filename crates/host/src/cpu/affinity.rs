@@ -1,4 +1,4 @@
-//! Who may run on which CPU, and which CPUs each side of an experiment gets.
+//! The CPUs that a thread may run on, and those that each side of an experiment gets.
 //!
 //! The affinity calls are made through `libc` with a separate mask, since its fixed `cpu_set_t`, and
 //! so every wrapper of it, ends at 1,024 CPUs.

@@ -1,7 +1,7 @@
 //! How much of a CPU a thread wanted, which is more than it got where it had to wait for one.
 //!
-//! A load generator that is starved of CPU time looks idle by its CPU time alone. What tells is how long it was ready to run:
-//! on a CPU, waiting for one, or on one that the hypervisor had taken away.
+//! A load generator that is starved of CPU time looks idle by its CPU time alone. The telling figure is how long it was ready to
+//! run: on a CPU, waiting for one, or on one that the hypervisor had taken away.
 //!
 //! The kernel counts the wait of every thread (`run_delay`, the second number of `/proc/PID/task/TID/schedstat`,
 //! Documentation/scheduler/sched-stats.rst). A thread that a CPU quota stops is ready to run, so its run delay contains the time for
@@ -86,7 +86,7 @@ pub struct CpuSupply {
 }
 
 impl CpuSupply {
-    /// Reads the counters now. What this kernel does not count is 0.
+    /// Reads the counters now. A figure that this kernel does not count is 0.
     #[must_use]
     pub fn now() -> Self {
         let throttling = CpuGroups::own().and_then(|groups| groups.throttling());

@@ -90,8 +90,8 @@ pub fn process_cpu_time(pid: u32) -> Result<CpuTime, Error> {
 
 /// CPU time of the process `root`, of its descendants, and of those of them that have ended.
 ///
-/// What a process spent before it ended is kept by the parent that waited for it, in whole ticks, so
-/// that a tree's total may step back by up to one tick (10 ms) for each process that ends. Processes
+/// The parent that waits for a process keeps the time that the process spent, in whole ticks. So
+/// a tree's total may step back by up to one tick (10 ms) for each process that ends. Processes
 /// whose parent ended first, and children of parents that ignore SIGCHLD, are lost to the tree.
 ///
 /// # Errors

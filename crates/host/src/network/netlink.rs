@@ -64,7 +64,7 @@ impl Netlink {
             let (bytes, _) = self.socket.recv_from_full()?;
             let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-            // What is left of a request that was given up has another number.
+            // Answers to an abandoned request have another number.
             if message.header.sequence_number != self.sequence {
                 continue;
             }

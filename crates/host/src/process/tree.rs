@@ -79,7 +79,7 @@ impl KnownTree {
 /// The process that was listed; `None` when it has ended, also if another one has its pid by now.
 fn open(listed: &Stat) -> Option<OwnedFd> {
     let process = pidfd_open(kernel_pid(listed.pid)?, PidfdFlags::empty()).ok()?;
-    // What has the pid after it was opened is what was opened, or is younger than what was listed.
+    // The process with this pid now is the opened one, or is younger than the listed one.
     Stat::read(listed.pid).filter(|now| now.is_same_process(listed)).map(|_| process)
 }
 

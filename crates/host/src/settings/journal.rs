@@ -32,7 +32,7 @@ pub struct Entry {
     pub new: String,
 }
 
-/// Who writes a journal, and when and where its values hold.
+/// The process that writes a journal, and when and where its values hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     format: String,
@@ -88,7 +88,7 @@ enum Line {
 /// What a journal says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Who wrote it first.
+    /// The process that wrote it first.
     pub writer: Writer,
     /// Changes that are meant to stay until somebody asks for their end, in the order in which they were made.
     pub staying: Vec<Entry>,

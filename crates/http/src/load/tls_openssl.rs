@@ -108,7 +108,7 @@ fn context(offer: &Offer) -> Result<SslContextBuilder, ErrorStack> {
     let mut context = SslContext::builder(SslMethod::tls_client())?;
     context.set_min_proto_version(Some(if offer.tls12 { SslVersion::TLS1_2 } else { SslVersion::TLS1_3 }))?;
     context.set_max_proto_version(Some(if offer.tls13 { SslVersion::TLS1_3 } else { SslVersion::TLS1_2 }))?;
-    // What is asked for is offered, however weak: this is a load and not a browser.
+    // The load offers what the settings ask for, however weak, because it is not a browser.
     context.set_security_level(0);
     match &offer.cipher {
         Some(cipher) if cipher.is_tls13 => context.set_ciphersuites(&cipher.openssl)?,

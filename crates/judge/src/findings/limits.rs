@@ -10,7 +10,7 @@ use super::concluded::Concluded;
 
 /// Within this share of what a policy allows it is what the policy says.
 const NEAR: f64 = 0.02;
-/// What was saved up is worth a word from this part of a second's operations on.
+/// The share of a second's operations from which a saved-up burst is worth a warning.
 const BURST: f64 = 0.01;
 
 /// Every limit that a policy set and a load met.

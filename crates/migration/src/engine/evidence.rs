@@ -110,7 +110,7 @@ fn wire(before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Evide
     let received = moved(before, after, "wire_bytes");
     let (complete, given_up) = ended(measurement);
     let first = sent.saturating_sub(repeated);
-    // What a channel received may count the end of its connection as one byte.
+    // The bytes that a channel received may include one for the end of its connection.
     let ends = u64::from(measurement.health.threads) * complete;
     Evidence {
         what: "bytes on the wire".to_owned(),

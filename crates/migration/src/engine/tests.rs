@@ -101,7 +101,7 @@ fn a_guest_that_writes_moves_in_rounds_and_arrives_whole() {
         let outcome = migrate(&settings);
         check(&settings, &outcome);
         assert!(outcome.rounds.len() > 2, "{:?}", outcome.rounds);
-        // What was written is counted for as long as the guest ran, and no longer: never above the rate, but for a backlog.
+        // Writes count only while the guest ran, and never exceed the rate, except for a backlog.
         let due = |ns: u64| ns as f64 / 1e9 * 20e6 / PAGE_BYTES as f64;
         let most = due(outcome.guest_ran_ns + BACKLOG_NS) + 64.0;
         assert!(outcome.guest.pages > 0 && outcome.guest.pages as f64 <= most, "{outcome:?}");

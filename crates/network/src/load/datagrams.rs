@@ -50,7 +50,7 @@ pub fn round_trips(flow: &mut Flow, socket: &OwnedFd) -> io::Result<()> {
     let mut current = None;
     let ran = talk.round_trips(flow, &mut current);
     let ran = ran.and_then(|()| talk.late_answers(flow, None));
-    // What has no answer by now has waited until now.
+    // Messages without an answer have waited until now.
     let now_ns = monotonic_ns();
     let left = talk.overdue.take_sent_by(u64::MAX);
     left.into_iter().chain(current).for_each(|one| give_up(flow, one, now_ns));
@@ -127,7 +127,7 @@ impl Talk<'_> {
             if count == 0 {
                 return Ok(None);
             }
-            // What has another size is a late answer to the hello.
+            // A datagram of another size is a late answer to the hello.
             if count == self.message.len() {
                 let mut bytes = [0; 8];
                 let room = count.min(bytes.len());

@@ -228,7 +228,7 @@ impl TestCounts<'_> {
         }
         if !self.outcome.test.is_udp() {
             let sent = self.tally.messages.saturating_mul(self.size().0);
-            // What is held up on its way may have arrived, and its answer not.
+            // A message without an answer may have arrived.
             let held_up = self.tally.unanswered.saturating_mul(self.size().0);
             let is_as_sent = (sent..=sent.saturating_add(held_up)).contains(&self.outcome.totals.bytes);
             let as_sent = if is_as_sent { "as sent" } else { "not as sent" };

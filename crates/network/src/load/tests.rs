@@ -328,7 +328,7 @@ fn too_many_control_connections_and_flows_are_refused_with_a_reason() {
         refused.contains("take 1024 more flows from 127.0.0.1: it has 2048, of at most 2048"),
         "{refused}"
     );
-    // What is given up is free for others.
+    // Abandoned flows leave their places to others.
     controls[0].begin(&Terms { flows: 1, ..many.clone() }).unwrap();
     controls[2].begin(&Terms { flows: 1000, ..many }).unwrap();
 }

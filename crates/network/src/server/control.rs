@@ -86,7 +86,7 @@ fn joined(session: &Session) -> Reply {
         let all = session.terms().flows;
         return refused(format!("see all flows: {count} of {all} have reached the server"), false);
     }
-    // What a socket refused is the reason for which the test cannot be as it was asked for.
+    // The refusal of a socket is the reason why the test cannot run as the client asked.
     match session.first_error() {
         Some(error) => refused(error, true),
         None => Reply::Joined,

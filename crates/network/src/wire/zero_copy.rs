@@ -47,7 +47,7 @@ pub fn allow(socket: impl AsFd) -> io::Result<()> {
     options::set(socket, libc::SOL_SOCKET, SO_ZEROCOPY, 1)
 }
 
-/// Sends once, without a copy where the kernel can. What was sent has to stay as it is until the kernel is done with it.
+/// Sends once, without a copy where the kernel can. The caller must not change the bytes until the kernel is done with them.
 ///
 /// # Errors
 /// When the connection broke; `ENOBUFS` when too many sends are under way.

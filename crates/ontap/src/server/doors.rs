@@ -79,7 +79,7 @@ impl Inside {
 }
 
 impl Place {
-    /// What ends the connection where another one needs the room.
+    /// Sets the handle that ends the connection when another one needs the room.
     pub fn ends_by(&self, end: AbortHandle) {
         self.doors.lock().with(self.number, |connection| connection.end = Some(end));
     }

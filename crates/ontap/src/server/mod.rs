@@ -1,7 +1,7 @@
 //! The interface behind HTTPS and passwords.
 //!
 //! It runs on a separate thread with its own async runtime, so that nothing that measures or serves volumes ever waits for it.
-//! What a client may take of it is bounded: connections, headers, the size of a body, and the time for each.
+//! It bounds what a client may take: connections, headers, the size of a body, and the time for each.
 
 mod doors;
 mod identity;

@@ -1,7 +1,7 @@
 //! Deep merge of one tree over another: how a variant says only what differs from the baseline.
 //!
 //! Mappings merge key by key, everything else replaces what was there. `null` replaces too, and `pruned` removes it
-//! at the end, so that a variant can put a key back to its default. What comes from either side keeps its place.
+//! at the end, so that a variant can put a key back to its default. Keys keep their places from either side.
 
 use plumb_path::tree::{Node, Scalar, Value};
 

@@ -1,7 +1,7 @@
 //! What a volume's settings must fulfil, and the evidence that its policy was in effect: the limit read back from what
 //! enforces it, and that it was the binding one.
 //!
-//! What a limit has to be is computed from the settings alone, by other arithmetic than that of the volumes.
+//! The expected limit is computed from the settings alone, independently of the volumes' own arithmetic.
 
 use std::num::NonZeroU64;
 

@@ -64,7 +64,7 @@ impl Meter {
         let mut is_owed = false;
         for schedule in &mut self.lock().schedules {
             let due = schedule.due(cost, now_ns, now_ns);
-            // What moves no data is not part of a promise of data.
+            // An operation that moves no data does not count towards a promise of data.
             if schedule.time(cost) > 0 && ns(due.at) <= now_ns {
                 schedule.charge(cost, due);
                 is_owed = true;

@@ -67,7 +67,7 @@ impl<W: Copy + Ord> Turns<W> {
         }));
     }
 
-    /// Who is next.
+    /// The connection that is next.
     pub(super) fn peek(&self) -> Option<Waiting<W>> {
         self.heap.peek().map(|Reverse(first)| *first)
     }

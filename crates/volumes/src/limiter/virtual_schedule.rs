@@ -104,7 +104,7 @@ impl VirtualSchedule {
         operations.max(bytes)
     }
 
-    /// When an operation that arrived at `arrival_ns` is due. What moves no bytes does not wait for the limit on bytes.
+    /// When an operation that arrived at `arrival_ns` is due. An operation that moves no bytes does not wait for the limit on bytes.
     pub(super) fn due(&self, cost: Cost, arrival_ns: u64, now_ns: u64) -> Due {
         let earliest = fixed(arrival_ns.min(now_ns).max(now_ns.saturating_sub(CATCH_UP_NS)));
         let free = |rate: &Option<Rate>| rate.map_or(0, |rate| rate.tat.saturating_sub(self.burst));

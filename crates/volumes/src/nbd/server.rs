@@ -79,7 +79,7 @@ impl Server {
     /// Serves volumes with this many event loops as it was bound for.
     ///
     /// # Errors
-    /// When a thread cannot be started. What was started before is ended by the drop.
+    /// When a thread cannot be started. The drop ends the threads that were started before.
     pub fn begin(&mut self) -> Result<(), ServerError> {
         self.start_threads().map_err(ServerError::Thread)
     }

@@ -1,6 +1,6 @@
-//! Who waits for a limiter.
+//! The connections that wait for a limiter.
 
-/// A connection by its place: what a limiter calls those who wait.
+/// A waiting connection, which a limiter knows by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiter {
     pub(super) thread: usize,

@@ -126,7 +126,7 @@ impl Workers {
         }
     }
 
-    /// What nobody has begun, in the order in which it would be.
+    /// The jobs that no worker has begun, in the order in which workers would begin them.
     #[cfg(test)]
     pub(super) fn take_all(&self) -> Vec<Job> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);

@@ -100,8 +100,8 @@ impl Policy {
         }
     }
 
-    /// What volumes are preferred for while they get less. The least of an adaptive policy is not such a floor: its ceiling is
-    /// computed from it, and that is all.
+    /// The rate below which a volume is preferred. The least of an adaptive policy is not such a floor: the policy only computes
+    /// its ceiling from it.
     #[must_use]
     pub fn floor(&self) -> Floor {
         match self {

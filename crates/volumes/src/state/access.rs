@@ -56,7 +56,7 @@ impl State {
         taken(done, "SVM", name)
     }
 
-    /// Who may use the management interface, by name.
+    /// The users of the management interface, by name.
     ///
     /// # Errors
     /// When the database fails.

@@ -27,7 +27,7 @@ pub fn measure(
         let mut series: Vec<Series> = points.iter().copied().map(Series::new).collect();
         let is_in_rounds = |index: &usize| matches!(points[*index].source, Source::Device(_));
         let (in_rounds, once): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(is_in_rounds);
-        // What takes whole seconds is measured once, in the middle, where drift tells least.
+        // Measures that take whole seconds run once, in the middle, where drift matters least.
         for index in order(seed, cell, rounds, &in_rounds, &once) {
             let window = Span((duration.0 / u64::from(2 * rounds)).max(1));
             let round = (series[index].windows.len() / 2) as u32 + 1;

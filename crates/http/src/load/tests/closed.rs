@@ -10,7 +10,7 @@ fn answers_are_counted_as_the_server_counts_them() {
     let server = Server::ok();
     let measurement = measure(&spec(), &server.url);
     let work = measurement.work;
-    // What was under way at the end is not counted.
+    // Requests under way at the end are not counted.
     assert!(work > 0 && work <= server.requests() && server.requests() <= work + 2);
     assert_eq!(server.connections(), 2);
     assert_eq!(measurement.observed_count("status", "200"), work);
@@ -22,7 +22,7 @@ fn answers_are_counted_as_the_server_counts_them() {
     for trend in ["blocked", "connecting", "tls_handshaking", "sending", "waiting", "receiving"] {
         assert_eq!(count_of(&measurement, &format!("http_req_{trend}")), work, "{trend}");
     }
-    // What was under way for longer than the median answer took is there too.
+    // Requests under way for longer than the median answer are there too.
     for trend in ["iteration_duration", "http_req_duration", "http_req_service"] {
         assert!((work..=work + 2).contains(&count_of(&measurement, trend)), "{trend}");
     }

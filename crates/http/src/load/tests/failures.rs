@@ -76,7 +76,7 @@ fn a_broken_connection_is_a_reset() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // What is unread when a connection is closed makes the kernel reset it.
+            // Closing a connection with unread bytes makes the kernel reset it.
             while stream.peek(&mut [0]).is_ok_and(|bytes| bytes == 0) {}
         }
     });

@@ -19,7 +19,7 @@ fn as_many_requests_are_made_as_are_due() {
             assert_eq!(count_of(&measurement, trend), 100, "{trend}, {threads} threads, {reuse:?}");
         }
         assert_eq!(measurement.errors, [].into());
-        // What was answered after the window closed is not part of the window's rate.
+        // Answers after the window closed are not part of the window's rate.
         assert!(measurement.work <= 100 && measurement.work >= 50, "{}", measurement.work);
     }
 }

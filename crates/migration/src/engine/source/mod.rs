@@ -131,7 +131,7 @@ impl Source {
         watch: &mut dyn FnMut(Sample),
     ) -> Result<Option<String>, MigrationError> {
         let pages = self.guest.memory().pages();
-        // What was written before the first page is read travels with the first round.
+        // Pages written before the first page is read travel with the first round.
         self.guest.take_dirty(&mut PageSet::none(pages))?;
         self.send_round(link, course, PageSet::all(pages), watch)?;
         loop {

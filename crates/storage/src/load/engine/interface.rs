@@ -9,7 +9,7 @@ pub(super) const KERNEL_PIECE: usize = 4;
 /// One read or write of a whole block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Who asks; comes back with the completion.
+    /// The seat that asks; the completion returns it.
     pub seat: u32,
     /// Whether it writes.
     pub is_write: bool,
@@ -24,7 +24,7 @@ pub struct Request {
 /// The end of one read or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// Who asked.
+    /// The seat that asked.
     pub seat: u32,
     /// How many bytes were read or written, or a negative `errno`.
     pub result: i32,

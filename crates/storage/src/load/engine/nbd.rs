@@ -1,8 +1,8 @@
 //! A client of the Network Block Device protocol (NetworkBlockDevice/nbd, doc/proto.md): fixed newstyle negotiation,
 //! structured replies where the server has them, one connection per job.
 //!
-//! What the server says is not trusted: a reply that fits no request, or that is longer than what was asked for, ends
-//! the measurement and is never written anywhere.
+//! The client does not trust the server: a reply that fits no request, or is longer than the request asked for, ends the
+//! measurement and is never written anywhere.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -156,7 +156,7 @@ impl Nbd {
                 self.input.resize(self.input.len() * 2, 0);
             }
             match self.stream.read(&mut self.input[self.filled..]) {
-                // What came before the end counts; the next call comes here again.
+                // Replies before the end count; the next call comes here again.
                 Ok(0) if !completions.is_empty() => return Ok(()),
                 Ok(0) => return Err(self.address.error("the server closed the connection")),
                 Ok(got) => self.filled += got,

@@ -1,5 +1,5 @@
 //! io_uring with everything registered that can be: the file, the buffers as one range, and a ring that only its one
-//! thread uses. What is queued and the wait for completions are one system call.
+//! thread uses. One system call submits the queue and waits for completions.
 
 use std::fs::File;
 use std::io;

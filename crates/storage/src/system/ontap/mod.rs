@@ -3,8 +3,8 @@
 //! Every variant's system makes its own policy and removes it again. All variants share the one volume, so the load puts it under its
 //! variant's policy before each slot ([`apply`]); what the array says of it is read back when the window opens and when it closes.
 //!
-//! What has to be put back is written on the array itself, in the names of the policies that were made:
-//! `plumb_RUN_of_VOLUME_was_POLICY`. So it is found again by the next start even when this host was switched off in between.
+//! The names of the policies on the array record what to put back: `plumb_RUN_of_VOLUME_was_POLICY`. So the next start finds it
+//! even if this host was switched off in between.
 
 pub mod settings;
 
@@ -77,7 +77,7 @@ impl Array {
             is_stopped: false,
         };
         array.client.post(POLICIES, &body)?;
-        // What a killed run left is removed with ours, once the volume is no longer under it.
+        // Removes what a killed run left together with this run's policies, once the volume has left its policy.
         let proved = apply_with(&array.client, &array.assignment()).and_then(|()| array.snapshot());
         proved.map(|_| array)
     }

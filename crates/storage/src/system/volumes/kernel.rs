@@ -55,7 +55,7 @@ impl System for Limited {
         serde_json::json!(self.target)
     }
 
-    /// What the device costs is CPU time of the kernel's own threads, which nobody attributes.
+    /// The kernel's own threads spend the device's CPU time, and the kernel does not attribute it.
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
         let mut snapshot = Snapshot::default();
         let Some(group) = &self.group else { return Ok(snapshot) };

@@ -157,7 +157,7 @@ fn a_read_that_waits_for_the_disk_holds_up_no_other_of_its_connection() {
             return false;
         }
         assert!(said == reply(20), "the one that is in memory is answered, alone");
-        // What comes back is answered, in the order in which it comes.
+        // Reads are answered in the order in which they come back.
         bench.come_back(&waiting[1], None);
         bench.come_back(&waiting[0], Some(Refusal::Io));
         let refused = [&0x6744_6698_u32.to_be_bytes()[..], &[0, 0, 0, 5], &8_u64.to_be_bytes()].concat();
