@@ -35,10 +35,11 @@ pub use self::storage::StorageArguments;
 #[derive(Debug, Parser)]
 #[command(name = "plumb", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 every claim that was judged holds, 1 a claim is refuted, 2 usage or experiment error,\n\
-    3 undecided, 4 void or untrusted, 5 the harness, a tool it drives or the peer of a measurement failed,\n\
+    after_help = "Exit codes: 0 every judged claim holds, 1 a claim is refuted, 2 usage or experiment error,\n\
+    3 undecided, 4 void or untrusted, 5 the harness, a tool or the peer of a measurement failed,\n\
     130 interrupted. Skipped claims have no effect.\n\
-    Of one measurement: 0 it counts, 1 more failed than --failures-max allows or a check did."
+    For one measurement: 0 it counts, 1 a check failed, or more attempts failed than\n\
+    --failures-max allows."
 )]
 pub struct Arguments {
     /// What to do.
@@ -55,7 +56,7 @@ pub enum Command {
     /// Validate an experiment and show its plan, without running it.
     #[command(after_help = examples::CHECK)]
     Check(CheckArguments),
-    /// Write an experiment to start from, which runs as it is.
+    /// Write an experiment to start from; it runs unchanged.
     #[command(after_help = examples::INIT)]
     Init(InitArguments),
     /// List the built-in experiments.
@@ -73,10 +74,10 @@ pub enum Command {
     /// Measure a network once, between here and a server.
     #[command(after_help = examples::NETWORK)]
     Network(Box<NetworkArguments>),
-    /// Measure what does encryption here: signatures, key exchanges, AEAD and hashes, by device.
+    /// Measure this host's crypto devices: signatures, key exchanges, AEAD and hashes.
     #[command(after_help = examples::CRYPTO)]
     Crypto(CryptoArguments),
-    /// Measure what each codec makes of data, in the units of a migration and as a whole.
+    /// Measure the ratio, speed and CPU time of each codec.
     #[command(after_help = examples::CODEC)]
     Codec(Box<CodecArguments>),
     /// Move the memory of a guest once and measure it.
@@ -85,10 +86,10 @@ pub enum Command {
     /// Keep volumes under QoS policies, and serve them by NBD.
     #[command(after_help = examples::VOLUMES)]
     Volumes(Box<VolumesArguments>),
-    /// Show what this machine is, and what would disturb a measurement on it.
+    /// Describe this machine, and show what would disturb a measurement on it.
     #[command(after_help = examples::HOST)]
     Host(JsonArguments),
-    /// Tune this host, and put it back as it was.
+    /// Tune this host, and undo the tunings.
     #[command(subcommand, after_help = examples::TUNE)]
     Tune(TuneCommand),
     /// Print a JSON Schema.
@@ -131,7 +132,7 @@ impl Command {
 /// How a plan is made from an experiment.
 #[derive(Debug, Args)]
 pub struct PlanArguments {
-    /// Only the first cell, slots of about a second, and no block beyond the sixth that would not end within 85 s.
+    /// Run only the first cell, with slots of about a second; after six blocks, begin only blocks that end within 85 s.
     #[arg(long)]
     pub quick: bool,
     /// Exactly this many blocks in every cell, whatever the experiment says.
@@ -190,7 +191,7 @@ pub struct ListArguments {
     /// Print the list as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Print the text of one built-in experiment, to start an own file from.
+    /// Print the text of one built-in experiment, as a start for your own.
     #[arg(long, value_name = "NAME")]
     pub show: Option<String>,
 }
@@ -200,7 +201,7 @@ pub struct ListArguments {
 pub enum Format {
     /// For the terminal.
     Text,
-    /// In the form of a README.
+    /// For a README or an issue.
     Markdown,
     /// One self-contained page.
     Html,
@@ -215,10 +216,10 @@ pub enum Format {
 pub struct ReportArguments {
     /// The run directory.
     pub directory: PathBuf,
-    /// The form.
+    /// The format of the report.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// As text, print the whole report: every metric, all evidence, CPU time by side. The other forms always have it all.
+    /// Print the whole report as text: every metric, all evidence, CPU time by side. The other formats are always complete.
     #[arg(long)]
     pub full: bool,
 }
@@ -244,7 +245,7 @@ pub enum SchemaOf {
 /// `plumb schema`.
 #[derive(Debug, Args)]
 pub struct SchemaArguments {
-    /// What the schema is of.
+    /// The document that the schema describes.
     #[arg(value_enum, default_value_t = SchemaOf::Experiment)]
     pub of: SchemaOf,
 }
@@ -270,32 +271,32 @@ impl From<CodecFormArgument> for Form {
 /// `plumb codec`.
 #[derive(Debug, Args)]
 pub struct CodecArguments {
-    /// A file, or a directory of which all files are read, up to 1 GiB; the built-in content if absent.
+    /// A file, or a directory whose files are all read, up to 1 GiB; the built-in content if absent.
     #[arg(value_name = "FILE|DIR")]
     pub data: Option<PathBuf>,
-    /// Only these codecs, with commas between, each with its level after a colon if not the default: `zstd:1,zstd:3,lz4`. There
-    /// are none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software.
+    /// Only these codecs, separated by commas; a level follows a colon: `zstd:1,zstd:3,lz4`. The codecs are none, zlib, zstd,
+    /// lz4, libdeflate, isal, qatzip, qpl and qpl-software.
     #[arg(long, value_name = "CODEC", value_delimiter = ',')]
     pub codecs: Vec<CodecSettings>,
-    /// Only in these pieces; both if absent.
+    /// Compress only in these pieces; both if absent.
     #[arg(long, value_enum)]
     pub form: Option<CodecFormArgument>,
-    /// How long codecs take turns; every one has at least one turn.
+    /// How long the codecs take turns; each gets at least one turn.
     #[arg(long, short = 'd', default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub duration: Span,
-    /// How much of the file or directory is read, or of the built-in content is made [default: 1 GiB or 64 MiB].
+    /// How much data to read or to make [default: 1 GiB of files, 64 MiB of the built-in content].
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Bytes>,
-    /// Without a file: what the data is. There is one content so far, which resembles the Silesia corpus.
+    /// The data to compress without a file. `builtin`, the only one so far, resembles the Silesia corpus.
     #[arg(long, value_parser = ["builtin"], default_value = "builtin", conflicts_with = "data", hide_default_value = true)]
     pub content: String,
-    /// Of the built-in content: the share of pages that are zero.
+    /// The share of zero pages in the built-in content.
     #[arg(long, default_value = "0%", value_name = "PERCENT", conflicts_with = "data")]
     pub zero: Percent,
-    /// Of the built-in content: the share of pages that do not compress.
+    /// The share of pages in the built-in content that do not compress.
     #[arg(long, default_value = "0%", value_name = "PERCENT", conflicts_with = "data")]
     pub incompressible: Percent,
-    /// Of the built-in content: what it is made from; the same seed gives the same bytes.
+    /// The seed of the built-in content; the same seed gives the same bytes.
     #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "data")]
     pub seed: u64,
     /// Write the built-in content to this file, too, for other programs to compress.

@@ -146,21 +146,21 @@ pub struct SystemSettings {
     pub content: ContentSettings,
     /// Connections, each with a thread on both sides.
     pub channels: u32,
-    /// What compresses it: none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software, and uadk with QEMU; another level
-    /// after a colon, as `zstd:3`.
+    /// The codec: none, zlib, zstd, lz4, libdeflate, isal, qatzip, qpl, qpl-software, or uadk (QEMU only). A level follows a
+    /// colon, as in `zstd:3`.
     pub codec: CodecSettings,
     /// A cap over all channels together in bytes on the wire, such as `1 GB/s` or `10 Gbit/s`, or `none`.
     pub cap: Cap,
-    /// How long the guest may stand still for the switch-over.
+    /// How long the guest may pause for the switch-over.
     pub downtime_limit: Span,
-    /// Whether all connections are encrypted. A destination with `on` takes no others.
+    /// Whether all connections are encrypted. A destination with `on` refuses unencrypted ones.
     pub tls: Tls,
     /// The guest's writes while it is moved.
     pub dirty: DirtySettings,
-    /// Whether pages of zeros are found and sent as a mark.
+    /// Whether to detect zero pages and send only a mark for each.
     pub zero_pages: ZeroPages,
-    /// Whether the destination's memory is there before the migration begins. If not, each page is made when it arrives, which
-    /// in a virtual machine can cost more than the migration.
+    /// Whether the destination allocates its memory before the migration begins. Otherwise it allocates each page on arrival,
+    /// which in a virtual machine can cost more than the migration.
     pub prefault: bool,
 }
 

@@ -190,15 +190,15 @@ pub struct LoadSettings {
     pub duration: Span,
     /// Unmeasured time before each test.
     pub warmup: Span,
-    /// Messages per second of all flows together such as `1000/s`, timed from the intended sends; as fast as it goes if absent.
+    /// Messages per second of all flows together such as `1000/s`, timed from the intended sends; as fast as possible if absent.
     pub rate: Option<Rate>,
     /// Messages that a bandwidth test hands to the kernel at once; datagrams in segments (UDP_SEGMENT, UDP_GRO) where
     /// the kernel has them.
     pub batch: u32,
-    /// `tcp_lat`, `udp_lat`: whether both ends of a flow share one CPU, where both are on this host. They work in turns; waking a
-    /// CPU that idles is then not measured.
+    /// `tcp_lat`, `udp_lat`: whether both ends of a flow share one CPU, if both are on this host. They work in turns, so the
+    /// result excludes the time to wake an idle CPU.
     pub cpus: Placement,
-    /// How long a thread looks for data at the device before it sleeps, such as `50us` (SO_BUSY_POLL).
+    /// How long a thread polls the device for data before it sleeps, such as `50us` (SO_BUSY_POLL).
     pub busy_poll: Span,
     /// `tcp_bw`: send without a copy.
     pub zero_copy: ZeroCopy,
@@ -210,7 +210,7 @@ pub struct LoadSettings {
     pub send_buffer: Option<Bytes>,
     /// The socket's receive buffer; the kernel's own choice if absent.
     pub receive_buffer: Option<Bytes>,
-    /// TCP_NODELAY; if absent, on where messages go there and back and off where they go one way.
+    /// TCP_NODELAY; if absent, on for round trips and off for one-way tests.
     pub nodelay: Option<bool>,
 }
 

@@ -182,7 +182,7 @@ impl EngineKind {
 pub struct LoadSettings {
     /// Which blocks, and whether they are read or written.
     pub access: Access,
-    /// Of `rw` and `randrw`: the share of reads.
+    /// The share of reads in `rw` and `randrw`.
     pub read_share: Percent,
     /// The size of every read and write.
     pub block_size: Bytes,
@@ -190,15 +190,15 @@ pub struct LoadSettings {
     pub depth: u32,
     /// Jobs, each a thread with its own event loop and depth.
     pub jobs: u32,
-    /// How reads and writes are handed to the kernel; the next engine stands in where the kernel refuses one.
+    /// How to submit reads and writes to the kernel; if the kernel refuses one engine, the next one replaces it.
     pub engine: EngineKind,
-    /// Whether the page cache is passed by.
+    /// Whether to bypass the page cache.
     pub direct: bool,
     /// Where the region begins.
     pub offset: Bytes,
     /// The length of the region, in each job; up to the end if absent.
     pub size: Option<Bytes>,
-    /// How much further into the target each job's region begins than that of the job before it.
+    /// The distance between the beginnings of two consecutive jobs' regions.
     pub offset_increment: Bytes,
     /// A fixed rate of all jobs together such as `500 IOPS`, timed from the intended starts; a closed loop if absent.
     pub rate: Option<Rate>,
@@ -208,11 +208,11 @@ pub struct LoadSettings {
     pub warmup: Span,
     /// Stop after this many reads and writes.
     pub operations: Option<u64>,
-    /// The share of what is written that compresses away.
+    /// The share of the written data that compresses away.
     pub compressible: Percent,
-    /// Write patterns that name their place and time, and check all that is read and, at the end, every block that was written.
+    /// Write patterns that name their place and time. Check every read and, at the end, every block that was written.
     pub verify: bool,
-    /// Write to a target although it is mounted or holds data.
+    /// Write to a target even if it is mounted or holds data.
     pub destroy_data: bool,
 }
 

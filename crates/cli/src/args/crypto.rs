@@ -13,10 +13,10 @@ pub struct CryptoArguments {
     /// What is measured: settings for each row, of whatever device.
     #[command(flatten)]
     pub keys: Keys<Crypto>,
-    /// Only these devices, with commas between; all if absent. `openssl-speed` is what the program `openssl` measures.
+    /// Only these devices, separated by commas; all if absent. `openssl-speed` runs the program `openssl`.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sources())]
     pub devices: Vec<Source>,
-    /// In how many rounds devices take turns; an interval needs at least three.
+    /// How many rounds the devices take turns in; an interval needs at least three.
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Print the table as one JSON object.
@@ -35,16 +35,17 @@ impl Flagged for Crypto {
                 .long("algorithms")
                 .default_values(Algorithm::ALL.map(Algorithm::name))
                 .hide_default_value(true)
-                .help("Only these algorithms, with commas between; all if absent"),
+                .help("Only these algorithms, separated by commas; all if absent"),
             several("load.batch", "N")
-                .help("Operations in one pass of a device that does several, with commas between"),
+                .help("Operations in one pass of a device that batches, separated by commas"),
             several("load.in_flight", "N")
                 .default_value("1,16")
-                .help("Signatures or key exchanges at a time, with commas between"),
-            several("load.block", "SIZE").help("Sizes of the blocks of AEAD and hashes, with commas between"),
-            time("load.duration").short('d').default_value("1s").help(
-                "How long to measure each row, all rounds together; `openssl speed` takes whole seconds",
-            ),
+                .help("Signatures or key exchanges in flight, separated by commas"),
+            several("load.block", "SIZE").help("Block sizes of AEAD and hashes, separated by commas"),
+            time("load.duration")
+                .short('d')
+                .default_value("1s")
+                .help("How long to measure each row over all rounds; `openssl speed` takes whole seconds"),
         ]
     }
 }

@@ -24,7 +24,7 @@ impl Flagged for Http {
     fn flags() -> Vec<Arg> {
         let several = |flag: Arg| flag.action(ArgAction::Append);
         vec![
-            Arg::new("system.ingress.url").value_name("URL").required(true).help("What to request"),
+            Arg::new("system.ingress.url").value_name("URL").required(true).help("The URL to request"),
             key("load.connections", "N").short('c'),
             key("load.threads", "N").short('t'),
             time_unless("load.requests"),
@@ -51,7 +51,7 @@ impl Flagged for Http {
             key("load.body", "TEXT"),
             several(key("load.checks", "CHECK"))
                 .long("check")
-                .help("What a good answer is, such as `status == 200`; may be given more than once"),
+                .help("A condition that every good answer meets, such as `status == 200`; may be given more than once"),
             time("load.timeout"),
         ]
     }

@@ -30,8 +30,8 @@ pub struct NetworkArguments {
 /// What else `plumb network` does.
 #[derive(Debug, Subcommand)]
 pub enum NetworkCommand {
-    /// Be the other end of measurements, until Ctrl-C. There is no password: anyone who can reach the address can load the network.
-    /// Each address may have 64 control connections and 2048 flows at a time; all addresses together, 128 and 4096.
+    /// Serve as the other end of measurements, until Ctrl-C. Anyone who can reach the address can load the network: there is no
+    /// password. Each client address may have 64 control connections and 2048 flows; all addresses together, 128 and 4096.
     Serve {
         /// Where, for TCP and UDP.
         #[arg(long, default_value = "127.0.0.1:19766", value_name = "ADDRESS:PORT")]
@@ -54,11 +54,10 @@ pub enum NetworkFormat {
 impl Flagged for Network {
     fn flags() -> Vec<Arg> {
         let size = |key| self::key(key, "SIZE").value_parser(|text: &str| Ok::<String, String>(binary(text)));
-        let sizes = "The size of every message, or several: 1,1K,64K (K is 1024). If absent, qperf's: 64K for tcp_bw, 32K for \
-                     udp_bw, 1 for the others";
-        let zero_copy = "tcp_bw: send without a copy: from the page cache (sendfile), which is meant where no way is named, or \
-                         from memory that the kernel borrows (msg_zerocopy), which it copies all the same for a receiver on \
-                         this host";
+        let sizes = "The size of every message, or several sizes: 1,1K,64K (K is 1024). If absent, qperf's defaults: 64K for \
+                     tcp_bw, 32K for udp_bw, 1 for the others";
+        let zero_copy = "`tcp_bw`: send without a copy: from the page cache (`sendfile`, also if the flag has no value), or from memory that the \
+                         kernel borrows (`msg_zerocopy`). The kernel still copies the latter for a receiver on this host";
         vec![
             Arg::new("system.address")
                 .value_name("ADDRESS")
@@ -70,7 +69,7 @@ impl Flagged for Network {
                 .action(ArgAction::Append)
                 .default_values(["tcp_lat", "udp_lat", "tcp_bw", "udp_bw"])
                 .hide_default_value(true)
-                .help("What to measure; all but tcp_crr if absent"),
+                .help("The tests to run; all but tcp_crr if absent"),
             size("load.msg_size").short('m').alias("msg_size").value_delimiter(',').help(sizes),
             key("load.flows", "N").short('c').visible_short_alias('P'),
             time("load.duration")

@@ -51,7 +51,7 @@ pub struct LoadSettings {
     pub alpn: Vec<String>,
     /// PEM file with the client's certificate chain and key.
     pub client_certificate: Option<String>,
-    /// PEM file with the certificates to trust instead of the host's own: authorities, or the server's own one.
+    /// PEM file with the certificates to trust instead of the host's: authorities, or the server's own certificate.
     pub ca: Option<String>,
     /// Accept any certificate.
     pub insecure: bool,
@@ -65,7 +65,7 @@ pub struct LoadSettings {
     pub headers: BTreeMap<String, String>,
     /// Request body.
     pub body: Option<String>,
-    /// What a good answer is: `status == 200`, `duration < 200 ms`, `body contains "x"`, `body length == 612 B`.
+    /// A condition that every good answer meets: `status == 200`, `duration < 200 ms`, `body contains "x"`, `body length == 612 B`.
     pub checks: Vec<String>,
     /// After this time a request has failed.
     pub timeout: Span,

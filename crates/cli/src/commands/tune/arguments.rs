@@ -9,7 +9,7 @@ use crate::args::shared::JsonArguments;
 pub enum TuneCommand {
     /// List every tuning: what it changes, needs and risks, and whether this machine can do it.
     List(JsonArguments),
-    /// Show what `plumb tune apply` has in effect.
+    /// Show the tunings of `plumb tune apply` that are in effect.
     Status(JsonArguments),
     /// Apply tunings until `plumb tune revert` or the next boot: all of them or none.
     Apply {
@@ -17,6 +17,6 @@ pub enum TuneCommand {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Put back all that `plumb tune apply` has in effect.
+    /// Undo every tuning of `plumb tune apply`.
     Revert,
 }

@@ -22,7 +22,7 @@ pub struct VolumesArguments {
 /// What to do with volumes.
 #[derive(Debug, Subcommand)]
 pub enum VolumesCommand {
-    /// Serve every volume by NBD, under its policy, until interrupted. Changes by the other commands are followed.
+    /// Serve every volume over NBD, under its policy, until Ctrl-C. Changes by the other commands take effect while it runs.
     Serve(ServeArguments),
     /// List volumes, with the limits in effect while a server runs.
     List {
@@ -56,7 +56,7 @@ pub enum VolumesCommand {
         /// The policy.
         policy: String,
     },
-    /// Delete a volume and what is in it.
+    /// Delete a volume and its data.
     Delete {
         /// Its name.
         name: String,
@@ -70,7 +70,7 @@ pub enum VolumesCommand {
     /// Manage the users of the REST interface.
     #[command(subcommand)]
     User(UserCommand),
-    /// Do what one of ONTAP's commands says, such as `qos adaptive-policy-group create -policy-group a …`.
+    /// Run one of ONTAP's commands, such as `qos adaptive-policy-group create -policy-group a …`.
     Ontap {
         /// The command, as one word or several.
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true, trailing_var_arg = true)]
