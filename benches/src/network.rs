@@ -78,7 +78,7 @@ fn find(name: &str) -> Result<PathBuf, String> {
 }
 
 impl Bed {
-    /// With both ends on the same CPUs, or with CPUs of their own.
+    /// With both ends on the same CPUs, or each with separate CPUs.
     fn make(shares_cpus: bool) -> Result<Self, String> {
         let text = |error: plumb_host::Error| error.to_string();
         let (client, server) = (Namespace::create().map_err(text)?, Namespace::create().map_err(text)?);

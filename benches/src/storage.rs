@@ -2,7 +2,7 @@
 //! loop device, and on what does nothing.
 //!
 //! fio is given what it has that helps: registered files and buffers, and a second time batches of sixteen, which is not
-//! its default. A submission thread of the kernel (`sqthread_poll`) is a row of its own, as it takes a CPU for itself.
+//! its default. A submission thread of the kernel (`sqthread_poll`) has a separate row, as it occupies a whole CPU.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -24,10 +24,10 @@ unsafe impl Send for Libdeflate {}
 impl Libdeflate {
     pub(super) fn new(level: i32) -> Result<Self, CodecError> {
         let setup = |reason: &str| CodecError::Setup { codec: "libdeflate", reason: reason.to_owned() };
-        // SAFETY: the function takes a number and returns an object of its own, or null.
+        // SAFETY: the function takes a number and returns a new object, or null.
         let compressor = NonNull::new(unsafe { libdeflate_alloc_compressor(level) });
         let compressor = compressor.ok_or_else(|| setup("there is no such level, or no memory"))?;
-        // SAFETY: the function takes nothing and returns an object of its own, or null.
+        // SAFETY: the function takes nothing and returns a new object, or null.
         let Some(decompressor) = NonNull::new(unsafe { libdeflate_alloc_decompressor() }) else {
             // SAFETY: the object is from above and is not used again.
             unsafe { libdeflate_free_compressor(compressor.as_ptr()) };

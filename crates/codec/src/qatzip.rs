@@ -118,7 +118,7 @@ impl Qatzip {
         functions(&Library::load(LIBQATZIP)?).map(drop)
     }
 
-    /// Sessions of its own, with the library's defaults but for the level.
+    /// Opens separate sessions with the library's defaults, except for the level.
     pub(super) fn new(level: u32) -> Result<Self, CodecError> {
         let library = Library::load(LIBQATZIP)?;
         let functions = functions(&library)?;

@@ -1,8 +1,7 @@
 //! The side of the system: it holds the private key.
 //!
-//! The operations are done in the load's process, as there is nothing between a caller and a device that could be a
-//! system of its own. What is left for this side is a key that stays the same from slot to slot: to generate one takes
-//! longer than a slot.
+//! The load's process does the operations, because nothing between a caller and a device could be a separate system. This
+//! side only keeps a key that stays the same from slot to slot, because generating one takes longer than a slot.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,7 @@
 //! What a device counts: the evidence that operations were done by it, and how well its passes were filled.
 //!
-//! The device's own thread writes, any thread reads. Each device has counters of its own, so that there is no locked
-//! instruction and no shared cache line on the way of an operation; a reader sums up what it wants.
+//! The device's own thread writes, and any thread reads. Each device has its own counters, so an operation needs no locked
+//! instruction and touches no shared cache line. A reader sums up what it wants.
 
 use std::collections::BTreeMap;
 use std::ops::Add;

@@ -197,7 +197,7 @@ fn governor(cpus: &CpuSet) -> Option<String> {
     Some(governors.join(", ")).filter(|names| !names.is_empty())
 }
 
-/// Intel's driver has a switch of its own, with the opposite sense.
+/// Intel's driver has its own switch, with the opposite sense.
 fn turbo() -> Option<bool> {
     let is_off = text::read_number(cpu_file("intel_pstate/no_turbo")).map(|off| off == 0);
     is_off.or_else(|| text::read_number(cpu_file("cpufreq/boost")).map(|on| on == 1))

@@ -32,7 +32,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When this process may not: it needs root, or a user namespace of its own (see [`become_root_within`]).
+    /// When this process may not: it needs root, or its own user namespace (see [`become_root_within`]).
     pub fn create() -> Result<Self, Error> {
         let made = in_thread(|| {
             unshare_network()?;
@@ -69,7 +69,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When the thread may not mount a `/sys` of its own.
+    /// When the thread may not mount its own `/sys`.
     pub fn with_sysfs<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         in_thread(|| {
             enter_handle(self.handle.as_fd())?;
@@ -104,7 +104,7 @@ impl Namespace {
     }
 
     pub(crate) fn netlink(&self) -> MutexGuard<'_, Netlink> {
-        // A request that panicked left nothing half done: each begins with a number of its own.
+        // A request that panicked left nothing half done: each begins with a new number.
         self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -303,7 +303,7 @@ fn factor(piece: Piece<'_>) -> Result<f64, ClaimError> {
     }
 }
 
-/// A finite number without a unit; `None` for anything else but a comma, which has a message of its own.
+/// A finite number without a unit; `None` for anything else but a comma, which has its own message.
 fn plain_number(piece: Piece<'_>) -> Result<Option<f64>, ClaimError> {
     match number::decimal(piece.text, 0) {
         Ok(value) => Ok(Some(value).filter(|value| value.is_finite())),

@@ -158,8 +158,8 @@ pub enum ZeroCopy {
     Off,
     /// From the page cache (sendfile).
     Sendfile,
-    /// From memory of its own that the kernel borrows (MSG_ZEROCOPY). The kernel copies all the same for a receiver on the
-    /// same host.
+    /// From the sender's memory, which the kernel borrows (MSG_ZEROCOPY). For a receiver on the same host, the kernel still
+    /// copies.
     MsgZerocopy,
 }
 

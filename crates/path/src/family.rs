@@ -55,7 +55,7 @@ pub trait Family {
         place: &Place,
     ) -> Result<Box<dyn Load>, PathError>;
 
-    /// For a treatment that may have no counter of its own: what it has to save, and the same settings without it. The
+    /// For a treatment that no counter may show: what it has to save, and the same settings without it. The
     /// runner finds the variant that has those settings and fills in [`RequiredSaving::than`].
     fn saving(_: &Self::Settings) -> Option<(Self::Settings, RequiredSaving)> {
         None
@@ -66,7 +66,7 @@ pub trait Family {
         Vec::new()
     }
 
-    /// Whether the system is built in namespaces of its own, for which an ordinary user needs a user namespace around the
+    /// Whether the system is built in separate namespaces, for which an ordinary user needs a user namespace around the
     /// whole run.
     fn needs_namespaces(_: &Self::Settings) -> bool {
         false

@@ -72,7 +72,7 @@ pub struct LimitDocument {
     pub charged_as: f64,
     /// Of which size those were.
     pub charged_bytes: f64,
-    /// The mean latency; absent where the limit was not met, or the load had a rate of its own.
+    /// The mean latency; absent where the limit was not met, or the load had its own rate.
     pub latency_us: Option<f64>,
     /// The part of it that the limit explains: in flight over rate.
     pub latency_by_limit_us: Option<f64>,
@@ -250,11 +250,11 @@ pub fn json_schema() -> String {
 /// what a terminal would obey is escaped.
 ///
 /// # Panics
-/// When the value has a key that is not a text, or a serialiser of its own that fails.
+/// When the value has a key that is not a text, or its own serialiser, which fails.
 #[must_use]
 pub fn pretty(value: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(value);
-    let text = text.expect("the values have text keys only and no serialisers of their own that fail") + "\n";
+    let text = text.expect("the values have text keys only and no serialiser that fails") + "\n";
     plumb_model::printable_json(&text).into_owned()
 }
 

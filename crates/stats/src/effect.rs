@@ -3,7 +3,7 @@
 use crate::confidence::{Interval, confidence_sequence};
 use crate::missing::Sample;
 
-/// A ratio B/A with its confidence bounds, no unit; 1 is no change.
+/// A ratio B/A with its confidence bounds, no unit; 1 means no change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     /// The geometric mean of the blocks' ratios.

@@ -31,7 +31,7 @@ enum Fault {
     None,
     /// It refuses every change of the receive ring back to its old length, and every one of the transmit ring.
     Stuck,
-    /// It does as `Stuck`, but takes a length of its own instead of the old one.
+    /// Like `Stuck`, but takes another length instead of the old one.
     Rounds,
     /// It cannot be asked.
     Unreadable,

@@ -38,7 +38,7 @@ pub fn check(file: &RustFile) -> Vec<Violation> {
     found
 }
 
-/// `std::process::Command`, as a path or through `use std::{…}`. `host` has a `process::Command` of its own, which is
+/// `std::process::Command`, as a path or through `use std::{…}`. `host` has its own `process::Command`, which is
 /// the one to use.
 fn names_command(tail: &[TokenTree]) -> bool {
     STARTERS.iter().any(|library| tokens::is_ident(&tail[0], library))

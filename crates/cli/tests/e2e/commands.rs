@@ -74,7 +74,7 @@ fn malformed_files_are_refused_with_their_place() {
         ("wrong kind", with("kind: Experiment", "kind: Deployment").into(), "Experiment"),
         ("unknown path", with("path: \"null\"", "path: htttp").into(), "did you mean `http`?"),
         ("missing baseline", with("  baseline: a\n", "").into(), "baseline"),
-        ("baseline that is no variant", with("baseline: a", "baseline: z").into(), "z"),
+        ("baseline that is not a variant", with("baseline: a", "baseline: z").into(), "z"),
         ("list for a map", with("{ a: {}, b: {} }", "[a, b]").into(), ""),
         ("unterminated quote", with("path: \"null\"", "path: \"null").into(), ""),
         (

@@ -1,6 +1,6 @@
 //! A corpus of files: one, or all below a directory in the order of their paths, as one row of bytes without gaps.
 //!
-//! It is read from the page cache straight into guest memory, so that it takes no memory of its own, whatever its size.
+//! It is read from the page cache straight into guest memory, so it needs no extra memory, whatever its size.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -104,7 +104,7 @@ impl Corpus {
         self.bytes
     }
 
-    /// A reader of its own for each thread.
+    /// A reader for one thread; threads do not share readers.
     pub(super) fn reader(&self) -> Reader<'_> {
         Reader { corpus: self, open: None }
     }

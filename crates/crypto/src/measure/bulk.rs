@@ -1,7 +1,7 @@
 //! AEAD and hashes, block after block.
 //!
 //! Blocks are done in bursts, since a look at the clock costs as much as a small block. An operation's time is then the
-//! mean of its burst, of at least 20 us. A sealed block is what a TLS record is: a nonce of its own, 13 bytes of
+//! mean of its burst, of at least 20 us. A sealed block is what a TLS record is: a fresh nonce, 13 bytes of
 //! additional data, encryption in place, and a tag of 16 bytes.
 
 use std::hint::black_box;
@@ -214,7 +214,7 @@ mod tests {
     fn bulk(device: DeviceKind, algorithm: Algorithm, block: u64) -> Bulk {
         let mut bulk =
             Bulk::new(device, Work { algorithm, batch: 1, in_flight: 1, block: Bytes(block) }).unwrap();
-        // The burst was found with blocks of its own.
+        // Finding the burst took separate blocks.
         bulk.sealed = 0;
         bulk.block.fill(0x5a);
         bulk

@@ -58,7 +58,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// What is missing, and what to install, as a clause of its own.
+    /// What is missing and what to install, as a separate clause.
     pub fn probe(self) -> Result<Presence, String> {
         match self {
             Self::Device(device) => device.probe().map_err(|unavailable| unavailable.to_string()),

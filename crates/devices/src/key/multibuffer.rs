@@ -17,8 +17,8 @@ pub(crate) enum Key {
     P256(P256Key),
 }
 
-/// A P-256 key. What checks a signature has a copy of the secret of its own, so that a bit that flips in the memory of
-/// one of the two is noticed.
+/// A P-256 key. The check of a signature has its own copy of the secret, so it notices a bit that flips in either
+/// copy.
 pub(crate) struct P256Key {
     pub(crate) secret: Zeroizing<Words4>,
     pub(crate) secret_of_check: Zeroizing<Words4>,

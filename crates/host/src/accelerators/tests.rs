@@ -10,7 +10,7 @@ use super::*;
 use crate::facts::HostFacts;
 use crate::scratch::Scratch;
 
-/// A /sys of one's own.
+/// A made-up /sys.
 struct Tree(Scratch);
 
 impl Tree {

@@ -50,7 +50,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When this process may not mount a `/sys` of its own.
+    /// When this process may not mount its own `/sys`.
     pub fn queue_cpus(&self, device: &str, queues: usize) -> Result<(Vec<CpuSet>, Vec<CpuSet>), Error> {
         let read = |way: Way| -> Vec<CpuSet> {
             let texts = (0..queues).map(|queue| fs::read_to_string(way.file(device, queue)));

@@ -222,7 +222,7 @@ mod tests {
         BufReader::new(child.take_stdout().unwrap()).lines().map(Result::unwrap)
     }
 
-    /// Waits until the process is no more, or is a zombie that only awaits a parent which reaps.
+    /// Waits until the process is gone, or is a zombie that only its parent can reap.
     fn ends(pid: u32) {
         let status = || std::fs::read_to_string(format!("/proc/{pid}/status"));
         while status().is_ok_and(|status| !status.contains("State:\tZ")) {

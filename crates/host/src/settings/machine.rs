@@ -1,6 +1,6 @@
 //! The machine as something whose settings are read and written: files under a root, and a few calls.
 //!
-//! Tests give it a root with a tree of files of their own and calls that only note what was asked.
+//! Tests give it a root with a separate tree of files, and calls that only note what was asked.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -301,8 +301,8 @@ impl Machine {
         Ok(format!("{}={value}", last_part(path)))
     }
 
-    /// One write: to the kernel every write is a value of its own. A tree of files takes a value whole as well, so that a
-    /// process which is killed in the middle leaves one or the other.
+    /// One write, because the kernel takes every write as a complete value. A tree of files takes a value whole as well, so
+    /// a process that is killed midway leaves the old value or the new one.
     fn write_file(&self, path: &str, value: &str) -> Result<(), Error> {
         let failed = |cause| Error::Write { path: path.into(), cause };
         if self.root != Path::new("/") {

@@ -21,7 +21,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// The security of one thread's connections by what they offer. Each thread has sessions of its own.
+    /// The security of one thread's connections by what they offer. Each thread has its own sessions.
     ///
     /// # Errors
     /// When a certificate or a key cannot be used, or the host trusts nobody.

@@ -109,7 +109,7 @@ fn check_kind(ingress: &IngressSettings) -> Result<(), Fault> {
         Offload::None => Ok(()),
         Offload::Threads | Offload::Multibuffer if ingress.kind == IngressKind::Embedded => Ok(()),
         Offload::Threads | Offload::Multibuffer => fault(
-            "only `kind: embedded` has threads or batches of its own; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`",
+            "only `kind: embedded` offloads to threads or batches; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`",
         ),
         Offload::Engine(_) | Offload::Provider(_) if !is_program => {
             fault("only `kind: haproxy` and `kind: nginx` take an engine or a provider of OpenSSL")
@@ -208,12 +208,12 @@ mod tests {
         system.ingress.url: only `kind: external` has a `url`; the others get one when they start
         system.ingress.threads: an ingress has 1 to 64 threads
         system.ingress.threads: an ingress has 1 to 64 threads
-        system.ingress.offload: only `kind: embedded` has threads or batches of its own; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`
+        system.ingress.offload: only `kind: embedded` offloads to threads or batches; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`
         system.ingress.offload: without TLS there are no private-key operations to offload; set `tls: "1.2"` or `tls: "1.3"`
         system.ingress.workers: only `offload: threads` has workers
         system.ingress.workers: there are 1 to 64 workers
         system.origin.body: a body has at most 1 GiB
-        system.ingress.offload: only `kind: embedded` has threads or batches of its own; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`
+        system.ingress.offload: only `kind: embedded` offloads to threads or batches; HAProxy and nginx take `{ engine: … }` or `{ provider: … }`
         system.ingress.offload: without TLS there are no private-key operations to offload; set `tls: "1.2"` or `tls: "1.3"`
         system.ingress.offload_mode: only `offload: multibuffer`, an engine and a provider have a mode
         system.ingress.batch_wait: only `offload: multibuffer` gathers batches

@@ -1,6 +1,6 @@
 //! Handshakes that give way while a device signs for them, or exchanges keys.
 //!
-//! rustls does that by synchronous calls from deep within a handshake. So the handshake runs on a stack of its own: at
+//! rustls does that by synchronous calls from deep within a handshake. So the handshake runs on a separate stack: at
 //! such a call it is set aside with all that it was about, and it goes on from there when the result has come. The
 //! event loop never waits.
 
@@ -66,7 +66,7 @@ pub(super) enum Progress {
     Waits(Suspended, Operation),
 }
 
-/// Processes what a connection has received, on a stack of its own.
+/// Processes what a connection has received, on a separate stack.
 ///
 /// # Errors
 ///

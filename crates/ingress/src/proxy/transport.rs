@@ -202,7 +202,7 @@ impl Transport {
         };
     }
 
-    /// One read for many records, which rustls would take in steps of 4 KiB each with a read of its own.
+    /// One read for many records, which rustls would take in steps of 4 KiB with a read for each.
     fn receive_records(&mut self, inbox: &mut Buffer, thread: &mut Thread) -> Result<Received, Broken> {
         let mut scratch = std::mem::take(&mut thread.scratch);
         let received = read(&self.socket, &mut scratch);

@@ -2,8 +2,8 @@
 //! notice that they are not what was sent.
 //!
 //! A packet is a header of 64 bytes, a table of the runs of pages behind the first one, which is in the header, and the
-//! payload: the pages' content as it is, or compressed. All numbers are little-endian. The header has a check of its
-//! own, because a corrupt length would make the receiver wait for bytes that never come; a second check covers table
+//! payload: the pages' content as it is, or compressed. All numbers are little-endian. The header has its own
+//! check, because a corrupt length would make the receiver wait for bytes that never come; a second check covers table
 //! and payload. Both are XXH3 with 64 bits.
 //!
 //! ```text

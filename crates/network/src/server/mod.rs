@@ -1,8 +1,8 @@
 //! The server's end: it answers, receives and counts for every client, one thread for each flow.
 //!
 //! Everything goes through one port: control connections and flows over TCP, and flows of datagrams over UDP. A datagram
-//! flow begins with a hello to that port; from then on it has a socket of its own that is connected to the client, so that
-//! the kernel finds it without a look at the others.
+//! flow begins with a hello to that port; from then on it has its own socket, connected to the client, so the
+//! kernel finds it without a look at the others.
 
 mod accept;
 mod admission;
@@ -102,7 +102,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and serves in threads of its own.
+    /// Listens, and serves in new threads.
     ///
     /// # Errors
     /// When the port is not to be had, or the namespace cannot be entered.

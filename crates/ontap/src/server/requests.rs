@@ -39,7 +39,7 @@ const EXPECT_NS: u64 = 500_000_000;
 #[derive(Debug)]
 pub struct Shared {
     interface: Mutex<Interface>,
-    /// A connection of its own, so that nobody waits while a password is hashed.
+    /// A separate connection, so that other requests do not wait while a password is hashed.
     users: Mutex<State>,
     passwords: Passwords,
     logins: Arc<Logins>,

@@ -137,7 +137,7 @@ pub fn from_node_thorough<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Mis
     let mut rest = node.clone();
     loop {
         let place = error.place.unwrap_or(node.span);
-        // Once something was left out, a missing key may be no mistake of the author's.
+        // Once something was left out, a missing key may not be the author's mistake.
         if error.wrong != Wrong::MissingKey || mistakes.is_empty() {
             mistakes.push(Mistake::new(place, &error.message));
         }
@@ -376,7 +376,7 @@ impl<'n> VariantAccess<'n> for Name<'n> {
 
     fn unit_variant(self) -> Result<(), Error> {
         // The place is left to the whole mapping: without its data it would be no better.
-        let has_none = || Error::new(Wrong::Kind, format!("`{}` has no settings of its own", self.name.text));
+        let has_none = || Error::new(Wrong::Kind, format!("`{}` takes no settings", self.name.text));
         if self.data.is_some() { Err(has_none()) } else { Ok(()) }
     }
 

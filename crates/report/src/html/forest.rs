@@ -24,7 +24,7 @@ pub fn forest(view: &View<'_>, cell: usize) -> Markup {
             figcaption {
                 h3 { "What changed, against " (view.plan().baseline_name()) }
                 "Ratio of each variant to the baseline with the interval that is valid however often one looks "
-                "(" (view.plan().confidence_words()) "). The line is no change; the tinted side is the better one. A hollow mark is not decided."
+                "(" (view.plan().confidence_words()) "). The line marks no change, and the tinted side is better. A hollow mark is undecided."
             }
             @if first.is_empty() {
                 p.quiet { "There is no block yet that has both a variant and the baseline." }

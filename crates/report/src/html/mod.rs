@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing else: no network, no script, no font of its own.
+//! The report as one HTML file that needs nothing else: no network, no script, no extra font.
 //!
 //! The content security policy in its head forbids all of those, so that a text of the experiment that slipped through the
 //! escaping could still do nothing. Figures are SVG, their numbers are repeated in tables, and whatever a pointer tells

@@ -84,7 +84,7 @@ pub(super) struct Spec {
     #[schemars(extend("propertyNames" = { "pattern": "^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$" }))]
     _variants: BTreeMap<String, Option<VariantPart>>,
     /// Settings by dotted key, such as `load.connections`, with the values to run them at; every combination is a
-    /// cell of its own.
+    /// separate cell.
     #[serde(rename = "matrix", default)]
     #[schemars(schema_with = "matrix_schema")]
     _matrix: Option<BTreeMap<String, Vec<String>>>,

@@ -384,7 +384,7 @@ impl Worker for Job {
     }
 }
 
-/// Which block of the buffers a seat writes from. Where there are reads too these have blocks of their own, as what
+/// Which block of the buffers a seat writes from. Where the job also reads, reads have separate blocks, as what
 /// they bring in may compress.
 fn write_block(make: &JobParts, seat: u32) -> usize {
     (seat + if make.access.reads() { make.depth } else { 0 }) as usize

@@ -1,4 +1,4 @@
-//! Each interrupt of a network card's queues on a CPU of its own, and nobody who moves it away again.
+//! Puts each interrupt of a network card's queues on a separate CPU, and keeps daemons from moving it.
 
 use plumb_host::settings::{Machine, Setting};
 

@@ -4,7 +4,7 @@ use plumb_stats::{Effect, effect, log_ratio};
 
 use super::found::{DeviceRow, RowWork};
 
-/// The error rate of an interval. Each row is a question of its own, so that it is not shared among them.
+/// The error rate of an interval. Each row is a separate question, so the rows do not share it.
 const ALPHA: f64 = 0.05;
 
 /// What a row is, compared with others.

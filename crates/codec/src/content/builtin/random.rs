@@ -9,7 +9,7 @@ const FOLD: u64 = 0xe703_7ed1_a0b4_28db;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed.
+    /// A different sequence for each seed.
     pub(crate) fn new(seed: u64) -> Self {
         // Two steps, so that the sequences of neighbouring seeds share nothing.
         let mut random = Self(seed);

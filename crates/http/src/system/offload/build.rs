@@ -85,7 +85,7 @@ impl Build {
         if can { Ok(()) } else { Err(format!("{title} runs on {library}, which can load no {word}")) }
     }
 
-    /// Whether it has a word of its own for it.
+    /// Whether the program has its own directive for it.
     pub(super) fn has_directive(&self, extension: Extension) -> bool {
         match extension {
             Extension::Engine => self.engine_directive,

@@ -16,7 +16,7 @@ use crate::system::installable::HAPROXY;
 use crate::system::offload::Environment;
 use crate::system::program::{Expected, Program, Recipe};
 
-/// Waits until a process is no more, or is a zombie that only awaits a parent which reaps.
+/// Waits until a process is gone, or is a zombie that only its parent can reap.
 fn ends(pid: u32) {
     let status = || fs::read_to_string(format!("/proc/{pid}/status"));
     while status().is_ok_and(|status| !status.contains("State:\tZ")) {

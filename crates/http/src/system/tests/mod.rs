@@ -1,4 +1,4 @@
-//! Systems started for real, and asked by a client of their own.
+//! Systems started for real, each asked by a separate client.
 
 mod client;
 mod endings;

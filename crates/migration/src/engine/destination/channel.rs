@@ -73,7 +73,7 @@ impl Channel {
         let mut start = part.start;
         while start < part.end {
             let piece = start..part.end.min(start + STREAM_PIECE_BYTES);
-            // SAFETY: each channel has a part of its own.
+            // SAFETY: each channel has its own part.
             let slice = unsafe { self.memory.claimed(&piece) };
             self.incoming.read(slice).map_err(|cause| MigrationError::Receive {
                 channel: self.index,

@@ -109,7 +109,7 @@ fn values_of_the_wrong_form() {
     assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "[embedded]")), @"x.yaml:10:13: expected a mapping with keys of kind, body, found a list");
     assert_snapshot!(check(&with("{ kind: embedded, body: 612 B }", "embedded")), @"x.yaml:10:13: expected a mapping with keys of kind, body, found `embedded`");
     assert_snapshot!(check(&with("checks: [\"status == 200\", \"duration < 200 ms\"]", "checks: status == 200")), @"x.yaml:11:64: expected a list, found `status == 200`");
-    assert_snapshot!(check(&with("reuse: none", "reuse: { none: 1 }")), @"x.yaml:11:35: `none` has no settings of its own");
+    assert_snapshot!(check(&with("reuse: none", "reuse: { none: 1 }")), @"x.yaml:11:35: `none` takes no settings");
     assert_snapshot!(check(&with("reuse: none", "reuse: [none]")), @"x.yaml:11:35: expected one of keep-alive, none, found a list");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: engine }")), @"x.yaml:16:46: `engine` needs a value: write `{ engine: … }`");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: } }")), @"x.yaml:16:46: expected a single key, one of none, threads, engine");

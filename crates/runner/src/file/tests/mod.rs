@@ -1,7 +1,7 @@
 //! Experiment files, good and bad, through the whole of `read`.
 //!
-//! The data path here has the name and the shape of `http` with checks of its own, so that what is tested is how a
-//! file is read and not what one family thinks of it.
+//! The data path here has the name and the shape of `http` but different checks, so these tests cover how a file
+//! is read, not what one family thinks of it.
 
 mod family;
 mod hostile;
