@@ -62,7 +62,7 @@ impl Progress {
             Event::TrialFailed { variant, reason } => self.failed(
                 variant,
                 reason,
-                "; it is measured all the same, and each slot that fails counts against its claims",
+                "; the run measures it anyway, and each failed slot counts against its claims",
             ),
             Event::CellGivenUp { cell, reason } => {
                 self.line(&format!(
@@ -72,7 +72,7 @@ impl Progress {
             }
             Event::SlotRetried { variant, reason } => {
                 self.line(&format!(
-                    "once more, as this came from outside the run: {variant} failed to {reason}"
+                    "measuring again, because the cause lies outside the run: {variant} failed to {reason}"
                 ));
             }
             Event::SlotFinished { slot } => {
@@ -84,7 +84,7 @@ impl Progress {
             Event::RunFinished { interrupted } => {
                 self.live.clear();
                 if *interrupted {
-                    output::message("interrupted; what follows rests on the slots so far");
+                    output::message("interrupted; the report rests on the slots so far");
                 }
             }
         }

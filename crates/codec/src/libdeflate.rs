@@ -57,7 +57,7 @@ impl Codec for Libdeflate {
             spare::replace(out, bound, |room| {
                 let (from, to) = (input.as_ptr().cast(), room.cast());
                 match libdeflate_deflate_compress(compressor, from, input.len(), to, bound) {
-                    0 => Err(CodecError::compress(input.len(), "libdeflate found no form for it")),
+                    0 => Err(CodecError::compress(input.len(), "libdeflate did not compress it")),
                     written => Ok(written),
                 }
             })

@@ -42,7 +42,7 @@ impl Codec for Lz4 {
                 } else {
                     LZ4_compress_fast(from, to, bytes, bound, (-level).max(1))
                 };
-                if written > 0 { Ok(written as usize) } else { Err(refused("lz4 found no form for it")) }
+                if written > 0 { Ok(written as usize) } else { Err(refused("lz4 did not compress it")) }
             })
         }?;
         self.counters.count(false);
@@ -60,7 +60,7 @@ impl Codec for Lz4 {
         match usize::try_from(written) {
             Ok(written) if written == out.len() => self.counters.count(false),
             Ok(written) => return Err(CodecError::wrong_size(out.len(), written)),
-            Err(_) => return Err(corrupt("it is not a block of lz4")),
+            Err(_) => return Err(corrupt("it is not an lz4 block")),
         }
         Ok(())
     }

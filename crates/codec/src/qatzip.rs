@@ -207,7 +207,7 @@ impl Worker {
     fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, CodecError> {
         let refused = |reason: String| CodecError::compress(input.len(), reason);
         if input.is_empty() {
-            return Err(refused("QATzip has no form for nothing".to_owned()));
+            return Err(refused("QATzip does not compress empty data".to_owned()));
         }
         let bytes =
             c_uint::try_from(input.len()).map_err(|_| refused("QATzip takes less than 4 GiB".to_owned()))?;
@@ -273,7 +273,7 @@ fn words(code: c_int) -> &'static str {
         -100 => "the data's checksum is wrong",
         -101 => "there is no device",
         -102 => "there is no memory driver",
-        -103 => "no instance of a device can be had",
+        -103 => "no instance of a device is available",
         -104 => "there is not enough memory for the device",
         _ => "see qatzip.h",
     }

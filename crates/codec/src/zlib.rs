@@ -33,7 +33,7 @@ impl Codec for Zlib {
         self.compress.reset();
         match self.compress.compress_vec(input, out, FlushCompress::Finish) {
             Ok(Status::StreamEnd) => {}
-            Ok(_) => return Err(CodecError::compress(input.len(), "its form has no room")),
+            Ok(_) => return Err(CodecError::compress(input.len(), "the compressed data does not fit")),
             Err(error) => return Err(CodecError::compress(input.len(), error.to_string())),
         }
         self.counters.count(false);
@@ -45,7 +45,7 @@ impl Codec for Zlib {
         let status = self.decompress.decompress(input, out, FlushDecompress::Finish);
         match status {
             Ok(Status::StreamEnd) => {}
-            Ok(_) => return Err(CodecError::corrupt(out.len(), "the stream has no end")),
+            Ok(_) => return Err(CodecError::corrupt(out.len(), "the stream is incomplete")),
             Err(error) => return Err(CodecError::corrupt(out.len(), error.to_string())),
         }
         if self.decompress.total_out() != out.len() as u64 || self.decompress.total_in() != input.len() as u64

@@ -21,7 +21,7 @@ pub enum CryptoError {
     },
     /// A device's results are not those of another implementation.
     #[error(
-        "trust the {device} device with {algorithm}: {wrong} of {results} results are wrong by {}", .reference.name()
+        "trust the {device} device with {algorithm}: {wrong} of {results} results are wrong according to {}", .reference.name()
     )]
     Wrong {
         /// The device.

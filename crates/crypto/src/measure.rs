@@ -95,7 +95,7 @@ impl Bench {
                 let open = Device::open(device)?;
                 let key = open.signing_key(key.unwrap_or_default())?;
                 if work.algorithm.signature() != Some(key.kind()) {
-                    let reason = format!("it is for {}, and {} is asked", key.kind().name(), work.algorithm);
+                    let reason = format!("it is for {}, not for {}", key.kind().name(), work.algorithm);
                     return Err(DeviceError::Key { device, reason }.into());
                 }
                 Worker::PrivateKey(Box::new(ClosedLoop::signing(open, key, work)))

@@ -17,13 +17,13 @@ pub const OP_LATENCY: Metric = Metric {
     unit: Unit::Milliseconds,
     better: Better::Lower,
     kind: MetricKind::Trend,
-    about: "from when an operation is begun to its result, with the wait for others in flight; of blocks, the mean of a \
-            burst",
+    about: "time from the start of an operation to its result, including the wait for others in flight; for blocks, \
+            the mean of a burst",
 };
 
 /// CPU time per operation. There is no `cpu_system` here.
 pub const CPU_LOAD: Metric = Metric {
-    about: "CPU time per operation; the operation itself is done in the load's process, there is no other system",
+    about: "CPU time per operation; the load's process does the operation itself, so there is no separate system",
     ..plumb_model::metric::CPU_LOAD
 };
 

@@ -93,7 +93,7 @@ pub enum DeviceError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
     /// The key was prepared for another device.
-    #[error("use a key on the {device} device: it was prepared for another one")]
+    #[error("use a key on the {device} device: it was prepared for another device")]
     ForeignKey {
         /// The device that was asked.
         device: DeviceKind,

@@ -93,14 +93,16 @@ fn numa(facts: &HostFacts) -> Option<Assessment> {
 
 fn governor(names: Option<&str>) -> Assessment {
     let Some(names) = names else {
-        return judge("governor", "none: the kernel has no say in the clock", true, "");
+        return judge("governor", "none: the kernel does not control the clock", true, "");
     };
     let advice = "fix the clock: `plumb tune apply governor`";
     judge("governor", names, names == "performance", advice)
 }
 
 fn turbo(is_on: Option<bool>) -> Assessment {
-    let Some(is_on) = is_on else { return judge("turbo", "unknown: the kernel has no say in it", true, "") };
+    let Some(is_on) = is_on else {
+        return judge("turbo", "unknown: the kernel does not control it", true, "");
+    };
     let advice = "turn it off for small effects, as the clock then depends on heat and on other cores: `plumb tune apply \
                   turbo-off`";
     judge("turbo", if is_on { "on" } else { "off" }, !is_on, advice)
@@ -110,12 +112,7 @@ fn turbo(is_on: Option<bool>) -> Assessment {
 fn idle_states(facts: &HostFacts) -> Assessment {
     let deepest = facts.idle_states.iter().filter(|state| state.enabled).max_by_key(|state| state.latency_us);
     let Some(deepest) = deepest else {
-        return judge(
-            "idle states",
-            "none but to halt: the rest is the hypervisor's or the firmware's",
-            true,
-            "",
-        );
+        return judge("idle states", "only halt: the hypervisor or the firmware does the rest", true, "");
     };
     let value = format!("down to {}, {} µs to wake", deepest.name, deepest.latency_us);
     let advice = "latencies of a few µs need CPUs that sleep lightly: `plumb tune apply idle-states`";
@@ -137,7 +134,8 @@ fn mitigations(facts: &HostFacts) -> Option<Assessment> {
         parts.push(format!("off or missing for {}", open.join(", ")));
     }
     let value = if parts.is_empty() { "none needed".to_owned() } else { parts.join("; ") };
-    let advice = "figures may be better than those of a host that is protected: compare with hosts of the same state only";
+    let advice =
+        "figures may be better than those of a protected host: compare only with hosts in the same state";
     (!facts.mitigations.is_empty()).then(|| judge("mitigations", value, open.is_empty(), advice))
 }
 
@@ -152,7 +150,7 @@ fn virtualisation(facts: &HostFacts) -> Assessment {
         return judge("virtualisation", "none", true, "");
     };
     let advice =
-        "repeat on bare metal before a number is taken for the hardware's: other guests share this machine";
+        "other guests share this machine: repeat on bare metal before you take a number for the hardware's";
     judge("virtualisation", hypervisor, false, advice)
 }
 
@@ -373,11 +371,11 @@ mod tests {
         turbo: on -> turn it off for small effects, as the clock then depends on heat and on other cores: `plumb tune apply turbo-off`
         idle states: down to C6, 133 µs to wake -> latencies of a few µs need CPUs that sleep lightly: `plumb tune apply idle-states`
         clocksource: hpet -> choose a fast one in /sys/devices/system/clocksource/clocksource0/current_clocksource: with this one every reading of the time is slow
-        virtualisation: KVM -> repeat on bare metal before a number is taken for the hardware's: other guests share this machine
-        mitigations: on for meltdown; off or missing for mds -> figures may be better than those of a host that is protected: compare with hosts of the same state only
-        network card eth0: ixgbe, queues 1 in and 4 out, rings 255 of 4096 and 4096 of 4096, off: rx-checksum tso -> longer rings lose less in bursts: `plumb tune apply rings=eth0`; the CPU does what the card may be able to: `ethtool -K eth0 rx on tso on`, where it has them; one queue brings all that arrives to one CPU: give it more by `ethtool -L`, or spread by RPS
+        virtualisation: KVM -> other guests share this machine: repeat on bare metal before you take a number for the hardware's
+        mitigations: on for meltdown; off or missing for mds -> figures may be better than those of a protected host: compare only with hosts in the same state
+        network card eth0: ixgbe, queues 1 in and 4 out, rings 255 of 4096 and 4096 of 4096, off: rx-checksum tso -> longer rings lose less in bursts: `plumb tune apply rings=eth0`; the CPU does work that the card may be able to do: try `ethtool -K eth0 rx on tso on`; one queue brings all packets to one CPU: add queues with `ethtool -L`, or spread the packets with RPS
         network card eth1: unknown driver, queues 0 in and 0 out -> fine
-        interrupts: eth0-TxRx-0 on 0-1, eth0-TxRx-1 on 0-1, irqbalance moves them -> give each a CPU that stays: `plumb tune apply interrupt-affinity`, which pauses irqbalance as well
+        interrupts: eth0-TxRx-0 on 0-1, eth0-TxRx-1 on 0-1, irqbalance moves them -> pin each to one CPU: `plumb tune apply interrupt-affinity`, which also pauses irqbalance
         conntrack: 900 of 1000 connections -> raise net.netfilter.nf_conntrack_max before connections are refused
         load average: 1.50 0.20 0.30 -> stop what else runs here, or wait until it has ended
         memory: 8.0 GiB, 0.1 GiB available -> free some, or the kernel reclaims memory in the middle of a measurement
@@ -392,9 +390,9 @@ mod tests {
     fn what_is_unknown_is_not_judged() {
         insta::assert_snapshot!(print(&assessments(&HostFacts::default(), None)), @r"
         cpu limit: none -> fine
-        governor: none: the kernel has no say in the clock -> fine
-        turbo: unknown: the kernel has no say in it -> fine
-        idle states: none but to halt: the rest is the hypervisor's or the firmware's -> fine
+        governor: none: the kernel does not control the clock -> fine
+        turbo: unknown: the kernel does not control it -> fine
+        idle states: only halt: the hypervisor or the firmware does the rest -> fine
         virtualisation: none -> fine
         conntrack: no connections are tracked -> fine
         ");

@@ -69,7 +69,7 @@ pub enum Error {
         timeout: Duration,
     },
     /// A program that was asked a question wrote more than anyone would read.
-    #[error("take the answer of {program}: it wrote more than {bytes_max} bytes")]
+    #[error("read the answer of {program}: it wrote more than {bytes_max} bytes")]
     TooMuchOutput {
         /// The program.
         program: String,

@@ -18,14 +18,14 @@ pub const HTTP_REQS: Metric = Metric {
     unit: Unit::PerSecond,
     better: Better::Higher,
     kind: MetricKind::Rate,
-    about: "answers that were complete within the window, per second",
+    about: "answers completed within the window, per second",
 };
 
 /// The time of a request.
 pub const HTTP_REQ_DURATION: Metric = trend(
     "http_req_duration",
     "sending, waiting and receiving, without connecting and the TLS handshake; at a fixed rate, from when the request was due \
-     to the end of its answer, with both",
+     to the end of its answer, including both",
 );
 
 /// The time of a request without the wait for its turn.
@@ -37,16 +37,16 @@ pub const HTTP_REQ_SERVICE: Metric = trend(
 /// The wait for a connection.
 pub const HTTP_REQ_BLOCKED: Metric = trend(
     "http_req_blocked",
-    "waiting for a connection, with connecting and the TLS handshake; 0 where one stood",
+    "waiting for a connection, including connecting and the TLS handshake; 0 on an open connection",
 );
 
 /// Connecting.
 pub const HTTP_REQ_CONNECTING: Metric =
-    trend("http_req_connecting", "making the TCP connection; 0 where one stood");
+    trend("http_req_connecting", "making the TCP connection; 0 on an open connection");
 
 /// The TLS handshake.
 pub const HTTP_REQ_TLS_HANDSHAKING: Metric =
-    trend("http_req_tls_handshaking", "the TLS handshake; 0 where a connection stood");
+    trend("http_req_tls_handshaking", "the TLS handshake; 0 on an open connection");
 
 /// Sending.
 pub const HTTP_REQ_SENDING: Metric = trend("http_req_sending", "handing the request to the kernel");
@@ -97,11 +97,11 @@ pub const DATA_RECEIVED: Metric = data("data_received", "bytes taken from socket
 
 /// Full handshakes.
 pub const HANDSHAKES_FULL: Metric =
-    count("handshakes_full", "full TLS handshakes that were complete within the window");
+    count("handshakes_full", "full TLS handshakes completed within the window");
 
 /// Resumed handshakes.
 pub const HANDSHAKES_RESUMED: Metric =
-    count("handshakes_resumed", "resumed TLS handshakes that were complete within the window");
+    count("handshakes_resumed", "resumed TLS handshakes completed within the window");
 
 /// Every metric of an HTTP experiment.
 pub const METRICS: &[Metric] = &[

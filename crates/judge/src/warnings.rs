@@ -214,8 +214,8 @@ fn about_correlation(table: &Table<'_>) -> Vec<String> {
                      {correlation:.2}): their interval may be too narrow"
                 ),
                 _ => format!(
-                    "the values of {left}{place} follow one another from block to block (lag 1: {correlation:.2}): so \
-                     their interval is wider"
+                    "the values of {left}{place} follow one another from block to block (lag 1: {correlation:.2}), \
+                     so their interval is wider"
                 ),
             });
         }

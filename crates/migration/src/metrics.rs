@@ -137,8 +137,8 @@ pub const STREAM_LIMIT: Metric = gauge(
     "stream_limit",
     Unit::BytesPerSecond,
     Better::Neither,
-    "plain write and read of the same memory between the same two processes over as many connections, per second; only \
-     where it was asked for",
+    "plain write and read of the same memory between the same two processes over as many connections, per \
+     second; only if asked for",
 );
 
 /// Every metric of a migration experiment.

@@ -22,8 +22,8 @@ const fn gauge(name: &'static str, unit: Unit, better: Better, about: &'static s
 /// Half a round trip over TCP.
 pub const TCP_LAT: Metric = trend(
     "tcp_lat",
-    "half of the time in which a message goes there and back over TCP; at a fixed rate, and all of the time for which it was due \
-     and not sent yet",
+    "half of a message's round-trip time over TCP; at a fixed rate, plus all of the time that it \
+     waited to be sent",
 );
 
 /// The same from the real start.
@@ -33,8 +33,8 @@ pub const TCP_LAT_SERVICE: Metric =
 /// Half a round trip over UDP.
 pub const UDP_LAT: Metric = trend(
     "udp_lat",
-    "half of the time in which a message goes there and back over UDP, or until it counts as lost; at a fixed rate, and all of \
-     the time for which it was due and not sent yet",
+    "half of a message's round-trip time over UDP, or of the time until it counts as lost; at a fixed rate, \
+     plus all of the time that it waited to be sent",
 );
 
 /// The same from the real start.

@@ -27,7 +27,7 @@ pub struct Throughput {
 
 impl Throughput {
     /// What the text must be, for errors.
-    pub const DUE: &str = "500iops, 100MB/s, or both with a comma between";
+    pub const DUE: &str = "500iops, 100MB/s, or both separated by a comma";
 
     /// Reads it.
     pub fn read(text: &str) -> Option<Self> {

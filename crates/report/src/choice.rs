@@ -67,8 +67,8 @@ fn choice_words(view: &View<'_>, choice: &Choice) -> Option<String> {
     let cheapest = options.iter().min_by(|left, right| left.cost.total_cmp(&right.cost))?;
     let front = options.iter().filter(|option| option.is_on_front).map(|option| view.name(option.variant));
     let front = match front.collect::<Vec<&str>>().as_slice() {
-        [only] => format!("{only} is first in both, so that there is nothing to weigh"),
-        names => format!("neither can be had for less of the other with {}", names.join(", ")),
+        [only] => format!("{only} is first in both, so there is nothing to weigh"),
+        names => format!("no variant beats {} in both", names.join(", ")),
     };
     Some(format!(
         "{} is first by {time} ({}), {} by {cost} ({}), medians over slots; {front}.",

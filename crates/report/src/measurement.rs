@@ -145,8 +145,8 @@ pub fn too_many_failures(measurement: &Measurement, failures_max: f64) -> Option
         })
         .unwrap_or_default();
     Some(format!(
-        "{} of {} attempts failed ({}){most}. --failures-max allows {}: rates and times below are not those of a system \
-         that works",
+        "{} of {} attempts failed ({}){most}. --failures-max allows {}: rates and times below are not those of \
+         a working system",
         figures::count(attempts.failed as f64),
         figures::count(attempts.tried as f64),
         figures::share(share),
@@ -561,7 +561,7 @@ mod tests {
         measurement
             .observed
             .insert("status".to_owned(), [("200".to_owned(), 6458), ("503".to_owned(), 64)].into());
-        insta::assert_snapshot!(too_many_failures(&measurement, 0.01).unwrap(), @"66 of 6,522 attempts failed (1.01%), most often with `status 503` (64). --failures-max allows 1.00%: rates and times below are not those of a system that works");
+        insta::assert_snapshot!(too_many_failures(&measurement, 0.01).unwrap(), @"66 of 6,522 attempts failed (1.01%), most often with `status 503` (64). --failures-max allows 1.00%: rates and times below are not those of a working system");
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Agent {
     /// Sends a request.
     pub(crate) fn send(&mut self, request: &Request) -> Result<(), SlotError> {
         let mut line = serde_json::to_vec(request)
-            .map_err(|error| SlotError::Harness(format!("put a request into words: {error}")))?;
+            .map_err(|error| SlotError::Harness(format!("write a request as JSON: {error}")))?;
         line.push(b'\n');
         let written = match &mut self.input {
             Some(input) => input.write_all(&line).and_then(|()| input.flush()),
@@ -133,7 +133,7 @@ impl Agent {
                 Err(RecvTimeoutError::Disconnected) => return Err(self.death()),
                 Err(RecvTimeoutError::Timeout) if monotonic_ns() >= deadline_ns => {
                     return Err(SlotError::Failed(format!(
-                        "hear from the agent {} within {timeout:?}",
+                        "get an answer from the agent {} within {timeout:?}",
                         self.name
                     )));
                 }

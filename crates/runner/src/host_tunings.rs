@@ -42,10 +42,7 @@ fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>, machine: 
         && own.iter().all(|tuning| tuning.is_in_effect(machine));
     changes_nothing.then(|| {
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
-        format!(
-            "all that {} sets is so on this machine already: there is nothing to compare",
-            names.join(" and ")
-        )
+        format!("this machine already has all values of {}: there is nothing to compare", names.join(" and "))
     })
 }
 

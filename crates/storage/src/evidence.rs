@@ -67,7 +67,7 @@ fn depth(settings: &StorageSettings, measurement: &Measurement) -> Evidence {
     };
     Evidence {
         what: "reads and writes in flight".to_owned(),
-        expected: format!("{asked:.0}, at least {:.0}% of it on the mean", DEPTH_SHARE * 100.0),
+        expected: format!("{asked:.0}, at least {:.0}% of it on average", DEPTH_SHARE * 100.0),
         observed: format!("{achieved:.1}"),
         holds: achieved >= asked * DEPTH_SHARE,
     }

@@ -16,10 +16,10 @@ const fn trend(name: &'static str, about: &'static str) -> Metric {
 }
 
 /// Reads per second.
-pub const READ_IOPS: Metric = iops("read_iops", "reads that were complete within the window, per second");
+pub const READ_IOPS: Metric = iops("read_iops", "reads completed within the window, per second");
 
 /// Writes per second.
-pub const WRITE_IOPS: Metric = iops("write_iops", "writes that were complete within the window, per second");
+pub const WRITE_IOPS: Metric = iops("write_iops", "writes completed within the window, per second");
 
 /// Bytes read per second.
 pub const READ_BW: Metric = bandwidth("read_bw", "bytes read within the window, per second");
@@ -30,39 +30,39 @@ pub const WRITE_BW: Metric = bandwidth("write_bw", "bytes written within the win
 /// The time of a read.
 pub const READ_LATENCY: Metric = trend(
     "read_latency",
-    "of a read from before it is handed over (at a fixed rate: from when it was due) until its completion is seen",
+    "time of a read, from before it is handed over (at a fixed rate: from when it was due) until its completion is seen",
 );
 
 /// The time of a write.
 pub const WRITE_LATENCY: Metric = trend(
     "write_latency",
-    "of a write from before it is handed over (at a fixed rate: from when it was due) until its completion is seen",
+    "time of a write, from before it is handed over (at a fixed rate: from when it was due) until its completion is seen",
 );
 
 /// The time of a read without the wait for its turn.
 pub const READ_SERVICE: Metric =
-    trend("read_service", "of a read at a fixed rate, without the wait for a free place in the queue");
+    trend("read_service", "time of a read at a fixed rate, without the wait for a free place in the queue");
 
 /// The time of a write without the wait for its turn.
 pub const WRITE_SERVICE: Metric =
-    trend("write_service", "of a write at a fixed rate, without the wait for a free place in the queue");
+    trend("write_service", "time of a write at a fixed rate, without the wait for a free place in the queue");
 
 /// Handing over.
 pub const SUBMISSION_LATENCY: Metric = trend(
     "submission_latency",
-    "of handing a batch over to the kernel, counted once for each read and write in it (fio's slat), of every 16th batch",
+    "time to hand a batch over to the kernel, counted once for each read and write in it (fio's slat), of every 16th batch",
 );
 
 /// From the hand-over to the completion.
 pub const READ_COMPLETION_LATENCY: Metric = trend(
     "read_completion_latency",
-    "of a read from the end of its batch's hand-over until its completion is seen (fio's clat), of every 16th batch",
+    "time of a read, from the end of its batch's hand-over until its completion is seen (fio's clat), of every 16th batch",
 );
 
 /// From the hand-over to the completion.
 pub const WRITE_COMPLETION_LATENCY: Metric = trend(
     "write_completion_latency",
-    "of a write from the end of its batch's hand-over until its completion is seen (fio's clat), of every 16th batch",
+    "time of a write, from the end of its batch's hand-over until its completion is seen (fio's clat), of every 16th batch",
 );
 
 /// Reads and writes in flight.

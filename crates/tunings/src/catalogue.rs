@@ -66,7 +66,7 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "governor",
         argument: Argument::Optional("the governor, `performance` by default"),
-        changes: "what chooses the CPUs' clock (scaling_governor of every CPU)",
+        changes: "the policy that sets the CPUs' clock (scaling_governor of every CPU)",
         needs: "root, and a kernel with cpufreq; most virtual machines have none",
         risks: "more power and heat",
         purpose: Purpose::Change(kinds::governor),
@@ -100,7 +100,8 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "network-latency",
         argument: Argument::None,
-        changes: "what tuned's profile of that name sets; from its files where tuned is installed, else from our own list",
+        changes: "the settings of tuned's profile of that name; from its files where tuned is installed, else from \
+                  Plumbline's list",
         needs: ROOT,
         risks: "those of `governor`, `idle-states` and `busy-read`: power, heat, CPU time spent on polling",
         purpose: Purpose::Change(tuned::network_latency),
@@ -108,7 +109,8 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "network-throughput",
         argument: Argument::None,
-        changes: "what tuned's profile of that name sets; from its files where tuned is installed, else from our own list",
+        changes: "the settings of tuned's profile of that name; from its files where tuned is installed, else from \
+                  Plumbline's list",
         needs: ROOT,
         risks: "more memory for sockets and for data not yet written to disk",
         purpose: Purpose::Change(tuned::network_throughput),
@@ -116,7 +118,7 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "tuned",
         argument: Argument::Required("the name of an installed profile"),
-        changes: "what any profile of tuned sets, as far as it is sysctls, files of /sys, CPUs, huge pages and disks",
+        changes: "the settings of any profile of tuned, as far as they are sysctls, files of /sys, CPUs, huge pages and disks",
         needs: "root, and the profile's files",
         risks: "those of what the profile sets",
         purpose: Purpose::Change(tuned::installed),
@@ -148,7 +150,7 @@ const CATALOGUE: &[Tuning] = &[
     Tuning {
         name: "cpu-flags",
         argument: Argument::None,
-        changes: "nothing: looks whether the CPU has popcnt and sse4_2, which Open vSwitch's module can be built to use",
+        changes: "nothing: checks whether the CPU has popcnt and sse4_2, which Open vSwitch's module can be built to use",
         needs: "an x86-64 CPU with these instructions",
         risks: "none",
         purpose: Purpose::Check(kinds::cpu_flags),
@@ -167,7 +169,7 @@ const CATALOGUE: &[Tuning] = &[
         argument: Argument::Optional("`always`, `madvise` or `never`, which is the default"),
         changes: "when memory is backed by huge pages (transparent_hugepage/enabled)",
         needs: ROOT,
-        risks: "holds for memory that is asked for afterwards; `always` may stall programs while the kernel tidies memory",
+        risks: "applies to memory that is requested afterwards; `always` may stall programs while the kernel tidies memory",
         purpose: Purpose::Change(kinds::huge_pages),
     },
     Tuning {
@@ -257,7 +259,7 @@ impl Tuning {
                 Some(format!("`{}={given}`: it must be a number of µs", self.name))
             }
             "huge-pages" if !["always", "madvise", "never"].contains(&given) => {
-                Some(format!("`{given}` is none of `always`, `madvise` and `never`"))
+                Some(format!("`{given}` is not one of `always`, `madvise` and `never`"))
             }
             "sysctl" => sysctl_fault(given),
             _ if given.contains(['/', '\0', '\n']) || given.starts_with('.') => {
@@ -284,7 +286,7 @@ fn sysctl_fault(argument: &str) -> Option<String> {
 fn not_writable(label: &str, error: plumb_host::Error) -> String {
     match error {
         plumb_host::Error::Write { cause, .. } => match cause.kind() {
-            ErrorKind::PermissionDenied => format!("to set {label} needs root"),
+            ErrorKind::PermissionDenied => format!("setting {label} needs root"),
             ErrorKind::ReadOnlyFilesystem => {
                 format!("{label} is read-only here, as in most containers: set it on the host itself")
             }

@@ -82,7 +82,7 @@ impl PutBack {
         }
         if now != *new {
             let sentence = format!(
-                "{setting} is {now:?} now, which somebody else set: it is left alone (it was {old:?} before {new:?})"
+                "{setting} is {now:?} now, which somebody else set: it is not changed (it was {old:?} before {new:?})"
             );
             return self.leave_alone(setting, "is", sentence);
         }

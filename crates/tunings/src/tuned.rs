@@ -59,7 +59,7 @@ net.ipv4.tcp_wmem=4096 16384 16777216
 ";
 
 const FROM_FILES: &str = "tuned's profile as it is installed";
-const FROM_LIST: &str = "our own list, after tuned 2.20";
+const FROM_LIST: &str = "Plumbline's list, after tuned 2.20";
 
 /// The profile `network-latency`.
 pub(crate) fn network_latency(machine: &Machine, _: Option<&str>) -> Found {
@@ -171,7 +171,7 @@ fn option(machine: &Machine, section: &Section, key: &str, value: &str, found: &
         return found.leave_out(&what, "its value has variables or functions of tuned's");
     }
     if section.get("devices").is_some_and(|devices| devices != "*") {
-        return found.leave_out(&what, "it is for some devices only");
+        return found.leave_out(&what, "it is only for some devices");
     }
     match (plugin, key) {
         ("sysctl", _) => sysctl(machine, key, value, found),
@@ -197,7 +197,7 @@ fn option(machine: &Machine, section: &Section, key: &str, value: &str, found: &
             found.want(machine, "platform profile", setting, chosen);
         }
         ("bootloader", _) => found.leave_out(&what, "it takes effect at the next boot"),
-        _ => found.leave_out(&what, "nothing that can be read back is known of it"),
+        _ => found.leave_out(&what, "plumb cannot read it back"),
     }
 }
 

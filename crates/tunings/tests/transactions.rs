@@ -267,7 +267,7 @@ fn an_installed_profile_goes_before_our_own_list() {
     idle states deeper than 5 µs, off [/sys/devices/system/cpu/cpu0/cpuidle/state2/disable] = 1
     idle states deeper than 5 µs, off [/sys/devices/system/cpu/cpu1/cpuidle/state2/disable] = 1
     left out: [bootloader] cmdline: it takes effect at the next boot
-    left out: [net] channels: nothing that can be read back is known of it
+    left out: [net] channels: plumb cannot read it back
     left out: /sys/a*b: it stands for several files
     left out: [script] script: its value has variables or functions of tuned's
     ");
@@ -340,7 +340,7 @@ fn what_somebody_else_has_set_meanwhile_is_left_alone() {
     tuner.apply(&owned(&["busy-read", "sysctl=vm.swappiness=1"])).unwrap();
     bench.put("proc/sys/net/core/busy_read", "7");
     let said = tuner.put_back().unwrap().sentences();
-    insta::assert_snapshot!(said.join("\n"), @r#"net.core.busy_read is "7" now, which somebody else set: it is left alone (it was "0" before "50")"#);
+    insta::assert_snapshot!(said.join("\n"), @r#"net.core.busy_read is "7" now, which somebody else set: it is not changed (it was "0" before "50")"#);
     assert_eq!(bench.get("proc/sys/net/core/busy_read"), "7");
     assert_eq!(bench.get("proc/sys/vm/swappiness"), "60");
     assert_eq!(tuner.trouble(), Vec::<String>::new());

@@ -58,7 +58,7 @@ pub enum StateError {
     #[error("use the name `{0}`: 1 to 127 letters, digits, `_` and `-`, the first a letter or a digit")]
     Name(String),
     /// There is one of that name.
-    #[error("create the {kind} `{name}`: there is one of that name")]
+    #[error("create the {kind} `{name}`: one of that name exists already")]
     Exists {
         /// `volume`, `policy`, `SVM` or `user`.
         kind: &'static str,
@@ -75,7 +75,7 @@ pub enum StateError {
     },
     /// A policy that volumes are under.
     #[error(
-        "delete the policy `{0}`: there are volumes under it; put them under another or none first (`plumb volumes assign`)"
+        "delete the policy `{0}`: there are volumes under it; move them to another or to none first (`plumb volumes assign`)"
     )]
     InUse(String),
     /// A policy that contradicts itself.
@@ -438,7 +438,9 @@ impl State {
         match made {
             Err(cause) if matches!(cause.kind(), ErrorKind::FileTooLarge | ErrorKind::InvalidInput) => {
                 let directory = self.directory.display();
-                Err(fail(format!("the file system of {directory} has no files so large ({cause})")))
+                Err(fail(format!(
+                    "the file system of {directory} does not support files this large ({cause})"
+                )))
             }
             // A full disk has no place for the file. That must not keep a volume from shrinking.
             _ => Ok(size),
@@ -591,10 +593,10 @@ mod tests {
         state.create_volume("vol1", 4096, Some("gold")).unwrap();
         let fails = |result: Result<(), StateError>| result.unwrap_err().to_string();
         let twice = fails(state.create_policy("gold", &capped(1)));
-        assert_eq!(twice, "create the policy `gold`: there is one of that name");
+        assert_eq!(twice, "create the policy `gold`: one of that name exists already");
         assert_eq!(
             fails(state.create_volume("vol1", 1, None)),
-            "create the volume `vol1`: there is one of that name"
+            "create the volume `vol1`: one of that name exists already"
         );
         assert_eq!(fails(state.create_volume("vol2", 1, Some("nope"))), "find the policy `nope`");
         assert_eq!(
@@ -603,7 +605,7 @@ mod tests {
         );
         assert_eq!(
             fails(state.delete_policy("gold")),
-            "delete the policy `gold`: there are volumes under it; put them under another or none first (`plumb volumes assign`)"
+            "delete the policy `gold`: there are volumes under it; move them to another or to none first (`plumb volumes assign`)"
         );
         assert_eq!(fails(state.assign_policy("nope", None)), "find the volume `nope`");
         let adaptive = Policy::Adaptive(Adaptive::new(1, 2));
@@ -634,7 +636,7 @@ mod tests {
         }
         for refused in [state.create_volume("vol2", largest, None), state.resize_volume("vol1", largest)] {
             let refused = refused.unwrap_err().to_string();
-            assert!(refused.contains(" has no files so large "), "{refused}");
+            assert!(refused.contains("does not support files this large "), "{refused}");
         }
         let rows = state.volumes().unwrap();
         assert_eq!((rows.len(), rows[0].size_bytes), (1, 4096));

@@ -103,8 +103,8 @@ fn proof_words(plan: &Plan, saving: &RequiredSaving) -> String {
             "needs proof: a device's counters, or less {} than {}",
             saving.what, plan.variants[than].name
         ),
-        None => "needs proof: a device's counters; for want of a variant that is the same but for the treatment, nothing \
-                 else can prove it"
+        None => "needs proof: a device's counters; nothing else can prove it, because no variant is \
+                 the same without the treatment"
             .to_owned(),
     }
 }

@@ -105,10 +105,10 @@ fn to_another_host(
     let is_encrypted = settings.system.tls == Tls::On;
     if is_encrypted != arguments.ca.is_some() {
         return Err(Failure::usage(if is_encrypted {
-            "--tls on: the source has to know the destination's certificate: give the file with what `plumb migrate --tls on \
-             serve` has printed as `--ca FILE`"
+            "--tls on: the source must know the destination's certificate: save what `plumb migrate --tls on serve` \
+             prints, and name the file with `--ca FILE`"
         } else {
-            "--ca: a certificate is for encrypted connections: add `--tls on`"
+            "--ca: only encrypted connections have a certificate: add `--tls on`"
         }));
     }
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
@@ -144,8 +144,8 @@ fn serve(settings: &MigrationSettings, listen: SocketAddr) -> Outcome {
     match destination.certificate_pem() {
         Some(certificate) => output::result(&certificate)?,
         None if !destination.address().ip().is_loopback() => output::message(&format!(
-            "warning: memory that is sent to {} can be read and changed on its way: `plumb migrate --tls on serve` takes \
-             encrypted connections alone",
+            "warning: anyone on the network can read and change the memory on its way to {}: `plumb migrate --tls on \
+             serve` takes only encrypted connections",
             destination.address()
         )),
         None => {}
@@ -163,8 +163,8 @@ fn print(arguments: &MigrateArguments, result: &SlotResult) -> Result<(), Failur
     let mut measurement = result.measurement.clone();
     if arguments.to.is_some() {
         measurement.warnings.push(
-            "the destination's own counters are on another host: encryption and the memory that arrived are proven here; \
-             the codec, the cap and the bytes on the wire are not"
+            "the destination's counters are on another host: this result proves the encryption and the memory that \
+             arrived, but not the codec, the cap or the bytes on the wire"
                 .to_owned(),
         );
     }

@@ -35,7 +35,7 @@ pub fn tune(command: &TuneCommand) -> Outcome {
 pub fn put_back_leftovers() -> Result<(), Failure> {
     let done = recover(&Machine::this(), &StateDirectory::of_user()).map_err(failure)?;
     if done != PutBack::default() {
-        output::message("a plumb was killed while tunings of this host were in effect; put back now:");
+        output::message("an earlier plumb was killed while its tunings were in effect; put back now:");
         output::message(describe(&done).trim_end());
     }
     Ok(())
@@ -60,7 +60,9 @@ fn apply(machine: &Machine, state: &StateDirectory, names: &[String]) -> Outcome
         // Writing to a String cannot fail.
         let _ = match &made.tuning.checked {
             Some(checked) => writeln!(text, "{name}: {checked}"),
-            None if made.changes.is_empty() => writeln!(text, "{name}: all that it sets is so already"),
+            None if made.changes.is_empty() => {
+                writeln!(text, "{name}: this machine has all its values already")
+            }
             None => writeln!(text, "{name}:"),
         };
         if let Some(source) = made.tuning.source {

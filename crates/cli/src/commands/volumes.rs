@@ -39,7 +39,7 @@ pub fn volumes(arguments: &VolumesArguments) -> Outcome {
         }
         VolumesCommand::Assign { name, policy } => {
             if !State::is_served(directory) {
-                output::message("no server runs on this state: the policy is in effect once one does");
+                output::message("no server runs on this state: the policy takes effect when one starts");
             }
             state.assign_policy(name, Some(policy.as_str()).filter(|policy| *policy != "none"))
         }
@@ -69,7 +69,7 @@ fn await_server(directory: &Path, changed_ns: u64) {
     while State::is_served(directory) && !has_followed() {
         if monotonic_ns() > until_ns {
             return output::message(&format!(
-                "warning: the change is saved, and the running server did not confirm it within {} s. `plumb volumes list` \
+                "warning: the change is saved, but the running server did not confirm it within {} s. `plumb volumes list` \
                  shows the limits in effect",
                 CONFIRMATION_NS / 1_000_000_000
             ));
@@ -115,7 +115,7 @@ fn whole(rate: f64) -> Result<u64, Failure> {
     let is_whole = (0.0..1e15).contains(&rate) && (rate == 0.0 || rate >= 1.0);
     is_whole
         .then(|| rate.round() as u64)
-        .ok_or_else(|| Failure::usage(format!("a rate of {rate} per second: from 1 to 10^15 is possible")))
+        .ok_or_else(|| Failure::usage(format!("a rate of {rate} per second: it must be from 1 to 10^15")))
 }
 
 fn list_volumes(state: &State, as_json: bool) -> Outcome {

@@ -134,11 +134,11 @@ fn a_device_whose_results_are_wrong_is_an_error() {
     for (algorithm, part) in [
         (
             "rsa-2048",
-            "failed to trust the multibuffer device with rsa-2048: 12 of 12 results are wrong by software-aws-lc",
+            "failed to trust the multibuffer device with rsa-2048: 12 of 12 results are wrong according to software-aws-lc",
         ),
         (
             "x25519",
-            "failed to trust the multibuffer device with x25519: 12 of 12 results are wrong by software-aws-lc",
+            "failed to trust the multibuffer device with x25519: 12 of 12 results are wrong according to software-aws-lc",
         ),
         ("ecdsa-p256", "failed to sign on the multibuffer device: the result is wrong and was withheld"),
         ("p256", "failed to generate a key on the multibuffer device: the result is wrong and was withheld"),

@@ -288,7 +288,7 @@ fn tls_that_a_destination_requires_is_required_and_the_result_says_what_was_used
     };
     let plain = to(&[]);
     assert_eq!(code(&plain), 5);
-    assert!(stderr(&plain).contains("the destination takes encrypted connections alone"), "{plain:?}");
+    assert!(stderr(&plain).contains("the destination takes only encrypted connections"), "{plain:?}");
     let encrypted = to(&["--tls", "on", "--ca", ca]);
     assert_eq!(code(&encrypted), 0, "{encrypted:?}");
     let evidence = &json(&encrypted)["evidence"][0];

@@ -191,7 +191,7 @@ fn what_this_host_cannot_build_is_skipped_and_named() {
 fn settings_that_contradict_each_other_are_an_error_of_the_experiment() {
     let directory = tempfile::tempdir().unwrap();
     for (system, words) in [
-        ("kind: veth, fastpath: redirect", "hosts have no bridge to pass by"),
+        ("kind: veth, fastpath: redirect", "hosts have no bridge to bypass"),
         ("kind: vxlan, fastpath: notrack", "set `conntrack: on` too"),
         ("kind: loopback, mtu: 9000", "is taken as it is"),
         ("kind: veth, service_rules: 10001", "there are at most 10000 rules"),

@@ -160,7 +160,7 @@ fn a_policy_that_cannot_be_enforced_is_an_error_that_names_its_key() {
     for (from, to, message) in [
         ("max_iops: 300 IOPS", "max_iops: 300 MB", "is an amount of data"),
         ("max_iops: 300 IOPS", "max_iops: 0 IOPS", "from 1 to 10^15"),
-        ("depth: 4", "access: randrw, depth: 4", "reads and writes each on their own"),
+        ("depth: 4", "access: randrw, depth: 4", "reads and writes separately"),
         (
             "adaptive: {",
             "fixed: { max_iops: 9 IOPS }\n            adaptive: {",

@@ -79,7 +79,7 @@ fn what_cannot_be_used_is_refused_with_one_message() {
         (full, "--rw randwrite", "it is not empty"),
         (full, "--suite dbench", "it is not empty"),
         (full, "--offset 60KiB --size 8KiB", "ends at 69632 B, and it has only 65536 B"),
-        (full, "-b 128KiB", "not one block"),
+        (full, "-b 128KiB", "no block of"),
         (full, "-c 0", "--depth: a job has 1 to 4096"),
         (full, "-t 0", "--jobs: a load has 1 to 1024 jobs"),
         (full, "-b 0B", "--block-size: a block has"),

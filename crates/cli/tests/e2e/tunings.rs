@@ -103,7 +103,7 @@ fn a_person_applies_looks_and_ends() {
     );
     let output = tree.run(&["tune", "revert"]);
     assert_eq!(code(&output), 0);
-    assert!(stdout(&output).contains("which somebody else set: it is left alone"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("which somebody else set: it is not changed"), "{}", stdout(&output));
     fs::write(tree.path("proc/sys/net/core/busy_read"), "0\n").unwrap();
     assert!(tree.is_as_it_was());
     assert_eq!(tree.journals(), Vec::<String>::new());
@@ -118,7 +118,7 @@ fn what_cannot_be_is_said_in_one_line() {
         assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
         format!("{} {}", code(&output), stderr(&output).trim())
     };
-    insta::assert_snapshot!(said(&["busy-read", "governor"]), @"2 error: failed to apply governor: this machine has no cpufreq: the kernel has no say in the CPUs' clock");
+    insta::assert_snapshot!(said(&["busy-read", "governor"]), @"2 error: failed to apply governor: this machine has no cpufreq: the kernel does not control the CPUs' clock");
     insta::assert_snapshot!(said(&["busyread"]), @"2 error: no tuning is named `busyread`; did you mean `busy-read`?");
     insta::assert_snapshot!(said(&["tunnel-type"]), @"2 error: `tunnel-type` is not a setting of the host; set `system.kind` and `system.tunnel` of the data path `network`");
     insta::assert_snapshot!(said(&["sysctl=no.such=1"]), @"2 error: failed to apply sysctl=no.such=1: no.such: this machine has no such setting");
@@ -146,7 +146,7 @@ fn a_variant_is_tuned_in_its_slots_alone_and_every_slot_proves_it() {
         "0 before, during and after",
         "4096 131072 6291456 before, 4096 87380 16777216 during, 4096 131072 6291456 after",
         "governor is not possible here: this machine has no cpufreq",
-        "all that huge-pages=madvise sets is so on this machine already",
+        "this machine already has all values of huge-pages=madvise",
         "host tuning network-latency: left out on this machine",
     ] {
         assert!(text.contains(line), "{line} in {text}");

@@ -214,7 +214,7 @@ fn only_a_side_that_was_killed_from_outside_is_asked_again() {
     for (fail, words) in [("measure-once", "told to fail"), ("crash-once", "was killed by SIGABRT")] {
         let (code, json, messages) = attempt(fail);
         assert_eq!(code, 4, "{fail}: {messages}");
-        assert!(!messages.contains("once more"), "{fail}: {messages}");
+        assert!(!messages.contains("measuring again"), "{fail}: {messages}");
         assert_eq!(messages.matches(words).count(), 1, "the reason is given at once, and once: {messages}");
         assert!(
             json["claims"][0]["reason"].as_str().unwrap().contains("every slot failed"),
@@ -223,7 +223,10 @@ fn only_a_side_that_was_killed_from_outside_is_asked_again() {
     }
     let (code, json, messages) = attempt("kill-once");
     assert_eq!(code, 0, "{messages}");
-    assert!(messages.contains("once more, as this came from outside the run: b failed to"), "{messages}");
+    assert!(
+        messages.contains("measuring again, because the cause lies outside the run: b failed to"),
+        "{messages}"
+    );
     assert!(json["warnings"].to_string().contains("measured at the second attempt"), "{json:#}");
 }
 

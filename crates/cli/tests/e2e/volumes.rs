@@ -190,7 +190,7 @@ fn a_policy_is_followed_while_the_server_runs() {
     let twice = run(&["volumes", "--state", state.to_str().unwrap(), "create", "vol1", "--size", "1GB"]);
     assert_eq!(
         (code(&twice), stderr(&twice).trim()),
-        (2, "error: failed to create the volume `vol1`: there is one of that name")
+        (2, "error: failed to create the volume `vol1`: one of that name exists already")
     );
 }
 
@@ -276,7 +276,7 @@ fn a_size_that_no_file_has_is_refused_with_the_reason() {
         return assert!(Serving::start(directory.path()).stop().is_empty());
     }
     let said = stderr(&output);
-    assert!(said.contains("huge") && said.contains("has no files so large"), "{said}");
+    assert!(said.contains("huge") && said.contains("does not support files this large"), "{said}");
     assert!(volumes(directory.path(), &["list"]).is_empty());
 }
 

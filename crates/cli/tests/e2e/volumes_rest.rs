@@ -777,7 +777,7 @@ fn without_a_user_or_a_key_nothing_is_served() {
     assert_eq!(code(&output), 2);
     assert_eq!(
         stderr(&output).trim(),
-        "error: failed to serve the REST interface: nobody may use it; `plumb volumes user set NAME` lets somebody"
+        "error: failed to serve the REST interface: it has no users; `plumb volumes user set NAME` adds one"
     );
     set_password(directory.path(), "x");
     let file = directory.path().join("none.pem");

@@ -15,7 +15,7 @@ pub enum ContentError {
     },
     /// The shares are more than the whole, or no shares.
     #[error(
-        "divide memory: zero and incompressible pages are shares from 0% to 100%, and 100% together at most"
+        "divide memory: the shares of zero and incompressible pages must be from 0% to 100%, and at most 100% together"
     )]
     Shares,
     /// There is one corpus.
@@ -42,7 +42,7 @@ pub enum ContentError {
         path: PathBuf,
     },
     /// A corpus that would repeat itself within a unit would compress as no memory does.
-    #[error("use {} as a corpus: it holds {bytes} bytes, and {UNIT_BYTES} are the least", path.display())]
+    #[error("use {} as a corpus: it holds {bytes} bytes, and must hold at least {UNIT_BYTES}", path.display())]
     TooSmall {
         /// The file or directory.
         path: PathBuf,

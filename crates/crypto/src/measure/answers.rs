@@ -250,7 +250,7 @@ mod tests {
         );
         assert_eq!(
             error.unwrap_err().to_string(),
-            "trust the multibuffer device with p256: 2 of 4 results are wrong by software-aws-lc"
+            "trust the multibuffer device with p256: 2 of 4 results are wrong according to software-aws-lc"
         );
     }
 }

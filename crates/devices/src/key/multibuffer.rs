@@ -56,7 +56,7 @@ fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, String> {
     let half = bits / 2;
     let primes =
         key.p().zip(key.q()).filter(|(p, q)| [p, q].iter().all(|prime| prime.num_bits() == half as i32));
-    let Some((p, q)) = primes else { return Err(format!("it has not two primes of {half} bits")) };
+    let Some((p, q)) = primes else { return Err(format!("it does not have two primes of {half} bits")) };
     let parts = || {
         Some(RsaKey {
             p: words(p)?,
@@ -67,12 +67,12 @@ fn rsa_key(bits: u32, key: &PKey<Private>) -> Result<RsaKey, String> {
             n: words(key.n())?,
         })
     };
-    parts().ok_or_else(|| "its parts for the Chinese remainder theorem are not all there".to_owned())
+    parts().ok_or_else(|| "some of its parts for the Chinese remainder theorem are missing".to_owned())
 }
 
 fn p256_key(key: &PKey<Private>) -> Result<Key, String> {
     let key = key.ec_key().map_err(|error| error.to_string())?;
-    key.check_key().map_err(|_| "its private and its public part do not fit each other".to_owned())?;
+    key.check_key().map_err(|_| "its private and public parts do not match".to_owned())?;
     let secret: Option<Words4> = words(key.private_key());
     let secret = secret.map(Zeroizing::new).ok_or_else(|| "it is longer than 256 bits".to_owned())?;
     Ok(Key::P256(P256Key { secret_of_check: secret.clone(), secret }))

@@ -43,7 +43,7 @@ pub(super) fn describe(device: &PciDevice) -> Option<Accelerator> {
     };
     found.missing = missing(&found, set_up.as_deref());
     if found.is_usable() && !found.services.iter().any(|queue| queue.ends_with(" user")) {
-        found.notes.push("its queues are the kernel's: programs need one of type `user`".to_owned());
+        found.notes.push("its queues belong to the kernel: programs need one of type `user`".to_owned());
     }
     Some(found)
 }

@@ -85,8 +85,10 @@ fn missing(found: &Accelerator, model: &Model, has_services: bool) -> Option<Str
                     "no driver is bound to it: `modprobe {module}`, with its firmware from linux-firmware installed"
                 )
             }
-            None => "no driver is bound to it: install Intel's own QAT driver, the kernel has none for it"
-                .to_owned(),
+            None => {
+                "no driver is bound to it: install Intel's QAT driver, because the kernel has none for it"
+                    .to_owned()
+            }
         });
     };
     if HANDS_ON.contains(&driver.as_str()) {

@@ -118,7 +118,7 @@ fn what_a_qat_device_lacks_is_said_with_what_to_do() {
     insta::assert_snapshot!(cases.join("\n"), @"
         no driver is bound to it: `modprobe qat_4xxx`, with its firmware from linux-firmware installed
         no driver is bound to it: `modprobe qat_420xx`, with its firmware from linux-firmware installed
-        no driver is bound to it: install Intel's own QAT driver, the kernel has none for it
+        no driver is bound to it: install Intel's QAT driver, because the kernel has none for it
         it is down: `echo up > /sys/bus/pci/devices/0000:6b:00.0/qat/state`
         no service is configured: `echo 'sym;asym' > /sys/bus/pci/devices/0000:6b:00.0/qat/cfg_services`, `echo up > /sys/bus/pci/devices/0000:6b:00.0/qat/state`
         no service is configured: `echo down > /sys/bus/pci/devices/0000:6b:00.0/qat/state`, `echo 'sym;asym' > /sys/bus/pci/devices/0000:6b:00.0/qat/cfg_services`, `echo up > /sys/bus/pci/devices/0000:6b:00.0/qat/state`
@@ -182,7 +182,7 @@ fn what_dsa_and_iaa_lack_is_said_with_what_to_do() {
         the driver could not set it up: look for 0000:6b:00.0 in the kernel's log
         it is disabled: configure a work queue with accel-config, then `accel-config enable-device dsa2` and `accel-config enable-wq dsa2/wq2.0`
         no work queue is enabled: `accel-config enable-wq iax1/wq1.0`, once it is configured
-        usable; its queues are the kernel's: programs need one of type `user`
+        usable; its queues belong to the kernel: programs need one of type `user`
         usable
         ");
     let tree = Tree::new();

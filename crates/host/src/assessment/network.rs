@@ -48,13 +48,12 @@ fn advice_on(card: &NetworkCard, off: &[&str], cpus: usize) -> Vec<String> {
         let switches: Vec<String> = off.iter().map(|name| format!("{} on", switch(name))).collect();
         let switches = switches.join(" ");
         advice.push(format!(
-            "the CPU does what the card may be able to: `ethtool -K {} {switches}`, where it has them",
+            "the CPU does work that the card may be able to do: try `ethtool -K {} {switches}`",
             card.name
         ));
     }
     if card.receive_queues == 1 && cpus > 1 {
-        let one =
-            "one queue brings all that arrives to one CPU: give it more by `ethtool -L`, or spread by RPS";
+        let one = "one queue brings all packets to one CPU: add queues with `ethtool -L`, or spread the packets with RPS";
         advice.push(one.to_owned());
     }
     advice
@@ -85,8 +84,7 @@ fn interrupts(facts: &HostFacts) -> Option<Assessment> {
         parts.push("irqbalance moves them".to_owned());
     }
     let is_pinned = all.iter().all(|interrupt| interrupt.cpus.parse::<usize>().is_ok());
-    let advice =
-        "give each a CPU that stays: `plumb tune apply interrupt-affinity`, which pauses irqbalance as well";
+    let advice = "pin each to one CPU: `plumb tune apply interrupt-affinity`, which also pauses irqbalance";
     let fine = facts.cpus_online.len() == 1 || (is_pinned && !facts.irqbalance);
     Some(judge("interrupts", parts.join(", "), fine, advice))
 }
@@ -100,7 +98,7 @@ fn conntrack(facts: &HostFacts) -> Assessment {
         let advice = "raise net.netfilter.nf_conntrack_max before connections are refused";
         return judge("conntrack", value, false, advice);
     }
-    let advice = "every packet is looked up: measure in network namespaces, as the data path `network` does, or exempt \
-                  the load by rules with `notrack`";
+    let advice = "the kernel looks up every packet: measure in network namespaces, as the data path `network` \
+                  does, or exempt the load with `notrack` rules";
     judge("conntrack", value, tracked.count == 0, advice)
 }

@@ -179,7 +179,7 @@ mod tests {
         let message = answer("sleep 600", timeout).unwrap_err().to_string();
         assert_eq!(message, "get an answer from sh within 20ms");
         let message = answer("cat /dev/zero", LONG).unwrap_err().to_string();
-        assert_eq!(message, "take the answer of sh: it wrote more than 1048576 bytes");
+        assert_eq!(message, "read the answer of sh: it wrote more than 1048576 bytes");
     }
 
     #[test]

@@ -226,7 +226,7 @@ fn remove(path: &Path) -> Result<(), Error> {
 /// A journal whose first line is not whole was not acted on, and says nothing.
 fn parse(text: &str) -> io::Result<Option<Record>> {
     let bad = |line: usize, why: &str| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not of a journal: {why}"))
+        io::Error::new(io::ErrorKind::InvalidData, format!("line {line} does not belong in a journal: {why}"))
     };
     let mut record: Option<Record> = None;
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -241,7 +241,7 @@ fn parse(text: &str) -> io::Result<Option<Record>> {
             }
             (Line::Entry(entry), Some(record)) => record.unfinished.push(entry),
             (Line::Stays, Some(record)) => record.staying.append(&mut record.unfinished),
-            _ => return Err(bad(number, "it has no place there")),
+            _ => return Err(bad(number, "it is out of order")),
         }
     }
     Ok(record)
@@ -305,7 +305,7 @@ mod tests {
         let path = directory.path().join("run.jsonl");
         fs::write(&path, "hello\n").unwrap();
         let message = read(&path).unwrap_err().to_string();
-        assert!(message.contains("run.jsonl: line 1 is not of a journal"), "{message}");
+        assert!(message.contains("run.jsonl: line 1 does not belong in a journal"), "{message}");
         let mut foreign = entry("vm.swappiness", "1", "2");
         foreign.setting = Setting::File("/etc/passwd".to_owned());
         fs::remove_file(&path).unwrap();

@@ -130,7 +130,7 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Somebody else changes the machine.
-    #[error("change this host: another plumb{} does so at this moment", owner(*pid))]
+    #[error("change this host: another plumb{} is changing it now", owner(*pid))]
     Held {
         /// Its pid.
         pid: Option<u32>,
@@ -184,10 +184,7 @@ mod tests {
         let lock = state.lock().unwrap();
         let message = state.lock().unwrap_err().to_string();
         let own = std::process::id();
-        assert_eq!(
-            message,
-            format!("change this host: another plumb (process {own}) does so at this moment")
-        );
+        assert_eq!(message, format!("change this host: another plumb (process {own}) is changing it now"));
         drop(lock);
         assert!(state.lock().is_ok());
     }

@@ -83,12 +83,12 @@ fn hint(asked: &str, host: &HostFacts) -> Option<String> {
     let cpu = host.cpu_model.as_deref().unwrap_or("one of an unknown model");
     Some(match host.cpu_vendor.as_deref() {
         Some("GenuineIntel") => format!(
-            "without a QAT device, Intel's QAT_Engine takes private-key operations over only on CPUs with AVX-512 IFMA and \
-             VAES and in asynchronous mode, and leaves them to OpenSSL otherwise; this CPU is {cpu}"
+            "without a QAT device, Intel's QAT_Engine takes over private-key operations only on CPUs with AVX-512 \
+             IFMA and VAES and in asynchronous mode, and leaves them to OpenSSL otherwise; this CPU is {cpu}"
         ),
         _ => format!(
-            "without a QAT device, Intel's QAT_Engine takes private-key operations over only on Intel CPUs, and leaves \
-             them to OpenSSL on all others while it says that it is available; this CPU is {cpu}"
+            "without a QAT device, Intel's QAT_Engine takes over private-key operations only on Intel CPUs, and \
+             leaves them to OpenSSL on all others, though it says that it is available; this CPU is {cpu}"
         ),
     })
 }
@@ -185,8 +185,8 @@ mod tests {
         let amd = hint("qatengine", &host("AuthenticAMD", "AMD EPYC 9B14"));
         let intel = hint("/opt/qatprovider.so", &host("GenuineIntel", "Intel(R) Xeon(R) Gold 6230"));
         insta::assert_snapshot!([amd, intel].map(Option::unwrap).join("\n"), @"
-        without a QAT device, Intel's QAT_Engine takes private-key operations over only on Intel CPUs, and leaves them to OpenSSL on all others while it says that it is available; this CPU is AMD EPYC 9B14
-        without a QAT device, Intel's QAT_Engine takes private-key operations over only on CPUs with AVX-512 IFMA and VAES and in asynchronous mode, and leaves them to OpenSSL otherwise; this CPU is Intel(R) Xeon(R) Gold 6230
+        without a QAT device, Intel's QAT_Engine takes over private-key operations only on Intel CPUs, and leaves them to OpenSSL on all others, though it says that it is available; this CPU is AMD EPYC 9B14
+        without a QAT device, Intel's QAT_Engine takes over private-key operations only on CPUs with AVX-512 IFMA and VAES and in asynchronous mode, and leaves them to OpenSSL otherwise; this CPU is Intel(R) Xeon(R) Gold 6230
         ");
     }
 }

@@ -103,9 +103,7 @@ fn quoted(text: &str) -> Result<Vec<u8>, String> {
     match inner {
         Some("") => Err("every body contains an empty text".to_owned()),
         Some(inner) => Ok(inner.replace("\\\"", "\"").replace("\\\\", "\\").into_bytes()),
-        None => {
-            Err("the text that the body is to contain stands in quotes: `body contains \"ok\"`".to_owned())
-        }
+        None => Err("put the text that the body must contain in quotes: `body contains \"ok\"`".to_owned()),
     }
 }
 
@@ -313,7 +311,7 @@ mod tests {
         `status == 20` is not a check: `20` is not a status such as `200`
         `duration < 5` is not a check: `5` has no unit; expected a duration such as `5 s` or `200 us`
         `body length == 5` is not a check: `5` has no unit; expected an amount of data such as `612 B` or `4 KiB`
-        `body contains x` is not a check: the text that the body is to contain stands in quotes: `body contains "ok"`
+        `body contains x` is not a check: put the text that the body must contain in quotes: `body contains "ok"`
         `body contains ""` is not a check: every body contains an empty text
         `latency < 5 ms` is not a check: `latency` cannot be checked; known: status, duration, body length, body contains
         `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`

@@ -305,7 +305,7 @@ impl Seat {
             let is_http1 = matches!(negotiated.alpn.as_str(), "none" | "http/1.1" | "http/1.0");
             core.tally.shook_hands(negotiated, now_ns);
             if !is_http1 {
-                return Err(Failure::Tls("the server chose another protocol than http/1.1".to_owned()));
+                return Err(Failure::Tls("the server chose a protocol other than http/1.1".to_owned()));
             }
         }
         self.start(core, now_ns)

@@ -98,7 +98,7 @@ pub fn cipher(name: &str) -> Result<Cipher, String> {
     let names = || known.iter().flat_map(|cipher| [cipher.iana.as_str(), cipher.openssl.as_str()]);
     let hint = match plumb_model::name::did_you_mean(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "`openssl ciphers -stdname` lists those that there are".to_owned(),
+        None => "`openssl ciphers -stdname` lists the known ones".to_owned(),
     };
     Err(format!("`{name}` is not a cipher suite; {hint}"))
 }
@@ -222,7 +222,7 @@ mod tests {
         ];
         insta::assert_snapshot!(errors.join("\n"), @r"
         `ECDHE-RSA-AES256-GCM-SHA385` is not a cipher suite; did you mean `ECDHE-RSA-AES256-GCM-SHA384`?
-        `rot13` is not a cipher suite; `openssl ciphers -stdname` lists those that there are
+        `rot13` is not a cipher suite; `openssl ciphers -stdname` lists the known ones
         `x25520` is not a key-exchange group; did you mean `x25519`?
         `p` is not a key-exchange group; known: x25519, secp256r1, secp384r1, secp521r1, x448, ffdhe2048, ffdhe3072, ffdhe4096, X25519MLKEM768, SecP256r1MLKEM768, MLKEM768
         ");

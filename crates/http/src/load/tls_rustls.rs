@@ -37,7 +37,7 @@ impl Client {
     /// When a certificate or a key cannot be used, or the host trusts nobody.
     pub fn new(offer: &Offer, connections: usize) -> Result<Self, String> {
         let name = ServerName::try_from(offer.server_name.clone())
-            .map_err(|_| format!("use `{}` as a server's name: it is none", offer.server_name))?;
+            .map_err(|_| format!("use `{}` as a server's name: it is not a valid name", offer.server_name))?;
         let mut full = config(offer)?;
         let mut resuming = full.clone();
         full.resumption = Resumption::disabled();
@@ -118,7 +118,7 @@ fn identity(pem: &[u8]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'
     match is_of_leaf() {
         Some(true) => Ok((chain, key)),
         Some(false) => {
-            Err("use the client certificate: its first certificate is not that of its key".to_owned())
+            Err("use the client certificate: its first certificate does not match its key".to_owned())
         }
         None => Err("use the client certificate: the file has no certificate that OpenSSL reads".to_owned()),
     }

@@ -21,7 +21,7 @@ pub enum ParseError {
     #[error("the first line is not an HTTP/1 status line")]
     StatusLine,
     /// The server changed to another protocol, which nobody asked for.
-    #[error("status 101 to a request that asked for no upgrade")]
+    #[error("status 101, though the request asked for no upgrade")]
     Upgrade,
     /// A header line has no colon or no name.
     #[error("a header has no name")]

@@ -103,7 +103,7 @@ pub(super) fn client_config(ca_pem: &str) -> Result<Arc<ClientConfig>, String> {
 fn check_leaf(connection: &ClientConnection, certificates: &Certificates) -> Result<(), String> {
     match connection.peer_certificates() {
         Some([leaf]) if *leaf == certificates.leaf => Ok(()),
-        _ => Err("it shows another certificate than the one that was made for it".to_owned()),
+        _ => Err("it shows a certificate other than the one made for it".to_owned()),
     }
 }
 

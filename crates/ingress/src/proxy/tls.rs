@@ -63,8 +63,8 @@ pub(super) fn pair(key: &PrivateKeyDer<'static>) -> Result<Pair, String> {
         .load_private_key(key.clone_key())
         .map_err(|error| error.to_string())?;
     let usual = [SignatureScheme::RSA_PKCS1_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256];
-    let software = software.choose_scheme(&usual).ok_or("it signs in none of the usual ways")?;
-    let scheme = scheme_of(software.scheme()).ok_or("it signs in none of the device's ways")?;
+    let software = software.choose_scheme(&usual).ok_or("it supports none of the usual signature schemes")?;
+    let scheme = scheme_of(software.scheme()).ok_or("it supports none of the device's signature schemes")?;
     Ok(Pair { key: Arc::new(prepared), scheme, software })
 }
 

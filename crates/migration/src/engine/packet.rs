@@ -110,7 +110,7 @@ pub enum PacketError {
     #[error("the header is corrupt")]
     Header,
     /// The header is whole and says what cannot be.
-    #[error("the header makes no sense: {0}")]
+    #[error("the header is not valid: {0}")]
     Nonsense(&'static str),
     /// A run lies beyond the end of memory.
     #[error("it brings page {page}, and memory has {pages} pages")]
@@ -121,7 +121,7 @@ pub enum PacketError {
         pages: u64,
     },
     /// Table or payload are not what was sent.
-    #[error("its content is corrupt, for {}", region(*.first, *.pages))]
+    #[error("its content is corrupt: {}", region(*.first, *.pages))]
     Content {
         /// The first page that the packet brings.
         first: u64,
@@ -390,7 +390,7 @@ mod tests {
     fn corrupt_content_names_its_region() {
         let runs = [PageRun { range: PageRange { first: 128, count: 128 }, is_zero: false }];
         let error = header(&runs, 0).corrupt(&runs);
-        assert_eq!(error.to_string(), "its content is corrupt, for pages 128 to 255, from 0x80000 on");
+        assert_eq!(error.to_string(), "its content is corrupt: pages 128 to 255, from 0x80000 on");
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn a_destination_that_requires_tls_takes_no_source_without_it() {
         Source::new(&plain, encrypted.target()).unwrap().migrate(&mut |_| {}).unwrap_err().to_string();
     assert_eq!(
         error,
-        "go on: the destination failed to set up TLS: the destination takes encrypted connections alone: migrate with \
+        "go on: the destination failed to set up TLS: the destination takes only encrypted connections: migrate with \
          `--tls on --ca FILE`"
     );
     assert_eq!((encrypted.totals().migrations, encrypted.totals().failures), (0, 1));

@@ -138,7 +138,7 @@ fn compression(method: &Method, measurement: &Measurement) -> Evidence {
         expected: if is_none {
             "at most 1".to_owned()
         } else {
-            "not what `none` has, above or below 1".to_owned()
+            "above or below 1, because `none` gives 1".to_owned()
         },
         observed: ratio.map_or_else(|| "nothing".to_owned(), |ratio| format!("{ratio:.3}")),
         holds: ratio.is_some_and(|ratio| if is_none { ratio <= 1.0 } else { (ratio - 1.0).abs() > 0.000_1 }),

@@ -144,7 +144,7 @@ impl Instance {
     pub(super) fn memory(&self, bytes: u64) -> Result<(Memory, u64), PathError> {
         let begin = self.child.anonymous_mapping(bytes).ok_or_else(|| {
             PathError::new(format!(
-                "find the guest's memory in the {} QEMU: no mapping is its own and has {bytes} bytes",
+                "find the guest's memory in the {} QEMU: no anonymous mapping has {bytes} bytes",
                 self.role.name()
             ))
         })?;

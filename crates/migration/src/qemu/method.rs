@@ -38,7 +38,7 @@ impl Method {
             CodecKind::Qatzip => Ok(Self { name: "qatzip", level: level("multifd-qatzip-level") }),
             CodecKind::Qpl => Ok(Self { name: "qpl", level: None }),
             CodecKind::Uadk => Ok(Self { name: "uadk", level: None }),
-            _ => Err(format!("no QEMU has a method that does what {codec} does")),
+            _ => Err(format!("no QEMU has a method that matches {codec}")),
         }
     }
 }
@@ -61,6 +61,6 @@ mod tests {
         assert_eq!(method("zlib").unwrap(), Method { name: "zlib", level: Some(("multifd-zlib-level", 1)) });
         assert_eq!(method("uadk").unwrap(), Method { name: "uadk", level: None });
         assert_eq!(method("zstd:-3").unwrap_err(), "QEMU's zstd has levels from 0 to 20, not zstd:-3");
-        assert_eq!(method("lz4").unwrap_err(), "no QEMU has a method that does what lz4:1 does");
+        assert_eq!(method("lz4").unwrap_err(), "no QEMU has a method that matches lz4:1");
     }
 }

@@ -177,14 +177,15 @@ fn warnings(settings: &MigrationSettings, abilities: &Abilities, outcomes: &[Out
     let off_ms = (says_ms - seen_ms).abs();
     if off_ms > TIME_TOLERANCE.0 * seen_ms && off_ms > TIME_TOLERANCE.1 * outcomes.len() as f64 {
         warnings.push(format!(
-            "{qemu} says a total time of {:.1} times what passed until its event of completion came; total_time is the latter",
+            "{qemu} reports {:.1} times the total time that passed until its completion event; total_time is \
+             the time until the event",
             says_ms / seen_ms
         ));
     }
     let expected = settings.system.channels as usize + 1;
     if outcomes.iter().any(|outcome| outcome.connections != expected) {
         warnings.push(format!(
-            "not all {expected} connections of {qemu} were found before they ended: bytes on the wire are not complete"
+            "not all {expected} connections of {qemu} were found before they ended: bytes on the wire are incomplete"
         ));
     }
     warnings
@@ -257,8 +258,8 @@ mod tests {
         insta::assert_snapshot!(warnings.join("\n"), @r"
         QEMU 7.2.22 says that it transferred 2.8 times the bytes that its sockets carried: it counts bytes before compression; throughput and wire_bytes are the sockets'
         QEMU 7.2.22 holds its bandwidth limit of 1 GB/s against bytes before compression: the wire carries less than was allowed
-        QEMU 7.2.22 says a total time of 0.5 times what passed until its event of completion came; total_time is the latter
-        not all 3 connections of QEMU 7.2.22 were found before they ended: bytes on the wire are not complete
+        QEMU 7.2.22 reports 0.5 times the total time that passed until its completion event; total_time is the time until the event
+        not all 3 connections of QEMU 7.2.22 were found before they ended: bytes on the wire are incomplete
         ");
     }
 }

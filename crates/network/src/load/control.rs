@@ -107,8 +107,7 @@ impl Control {
             }
             Err(Stranger::Foreign) if filled == 0 => {
                 return stranger(
-                    "it answers nothing that a plumb server would; is `plumb network serve` what listens there?"
-                        .to_owned(),
+                    "its answer is not a plumb server's; does `plumb network serve` listen there?".to_owned(),
                 );
             }
             Err(Stranger::Foreign) => {
@@ -159,7 +158,7 @@ impl Control {
         let said = serde_json::to_string(reply).unwrap_or_default();
         Error::Stranger {
             address: self.name.clone(),
-            what: format!("it said {said:.200} where that has no meaning"),
+            what: format!("it sent an unexpected message: {said:.200}"),
         }
     }
 

@@ -45,7 +45,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return fault("tests", "must name at least one test, such as `tcp_lat`");
     }
     if spec.tests.iter().enumerate().any(|(at, test)| spec.tests[..at].contains(test)) {
-        return fault("tests", "each test is run once; take out what stands there twice");
+        return fault("tests", "each test runs once; remove the duplicate");
     }
     for test in &spec.tests {
         check_size(*test, spec.size_of(*test).0).map_err(|message| Fault::new("load.msg_size", message))?;
@@ -65,10 +65,10 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return fault("receive", "it is for `tcp_bw` and `udp_bw`, and neither is among the tests");
     }
     if spec.duration.0 == 0 {
-        return fault("duration", "a window of no length measures nothing");
+        return fault("duration", "the window must be longer than 0");
     }
     if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
-        return fault("rate", "a rate is above 0; leave `rate` out for a closed loop");
+        return fault("rate", "a rate must be above 0; leave `rate` out for a closed loop");
     }
     if spec.busy_poll.0 != 0 && !(1_000..=1_000_000_000).contains(&spec.busy_poll.0) {
         return fault("busy_poll", "a thread polls for 1 us to 1 s before it sleeps");

@@ -252,7 +252,7 @@ impl TestCounts<'_> {
     fn warn(&self, warnings: &mut Vec<String>) {
         let test = self.outcome.test.name();
         if self.tally.messages == 0 {
-            warnings.push(format!("{test}: not one message got through"));
+            warnings.push(format!("{test}: no message got through"));
         }
         let Ends { late, failed, unfinished, .. } = self.tally.ends;
         if self.outcome.test == Test::UdpLat && failed > 0 {

@@ -308,7 +308,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let mut first = &silent[0];
     first.read_to_end(&mut said).unwrap();
     let said = String::from_utf8_lossy(&said);
-    assert!(said.contains("more than 64 of one address"), "{said}");
+    assert!(said.contains("more than 64 connections of one address"), "{said}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn dispatch(shared: &Arc<Shared>, silent: Silent, hello: &[u8; HELLO_BYTES]) {
         }
         Err(Stranger::Foreign) => {
             let said = String::from_utf8_lossy(hello).escape_debug().to_string();
-            held(&shared.news).push(format!("something else called, and said {said:?}"));
+            held(&shared.news).push(format!("the client is not plumb; it said {said:?}"));
         }
     }
 }

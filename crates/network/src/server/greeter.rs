@@ -146,7 +146,7 @@ fn bounded(mut silent: Vec<Silent>) -> Vec<Silent> {
             kept.push(one);
         } else {
             let reason = format!(
-                "wait for this connection: more than {OF_ONE_MAX} of one address or {OF_ALL_MAX} in all say nothing"
+                "wait for this connection: more than {OF_ONE_MAX} connections of one address or {OF_ALL_MAX} in all are silent"
             );
             refuse(&one.into_connection().0, reason);
         }

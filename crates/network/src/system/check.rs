@@ -46,7 +46,7 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
         return fault("link.loss", "a share is 0% to 100%".to_owned());
     }
     if spec.link.rate.is_some_and(|rate| rate.0 < 1.0) {
-        return fault("link.rate", "a rate is above 0; leave it out for a link without one".to_owned());
+        return fault("link.rate", "a rate must be above 0; leave it out for a link without one".to_owned());
     }
     let is_impaired = spec.link.delay.is_some() || spec.link.loss.is_some();
     if spec.link.burst.is_some() && (spec.link.rate.is_none() || is_impaired) {
@@ -62,16 +62,19 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
 fn paths(spec: &SystemSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(format!("system.{key}"), message));
     if spec.fastpath == Fastpath::Notrack && spec.conntrack == Switch::Off {
-        return fault("fastpath", "nothing is tracked that `notrack` could pass by; set `conntrack: on` too");
+        return fault(
+            "fastpath",
+            "without connection tracking `notrack` has nothing to bypass; set `conntrack: on` too",
+        );
     }
     if spec.fastpath == Fastpath::Redirect && spec.kind == SystemKind::Veth {
-        return fault("fastpath", "hosts have no bridge to pass by; `redirect` is for `bridge` and `vxlan`");
+        return fault("fastpath", "hosts have no bridge to bypass; `redirect` is for `bridge` and `vxlan`");
     }
     if spec.kind == SystemKind::Ovs {
         if spec.fastpath != Fastpath::Off {
             return fault(
                 "fastpath",
-                "Open vSwitch's userspace datapath passes by the kernel's filters anyway",
+                "Open vSwitch's userspace datapath bypasses the kernel's filters anyway",
             );
         }
         let offloads = &spec.offloads;

@@ -80,7 +80,7 @@ pub fn parse_target(text: &str) -> Result<Target, String> {
                 rest.split_once(']').ok_or_else(|| format!("`{text}` has no closing bracket"))?;
             let port = rest.strip_prefix(':');
             if port.is_none() && !rest.is_empty() {
-                return Err(format!("`{rest}` behind the bracket in `{text}` is not a port; it is `:PORT`"));
+                return Err(format!("`{rest}` behind the bracket in `{text}` is not a port; write `:PORT`"));
             }
             (host, port)
         }
@@ -92,7 +92,7 @@ pub fn parse_target(text: &str) -> Result<Target, String> {
         },
     };
     if host.is_empty() {
-        return Err(format!("`{text}` names no host; it is HOST or HOST:PORT"));
+        return Err(format!("`{text}` names no host; write HOST or HOST:PORT"));
     }
     let port = match port {
         Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| no_port(port))?,

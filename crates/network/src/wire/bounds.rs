@@ -14,12 +14,12 @@ const FLOWS_MAX: u32 = 1024;
 /// What sizes there may be.
 pub fn check_size(test: Test, size: u64) -> Result<(), String> {
     if size == 0 || size > MSG_SIZE_MAX {
-        return Err(format!("a message has 1 B to 1 MiB, and not {size} B"));
+        return Err(format!("a message has 1 B to 1 MiB, not {size} B"));
     }
     if test.is_udp() && size > DATAGRAM_SIZE_MAX as u64 {
         return Err(format!(
-            "{} sends each message as one datagram, of at most {DATAGRAM_SIZE_MAX} B (64 KiB less the headers of IP and \
-             UDP), and not of {size} B",
+            "{} sends each message as one datagram, of at most {DATAGRAM_SIZE_MAX} B (64 KiB less the headers \
+             of IP and UDP), not of {size} B",
             test.name()
         ));
     }
@@ -32,7 +32,7 @@ pub fn check_size(test: Test, size: u64) -> Result<(), String> {
 /// How many there may be.
 pub fn check_flows(flows: u32) -> Result<(), String> {
     if flows == 0 || flows > FLOWS_MAX {
-        return Err(format!("a test has 1 to {FLOWS_MAX} flows, and not {flows}"));
+        return Err(format!("a test has 1 to {FLOWS_MAX} flows, not {flows}"));
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ pub enum ServerError {
         cause: String,
     },
     /// It has no users.
-    #[error("serve the REST interface: nobody may use it; `plumb volumes user set NAME` lets somebody")]
+    #[error("serve the REST interface: it has no users; `plumb volumes user set NAME` adds one")]
     Nobody,
     /// The process may not have what it takes.
     #[error("start the REST interface: {0}")]

@@ -101,7 +101,7 @@ impl de::Error for Error {
     }
 
     fn duplicate_field(name: &'static str) -> Self {
-        Self::new(Wrong::UnknownKey, format!("the key `{name}` stands here twice"))
+        Self::new(Wrong::UnknownKey, format!("the key `{name}` appears twice here"))
     }
 }
 

@@ -23,7 +23,7 @@ pub fn forest(view: &View<'_>, cell: usize) -> Markup {
         figure {
             figcaption {
                 h3 { "What changed, against " (view.plan().baseline_name()) }
-                "Ratio of each variant to the baseline with the interval that is valid however often one looks "
+                "Ratio of each variant to the baseline with the interval that is valid however often you look "
                 "(" (view.plan().confidence_words()) "). The line marks no change, and the tinted side is better. A hollow mark is undecided."
             }
             @if first.is_empty() {

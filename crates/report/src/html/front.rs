@@ -37,8 +37,8 @@ fn figure(view: &View<'_>, choice: &Choice) -> Markup {
         figure {
             figcaption {
                 h3 { code { (choice.cost) } " by " code { (choice.time) } @if !label.is_empty() { ", " (label) } }
-                "Medians over slots; to the left and below is better. The line is the front: on it neither can be improved \
-                 without the other. What is off it has a hollow mark."
+                "Medians over slots; to the left and below is better. The line is the front: on it neither improves \
+                 unless the other gets worse. Variants off it have hollow marks."
             }
             (legend(view, &variants, ""))
             div.chart.labelled { (plot(view, choice, across, up)) }

@@ -180,7 +180,7 @@ fn body(view: &View<'_>) -> Markup {
         @for cell in 0..view.plan().cells.len() { (self::cell(view, cell)) }
         section id="evidence" {
             h2 { "Evidence" }
-            p.note { "What proves that each treatment was in effect: the worst observation over all slots." }
+            p.note { "The proof that each treatment was in effect: the worst observation over all slots." }
             (tables::evidence(view))
             h3 { "What was negotiated" }
             (tables::observed(view))

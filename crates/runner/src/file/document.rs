@@ -327,7 +327,7 @@ pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Ve
     let is_exact = matches!(part, Some(BlocksPart::Exactly(_)));
     let name = |key: &'static str| if is_exact { "blocks" } else { key };
     let (key, message) = if min < 2 {
-        let needed = "at least 2 blocks are needed to know how far they scatter";
+        let needed = "at least 2 blocks are needed to measure their scatter";
         ("min", format!("`{}` is {min}; {needed}", name("min")))
     } else if max > MAX_BLOCKS {
         ("max", format!("`{}` is {max}; at most {MAX_BLOCKS} blocks can be run", name("max")))

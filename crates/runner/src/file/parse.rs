@@ -221,7 +221,7 @@ impl<'t> Builder<'t> {
     fn alias(&mut self, id: usize, marks: Marks, depth: usize) -> Result<Built, Mistake> {
         let place = self.places.marks(marks);
         let Some(anchored) = self.anchors.get(&id) else {
-            return Err(Mistake::new(place, "the alias stands inside the value that it refers to"));
+            return Err(Mistake::new(place, "the alias is inside the value that it refers to"));
         };
         let (weight, height) = (anchored.weight, anchored.height);
         if depth + height > MAX_DEPTH {
@@ -280,7 +280,7 @@ impl<'t> Builder<'t> {
             if let Some(first) = seen.insert(key.text.clone(), key.span) {
                 return Err(Mistake::new(
                     key.span,
-                    format!("the key `{}` stands here a second time", key.text),
+                    format!("the key `{}` appears a second time here", key.text),
                 )
                 .also(first, "it is first set here"));
             }
@@ -330,7 +330,10 @@ const WORDS: &[(&str, &str)] = &[
         "invalid trailing content after",
         "a text ends with its closing quote; expected `,` or the end of the line",
     ),
-    ("mapping values are not allowed", "no key can stand here; quote the text if its `:` is not a key's"),
+    (
+        "mapping values are not allowed",
+        "a key is not allowed here; quote the text if its `:` does not end a key",
+    ),
     ("did not find expected key", "this line is not indented as those before it"),
     ("did not find expected '-' indicator", "this line is not indented as the list before it"),
     ("expected ',' or ']'", "a `[` before this was not closed: expected `,` or `]`"),
@@ -338,7 +341,7 @@ const WORDS: &[(&str, &str)] = &[
     ("misplaced bracket", "this bracket closes nothing"),
     ("unexpected character", "no text can begin with this character unless it is quoted"),
     ("unknown anchor", "no anchor has this name; quote the text if its `*` is not an alias"),
-    ("found unprintable character", "a character stands here that no text file has"),
+    ("found unprintable character", "a text file must not contain this character"),
     ("scanning a block scalar", "a text that begins with `>` or `|` must be quoted"),
     (
         "unknown escape character",

@@ -57,7 +57,8 @@ pub(super) fn variants(
     if control {
         keep(&mut mistakes, add_control(root, &mut found));
     } else if found.len() == 1 {
-        let message = format!("`{baseline}` stands alone; an experiment needs a variant beside the baseline");
+        let message =
+            format!("`{baseline}` is the only variant; an experiment needs another beside the baseline");
         let mistake = Mistake::new(spec_place(root, "variants"), message);
         collect(
             &mut mistakes,

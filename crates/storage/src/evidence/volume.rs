@@ -41,16 +41,19 @@ pub fn check(volume: &VolumeSettings, load: &LoadSettings) -> Result<(), Fault> 
     }
     if volume.layer == Layer::Kernel && policy.is_some() {
         if load.access.reads() && load.access.writes() {
-            let message = "the kernel limits reads and writes each on their own, so that both at once could do twice what \
-                           the policy says; read or write";
+            let message = "the kernel limits reads and writes separately, so both at once could do twice \
+                           what the policy allows; either read or write";
             return fault("load.access", message);
         }
         if !load.direct {
-            return fault("load.direct", "the kernel limits what passes by the page cache; leave it on");
+            return fault(
+                "load.direct",
+                "the kernel limits only I/O that bypasses the page cache; leave it on",
+            );
         }
         if adapts_to_use(volume) {
             let message =
-                "the kernel's limit is set once and does not follow used space; take `allocated-space`";
+                "the kernel's limit is set once and does not follow used space; use `allocated-space`";
             return fault("system.volume.policy.adaptive", message);
         }
     }

@@ -118,7 +118,7 @@ impl Device {
             alignment: 1,
             direct: Direct::Yes,
             messages: vec![
-                "null: does nothing, so that these are the load's own costs and no storage's".to_owned(),
+                "null: does nothing, so these are the load's own costs, without any storage's".to_owned(),
             ],
         }
     }
@@ -184,7 +184,7 @@ impl Device {
         let direct = is_direct(&file);
         if spec.direct && !direct {
             messages.push(format!(
-                "there is no direct I/O for {path}: what was measured is the page cache as much as the storage"
+                "{path} has no direct I/O: the load measured the page cache as much as the storage"
             ));
         }
         let alignment = if direct { alignment(&file) } else { 1 };
@@ -205,7 +205,7 @@ impl Device {
             ("offset_increment", spec.offset_increment),
         ] {
             if !value.0.is_multiple_of(alignment) {
-                let message = format!("direct I/O on it takes multiples of {alignment} B, and not {value}");
+                let message = format!("direct I/O on it takes multiples of {alignment} B, not {value}");
                 return unfit(key, message);
             }
         }
@@ -223,7 +223,7 @@ impl Device {
             }
             if length < spec.block_size.0 {
                 let message =
-                    format!("not one block of {} fits into the {length} B of job {job}", spec.block_size);
+                    format!("no block of {} fits into the {length} B of job {job}", spec.block_size);
                 return unfit("block_size", message);
             }
             regions.push((begin, length));

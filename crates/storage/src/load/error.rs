@@ -32,7 +32,7 @@ pub enum Error {
         what: &'static str,
     },
     /// Someone else uses the device.
-    #[error("write to {path}: {use_of_it}; what is on it would be lost (destroy-data allows it)")]
+    #[error("write to {path}: {use_of_it}; its data would be lost (destroy-data allows it)")]
     InUse {
         /// The target.
         path: String,

@@ -127,8 +127,8 @@ impl Met {
     pub fn warning(&self, in_flight: f64) -> Option<String> {
         let (latency_us, _) = self.latency_us.filter(|_| self.policy.is_none())?;
         Some(format!(
-            "it came as steadily as under a limiter, {:.1} per second: if it is one, then {latency_us:.0} us is what \
-             {in_flight:.1} in flight at that rate take, and no latency of the storage",
+            "it came as steadily as under a limiter, {:.1} per second: if it is one, {in_flight:.1} in flight \
+             at that rate take {latency_us:.0} us because of it, not because of the storage",
             self.rate
         ))
     }

@@ -65,13 +65,13 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         return fault("depth", "more than 16 GiB would be in flight: block size times depth times jobs");
     }
     if spec.duration.0 == 0 {
-        return fault("duration", "a window of no length measures nothing");
+        return fault("duration", "the window must be longer than 0");
     }
     if spec.operations == Some(0) {
-        return fault("operations", "a load does at least 1 read or write; leave it out for no limit");
+        return fault("operations", "a load must do at least 1 read or write; leave it out for no limit");
     }
     if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
-        return fault("rate", "a rate is above 0; leave `rate` out for a closed loop");
+        return fault("rate", "a rate must be above 0; leave `rate` out for a closed loop");
     }
     for (key, share) in [("read_share", spec.read_share), ("compressible", spec.compressible)] {
         if !(0.0..=1.0).contains(&share.0) {
@@ -100,7 +100,7 @@ pub fn storage_load(spec: &LoadSettings, target: &Target) -> Result<StorageLoad,
     let mut spec = spec.clone();
     if engine == EngineKind::Psync && spec.depth > 1 && matches!(device.handle, Handle::File(_)) {
         messages.push(format!(
-            "psync has one read or write in flight in each job: a depth of 1 and not of {}",
+            "psync has one read or write in flight in each job: a depth of 1, not {}",
             spec.depth
         ));
         spec.depth = 1;
@@ -170,7 +170,7 @@ fn choose_engine(
         match engine::build(kind, handle, spec.depth, &probe) {
             Ok(_) => return Ok(kind),
             Err(error) if kind == EngineKind::Psync => return Err(error),
-            Err(error) => messages.push(format!("{} is not to be had here, failed to {error}", kind.name())),
+            Err(error) => messages.push(format!("{} is not available here, failed to {error}", kind.name())),
         }
     }
 }
@@ -257,7 +257,7 @@ fn parts_of(
     let random_seed = spec.access.is_random().then(|| random.draw());
     let block = spec.block_size.0;
     let offsets = Offsets::new(begin, length, block, random_seed).ok_or_else(|| {
-        Fault::new("load.block_size", format!("not one block of {block} B fits into {length} B"))
+        Fault::new("load.block_size", format!("no block of {block} B fits into {length} B"))
     })?;
     let ledger =
         spec.verify.then(|| Ledger::new(begin, block, offsets.count(), !spec.access.writes(), random.draw()));

@@ -251,8 +251,8 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
     }
     if tally.unstarted > 0 {
         say(format!(
-            "{} reads and writes were due in the window and found no free place in the queue until its end; they stand \
-             in the latencies with the time that they had waited by then",
+            "{} reads and writes were due in the window and found no free place in the queue until its end; the \
+             latencies include the time that they had waited by then",
             tally.unstarted
         ));
     }
@@ -265,7 +265,7 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
         && *achieved < asked * crate::evidence::DEPTH_SHARE
     {
         measurement.warnings.push(format!(
-            "{achieved:.1} reads and writes were in flight on the mean where {asked:.0} were asked for"
+            "{achieved:.1} reads and writes were in flight on average, but {asked:.0} were asked for"
         ));
     }
 }

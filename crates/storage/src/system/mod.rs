@@ -23,7 +23,7 @@ pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, Pa
         SystemKind::External => Ok(Box::new(existing(spec)?)),
         SystemKind::Ontap => {
             let (Some(array), Some(path)) = (&spec.ontap, &spec.path) else {
-                return Err(PathError::new("find the volume: neither `ontap` nor `path` may be left out"));
+                return Err(PathError::new("find the volume: both `ontap` and `path` are needed"));
             };
             Ok(Box::new(ontap::Array::start(array, path)?))
         }

@@ -18,14 +18,14 @@ pub(crate) fn governor(machine: &Machine, argument: Option<&str>) -> Found {
         .filter(|name| machine.sys(&format!("{POLICIES}/{name}/scaling_governor")).is_some())
         .collect();
     if policies.is_empty() {
-        let why = "this machine has no cpufreq: the kernel has no say in the CPUs' clock";
+        let why = "this machine has no cpufreq: the kernel does not control the CPUs' clock";
         found.leave_out("governor", why);
     }
     for policy in policies {
         let offered =
             machine.sys(&format!("{POLICIES}/{policy}/scaling_available_governors")).unwrap_or_default();
         let Some(chosen) = wanted.split('|').find(|name| offered.split(' ').any(|it| it == *name)) else {
-            let why = format!("{policy} offers {offered:?} and not {wanted}");
+            let why = format!("{policy} offers {offered:?}, not {wanted}");
             found.leave_out("governor", &why);
             continue;
         };
@@ -72,7 +72,7 @@ pub(crate) fn turbo_off(machine: &Machine, _: Option<&str>) -> Found {
         Some((file, value)) => {
             found.want(machine, "turbo, off", Setting::sys(&format!("{CPUS}/{file}")), value)
         }
-        None => found.leave_out("turbo-off", "the kernel of this machine has no say in it"),
+        None => found.leave_out("turbo-off", "the kernel of this machine does not control it"),
     }
     found
 }

@@ -18,10 +18,7 @@ pub(crate) fn rings(machine: &Machine, argument: Option<&str>) -> Found {
         for ring in [Ring::Receive, Ring::Transmit] {
             let (now, max) = sizes.of(ring);
             if max <= now {
-                found.leave_out(
-                    &card,
-                    &format!("its {ring} ring has {now} packets, and no longer one is possible"),
-                );
+                found.leave_out(&card, &format!("its {ring} ring has {now} packets, which is the maximum"));
                 continue;
             }
             let setting = Setting::Ring { interface: card.clone(), ring };

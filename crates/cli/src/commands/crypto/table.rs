@@ -55,8 +55,8 @@ pub fn warnings(measured: &[Series]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "the measuring thread had a CPU for {:.0}% of the time only, since other programs wanted it: rates are too low by \
-         about as much, and intervals wide; CPU times per operation are not affected",
+        "other programs left the measuring thread a CPU for only {:.0}% of the time: rates are too low by about \
+         as much, and intervals are wide; CPU times per operation are not affected",
         share * 100.0
     )]
 }
@@ -83,7 +83,7 @@ mod tests {
         };
         let here = |cpu_ns| series(Source::Device(DeviceKind::SoftwareOpenssl), cpu_ns);
         assert_eq!(warnings(&[here(990), here(960), series(Source::OpensslSpeed, 0)]), [""; 0]);
-        assert!(warnings(&[here(990), here(30)])[0].contains("for 51% of the time"));
+        assert!(warnings(&[here(990), here(30)])[0].contains("a CPU for only 51% of the time"));
         assert_eq!(warnings(&[]), [""; 0]);
     }
 }

@@ -141,7 +141,7 @@ mod tests {
             driver: Some("idxd".to_owned()),
             state: Some("enabled".to_owned()),
             services: vec!["wq1.0 kernel".to_owned()],
-            notes: vec!["its queues are the kernel's: programs need one of type `user`".to_owned()],
+            notes: vec!["its queues belong to the kernel: programs need one of type `user`".to_owned()],
             ..device(AcceleratorKind::Iaa, "spr", "0000:6a:02.0")
         };
         vec![up, of("0000:6b:00.1", Some("vfio-pci")), of("0000:6b:00.2", None), down, iaa]
@@ -183,7 +183,7 @@ mod tests {
         ! QAT 4xxx 0000:e8:00.0 · driver 4xxx · node 1 · down · dc
             → it is down: `echo up > /sys/bus/pci/devices/0000:e8:00.0/qat/state`
         ✔ IAA spr 0000:6a:02.0 · driver idxd · enabled · wq1.0 kernel
-            → its queues are the kernel's: programs need one of type `user`
+            → its queues belong to the kernel: programs need one of type `user`
         ✔ AVX-512 IFMA (eight operations in one pass)
         ! SHA (SHA-256 in hardware)
             → this CPU does not have it

@@ -79,7 +79,7 @@ fn settled(measurement: &Measurement) -> String {
     if !unsettled.is_empty() {
         format!("Not settled by SNIA's rule: {}", unsettled.join(", "))
     } else if settled.is_empty() {
-        "Whether figures had settled is not known: SNIA's rule needs jobs of at least 5 s".to_owned()
+        "It is not known whether the figures had settled: SNIA's rule needs jobs of at least 5 s".to_owned()
     } else if settled.len() == measurement.readings.len() {
         "Settled by SNIA's rule: all figures".to_owned()
     } else {

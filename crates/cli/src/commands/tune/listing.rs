@@ -79,7 +79,7 @@ impl Row {
             Here::Checked(words) => writeln!(text, "  here     ✔ {words}"),
             Here::Impossible(reason) => writeln!(text, "  here     not possible: {reason}"),
             Here::Possible { settings, left_out, source, in_effect } => {
-                let state = if *in_effect { "all of it is so already" } else { "possible" };
+                let state = if *in_effect { "this machine has all its values already" } else { "possible" };
                 let source = source.map_or_else(String::new, |source| format!(", by {source}"));
                 let _ = writeln!(text, "  here     {state}{source}");
                 for (label, now, value) in settings.iter().filter(|(_, now, value)| now != value) {

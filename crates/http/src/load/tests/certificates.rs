@@ -153,7 +153,7 @@ fn a_certificate_of_version_1_is_shown_to_a_server() {
     let target = Target { url: server.url.clone(), ca_pem: Some(authority.pem()) };
     let spec = LoadSettings { client_certificate, ..spec() };
     let error = http_load(&spec, &target).err().unwrap().to_string();
-    assert!(error.contains("is not that of its key"), "{error}");
+    assert!(error.contains("does not match its key"), "{error}");
 }
 
 #[test]

@@ -122,13 +122,13 @@ fn what_makes_no_load_is_refused() {
     let faults = specs.map(|spec| check(&spec).unwrap_err());
     let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(texts.join("\n"), @r"
-    load.connections: a load has at least 1 connection
+    load.connections: a load needs at least 1 connection
     load.threads: a load of 2 connections has 1 to 2 threads
     load.threads: a load of 2 connections has 1 to 2 threads
-    load.duration: a window of no length measures nothing
+    load.duration: the window must be longer than 0
     load.timeout: every request would fail at once; set a timeout such as `30 s`
-    load.requests: a load makes at least 1 request; leave `requests` out for no limit
-    load.rate: a rate is above 0; leave `rate` out for a closed loop
+    load.requests: a load must make at least 1 request; leave `requests` out for no limit
+    load.rate: a rate must be above 0; leave `rate` out for a closed loop
     load.resumption: a share is 0% to 100%
     load.checks[1]: `status` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`
     load.alpn: a protocol's name has 1 to 255 bytes, such as `http/1.1`
@@ -158,6 +158,6 @@ fn what_does_not_fit_the_target_is_refused() {
     offer TLS to http://127.0.0.1/: its scheme is http
     send plain HTTP to https://127.0.0.1/: its scheme is https
     read /nowhere/ca.pem: No such file or directory (os error 2)
-    use `a b` as a server's name: it is none
+    use `a b` as a server's name: it is not a valid name
     ");
 }

@@ -97,7 +97,10 @@ impl Work<'_> {
             return Err(self.disorder(what));
         }
         if header.round != self.round {
-            return Err(self.disorder(format!("it is of round {} in round {}", header.round, self.round)));
+            return Err(self.disorder(format!(
+                "it belongs to round {}, but came in round {}",
+                header.round, self.round
+            )));
         }
         match header.kind {
             PacketKind::End => return Ok(false),

@@ -73,7 +73,7 @@ fn protect(mut stream: TcpStream, is_encrypted: bool, hub: &Hub) -> Result<Contr
             return Control::accept(stream, identity);
         }
         (Some(_), false) => {
-            "the destination takes encrypted connections alone: migrate with `--tls on --ca FILE`"
+            "the destination takes only encrypted connections: migrate with `--tls on --ca FILE`"
         }
         (None, true) => "the destination was started without `--tls on`",
     };
@@ -93,7 +93,7 @@ fn migrate(
         return Err(unexpected(setup));
     };
     if channels == 0 {
-        return Err(MigrationError::Refused("it wants to come over 0 channels".to_owned()));
+        return Err(MigrationError::Refused("it asks for 0 channels".to_owned()));
     }
     let mut place = hub.room.take(memory_bytes)?;
     let mut memory = GuestMemory::map(memory_bytes)?;
@@ -203,7 +203,7 @@ fn after(
 fn region_size(memory: &GuestMemory, region_bytes: u64) -> Result<usize, MigrationError> {
     let refuse = || {
         let reason = format!(
-            "it wants to compare {} of memory in regions of {region_bytes} bytes: they must be whole pages, and at most \
+            "it asks to compare {} of memory in regions of {region_bytes} bytes: they must be whole pages, and at most \
              {REGIONS_MAX}",
             Bytes(memory.bytes() as u64)
         );
@@ -270,7 +270,7 @@ fn await_channels(arrivals: &Receiver<Arrival>, channels: u8) -> Result<Vec<Arri
     while come.len() < usize::from(channels) {
         match arrivals.recv_timeout(CHANNELS_TIMEOUT) {
             Ok((index, _)) if index >= channels || come.iter().any(|(other, _)| *other == index) => {
-                let reason = format!("channel {index} came, of {channels}, and was there or was not due");
+                let reason = format!("channel {index} of {channels} came twice or was not expected");
                 return Err(MigrationError::Control { peer: "source", reason });
             }
             Ok(arrival) => come.push(arrival),
@@ -344,5 +344,5 @@ fn lost(cause: std::io::Error) -> MigrationError {
 
 fn unexpected(message: &FromSource) -> MigrationError {
     let words = serde_json::to_string(message).unwrap_or_default();
-    MigrationError::Control { peer: "source", reason: format!("it said out of turn: {words:.200}") }
+    MigrationError::Control { peer: "source", reason: format!("it sent an unexpected message: {words:.200}") }
 }

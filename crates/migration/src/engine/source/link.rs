@@ -348,5 +348,8 @@ fn work(mut channel: Channel, orders: &Receiver<Job>, done: &Sender<Done>, alarm
 
 pub(super) fn unexpected(message: &FromDestination) -> MigrationError {
     let words = serde_json::to_string(message).unwrap_or_default();
-    MigrationError::Control { peer: "destination", reason: format!("it said out of turn: {words:.200}") }
+    MigrationError::Control {
+        peer: "destination",
+        reason: format!("it sent an unexpected message: {words:.200}"),
+    }
 }

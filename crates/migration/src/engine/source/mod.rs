@@ -219,7 +219,7 @@ impl Source {
         let rounds = u32::try_from(course.rounds.len()).unwrap_or(u32::MAX);
         link.send_end(rounds)?;
         link.say(&FromSource::Complete)?;
-        match link.hear(RUNNING_TIMEOUT, "the destination's word that it runs")? {
+        match link.hear(RUNNING_TIMEOUT, "the destination's message that the guest runs")? {
             FromDestination::Running { report } => Ok(report),
             other => Err(unexpected(&other)),
         }
@@ -239,7 +239,7 @@ impl Source {
         else {
             return Err(MigrationError::Control {
                 peer: "destination",
-                reason: "it did not say its hashes".to_owned(),
+                reason: "it did not send its hashes".to_owned(),
             });
         };
         let differs =

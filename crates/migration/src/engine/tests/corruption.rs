@@ -84,7 +84,7 @@ fn a_corrupt_packet_is_caught_and_named() {
     // Behind the hello of 24 bytes; each packet is a header of 64 bytes and 128 pages.
     let packet = 64 + 128 * PAGE_BYTES;
     let (source, destination) = harmed(&settings, 0, Harm::Flip(24 + 3 * packet + 64 + 70_000));
-    let own = "accept packet 3 on channel 0: its content is corrupt, for pages 384 to 511, from 0x180000 on";
+    let own = "accept packet 3 on channel 0: its content is corrupt: pages 384 to 511, from 0x180000 on";
     assert_eq!(destination, own);
     assert_eq!(source, format!("go on: the destination failed to {own}"));
     let (source, destination) = harmed(&settings, 0, Harm::Flip(24 + 2 * packet + 40));
@@ -104,7 +104,7 @@ fn shared(channels: u32) -> MigrationSettings {
 fn a_corrupt_packet_on_one_of_many_channels_is_laid_to_that_one() {
     let settings = shared(4);
     let (source, destination) = harmed(&settings, 2, Harm::Flip(300_000));
-    assert!(destination.contains(" on channel 2: its content is corrupt, for pages "), "{destination}");
+    assert!(destination.contains(" on channel 2: its content is corrupt: pages "), "{destination}");
     assert_eq!(source, format!("go on: the destination failed to {destination}"));
 }
 

@@ -52,7 +52,7 @@ fn what_this_host_cannot_give_is_refused_with_the_reason() {
         (u64::MAX / 4096 * 4096, 1, "and this host can give "),
         (0, 1, "not a whole number of 4 KiB pages"),
         (4097, 1, "not a whole number of 4 KiB pages"),
-        (4096, 0, "over 0 channels"),
+        (4096, 0, "it asks for 0 channels"),
     ] {
         let mut peer = Peer::of(&destination);
         peer.say(&setup(1, memory_bytes, channels, "\"none\""));

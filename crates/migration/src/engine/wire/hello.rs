@@ -50,14 +50,14 @@ impl Hello {
         let mut bytes = [0; HELLO_BYTES];
         stream.read_exact(&mut bytes)?;
         if bytes[..8] != MAGIC || bytes[8] != VERSION {
-            return Err(io::Error::other("it does not speak this engine's language"));
+            return Err(io::Error::other("it does not speak this engine's protocol"));
         }
         let mut token = [0; 8];
         token.copy_from_slice(&bytes[16..]);
         match bytes[9] {
             0 => Ok(Self::Control { is_encrypted: bytes[10] != 0 }),
             1 => Ok(Self::Channel { token: u64::from_le_bytes(token), channel: bytes[10] }),
-            _ => Err(io::Error::other("it is for something that this engine does not know")),
+            _ => Err(io::Error::other("it is of a kind that this engine does not know")),
         }
     }
 }

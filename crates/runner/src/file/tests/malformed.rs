@@ -30,7 +30,7 @@ fn a_file_that_is_no_text_or_nothing() {
     assert_snapshot!(check("---\n"), @"x.yaml:2:1: the file is empty; an experiment begins with `apiVersion: plumbline.dev/v1alpha1`");
     assert_snapshot!(check_bytes(b"kind: Experiment\nname: \xff\xfe\n"), @"x.yaml:2:7: the file is not UTF-8 text: byte 0xff at offset 23");
     assert_snapshot!(check_bytes(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0x80]), @"x.yaml:1:11: the file is not UTF-8 text: byte 0x80 at offset 10");
-    assert_snapshot!(check_bytes(&[0, 1, 2, 3, 27, b'[', b'1', b'm']), @"x.yaml:1:1: this is not valid YAML: a character stands here that no text file has");
+    assert_snapshot!(check_bytes(&[0, 1, 2, 3, 27, b'[', b'1', b'm']), @"x.yaml:1:1: this is not valid YAML: a text file must not contain this character");
     assert_snapshot!(check_bytes(&vec![b'x'; 10_000_000]), @"x.yaml:1:1: an experiment file is at most 1 MiB; this one has 10 MB");
     assert_snapshot!(check_bytes(&vec![b'x'; (1 << 20) + 1]), @"x.yaml:1:1: an experiment file is at most 1 MiB; this one has 1048577 B");
     assert_snapshot!(check("just a text\n"), @"x.yaml:1:1: expected a mapping with keys of apiVersion, kind, metadata, spec, found `just a text`");
@@ -43,7 +43,7 @@ fn yaml_that_is_none() {
     assert_snapshot!(check(&with("    software: {}", "\t software: {}")), @"x.yaml:15:1: a tab indents this line; YAML is indented with spaces");
     assert_snapshot!(check(&with("\"status == 200\"", "\"status == 200")), @"x.yaml:11:82: this is not valid YAML: a text ends with its closing quote; expected `,` or the end of the line");
     assert_snapshot!(check(&with("title: Does", "title: 'Does")), @"x.yaml:5:10: this is not valid YAML: the closing quote of this text is missing");
-    assert_snapshot!(check(&with("title: Does", "title: Does: ")), @"x.yaml:5:14: this is not valid YAML: no key can stand here; quote the text if its `:` is not a key's");
+    assert_snapshot!(check(&with("title: Does", "title: Does: ")), @"x.yaml:5:14: this is not valid YAML: a key is not allowed here; quote the text if its `:` does not end a key");
     assert_snapshot!(check(&with("key: rsa-2048, offload: none }", "key: rsa-2048")), @"x.yaml:10:11: this is not valid YAML: a `{` before this was not closed: expected `,` or `}`");
     assert_snapshot!(check(&with("  path: http", "   path: http")), @"x.yaml:8:3: this is not valid YAML: this line is not indented as those before it");
     assert_snapshot!(check(&with("path: http", "path: @http")), @"x.yaml:7:9: this is not valid YAML: no text can begin with this character unless it is quoted");
@@ -53,10 +53,10 @@ fn yaml_that_is_none() {
 
 #[test]
 fn yaml_that_would_surprise() {
-    assert_snapshot!(check(&with("  baseline: software", "  load: {}\n  baseline: software")), @"x.yaml:12:3: the key `load` stands here a second time; it is first set here (11:3)");
+    assert_snapshot!(check(&with("  baseline: software", "  load: {}\n  baseline: software")), @"x.yaml:12:3: the key `load` appears a second time here; it is first set here (11:3)");
     assert_snapshot!(check(&with("path: http", "path: !!str http")), @"x.yaml:7:9: the value here has a YAML tag (`!…`), which has no meaning in an experiment; remove the tag; the setting itself says what its text means");
     assert_snapshot!(check(&with("software: {}", "software: { <<: {} }")), @"x.yaml:15:17: merge keys (`<<`) are not supported; a variant is merged over the baseline by itself and needs to say only what differs");
-    assert_snapshot!(check(&with("software: {}", "software: &x { system: *x }")), @"x.yaml:15:28: the alias stands inside the value that it refers to");
+    assert_snapshot!(check(&with("software: {}", "software: &x { system: *x }")), @"x.yaml:15:28: the alias is inside the value that it refers to");
     assert_snapshot!(check(&with("software: {}", "[software]: {}")), @"x.yaml:15:5: a key must be a plain text");
     assert_snapshot!(check(&with("software: {}", ": {}")), @"x.yaml:15:5: a key is missing here");
 }
@@ -140,17 +140,17 @@ fn too_few_variants() {
     let alone = GOOD.replace("    plain: { system: { ingress: { tls: none } } }\n", "");
     let alone = alone.replace("    threads: { system: { ingress: { offload: threads } } }\n", "");
     let alone = &alone[..alone.find("  claims:").unwrap()];
-    assert_snapshot!(check(alone), @"x.yaml:13:3: `software` stands alone; an experiment needs a variant beside the baseline; add a variant, or `control: true` for a copy of the baseline");
+    assert_snapshot!(check(alone), @"x.yaml:13:3: `software` is the only variant; an experiment needs another beside the baseline; add a variant, or `control: true` for a copy of the baseline");
     assert_snapshot!(check(&alone.replace("    software: {}\n", "    {}\n")), @"x.yaml:13:3: there are no variants, not even the baseline; add `software: {}` and at least one variant that changes something");
 }
 
 #[test]
 fn blocks_out_of_range() {
-    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "1")), @"x.yaml:18:11: `blocks` is 1; at least 2 blocks are needed to know how far they scatter");
+    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "1")), @"x.yaml:18:11: `blocks` is 1; at least 2 blocks are needed to measure their scatter");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "1001")), @"x.yaml:18:11: `blocks` is 1001; at most 1000 blocks can be run");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "six")), @"x.yaml:18:11: expected a number of blocks, or a mapping such as `{ min: 6, max: 20 }`, found `six`");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "[6]")), @"x.yaml:18:11: expected a number of blocks, or a mapping such as `{ min: 6, max: 20 }`, found a list");
-    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "{ min: 1 }")), @"x.yaml:18:13: `min` is 1; at least 2 blocks are needed to know how far they scatter");
+    assert_snapshot!(check(&with("{ min: 5, max: 20 }", "{ min: 1 }")), @"x.yaml:18:13: `min` is 1; at least 2 blocks are needed to measure their scatter");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "{ min: 5, max: 4 }")), @"x.yaml:18:21: `max` is 4 and `min` is 5; `max` must not be below `min`");
     assert_snapshot!(check(&with("{ min: 5, max: 20 }", "{ max: 100000 }")), @"x.yaml:18:13: `max` is 100000; at most 1000 blocks can be run");
 }
@@ -238,7 +238,7 @@ fn a_report_shows_the_line() {
        ╰────
     ");
     assert_snapshot!(report(&with("  baseline: software", "  load: {}\n  baseline: software")), @r#"
-     × the key `load` stands here a second time
+     × the key `load` appears a second time here
        ╭─[x.yaml:12:3]
     10 │     origin: { kind: embedded, body: 612 B }
     11 │   load: { connections: 20, reuse: none, duration: 5 s, checks: ["status == 200", "duration < 200 ms"] }
@@ -294,7 +294,7 @@ fn a_report_shows_the_line() {
 #[test]
 fn a_report_of_odd_text_stays_readable() {
     assert_snapshot!(report(&with("title: Does", "title: Größe; 5 €: \u{1b}[31mDoes")), @r"
-     × this is not valid YAML: no key can stand here; quote the text if its `:` is not a key's
+     × this is not valid YAML: a key is not allowed here; quote the text if its `:` does not end a key
       ╭─[x.yaml:5:20]
     4 │   name: tls-offload
     5 │   title: Größe; 5 €: ?[31mDoes offloading TLS handshakes help an ingress?
@@ -304,7 +304,7 @@ fn a_report_of_odd_text_stays_readable() {
     ");
     let long = with("title: Does", &format!("title: {}: x", "y".repeat(2000)));
     assert_snapshot!(report(&long), @r"
-     × this is not valid YAML: no key can stand here; quote the text if its `:` is not a key's
+     × this is not valid YAML: a key is not allowed here; quote the text if its `:` does not end a key
       ╭─[x.yaml:5:2010]
     5 │ yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy: x offloading TLS handshakes help an ingress?
       ·                                                             ─

@@ -94,7 +94,7 @@ impl OntapSettings {
             );
         }
         if self.insecure && self.certificate.is_some() {
-            return fault("insecure", "a certificate that is given is checked");
+            return fault("insecure", "it cannot go with `certificate`, which is always checked");
         }
         self.policy.as_ref().map_or(Ok(()), |policy| policy.body().map(drop))
     }
@@ -160,9 +160,9 @@ impl OntapPolicy {
                 Ok(json!({ "adaptive": adaptive }))
             }
             (true, false) => {
-                Err(fault("peak_iops", "an adaptive policy has both `peak_iops` and `expected_iops`"))
+                Err(fault("peak_iops", "an adaptive policy needs both `peak_iops` and `expected_iops`"))
             }
-            (true, true) => Err(fault("max_iops", "a policy limits something; leave it out for none")),
+            (true, true) => Err(fault("max_iops", "a policy must limit something; leave it out for none")),
             (false, false) => Err(fault("peak_iops", "a policy is either fixed or adaptive")),
         }
     }
