@@ -8,6 +8,7 @@ mod metrics;
 pub mod settings;
 pub mod system;
 mod target;
+mod url;
 
 pub use family::Http;
 pub use target::Target;

@@ -18,7 +18,6 @@ mod tls;
 mod tls_openssl;
 mod tls_rustls;
 mod transport;
-mod url;
 mod verify;
 mod wire;
 mod worker;
@@ -41,10 +40,10 @@ use self::request::Request;
 use self::tally::Tally;
 use self::tls::Offer;
 use self::transport::Security;
-use self::url::Url;
 use self::worker::HttpWorker;
 use crate::settings::{LoadSettings, TlsVersion};
 use crate::target::Target;
+use crate::url::Url;
 
 /// The first of several addresses that accepts a connection within this time is used.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -56,23 +55,26 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     let fault = |key: &str, message: &str| Err(Fault::new(key, message));
     if spec.connections == 0 {
-        return fault("load.connections", "a load has at least 1 connection");
+        return fault("load.connections", "a load needs at least 1 connection");
     }
     if spec.threads == 0 || spec.threads > spec.connections {
         let message = format!("a load of {} connections has 1 to {0} threads", spec.connections);
         return Err(Fault::new("load.threads", message));
     }
     if spec.duration.0 == 0 {
-        return fault("load.duration", "a window of no length measures nothing");
+        return fault("load.duration", "the window must be longer than 0");
     }
     if spec.timeout.0 == 0 {
         return fault("load.timeout", "every request would fail at once; set a timeout such as `30 s`");
     }
     if spec.requests == Some(0) {
-        return fault("load.requests", "a load makes at least 1 request; leave `requests` out for no limit");
+        return fault(
+            "load.requests",
+            "a load must make at least 1 request; leave `requests` out for no limit",
+        );
     }
     if spec.rate.is_some_and(|rate| Schedule::constant(rate.0).is_none()) {
-        return fault("load.rate", "a rate is above 0; leave `rate` out for a closed loop");
+        return fault("load.rate", "a rate must be above 0; leave `rate` out for a closed loop");
     }
     if !(0.0..=1.0).contains(&spec.resumption.0) {
         return fault("load.resumption", "a share is 0% to 100%");

@@ -2,8 +2,8 @@
 
 use plumb_path::Fault;
 
-use super::url::{Url, origin_form};
 use crate::settings::{LoadSettings, Reuse};
+use crate::url::{Url, origin_form};
 
 /// Headers that decide where a message ends, which is for this module to say.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
@@ -76,7 +76,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         && path.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
     {
         let message = format!(
-            "`{}` has a space or a control character; write it as %20 and the like",
+            "`{}` contains a space or a control character; write it as %20 and the like",
             path.escape_debug()
         );
         return Err(Fault::new("load.path", message));
@@ -93,14 +93,14 @@ fn check_header(name: &str, value: &str) -> Result<(), Fault> {
         return Err(Fault::new(key, format!("`{}` is not a header name", name.escape_debug())));
     }
     if FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
-        return Err(Fault::new(key, "the length of the body says this; remove the header"));
+        return Err(Fault::new(key, "the load sets this header from the body; remove it"));
     }
     check_value(&key, value)
 }
 
 fn check_value(key: &str, value: &str) -> Result<(), Fault> {
     if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-        return Err(Fault::new(key, "a header's value has no line breaks"));
+        return Err(Fault::new(key, "a header's value must not contain line breaks"));
     }
     Ok(())
 }
@@ -184,11 +184,11 @@ mod tests {
         insta::assert_snapshot!(texts.join("\n"), @r"
         load.method: `GE T` is not a method such as `GET`
         load.method: `CONNECT` opens a tunnel; a load sends requests such as `GET`
-        load.path: `/a b` has a space or a control character; write it as %20 and the like
-        load.host: a header's value has no line breaks
+        load.path: `/a b` contains a space or a control character; write it as %20 and the like
+        load.host: a header's value must not contain line breaks
         load.headers.a b: `a b` is not a header name
-        load.headers.a: a header's value has no line breaks
-        load.headers.Content-length: the length of the body says this; remove the header
+        load.headers.a: a header's value must not contain line breaks
+        load.headers.Content-length: the load sets this header from the body; remove it
         ");
     }
 }

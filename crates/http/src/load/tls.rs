@@ -5,9 +5,9 @@ use std::fs;
 use plumb_path::{Fault, PathError};
 
 use super::names::{self, Cipher, Group};
-use super::url::Url;
 use crate::settings::{LoadSettings, TlsVersion};
 use crate::target::Target;
+use crate::url::Url;
 
 /// Which certificates are trusted.
 #[derive(Debug, Clone)]

@@ -3,12 +3,12 @@
 use plumb_devices::DeviceKind;
 use plumb_path::Fault;
 
-use super::external::host_and_port;
 use super::installable::{HAPROXY, NGINX};
 use super::offload::{Module, is_name_or_path};
 use crate::settings::{
     IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, SystemSettings, TlsVersion,
 };
+use crate::url::Url;
 
 /// HAProxy is built for this many (MAX_THREADS), and more than that is a slip of the pen anywhere.
 const THREADS_MAX: u32 = 64;
@@ -68,7 +68,7 @@ fn check_url(ingress: &IngressSettings) -> Result<(), Fault> {
             Err(Fault::new(key, "`kind: external` needs a `url`, such as `url: https://example.org/`"))
         }
         (IngressKind::External, Some(url)) => {
-            host_and_port(url).map(drop).map_err(|reason| Fault::new(key, reason))
+            Url::parse(url).map(drop).map_err(|reason| Fault::new(key, format!("failed to {reason}")))
         }
         (_, Some(_)) => {
             Err(Fault::new(key, "only `kind: external` has a `url`; the others get one when they start"))
@@ -115,8 +115,8 @@ fn check_kind(ingress: &IngressSettings) -> Result<(), Fault> {
             fault("only `kind: haproxy` and `kind: nginx` take an engine or a provider of OpenSSL")
         }
         Offload::Engine(asked) | Offload::Provider(asked) if !is_name_or_path(asked) => fault(
-            "an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits \
-             and `._-+/` are all that configuration files can hold",
+            "an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; it may contain \
+             only letters, digits and `._-+/`, because a configuration file holds it",
         ),
         Offload::Engine(_) | Offload::Provider(_) => Ok(()),
     }
@@ -221,10 +221,10 @@ mod tests {
         system.ingress.batch_wait: an operation waits for at most 1 s
         none
         system.ingress.offload: only `kind: haproxy` and `kind: nginx` take an engine or a provider of OpenSSL
-        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
-        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
-        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
-        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; letters, digits and `._-+/` are all that configuration files can hold
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; it may contain only letters, digits and `._-+/`, because a configuration file holds it
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; it may contain only letters, digits and `._-+/`, because a configuration file holds it
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; it may contain only letters, digits and `._-+/`, because a configuration file holds it
+        system.ingress.offload: an engine or a provider is a name, such as `qatengine`, or the absolute path of its library; it may contain only letters, digits and `._-+/`, because a configuration file holds it
         system.ingress.offload_mode: nginx waits for every operation, so it has `offload_mode: sync` only; HAProxy has both
         none
         none

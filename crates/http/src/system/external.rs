@@ -7,6 +7,7 @@ use plumb_host::service::Service;
 use plumb_path::{Existing, PathError, RunBy};
 
 use crate::target::Target;
+use crate::url::Url;
 
 /// How long it may take to take a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -14,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Makes sure that something takes connections at a URL.
 pub(super) fn find(url: &str, run_by: RunBy<'_>) -> Result<Existing, PathError> {
     let failed = |reason: String| PathError::new(format!("reach {url}: {reason}"));
-    let (host, port) = host_and_port(url).map_err(failed)?;
+    let Url { host, port, .. } = Url::parse(url).map_err(PathError::new)?;
     let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
     let mut result = Err(failed("it has no address".to_owned()));
     for address in addresses {
@@ -32,37 +33,8 @@ pub(super) fn find(url: &str, run_by: RunBy<'_>) -> Result<Existing, PathError> 
 /// The processes of this host that answer at a URL; `None` where they cannot be found, as on another host.
 #[must_use]
 pub fn service_at(url: &str) -> Option<Service> {
-    let (host, port) = host_and_port(url).ok()?;
+    let Url { host, port, .. } = Url::parse(url).ok()?;
     RunBy::default().find(Some((&host, port))).ok()?
-}
-
-/// Where a URL leads to.
-///
-/// # Errors
-///
-/// What is wrong with it.
-pub(super) fn host_and_port(url: &str) -> Result<(String, u16), String> {
-    let wrong = |why: &str| format!("{url:?} is not a URL such as \"https://example.org/\": {why}");
-    let (rest, default_port) = match url.split_once("://") {
-        Some(("http", rest)) => (rest, 80),
-        Some(("https", rest)) => (rest, 443),
-        _ => return Err(wrong("it begins with neither http:// nor https://")),
-    };
-    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    let host_end =
-        authority.rfind(']').map_or_else(|| authority.find(':').unwrap_or(authority.len()), |end| end + 1);
-    let (host, port) = authority.split_at(host_end);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    if host.is_empty() || host.contains(|character: char| character.is_whitespace() || character == '@') {
-        return Err(wrong("it has no host"));
-    }
-    let port = match port.strip_prefix(':') {
-        None if port.is_empty() => default_port,
-        digits => digits
-            .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| wrong("its port is not a number up to 65535"))?,
-    };
-    Ok((host.to_owned(), port))
 }
 
 #[cfg(test)]
@@ -70,19 +42,6 @@ mod tests {
     use plumb_path::System;
 
     use super::*;
-
-    #[test]
-    fn a_url_leads_to_a_host_and_a_port() {
-        for (url, host, port) in [
-            ("http://a", "a", 80),
-            ("https://a.example/x:1", "a.example", 443),
-            ("http://127.0.0.1:8080?x", "127.0.0.1", 8080),
-            ("https://[::1]:8443/", "::1", 8443),
-            ("https://[::1]", "::1", 443),
-        ] {
-            assert_eq!(host_and_port(url), Ok((host.to_owned(), port)));
-        }
-    }
 
     #[test]
     fn a_port_where_nobody_listens_is_an_error_that_names_the_url() {

@@ -27,7 +27,7 @@ impl Url {
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("use `{text}` as a URL such as `http://127.0.0.1:8080/path`: {why}");
         if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(wrong("it has a space or a control character"));
+            return Err(wrong("it contains a space or a control character"));
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let (is_tls, default_port) = match scheme.to_ascii_lowercase().as_str() {
@@ -149,7 +149,7 @@ mod tests {
         the text in brackets is not an IPv6 address
         something follows its `]`
         it has a user name; send an authorization header instead
-        it has a space or a control character
+        it contains a space or a control character
         ");
     }
 
