@@ -320,7 +320,7 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     let (exit, message) = fails(&["127.0.0.1:9", "tcp_bw", "-m", "2M"]);
     assert!(exit == 2 && message.contains("--msg-size: a message has 1 B to 1 MiB"), "{message}");
     let (exit, message) = fails(&["127.0.0.1:9", "tcp_bw", "tcp_bw"]);
-    assert!(exit == 2 && message.contains("TEST: each test is run once"), "{message}");
+    assert!(exit == 2 && message.contains("TEST: each test runs once"), "{message}");
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn what_cannot_be_is_said_in_one_line() {
     fs::write(tree.0.path().join("state/tunings-that-stay.jsonl"), "hello\n").unwrap();
     let output = tree.run(&["tune", "revert"]);
     assert_eq!(code(&output), 5);
-    assert!(stderr(&output).contains("line 1 is not of a journal"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("line 1 does not belong in a journal"), "{}", stderr(&output));
 }
 
 #[test]

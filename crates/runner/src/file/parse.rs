@@ -330,10 +330,7 @@ const WORDS: &[(&str, &str)] = &[
         "invalid trailing content after",
         "a text ends with its closing quote; expected `,` or the end of the line",
     ),
-    (
-        "mapping values are not allowed",
-        "a key is not allowed here; quote the text if its `:` does not end a key",
-    ),
+    ("mapping values are not allowed", "a key is not allowed here; quote the text if its `:` ends no key"),
     ("did not find expected key", "this line is not indented as those before it"),
     ("did not find expected '-' indicator", "this line is not indented as the list before it"),
     ("expected ',' or ']'", "a `[` before this was not closed: expected `,` or `]`"),

@@ -43,7 +43,7 @@ fn yaml_that_is_none() {
     assert_snapshot!(check(&with("    software: {}", "\t software: {}")), @"x.yaml:15:1: a tab indents this line; YAML is indented with spaces");
     assert_snapshot!(check(&with("\"status == 200\"", "\"status == 200")), @"x.yaml:11:82: this is not valid YAML: a text ends with its closing quote; expected `,` or the end of the line");
     assert_snapshot!(check(&with("title: Does", "title: 'Does")), @"x.yaml:5:10: this is not valid YAML: the closing quote of this text is missing");
-    assert_snapshot!(check(&with("title: Does", "title: Does: ")), @"x.yaml:5:14: this is not valid YAML: a key is not allowed here; quote the text if its `:` does not end a key");
+    assert_snapshot!(check(&with("title: Does", "title: Does: ")), @"x.yaml:5:14: this is not valid YAML: a key is not allowed here; quote the text if its `:` ends no key");
     assert_snapshot!(check(&with("key: rsa-2048, offload: none }", "key: rsa-2048")), @"x.yaml:10:11: this is not valid YAML: a `{` before this was not closed: expected `,` or `}`");
     assert_snapshot!(check(&with("  path: http", "   path: http")), @"x.yaml:8:3: this is not valid YAML: this line is not indented as those before it");
     assert_snapshot!(check(&with("path: http", "path: @http")), @"x.yaml:7:9: this is not valid YAML: no text can begin with this character unless it is quoted");
@@ -294,7 +294,7 @@ fn a_report_shows_the_line() {
 #[test]
 fn a_report_of_odd_text_stays_readable() {
     assert_snapshot!(report(&with("title: Does", "title: Größe; 5 €: \u{1b}[31mDoes")), @r"
-     × this is not valid YAML: a key is not allowed here; quote the text if its `:` does not end a key
+     × this is not valid YAML: a key is not allowed here; quote the text if its `:` ends no key
       ╭─[x.yaml:5:20]
     4 │   name: tls-offload
     5 │   title: Größe; 5 €: ?[31mDoes offloading TLS handshakes help an ingress?
@@ -304,7 +304,7 @@ fn a_report_of_odd_text_stays_readable() {
     ");
     let long = with("title: Does", &format!("title: {}: x", "y".repeat(2000)));
     assert_snapshot!(report(&long), @r"
-     × this is not valid YAML: a key is not allowed here; quote the text if its `:` does not end a key
+     × this is not valid YAML: a key is not allowed here; quote the text if its `:` ends no key
       ╭─[x.yaml:5:2010]
     5 │ yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy: x offloading TLS handshakes help an ingress?
       ·                                                             ─
