@@ -8,20 +8,25 @@ use plumb_model::{
     Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Relation, Shortage, SlotResult, Term, Unit,
     VariantState, VariantSummary, Verdict, metric,
 };
-use plumb_stats::{self as stats, Sample};
+use plumb_stats::{self as stats, Level, Sample};
 
+use crate::ratio::{question, sample};
+use crate::shares::Shares;
 use crate::table::{Lack, Table};
 use crate::variants::is_load_bound as is_load_bound_slot;
 
-pub(crate) fn judge_all(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<ClaimVerdict> {
-    let alpha = table.plan.alpha_each();
+pub(crate) fn judge_all(
+    table: &Table<'_>,
+    variants: &[VariantSummary],
+    shares: &Shares<'_>,
+) -> Vec<ClaimVerdict> {
     let cells = 0..table.plan.cells.len();
     cells
         .flat_map(|cell| (0..table.plan.claims.len()).map(move |claim| (cell, claim)))
         .map(|(cell, index)| {
             let claim = &table.plan.claims[index];
             let finding = unusable(table, variants, cell, claim)
-                .unwrap_or_else(|| judge_one(table, cell, claim, alpha));
+                .unwrap_or_else(|| judge_one(table, cell, claim, shares.of_claim(cell, claim)));
             ClaimVerdict {
                 claim: index,
                 cell,
@@ -211,27 +216,17 @@ fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<St
     ))
 }
 
-fn judge_one(table: &Table<'_>, cell: usize, claim: &Claim, alpha: f64) -> Finding {
+fn judge_one(table: &Table<'_>, cell: usize, claim: &Claim, level: Level) -> Finding {
     match (&claim.right, sample(table, cell, claim)) {
-        (Operand::Cap { value, tolerance }, _) => judge_cap(table, cell, claim, (*value, *tolerance), alpha),
-        (Operand::Term { factor, .. }, Some(sample)) => {
-            judge_ratio(table, cell, claim, &sample, *factor, alpha)
+        (Operand::Cap { value, tolerance }, _) => {
+            judge_cap(table, cell, claim, (*value, *tolerance), level.alpha)
         }
-        (Operand::Value(_), Some(sample)) => judge_ratio(table, cell, claim, &sample, 1.0, alpha),
+        (Operand::Term { factor, .. }, Some(sample)) => {
+            judge_ratio(table, cell, claim, &sample, *factor, level)
+        }
+        (Operand::Value(_), Some(sample)) => judge_ratio(table, cell, claim, &sample, 1.0, level),
         (Operand::Value(value), None) => judge_every_slot(table, cell, claim, *value),
         (Operand::Term { .. }, None) => Finding::new(Verdict::Void, "there is nothing to compare"),
-    }
-}
-
-/// The blocks that a claim is judged by; `None` for claims that look at every slot or at every window.
-pub(crate) fn sample(table: &Table<'_>, cell: usize, claim: &Claim) -> Option<Sample> {
-    match &claim.right {
-        Operand::Cap { .. } => None,
-        Operand::Term { term, .. } => Some(table.sample(cell, &claim.left, term)),
-        Operand::Value(value) => match table.plan.metric(&claim.left.metric).map(|metric| metric.kind) {
-            Some(MetricKind::Share | MetricKind::Count) => None,
-            _ => Some(table.sample_against(cell, &claim.left, *value)),
-        },
     }
 }
 
@@ -241,7 +236,7 @@ fn judge_ratio(
     claim: &Claim,
     sample: &Sample,
     factor: f64,
-    alpha: f64,
+    level: Level,
 ) -> Finding {
     if sample.logs().is_empty() && sample.missing() > 0 {
         let lacks = lacks(table, cell, claim);
@@ -252,11 +247,11 @@ fn judge_ratio(
             format!("{} has no value above 0{both} in any block, so there is no ratio{why}", claim.left),
         );
     }
-    let Some(effect) = stats::Effect::of(sample, alpha) else {
+    let Some(effect) = stats::Effect::of(sample, level) else {
         return Finding::new(Verdict::Undecided, "no block is complete yet");
     };
     let (Some(known), Some(interval), Ok(question)) =
-        (sample.known_interval(alpha), sample.interval(alpha), question(claim.relation, factor))
+        (sample.known_interval(level), sample.interval(level), question(claim.relation, factor))
     else {
         return Finding::new(Verdict::Void, "the values cannot be judged on a log scale");
     };
@@ -270,7 +265,7 @@ fn judge_ratio(
     };
     let mut finding = Finding::new(verdict, "");
     finding.bounds = Some((effect.ratio, effect.low, effect.high));
-    finding.blocks_needed = blocks_needed(table, sample, &question, alpha);
+    finding.blocks_needed = blocks_needed(table, sample, &question, level);
     let known = (known.low.exp(), known.high.exp());
     finding.reason = match verdict {
         Verdict::Void => missing_reason(table, cell, claim, sample, (effect.ratio, known), of_known),
@@ -342,9 +337,9 @@ fn blocks_needed(
     table: &Table<'_>,
     sample: &Sample,
     question: &stats::Hypothesis,
-    alpha: f64,
+    level: Level,
 ) -> Option<u32> {
-    let more = sample.blocks_needed(question, alpha)?;
+    let more = sample.blocks_needed(question, level)?;
     let to_min = (table.plan.blocks.before_verdict() as usize).saturating_sub(sample.logs().len());
     u32::try_from(more.max(to_min)).ok()
 }
@@ -380,6 +375,9 @@ fn ratio_reason(table: &Table<'_>, cell: usize, claim: &Claim, finding: &Finding
         (Verdict::Undecided, None) if sample.missing() > 0 => {
             "; more blocks would hardly decide, as none makes up for a missing value".to_owned()
         }
+        (Verdict::Undecided, None) if matches!(claim.relation, Relation::KnownWithin(_)) => {
+            "; no number of blocks that can be run would be enough".to_owned()
+        }
         (Verdict::Undecided, None) => {
             "; the effect lies on the threshold, more blocks would hardly decide".to_owned()
         }
@@ -397,16 +395,6 @@ fn digits(value: f64) -> String {
         3
     };
     format!("{value:.decimals$}")
-}
-
-fn question(relation: Relation, factor: f64) -> Result<stats::Hypothesis, stats::Unusable> {
-    match relation {
-        Relation::AtLeast => stats::Hypothesis::ratio(stats::Direction::AtLeast, factor),
-        Relation::Above => stats::Hypothesis::ratio(stats::Direction::Above, factor),
-        Relation::AtMost => stats::Hypothesis::ratio(stats::Direction::AtMost, factor),
-        Relation::Below => stats::Hypothesis::ratio(stats::Direction::Below, factor),
-        Relation::EqualWithin(share) => stats::Hypothesis::within(factor, share),
-    }
 }
 
 fn model_verdict(verdict: stats::Decision) -> Verdict {
@@ -432,6 +420,8 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
         Relation::AtMost => observed <= value,
         Relation::Below => observed < value,
         Relation::EqualWithin(share) => (observed - value).abs() <= share * value,
+        // Only ratios are estimated.
+        Relation::KnownWithin(_) => true,
     };
     let slots = values.len();
     if let Some(broken) = values.iter().copied().find(|observed| !holds(*observed)) {

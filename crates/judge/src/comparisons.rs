@@ -3,18 +3,19 @@
 use plumb_model::{Comparison, MetricKind, Plan, Statistic, Term};
 use plumb_stats as stats;
 
+use crate::shares::Shares;
 use crate::table::Table;
 
 /// The statistics of a trend that are compared.
 const COMPARED: [Statistic; 4] = [Statistic::Avg, Statistic::Med, Statistic::P95, Statistic::P99];
 
-pub(crate) fn compare_all(table: &Table<'_>) -> Vec<Comparison> {
+pub(crate) fn compare_all(table: &Table<'_>, shares: &Shares<'_>) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (cell, planned) in table.plan.cells.iter().enumerate() {
         let measured = planned.variants.iter().filter(|variant| variant.skipped.is_none());
         for variant in measured.map(|it| it.variant).filter(|variant| *variant != table.plan.baseline) {
             for (metric, statistic) in compared_metrics(table.plan) {
-                comparisons.extend(compare(table, cell, variant, &metric, statistic));
+                comparisons.extend(compare(table, shares, (cell, variant), &metric, statistic));
             }
         }
     }
@@ -33,15 +34,16 @@ fn compared_metrics(plan: &Plan) -> impl Iterator<Item = (String, Option<Statist
 
 fn compare(
     table: &Table<'_>,
-    cell: usize,
-    variant: usize,
+    shares: &Shares<'_>,
+    (cell, variant): (usize, usize),
     metric: &str,
     statistic: Option<Statistic>,
 ) -> Option<Comparison> {
     let baseline = table.plan.baseline_name();
     let term = |variant: &str| Term { variant: variant.to_owned(), metric: metric.to_owned(), statistic };
-    let sample = table.sample(cell, &term(&table.plan.variants[variant].name), &term(baseline));
-    let effect = stats::Effect::of(&sample, table.plan.alpha_each())?;
+    let (above, below) = (term(&table.plan.variants[variant].name), term(baseline));
+    let sample = table.sample(cell, &above, &below);
+    let effect = stats::Effect::of(&sample, shares.of_ratio(cell, &above, &below))?;
     let name = match statistic {
         Some(statistic) => format!("{metric}.{}", statistic.name()),
         None => metric.to_owned(),

@@ -8,7 +8,9 @@ mod claims;
 mod comparisons;
 mod findings;
 mod merge;
+mod ratio;
 mod savings;
+mod shares;
 mod table;
 mod variants;
 mod warnings;
@@ -16,6 +18,7 @@ mod warnings;
 use plumb_model::{ClaimVerdict, Findings, Judgement, Plan, Slot, VariantState};
 
 use findings::Concluded;
+use shares::Shares;
 use table::Table;
 
 /// Judges a run from its slots.
@@ -23,8 +26,9 @@ use table::Table;
 pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     let table = Table::new(plan, slots);
     let variants = variants::summarise(&table);
-    let claims = claims::judge_all(&table, &variants);
-    let comparisons = comparisons::compare_all(&table);
+    let shares = Shares::new(&table);
+    let claims = claims::judge_all(&table, &variants, &shares);
+    let comparisons = comparisons::compare_all(&table, &shares);
     let findings =
         findings::find(&Concluded { table: &table, variants: &variants, comparisons: &comparisons });
     let warnings = warnings::collect(&table, &variants);
@@ -42,7 +46,7 @@ pub fn findings(plan: &Plan, slots: &[Slot], judgement: &Judgement) -> Findings 
 #[must_use]
 pub fn judge_claims(plan: &Plan, slots: &[Slot]) -> Vec<ClaimVerdict> {
     let table = Table::new(plan, slots);
-    claims::judge_all(&table, &variants::summarise(&table))
+    claims::judge_all(&table, &variants::summarise(&table), &Shares::new(&table))
 }
 
 /// Whether it is known of every treatment of a cell that it was in effect, or that it was not.

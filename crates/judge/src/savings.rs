@@ -65,10 +65,11 @@ struct Sides<'a> {
 impl Sides<'_> {
     fn judge(self) -> Finding {
         let plan = self.table.plan;
-        let (sample, alpha) = (self.sample(), stats::alpha_per_claim(Plan::ALPHA, savings(plan)));
+        let alpha = stats::alpha_per_claim(Plan::ALPHA, savings(plan));
+        let (sample, level) = (self.sample(), self.table.level(alpha));
         // A missing cost leaves the upper bound open for ever, so that more blocks would only take time.
         let no_more = sample.is_high_open() || self.table.complete_blocks(self.cell) >= plan.blocks.max;
-        let Some(effect) = stats::Effect::of(&sample, alpha) else {
+        let Some(effect) = stats::Effect::of(&sample, level) else {
             let reason =
                 format!("no block has the {} of both {} and {}", self.saving.what, self.name, self.than);
             let state =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_model::{Better, FailureCause, Plan, Slot, SlotOutcome, SlotResult, Statistic, Term};
-use plumb_stats::{Design, Sample, Value};
+use plumb_stats::{Design, Level, Looks, Sample, Value};
 
 /// A plan with its slots.
 #[derive(Debug, Clone)]
@@ -57,6 +57,13 @@ impl<'a> Table<'a> {
     /// How many blocks of a cell are complete: every variant that is not skipped has both of its slots.
     pub(crate) fn complete_blocks(&self, cell: usize) -> u32 {
         self.complete[cell]
+    }
+
+    /// The level of an interval that may err with probability `alpha` at any of the looks that the plan allows.
+    pub(crate) fn level(&self, alpha: f64) -> Level {
+        let blocks = self.plan.blocks;
+        let looks = Looks::Planned { first: blocks.before_verdict() as usize, last: blocks.max as usize };
+        Level { alpha, looks }
     }
 
     /// Why a slot of this run has no value that may be used, if so.

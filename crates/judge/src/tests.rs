@@ -2,9 +2,9 @@
 
 use super::*;
 use plumb_model::{
-    Attempts, Better, Blocks, Cell, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo, MetricKind,
-    PlannedVariant, Reading, Shortage, SlotOutcome, SlotResult, Unit, Variant, VariantState, Verdict,
-    claim::Scope,
+    Attempts, Better, Blocks, Cell, Claim, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo,
+    MetricKind, Operand, PlannedVariant, Reading, Relation, Shortage, SlotOutcome, SlotResult, Term, Unit,
+    Variant, VariantState, Verdict, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -123,7 +123,7 @@ fn a_ratio_is_decided_from_enough_blocks_on() {
         "b.reqs >= 1.2 * a.reqs",
         &slots(5, 1.5, |_| {}),
         Verdict::Undecided,
-        "over 5 blocks; a verdict takes at least 6 blocks",
+        "over 5 blocks, too few for an interval; a verdict takes at least 6 blocks",
     );
     check("b.reqs >= 1.2 * a.reqs", &slots(2, 1.5, |_| {}), Verdict::Undecided, "too few for an interval");
     check("b.reqs >= 1.2 * a.reqs", &[], Verdict::Undecided, "not been measured");
@@ -550,4 +550,70 @@ fn comparisons_cover_every_metric_that_has_values() {
     let reqs = judgement.comparisons.iter().find(|comparison| comparison.metric == "reqs").unwrap();
     assert!((reqs.ratio - 1.5).abs() < 0.05 && reqs.low > 1.4 && reqs.high.unwrap() < 1.6, "{reqs:?}");
     assert!(!judgement.comparisons.iter().any(|comparison| comparison.metric == "cpu"));
+}
+
+/// Slots as of [`slots`], whose effect in each block is what `effects` says.
+fn slots_of(effects: &[f64]) -> Vec<Slot> {
+    slots(u32::try_from(effects.len()).unwrap(), 1.0, |slot| {
+        if slot.variant == "b" {
+            let Reading::Rate { value, .. } = measured(slot).measurement.readings["reqs"] else { return };
+            *measured(slot) = result(value * effects[slot.block as usize]);
+        }
+    })
+}
+
+#[test]
+fn a_decided_claim_passes_its_part_of_alpha_on() {
+    let scattered = [1.30, 1.52, 1.34, 1.47, 1.29, 1.55, 1.36, 1.44];
+    let low = |claims: &[&str]| judge(&plan(claims), &slots_of(&scattered)).claims[0].low.unwrap();
+    let near = "b.reqs >= 1.4 * a.reqs";
+    let alone = low(&[near]);
+    // Both others are on another ratio, and are undecided.
+    let shared = low(&[near, "b.cpu > a.cpu", "a.cpu > b.cpu"]);
+    assert!(shared < alone, "{shared} {alone}");
+    // They are decided, by blocks that hardly scatter.
+    let others = ["b.delay < 2 * a.delay", "b.sent < 9 * a.sent"];
+    assert!((low(&[near, others[0], others[1]]) - alone).abs() < 1e-12);
+    let judged = judge(&plan(&[near, others[0], others[1]]), &slots_of(&scattered));
+    assert_eq!(judged.claims[1].verdict, Verdict::Holds, "{}", judged.claims[1].reason);
+    // One ratio has one interval.
+    let ratio = judged.comparisons.iter().find(|comparison| comparison.metric == "reqs").unwrap();
+    assert_eq!((Some(ratio.low), ratio.high), (judged.claims[0].low, judged.claims[0].high));
+}
+
+#[test]
+fn later_blocks_never_reverse_a_verdict() {
+    let mut effects = vec![1.30, 1.31, 1.29, 1.30, 1.31, 1.29];
+    let claim = "b.reqs >= 1.2 * a.reqs";
+    assert_eq!(judge(&plan(&[claim]), &slots_of(&effects)).claims[0].verdict, Verdict::Holds);
+    for effect in [0.9, 1.0, 0.8, 1.1, 0.9, 1.0] {
+        effects.push(effect);
+        let found = judge(&plan(&[claim]), &slots_of(&effects)).claims.remove(0);
+        assert_eq!(found.verdict, Verdict::Holds, "{}", found.reason);
+    }
+}
+
+#[test]
+fn an_estimate_is_reached_and_takes_no_part_of_alpha() {
+    let with = |claims: &[&str], share: f64| {
+        let mut plan = plan(claims);
+        let right = Operand::Term { factor: 1.0, term: term("a") };
+        let (text, relation) = ("an estimate".to_owned(), Relation::KnownWithin(share));
+        plan.claims.push(Claim { text, left: term("b"), relation, right, note: None });
+        plan
+    };
+    let slots = slots_of(&[1.30, 1.52, 1.34, 1.47, 1.29, 1.55, 1.36, 1.44]);
+    let verdict = |share: f64| judge(&with(&[], share), &slots).claims.pop().unwrap();
+    assert_eq!(verdict(0.2).verdict, Verdict::Holds);
+    let open = verdict(0.02);
+    assert_eq!(open.verdict, Verdict::Undecided);
+    assert!(
+        open.reason.contains("would decide") && open.blocks_needed.is_some_and(|more| more > 0),
+        "{open:?}"
+    );
+    assert_eq!(with(&["b.reqs > a.reqs"], 0.02).shares_of_alpha(), 1);
+}
+
+fn term(variant: &str) -> Term {
+    Term { variant: variant.to_owned(), metric: "reqs".to_owned(), statistic: None }
 }

@@ -8,8 +8,9 @@ use plumb_model::{
 };
 use plumb_stats as stats;
 
-use crate::claims::{percent, sample};
+use crate::claims::percent;
 use crate::merge::merged;
+use crate::ratio::sample;
 use crate::table::{Lack, Table};
 
 pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
@@ -60,7 +61,7 @@ pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
         );
     }
     let looks = metrics.len() * table.plan.cells.len();
-    let alpha = stats::alpha_per_claim(Plan::ALPHA, looks.max(1));
+    let level = table.level(stats::alpha_per_claim(Plan::ALPHA, looks.max(1)));
     for cell in 0..table.plan.cells.len() {
         for (metric, statistic) in &metrics {
             let term = |variant: &str| Term {
@@ -73,7 +74,7 @@ pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
                 continue;
             }
             // Blocks without a value must not hide a difference that the others show.
-            let differs = sample.known_interval(alpha).is_some_and(|interval| interval.excludes(0.0));
+            let differs = sample.known_interval(level).is_some_and(|interval| interval.excludes(0.0));
             if differs {
                 return Some(format!(
                     "the control, a copy of {}, differs from it in {metric}: this run finds effects where there are none",

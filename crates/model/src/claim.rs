@@ -4,9 +4,11 @@
 //! <variant>.<metric>[.<statistic>]  >= | <= | > | <   [<factor> *] (<variant>.<metric>[.<statistic>] | <quantity>)
 //! <variant>.<metric>[.<statistic>]  ==                [<factor> *] (…) within <percent>
 //! <variant>.<rate metric>           <= | <            <quantity> [within <percent>]
+//! <variant>.<metric>[.<statistic>]  /                 <variant>.<metric>[.<statistic>] within <percent>
 //! ```
 //!
-//! The last form is a cap: it speaks of every one-second window and not of a mean. A claim is resolved against the
+//! The third form is a cap: it speaks of every one-second window and not of a mean. The last one is an estimate that a run is
+//! to take, and has no threshold. A claim is resolved against the
 //! experiment's variants and the data path's metrics while it is read, so that a claim that exists is a claim that
 //! can be judged; every error knows the offending part of the text.
 
@@ -52,6 +54,8 @@ pub enum Relation {
     Below,
     /// `== … within p%`, the tolerance as a share of one.
     EqualWithin(f64),
+    /// `/ … within p%`: the ratio is to be known so closely, whatever it is.
+    KnownWithin(f64),
 }
 
 /// The right side of a claim.
@@ -179,6 +183,32 @@ impl Scope<'_> {
             };
         }
         Ok(Claim { text: text.trim().to_owned(), left, relation, right, note: None })
+    }
+
+    /// Reads what a run is to estimate, and how closely.
+    ///
+    /// # Errors
+    /// As [`Scope::read`].
+    pub fn read_estimate(self, text: &str) -> Result<Claim, ClaimError> {
+        const FORM: &str =
+            "an estimate is a ratio of two metrics, such as `b.http_reqs / a.http_reqs within 5%`";
+        let whole = Piece { text, offset: 0 }.trimmed();
+        let Some(at) = whole.text.find('/') else { return Err(whole.error(FORM)) };
+        let (left, metric) = self.term(whole.part(0, at).trimmed())?;
+        let (right_piece, within) = split_within(whole.part(at + 1, whole.text.len()).trimmed())?;
+        let Some(share) = within.filter(|share| *share > 0.0) else { return Err(whole.error(FORM)) };
+        if matches!(metric.kind, MetricKind::Share | MetricKind::Count) {
+            return Err(
+                whole.error(format!("`{}` can be 0, where there is no ratio to estimate", metric.name))
+            );
+        }
+        let relation = Relation::KnownWithin(share);
+        match self.operand(right_piece, &left, metric, relation, within)? {
+            right @ Operand::Term { factor, .. } if (factor - 1.0).abs() < f64::EPSILON => {
+                Ok(Claim { text: text.trim().to_owned(), left, relation, right, note: None })
+            }
+            _ => Err(right_piece.error(FORM)),
+        }
     }
 
     fn term<'s>(&'s self, piece: Piece<'_>) -> Result<(Term, &'s MetricInfo), ClaimError> {
@@ -402,6 +432,34 @@ mod tests {
         assert_eq!(claim.right, Operand::Value(0.999));
         assert_eq!(read("software.http_reqs > 500").unwrap().right, Operand::Value(500.0));
         assert!(matches!(read("software.handshakes_resumed <= 0").unwrap().right, Operand::Value(_)));
+    }
+
+    #[test]
+    fn an_estimate_is_a_ratio_and_how_closely_it_is_to_be_known() {
+        let (variants, metrics) = scope_data();
+        let read = |text: &str| Scope { variants: &variants, metrics: &metrics }.read_estimate(text);
+        let estimate = read("multi-buffer.http_reqs / software.http_reqs within 5%").unwrap();
+        assert_eq!(estimate.relation, Relation::KnownWithin(0.05));
+        assert_eq!(estimate.variants(), ["multi-buffer", "software"]);
+        for (text, part, message) in [
+            ("software.http_reqs within 5%", "software.http_reqs within 5%", "a ratio of two metrics"),
+            (
+                "multi-buffer.http_reqs / software.http_reqs",
+                "multi-buffer.http_reqs / software.http_reqs",
+                "within",
+            ),
+            ("software.http_reqs / 5 /s within 1%", "5 /s", "a ratio of two metrics"),
+            (
+                "software.checks / multi-buffer.checks within 1%",
+                "software.checks / multi-buffer.checks within 1%",
+                "no ratio",
+            ),
+            ("software.http_reqs / software.http_rqs within 1%", "http_rqs", "did you mean"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert_eq!(&text[error.offset..error.offset + error.length], part, "{text}");
+            assert!(error.message.contains(message), "{text}: {}", error.message);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Claim, MetricInfo, Question};
+use crate::{Claim, MetricInfo, MetricKind, Operand, Question, Relation};
 
 /// How many blocks a run takes.
 ///
@@ -193,23 +193,39 @@ impl Plan {
         0.01
     }
 
-    /// The error probability of every interval of the run: what is left of α for each claim in each cell. Comparisons that
-    /// no claim speaks of use it too, so that one ratio has one interval wherever it is shown.
+    /// The error probability that each claim of each cell begins with. Comparisons that no claim speaks of keep it.
     #[must_use]
     pub fn alpha_each(&self) -> f64 {
         Self::ALPHA / self.shares_of_alpha() as f64
     }
 
-    /// The confidence of every interval of the run in words: `95%`, or `99.5%` where ten claims share α.
+    /// How sure the intervals of the run are, in words: `95%`, or `joint 95%` where claims share α.
     #[must_use]
-    pub fn confidence_words(&self) -> String {
-        let percent = format!("{:.3}", 100.0 * (1.0 - self.alpha_each()));
-        format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
+    pub fn confidence_words(&self) -> &'static str {
+        if self.shares_of_alpha() > 1 { "joint 95%" } else { "95%" }
     }
 
-    /// How many verdicts share α: claims times cells, and the control's own.
+    /// How many verdicts share α.
     #[must_use]
     pub fn shares_of_alpha(&self) -> usize {
-        (self.claims.len() * self.cells.len()).max(1)
+        let cells = 0..self.cells.len();
+        let shares =
+            cells.flat_map(|cell| self.claims.iter().filter(move |claim| self.takes_share(cell, claim)));
+        shares.count().max(1)
+    }
+
+    /// Whether chance can err on a claim of a cell, so that it needs a share of α. It cannot where a variant is skipped, where
+    /// every slot is judged as it stands, nor on how closely a ratio is known.
+    #[must_use]
+    pub fn takes_share(&self, cell: usize, claim: &Claim) -> bool {
+        let is_skipped = |name: &&str| {
+            let mut of_cell = self.cells[cell].variants.iter();
+            of_cell.any(|variant| self.variants[variant.variant].name == **name && variant.skipped.is_some())
+        };
+        let kind = self.metric(&claim.left.metric).map(|metric| metric.kind);
+        let is_of_slots = matches!(claim.right, Operand::Value(_))
+            && matches!(kind, Some(MetricKind::Share | MetricKind::Count));
+        let is_estimate = matches!(claim.relation, Relation::KnownWithin(_));
+        !is_estimate && !is_of_slots && !claim.variants().iter().any(is_skipped)
     }
 }

@@ -48,7 +48,7 @@ pub struct ClaimVerdict {
     pub reason: String,
     /// The observed ratio of the claim's left side to its right side (the right side without its factor).
     pub ratio: Option<f64>,
-    /// Lower bound of the ratio, anytime-valid at the claim's share of α.
+    /// Lower bound of the ratio, right at every planned look, at the claim's part of α.
     pub low: Option<f64>,
     /// Upper bound of the ratio.
     pub high: Option<f64>,
@@ -67,7 +67,7 @@ pub struct Comparison {
     pub variant: usize,
     /// Variant over the plan's baseline.
     pub ratio: f64,
-    /// Lower bound, anytime-valid at [`crate::Plan::alpha_each`]; 0 where it is unbounded.
+    /// Lower bound at the part of α of the claims on this ratio, or at [`crate::Plan::alpha_each`]; 0 where it is unbounded.
     pub low: f64,
     /// Upper bound; `None` where it is unbounded.
     pub high: Option<f64>,

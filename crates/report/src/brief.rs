@@ -273,7 +273,7 @@ impl Page<'_> {
         };
         let entries = labels.iter().zip(&found).enumerate().map(entry).collect();
         let title = format!(
-            "effects against {}, {} anytime-valid intervals",
+            "effects against {}, {} intervals",
             clean(view.plan().baseline_name()),
             view.plan().confidence_words()
         );

@@ -201,8 +201,8 @@ pub struct ComparisonDocument {
     pub baseline: String,
     /// Variant over baseline.
     pub ratio: Option<f64>,
-    /// Lower bound of the ratio, valid however often one looks, at the share of α = 0.05 that each claim in each cell has; 0
-    /// where it is unbounded.
+    /// Lower bound of the ratio, right at every planned look, at the part of α = 0.05 of the claims on this ratio; 0 where it
+    /// is unbounded.
     pub low: Option<f64>,
     /// Upper bound of the ratio; `null` where it is unbounded.
     pub high: Option<f64>,
@@ -226,7 +226,7 @@ pub struct ClaimDocument {
     pub reason: String,
     /// The ratio of the claim's left side to its right side without the factor; `null` where there is none.
     pub ratio: Option<f64>,
-    /// Lower bound of the ratio at the claim's share of α.
+    /// Lower bound of the ratio at the claim's part of α.
     pub low: Option<f64>,
     /// Upper bound of the ratio; `null` where it is unbounded.
     pub high: Option<f64>,

@@ -204,7 +204,7 @@ fn comparison(view: &View<'_>, cell: usize) -> String {
     let heads = std::iter::once("Metric").chain(names.iter().map(String::as_str));
     let baseline = plain(view.plan().baseline_name());
     let about = format!(
-        "Each variant over {baseline}, with the interval that holds with {} however often you look ({}).",
+        "Each variant over {baseline}, with its {} interval ({}), right at every look that was planned.",
         view.plan().confidence_words(),
         figures::plural(view.blocks(cell), "block")
     );

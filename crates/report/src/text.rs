@@ -214,7 +214,7 @@ impl Page<'_> {
             found.iter().flat_map(|(_, found)| found.iter().map(|(_, comparison)| *comparison)),
         );
         self.title(&format!(
-            "effect against {}, {} anytime-valid interval",
+            "effect against {}, {} interval",
             clean(self.view.plan().baseline_name()),
             self.view.plan().confidence_words()
         ));

@@ -1,7 +1,10 @@
-//! The confidence sequence: an interval that may be looked at after every block.
+//! Intervals that may be looked at more than once.
 //!
 //! An ordinary t interval is right 95% of the time at one sample size fixed beforehand. A run that is watched and stopped
-//! once the answer looks clear needs one that is right at all sample sizes at once. This is the Gaussian mixture of t
+//! once the answer looks clear needs one that is right at all sample sizes at which anybody looks. Where these are planned,
+//! it is the repeated confidence interval of `boundary`.
+//!
+//! Where nobody knows how long it goes on, it is the confidence sequence. This is the Gaussian mixture of t
 //! likelihood ratios of Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
 //! variance" (arXiv 2310.03722), with mixture precision c². Where it comes from, so that it can be checked: for a mean μ
 //! under test, S = Σ(dᵢ − μ) and V = Σ(dᵢ − μ)², the process
@@ -17,6 +20,8 @@
 //! d̄ ± s·√((n−1)/n)·√( (n+c²)(1−q) / (q(n+c²) − c²) ),   infinite when q(n+c²) ≤ c²
 //! ```
 
+use crate::boundary;
+use crate::looks::Looks;
 use crate::moments::Moments;
 use crate::serial::Design;
 use crate::unusable::is_alpha;
@@ -28,6 +33,36 @@ const C2: f64 = 0.1;
 /// How far two logarithms may differ and still count as equal: far above the rounding of `ln` and of the mean, far below
 /// anything that a measurement resolves. Without it the verdict on a system without noise would hang on the last bit.
 pub(crate) const ROUNDING: f64 = 1e-12;
+
+/// How sure an interval is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    /// The probability to miss the true value at any of the looks.
+    pub alpha: f64,
+    /// The looks.
+    pub looks: Looks,
+}
+
+impl Level {
+    /// The half-width of the interval of independent normal values, in units of their standard deviation.
+    ///
+    /// Infinite for too few blocks, where nobody was to look, and for an `alpha` that is not between 0 and 1: an interval
+    /// that says nothing is never wrong.
+    pub fn half_width_over_s(self, blocks: usize) -> f64 {
+        match self.looks {
+            Looks::Any => half_width_over_s(blocks, self.alpha),
+            Looks::Planned { first, last } => boundary::half_width_over_s(blocks, (first, last), self.alpha),
+        }
+    }
+
+    /// The interval that `blocks` blocks of mean `mean` and unbiased standard deviation `s` give.
+    pub(crate) fn interval(self, mean: f64, s: f64, blocks: usize) -> Interval {
+        let half_over_s = self.half_width_over_s(blocks);
+        // An infinite half-width stays infinite when s is 0, where the product would be NaN.
+        let half = if half_over_s.is_finite() { half_over_s * s } else { f64::INFINITY };
+        Interval { estimate: mean, low: mean - half, high: mean + half }
+    }
+}
 
 /// An estimate with its confidence bounds, in natural logarithms of a ratio. The bounds may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,12 +76,11 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval that `blocks` blocks of mean `mean` and unbiased standard deviation `s` give.
-    pub(crate) fn around(mean: f64, s: f64, blocks: usize, alpha: f64) -> Self {
-        let half_over_s = half_width_over_s(blocks, alpha);
-        // An infinite half-width stays infinite when s is 0, where the product would be NaN.
-        let half = if half_over_s.is_finite() { half_over_s * s } else { f64::INFINITY };
-        Self { estimate: mean, low: mean - half, high: mean + half }
+    /// What both this interval and a `later` one allow, around the later estimate. Where they exclude each other the effect
+    /// changed between the looks, and what was found first stays.
+    pub(crate) fn narrowed(self, later: Self) -> Self {
+        let (low, high) = (self.low.max(later.low), self.high.min(later.high));
+        if low <= high { Self { low, high, ..later } } else { Self { estimate: later.estimate, ..self } }
     }
 
     /// Whether `value` (a logarithm) lies outside, by more than rounding.
@@ -58,18 +92,17 @@ impl Interval {
 }
 
 impl Design {
-    /// The interval for the mean of `ds`, in block order, at confidence 1 − `alpha`, valid at every look.
+    /// The interval for the mean of `ds`, in block order, at one of the `level`'s looks.
     ///
-    /// [`confidence_sequence`] for paired blocks; wider for others, by the correlation that they may have. `None` as
-    /// there.
-    pub fn interval(self, ds: &[f64], alpha: f64) -> Option<Interval> {
+    /// `None` as in [`confidence_sequence`].
+    pub fn interval(self, ds: &[f64], level: Level) -> Option<Interval> {
         let moments: Moments = ds.iter().copied().collect();
         let mean = moments.mean()?;
         // One block has no spread to speak of, and its interval is infinite whatever stands here.
         let s = moments.standard_deviation().unwrap_or(0.0);
-        let widening = self.widening(ds).at(ds.len());
-        (is_alpha(alpha) && mean.is_finite() && s.is_finite())
-            .then(|| Interval::around(mean, widening * s, ds.len(), alpha))
+        let widening = self.widening(ds, level.looks).at(ds.len());
+        (is_alpha(level.alpha) && mean.is_finite() && s.is_finite())
+            .then(|| level.interval(mean, widening * s, ds.len()))
     }
 }
 
@@ -105,7 +138,7 @@ pub fn half_width_over_s(blocks: usize, alpha: f64) -> f64 {
 ///
 /// `None` without blocks, with a value that is not finite or too large to average, or with an `alpha` not between 0 and 1.
 pub fn confidence_sequence(ds: &[f64], alpha: f64) -> Option<Interval> {
-    Design::Paired.interval(ds, alpha)
+    Design::Paired.interval(ds, Level { alpha, looks: Looks::Any })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The effect as people read it: a ratio with its bounds.
 
-use crate::confidence::{Interval, confidence_sequence};
+use crate::confidence::{Interval, Level, confidence_sequence};
 use crate::missing::Sample;
 
 /// A ratio B/A with its confidence bounds, no unit; 1 means no change.
@@ -17,12 +17,11 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// The effect that a sample shows, with bounds at confidence 1 − `alpha` that hold for all that its missing values may
-    /// have been.
+    /// The effect that a sample shows, with bounds at `level` that hold for all that its missing values may have been.
     ///
     /// `None` exactly where [`Sample::interval`] has none.
-    pub fn of(sample: &Sample, alpha: f64) -> Option<Self> {
-        Some(Self::bounded_by(&sample.interval(alpha)?, sample.logs().len()))
+    pub fn of(sample: &Sample, level: Level) -> Option<Self> {
+        Some(Self::bounded_by(&sample.interval(level)?, sample.logs().len()))
     }
 
     fn bounded_by(interval: &Interval, blocks: usize) -> Self {

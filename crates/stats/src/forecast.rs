@@ -1,28 +1,34 @@
 //! How many more blocks an undecided claim would probably need.
 //!
-//! It assumes that the mean and the spread stay what they are, so it is a middling guess: in simulations about as often
+//! Beyond the planned looks it goes by the confidence sequence, which is what a run has that is extended. It assumes that the mean and the spread stay what they are, so it is a middling guess: in simulations about as often
 //! too low as too high at first, and rather too high later. It tells a user whether to wait, to plan a longer run, or to
 //! stop.
 
-use crate::confidence::Interval;
+use crate::confidence::Level;
 use crate::hypothesis::{Decision, Hypothesis};
+use crate::looks::Looks;
 use crate::moments::Moments;
 use crate::serial::Design;
 
 /// Beyond this many blocks in all a claim counts as one that a run will not decide.
 pub const BLOCKS_LIMIT: usize = 10_000;
 
-/// How many blocks beyond `ds`, of this `design`, would probably decide `claim` at error probability `alpha`; 0 if it is
-/// decided.
+/// How many blocks beyond `ds`, of this `design`, would probably decide `claim` at `level`; 0 if they
+/// decide it.
 ///
 /// `None` if it would take more than [`BLOCKS_LIMIT`] blocks in all, as when the effect sits on the claim's threshold, and
 /// while there are fewer than two blocks to take a spread from, or values that are not finite.
-pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Hypothesis, alpha: f64) -> Option<usize> {
+pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Hypothesis, level: Level) -> Option<usize> {
     let moments: Moments = ds.iter().copied().collect();
     let (mean, s) = (moments.mean()?, moments.standard_deviation()?);
-    let widening = design.widening(ds);
+    let forever = Level { looks: Looks::Any, ..level };
+    let [planned, unplanned] = [level, forever].map(|level| (level, design.widening(ds, level.looks)));
     let decides = |&blocks: &usize| {
-        claim.judge(&Interval::around(mean, widening.at(blocks) * s, blocks, alpha)) != Decision::Undecided
+        let (level, widening) = match level.looks {
+            Looks::Planned { last, .. } if blocks > last => unplanned,
+            _ => planned,
+        };
+        claim.judge(&level.interval(mean, widening.at(blocks) * s, blocks)) != Decision::Undecided
     };
     (ds.len()..=BLOCKS_LIMIT.max(ds.len())).find(decides).map(|blocks| blocks - ds.len())
 }
@@ -31,8 +37,12 @@ pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Hypothesis, alph
 mod tests {
     use super::*;
 
+    fn any(alpha: f64) -> Level {
+        Level { alpha, looks: Looks::Any }
+    }
+
     fn blocks_needed(ds: &[f64], claim: &Hypothesis, alpha: f64) -> Option<usize> {
-        super::blocks_needed(ds, Design::Paired, claim, alpha)
+        super::blocks_needed(ds, Design::Paired, claim, any(alpha))
     }
 
     use crate::confidence::confidence_sequence;
@@ -89,10 +99,21 @@ mod tests {
     }
 
     #[test]
+    fn planned_looks_need_fewer_blocks_and_the_sequence_goes_on_after_them() {
+        let spread = 0.1 * 0.75_f64.sqrt();
+        let ds = [0.1 - spread, 0.1 + spread, 0.1 - spread, 0.1 + spread];
+        let planned = |last| Level { alpha: 0.05, looks: Looks::Planned { first: 6, last } };
+        let needed = |last| super::blocks_needed(&ds, Design::Paired, &at_least(1.0), planned(last));
+        // 1.056 at look 10 of 20, .98 at look 11. With 6 looks at most the sequence decides, as above.
+        assert_eq!(needed(20), Some(7));
+        assert_eq!(needed(7), Some(12));
+    }
+
+    #[test]
     fn one_variant_alone_needs_more_blocks() {
         let spread = 0.1 * 0.75_f64.sqrt();
         let ds = [0.1 - spread, 0.1 + spread, 0.1 - spread, 0.1 + spread, 0.1];
-        let alone = super::blocks_needed(&ds, Design::Alone, &at_least(1.0), 0.05).unwrap();
+        let alone = super::blocks_needed(&ds, Design::Alone, &at_least(1.0), any(0.05)).unwrap();
         assert!(alone > blocks_needed(&ds, &at_least(1.0), 0.05).unwrap(), "{alone}");
     }
 
@@ -103,9 +124,9 @@ mod tests {
         ) {
             let decided = at_least(factor).judge(&confidence_sequence(&ds, 0.05).unwrap()) != Decision::Undecided;
             prop_assert_eq!(blocks_needed(&ds, &at_least(factor), 0.05) == Some(0), decided);
-            let alone = Design::Alone.interval(&ds, 0.05).unwrap();
+            let alone = Design::Alone.interval(&ds, any(0.05)).unwrap();
             let decided = at_least(factor).judge(&alone) != Decision::Undecided;
-            prop_assert_eq!(super::blocks_needed(&ds, Design::Alone, &at_least(factor), 0.05) == Some(0), decided);
+            prop_assert_eq!(super::blocks_needed(&ds, Design::Alone, &at_least(factor), any(0.05)) == Some(0), decided);
         }
     }
 }

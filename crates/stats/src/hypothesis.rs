@@ -41,6 +41,7 @@ pub struct Hypothesis {
 enum Shape {
     Ratio(Direction),
     Within { ln_tolerance: f64 },
+    Known { ln_tolerance: f64 },
 }
 
 impl Hypothesis {
@@ -57,6 +58,12 @@ impl Hypothesis {
         Ok(Self { shape: Shape::Within { ln_tolerance }, ln_factor: log_of(factor)? })
     }
 
+    /// "B/A is known within `share`": both bounds lie within that of the estimate, in logarithms. It cannot be refuted.
+    pub fn known_within(share: f64) -> Result<Self, Unusable> {
+        let ln_tolerance = not_negative(share)?.ln_1p();
+        Ok(Self { shape: Shape::Known { ln_tolerance }, ln_factor: 0.0 })
+    }
+
     /// The verdict that `interval`, for ln(B/A), gives. A bound that is NaN decides nothing.
     ///
     /// A bound within rounding of a threshold (10⁻¹² in logarithms) counts as equal to it.
@@ -70,6 +77,10 @@ impl Hypothesis {
             Shape::Within { ln_tolerance } => {
                 let edge = ln_tolerance + ROUNDING;
                 (low >= -edge && high <= edge, low > edge || high < -edge)
+            }
+            Shape::Known { ln_tolerance } => {
+                let edge = ln_tolerance + ROUNDING;
+                (interval.estimate - interval.low <= edge && interval.high - interval.estimate <= edge, false)
             }
         };
         match (holds, refuted) {

@@ -5,25 +5,31 @@
 //! other crate of the workspace, no clock and no file, so each number can be checked against its formula alone.
 
 mod blocks;
+mod boundary;
 mod cap;
 mod confidence;
 mod effect;
 mod forecast;
 mod hypothesis;
+mod looks;
 mod missing;
 mod moments;
+mod quadrature;
 mod quantile;
 mod serial;
+mod shares;
 mod unusable;
 
 pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_ratio};
 pub use cap::{CapJudgement, judge_cap};
-pub use confidence::{Interval, confidence_sequence, half_width_over_s};
+pub use confidence::{Interval, Level, confidence_sequence, half_width_over_s};
 pub use effect::{Effect, effect};
 pub use forecast::BLOCKS_LIMIT;
 pub use hypothesis::{Decision, Direction, Hypothesis, alpha_per_claim};
+pub use looks::Looks;
 pub use missing::{Sample, Value};
 pub use moments::Moments;
 pub use quantile::{median, quantile};
 pub use serial::Design;
+pub use shares::share_alpha;
 pub use unusable::Unusable;

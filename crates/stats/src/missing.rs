@@ -7,7 +7,7 @@
 //! Statistical Association 2000). A logarithm has no smallest value, so one missing block opens a side of the interval,
 //! and no claim that needs this side can be decided. The other side stays as the known blocks have it.
 
-use crate::confidence::Interval;
+use crate::confidence::{Interval, Level};
 use crate::forecast::blocks_needed;
 use crate::hypothesis::{Decision, Hypothesis};
 use crate::serial::Design;
@@ -94,13 +94,18 @@ impl Sample {
 
     /// The interval that the known blocks give by themselves, as if no other had been measured. `None` as in
     /// [`crate::confidence_sequence`].
-    pub fn known_interval(&self, alpha: f64) -> Option<Interval> {
-        self.design.interval(&self.logs, alpha)
+    ///
+    /// It is what the intervals of all looks so far allow together: they are right together, so no later block takes back
+    /// what an earlier one decided.
+    pub fn known_interval(&self, level: Level) -> Option<Interval> {
+        let last = self.design.interval(&self.logs, level)?;
+        let looks = (1..self.logs.len()).filter_map(|n| self.design.interval(&self.logs[..n], level));
+        looks.chain([last]).reduce(Interval::narrowed)
     }
 
     /// The interval for all that the missing values may have been; it contains [`Sample::known_interval`].
-    pub fn interval(&self, alpha: f64) -> Option<Interval> {
-        self.known_interval(alpha).map(|known| self.opened(known))
+    pub fn interval(&self, level: Level) -> Option<Interval> {
+        self.known_interval(level).map(|known| self.opened(known))
     }
 
     /// An interval with the sides open that missing values leave open.
@@ -112,15 +117,19 @@ impl Sample {
         }
     }
 
-    /// How many more blocks would probably decide `claim` at error probability `alpha`; 0 if it is decided.
+    /// How many more blocks would probably decide `claim` at `level`; 0 if it is decided.
     ///
     /// `None` as in [`blocks_needed`], and where the claim would be decided towards a side that missing values leave open,
     /// since no further block closes it.
-    pub fn blocks_needed(&self, claim: &Hypothesis, alpha: f64) -> Option<usize> {
-        let estimate = self.known_interval(alpha)?.estimate;
+    pub fn blocks_needed(&self, claim: &Hypothesis, level: Level) -> Option<usize> {
+        let interval = self.interval(level)?;
+        if claim.judge(&interval) != Decision::Undecided {
+            return Some(0);
+        }
+        let estimate = interval.estimate;
         let exact = Interval { estimate, low: estimate, high: estimate };
         let is_decidable = claim.judge(&self.opened(exact)) != Decision::Undecided;
-        blocks_needed(&self.logs, self.design, claim, alpha).filter(|_| is_decidable)
+        blocks_needed(&self.logs, self.design, claim, level).filter(|_| is_decidable)
     }
 }
 
@@ -128,7 +137,10 @@ impl Sample {
 mod tests {
     use super::*;
     use crate::hypothesis::Direction;
+    use crate::looks::Looks;
     use Value::{Highest, Known, Lowest, Unknown};
+
+    const LEVEL: Level = Level { alpha: 0.05, looks: Looks::Any };
 
     /// Six blocks in which b is twice a, and one with these slots; which sides of the interval are open.
     fn open(a: [Value; 2], b: [Value; 2]) -> (bool, bool) {
@@ -138,7 +150,7 @@ mod tests {
         }
         sample.push_ratio(a, b);
         assert_eq!((sample.logs().len(), sample.missing()), (6, 1));
-        let (known, interval) = (sample.known_interval(0.05).unwrap(), sample.interval(0.05).unwrap());
+        let (known, interval) = (sample.known_interval(LEVEL).unwrap(), sample.interval(LEVEL).unwrap());
         assert_eq!((known.low, known.high), (2.0_f64.ln(), 2.0_f64.ln()));
         assert_eq!(interval.estimate, known.estimate);
         (interval.low == f64::NEG_INFINITY, interval.high == f64::INFINITY)
@@ -181,17 +193,17 @@ mod tests {
             sample.push_ratio([Known(1.0); 2], [Known(b); 2]);
         }
         let claim = |factor| Hypothesis::ratio(Direction::AtLeast, factor).unwrap();
-        assert!(sample.blocks_needed(&claim(1.9), 0.05).is_some_and(|more| more > 0));
+        assert!(sample.blocks_needed(&claim(1.9), LEVEL).is_some_and(|more| more > 0));
         sample.push_ratio([Known(1.0); 2], [Lowest; 2]);
-        assert_eq!(sample.blocks_needed(&claim(1.9), 0.05), None);
-        assert!(sample.blocks_needed(&claim(2.1), 0.05).is_some_and(|more| more > 0));
+        assert_eq!(sample.blocks_needed(&claim(1.9), LEVEL), None);
+        assert!(sample.blocks_needed(&claim(2.1), LEVEL).is_some_and(|more| more > 0));
     }
 
     #[test]
     fn nothing_known_gives_no_interval() {
         let mut sample = Sample::new(Design::Paired);
-        assert_eq!(sample.interval(0.05), None);
+        assert_eq!(sample.interval(LEVEL), None);
         sample.push_ratio([Known(1.0); 2], [Lowest; 2]);
-        assert_eq!((sample.interval(0.05), sample.missing()), (None, 1));
+        assert_eq!((sample.interval(LEVEL), sample.missing()), (None, 1));
     }
 }

@@ -8,7 +8,7 @@ mod simulation;
 use plumb_stats::{Decision, Design, Direction, Hypothesis};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use simulation::{LOOKS, normal, share};
+use simulation::{LOOKS, normal, share, unplanned};
 
 const ALPHA: f64 = 0.05;
 const FALSE_SHARE_MAX: f64 = 0.065;
@@ -57,7 +57,9 @@ fn log_normal_pairs(rng: &mut ChaCha8Rng, blocks: usize) -> Vec<f64> {
 fn false_share(noise: Noise, design: Design, alpha: f64) -> f64 {
     share(19_950_801, |rng| {
         let ds = noise(rng, *LOOKS.end());
-        LOOKS.clone().any(|n| design.interval(&ds[..n], alpha).expect("noise is finite").excludes(0.0))
+        LOOKS
+            .clone()
+            .any(|n| design.interval(&ds[..n], unplanned(alpha)).expect("noise is finite").excludes(0.0))
     })
 }
 
@@ -112,8 +114,9 @@ fn power(distance: f64, within: usize) -> f64 {
     let claim = Hypothesis::ratio(Direction::Below, 1.0).expect("1 is a factor");
     share(7, |rng| {
         let ds: Vec<f64> = ar_0(rng, within).into_iter().map(|d| d - distance).collect();
-        let verdicts = (*LOOKS.start()..=within)
-            .map(|n| claim.judge(&Design::Alone.interval(&ds[..n], ALPHA).expect("noise is finite")));
+        let verdicts = (*LOOKS.start()..=within).map(|n| {
+            claim.judge(&Design::Alone.interval(&ds[..n], unplanned(ALPHA)).expect("noise is finite"))
+        });
         verdicts.into_iter().find(|&verdict| verdict != Decision::Undecided) == Some(Decision::Holds)
     })
 }

@@ -8,7 +8,7 @@ mod simulation;
 
 use plumb_stats::{Design, Sample, Value, confidence_sequence, log_ratio};
 use rand_chacha::ChaCha8Rng;
-use simulation::{LOOKS, normal, share};
+use simulation::{LOOKS, normal, share, unplanned};
 
 const ALPHA: f64 = 0.05;
 
@@ -71,7 +71,7 @@ fn finds_difference_with(missing: Value, blocks: &[([f64; 2], [Slot; 2])]) -> bo
     let value = |slot: Slot| if slot.failed { missing } else { Value::Known(slot.first) };
     blocks.iter().for_each(|(a, b)| sample.push_ratio(a.map(Value::Known), b.map(value)));
     let is_enough = sample.logs().len() >= *LOOKS.start();
-    is_enough && sample.interval(ALPHA).is_some_and(|interval| interval.excludes(0.0))
+    is_enough && sample.interval(unplanned(ALPHA)).is_some_and(|interval| interval.excludes(0.0))
 }
 
 /// A time instead of a rate, so that the slots that fail are b's fast ones, and counted as the worst for b.
@@ -139,7 +139,7 @@ fn missing_slots_still_count_against_their_variant() {
             let b = if block == 3 { [Value::Lowest; 2] } else { b.map(value) };
             sample.push_ratio(a.map(Value::Known), b);
         }
-        sample.interval(ALPHA).is_some_and(|interval| interval.high < 0.0)
+        sample.interval(unplanned(ALPHA)).is_some_and(|interval| interval.high < 0.0)
     });
     assert!(found > 0.99, "only {found}");
 }

@@ -71,7 +71,7 @@ pub(crate) fn check_plan(plan: &Plan) -> Checked {
 
 fn check_claim(claim: &Claim, plan: &Plan) -> Checked {
     check_term(&claim.left, plan)?;
-    if let Relation::EqualWithin(tolerance) = claim.relation {
+    if let Relation::EqualWithin(tolerance) | Relation::KnownWithin(tolerance) = claim.relation {
         check_number("a claim's tolerance", tolerance)?;
     }
     match &claim.right {

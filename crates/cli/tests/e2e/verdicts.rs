@@ -55,6 +55,20 @@ fn a_claim_stays_undecided_and_says_what_it_needs() {
 }
 
 #[test]
+fn an_estimate_takes_the_blocks_that_it_needs() {
+    let (code, json, _) = judge(&format!("{PAIR}until: [b.throughput / a.throughput within 10%]"));
+    assert_eq!((code, &json["claims"][0]["verdict"]), (0, &Value::from("holds")), "{json:#}");
+    let ratio = |key: &str| json["claims"][0][key].as_f64().unwrap();
+    assert!(ratio("high") / ratio("ratio") <= 1.1 && ratio("ratio") / ratio("low") <= 1.1, "{json:#}");
+    let comparison = &json["comparisons"].as_array().unwrap()[0];
+    assert!((6..20).contains(&comparison["blocks"].as_u64().unwrap()), "{comparison}");
+    let (code, json, _) = judge(&format!(
+        "{PAIR}until: [b.throughput / a.throughput within 0.01%]\nblocks: {{ min: 6, max: 7 }}"
+    ));
+    assert_eq!((code, &json["claims"][0]["verdict"]), (3, &Value::from("undecided")), "{json:#}");
+}
+
+#[test]
 fn a_treatment_without_evidence_is_void() {
     let (code, json, _) = judge(
         "baseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 1500 /s, evidence: false } }\n\

@@ -23,8 +23,8 @@ pub fn forest(view: &View<'_>, cell: usize) -> Markup {
         figure {
             figcaption {
                 h3 { "What changed, against " (view.plan().baseline_name()) }
-                "Ratio of each variant to the baseline with the interval that is valid however often you look "
-                "(" (view.plan().confidence_words()) "). The line marks no change, and the tinted side is better. A hollow mark is undecided."
+                "Ratio of each variant to the baseline with its " (view.plan().confidence_words())
+                " interval, right at every look that was planned. The line marks no change, and the tinted side is better. A hollow mark is undecided."
             }
             @if first.is_empty() {
                 p.quiet { "There is no block yet that has both a variant and the baseline." }

@@ -53,7 +53,7 @@ pub fn html(run: &Run, judgement: &Judgement) -> String {
                 main { (body(view)) }
                 footer {
                     "Made by plumb " (run.header.program_version) " from " code { (run.directory) } ". "
-                    "Intervals are anytime-valid confidence sequences: looking early does not make them wrong."
+                    "Intervals are right at every look that was planned: watching a run does not make them wrong."
                 }
             }
         }

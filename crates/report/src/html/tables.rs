@@ -94,6 +94,7 @@ fn allowed(relation: Relation, right: &Operand) -> Option<(Option<f64>, Option<f
         Relation::AtLeast | Relation::Above => (Some(factor), None),
         Relation::AtMost | Relation::Below => (None, Some(factor)),
         Relation::EqualWithin(share) => (Some(factor / (1.0 + share)), Some(factor * (1.0 + share))),
+        Relation::KnownWithin(_) => return None,
     })
 }
 

@@ -99,6 +99,10 @@ pub(super) struct Spec {
     /// `threads.http_reqs >= 1.2 * software.http_reqs`.
     #[serde(rename = "claims", default)]
     _claims: Option<Vec<String>>,
+    /// Ratios that the run estimates until each is known closely enough, such as
+    /// `threads.http_reqs / software.http_reqs within 5%`.
+    #[serde(rename = "until", default)]
+    _until: Option<Vec<String>>,
     /// Whether to add a copy of the baseline named `control`, which must not differ from it.
     pub(super) control: Option<bool>,
 }

@@ -190,14 +190,19 @@ fn claims(root: &Node, variants: &[VariantTree], metrics: &[MetricInfo]) -> Resu
     let scope = Scope { variants: &names, metrics };
     let mut claims = Vec::new();
     let mut mistakes = Vec::new();
-    let items = spec_value(root, "claims").map_or(&[][..], Node::items);
-    for scalar in items.iter().filter_map(Node::scalar) {
+    let items = |key: &str| {
+        let list = spec_value(root, key).map_or(&[][..], Node::items);
+        list.iter().filter_map(Node::scalar)
+    };
+    let estimates = items("until").map(|scalar| (scalar, true));
+    for (scalar, is_estimate) in items("claims").map(|scalar| (scalar, false)).chain(estimates) {
         if scalar.text.len() > LONG_CLAIM {
             let message = format!("a claim is at most {LONG_CLAIM} bytes long");
             collect(&mut mistakes, [Mistake::new(scalar.span, message)]);
             continue;
         }
-        match scope.read(&scalar.text) {
+        let read = if is_estimate { scope.read_estimate(&scalar.text) } else { scope.read(&scalar.text) };
+        match read {
             Ok(claim) => claims.push(claim),
             Err(error) => {
                 let place = scalar.part(error.offset, error.length);

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use plumb_stats::{Level, Looks};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -22,4 +23,9 @@ pub fn normal(rng: &mut ChaCha8Rng) -> f64 {
 pub fn share(seed: u64, mut happens: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..EXPERIMENTS).filter(|_| happens(&mut rng)).count() as f64 / EXPERIMENTS as f64
+}
+
+/// The level of the confidence sequence.
+pub fn unplanned(alpha: f64) -> Level {
+    Level { alpha, looks: Looks::Any }
 }
