@@ -60,9 +60,11 @@ impl<'a> Table<'a> {
     }
 
     /// The level of an interval that may err with probability `alpha` at any of the looks that the plan allows.
+    ///
+    /// A plan with looks at fewer than six blocks is not relied on: so few values do not show whether they are normal.
     pub(crate) fn level(&self, alpha: f64) -> Level {
-        let blocks = self.plan.blocks;
-        let looks = Looks::Planned { first: blocks.before_verdict() as usize, last: blocks.max as usize };
+        let (first, last) = (self.plan.blocks.before_verdict() as usize, self.plan.blocks.max as usize);
+        let looks = if first < 6 { Looks::From { first } } else { Looks::Planned { first, last } };
         Level { alpha, looks }
     }
 

@@ -50,7 +50,8 @@ impl Level {
     /// that says nothing is never wrong.
     pub fn half_width_over_s(self, blocks: usize) -> f64 {
         match self.looks {
-            Looks::Any => half_width_over_s(blocks, self.alpha),
+            Looks::From { first } if blocks < first => f64::INFINITY,
+            Looks::From { .. } => half_width_over_s(blocks, self.alpha),
             Looks::Planned { first, last } => boundary::half_width_over_s(blocks, (first, last), self.alpha),
         }
     }
@@ -92,10 +93,20 @@ impl Interval {
 }
 
 impl Design {
+    /// The level that `level` comes to. Blocks of one variant alone are alike by more than a few of them show, so they keep the
+    /// slack of the confidence sequence.
+    pub(crate) fn level(self, level: Level) -> Level {
+        match self {
+            Self::Paired => level,
+            Self::Alone => Level { looks: level.looks.without_end(), ..level },
+        }
+    }
+
     /// The interval for the mean of `ds`, in block order, at one of the `level`'s looks.
     ///
     /// `None` as in [`confidence_sequence`].
     pub fn interval(self, ds: &[f64], level: Level) -> Option<Interval> {
+        let level = self.level(level);
         let moments: Moments = ds.iter().copied().collect();
         let mean = moments.mean()?;
         // One block has no spread to speak of, and its interval is infinite whatever stands here.
@@ -138,7 +149,7 @@ pub fn half_width_over_s(blocks: usize, alpha: f64) -> f64 {
 ///
 /// `None` without blocks, with a value that is not finite or too large to average, or with an `alpha` not between 0 and 1.
 pub fn confidence_sequence(ds: &[f64], alpha: f64) -> Option<Interval> {
-    Design::Paired.interval(ds, Level { alpha, looks: Looks::Any })
+    Design::Paired.interval(ds, Level { alpha, looks: Looks::From { first: 1 } })
 }
 
 #[cfg(test)]

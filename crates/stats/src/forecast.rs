@@ -21,7 +21,8 @@ pub const BLOCKS_LIMIT: usize = 10_000;
 pub(crate) fn blocks_needed(ds: &[f64], design: Design, claim: &Hypothesis, level: Level) -> Option<usize> {
     let moments: Moments = ds.iter().copied().collect();
     let (mean, s) = (moments.mean()?, moments.standard_deviation()?);
-    let forever = Level { looks: Looks::Any, ..level };
+    let level = design.level(level);
+    let forever = Level { looks: level.looks.without_end(), ..level };
     let [planned, unplanned] = [level, forever].map(|level| (level, design.widening(ds, level.looks)));
     let decides = |&blocks: &usize| {
         let (level, widening) = match level.looks {
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     fn any(alpha: f64) -> Level {
-        Level { alpha, looks: Looks::Any }
+        Level { alpha, looks: Looks::From { first: 1 } }
     }
 
     fn blocks_needed(ds: &[f64], claim: &Hypothesis, alpha: f64) -> Option<usize> {

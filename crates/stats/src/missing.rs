@@ -140,7 +140,7 @@ mod tests {
     use crate::looks::Looks;
     use Value::{Highest, Known, Lowest, Unknown};
 
-    const LEVEL: Level = Level { alpha: 0.05, looks: Looks::Any };
+    const LEVEL: Level = Level { alpha: 0.05, looks: Looks::From { first: 1 } };
 
     /// Six blocks in which b is twice a, and one with these slots; which sides of the interval are open.
     fn open(a: [Value; 2], b: [Value; 2]) -> (bool, bool) {

@@ -35,7 +35,7 @@ impl Design {
     /// By what the scatter of `ds` has to be multiplied for an interval at these looks.
     pub(crate) fn widening(self, ds: &[f64], looks: Looks) -> Widening {
         match (self, looks) {
-            (Self::Paired, Looks::Any) => Widening { correlation: 0.0, chance: 0.0 },
+            (Self::Paired, Looks::From { .. }) => Widening { correlation: 0.0, chance: 0.0 },
             (Self::Paired, Looks::Planned { .. }) => {
                 Widening { correlation: correlation_seen(ds), chance: 0.0 }
             }
@@ -78,18 +78,22 @@ mod tests {
     use crate::confidence::{Interval, Level, confidence_sequence};
     use proptest::prelude::*;
 
-    const LEVEL: Level = Level { alpha: 0.05, looks: Looks::Any };
+    const LEVEL: Level = Level { alpha: 0.05, looks: Looks::From { first: 1 } };
 
     #[test]
     fn widening_follows_the_formula() {
         // r = .25 over four values; over five with r = −.4 the correction is negative, and 1.96/√5 = .8765 remains.
         assert!(
-            (Design::Alone.widening(&[1.0, 2.0, 3.0, 4.0], Looks::Any).at(4) - 19.0_f64.sqrt()).abs() < 1e-12
+            (Design::Alone.widening(&[1.0, 2.0, 3.0, 4.0], Looks::From { first: 1 }).at(4) - 19.0_f64.sqrt())
+                .abs()
+                < 1e-12
         );
         let ds = [1.0, -1.0, 0.0, 1.0, -1.0];
         let bound = 1.96 / 5.0_f64.sqrt();
         assert!(
-            (Design::Alone.widening(&ds, Looks::Any).at(5) - ((1.0 + bound) / (1.0 - bound)).sqrt()).abs()
+            (Design::Alone.widening(&ds, Looks::From { first: 1 }).at(5)
+                - ((1.0 + bound) / (1.0 - bound)).sqrt())
+            .abs()
                 < 1e-12
         );
         // r = .25 with n = 20 corrects to (20·.25 + 1)/16 = .375.
@@ -97,7 +101,7 @@ mod tests {
             (Widening { correlation: 0.375, chance: CHANCE }.at(100) - (1.571_f64 / 0.429).sqrt()).abs()
                 < 1e-12
         );
-        assert_eq!(Design::Paired.widening(&[1.0, 2.0, 3.0, 4.0], Looks::Any).at(4), 1.0);
+        assert_eq!(Design::Paired.widening(&[1.0, 2.0, 3.0, 4.0], Looks::From { first: 1 }).at(4), 1.0);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn share(seed: u64, mut happens: impl FnMut(&mut ChaCha8Rng) -> bool) -> f64
     (0..EXPERIMENTS).filter(|_| happens(&mut rng)).count() as f64 / EXPERIMENTS as f64
 }
 
-/// The level of the confidence sequence.
+/// The level of the confidence sequence from the first of [`LOOKS`] on.
 pub fn unplanned(alpha: f64) -> Level {
-    Level { alpha, looks: Looks::Any }
+    Level { alpha, looks: Looks::From { first: *LOOKS.start() } }
 }
