@@ -35,14 +35,19 @@ fn evidence<'a>(run: &'a serde_json::Value, variant: &str, what: &str) -> &'a se
 
 /// Runs the experiment and looks at what proves that the policies were in effect.
 fn policies_are_in_effect(layer: &str, enforcer: &str) {
-    // In memory, because a policy cannot be proven while other tests keep the disk busy.
-    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let file = experiment(directory.path(), layer, "1 s");
-    let output = directory.path().join("run");
-    let done =
-        run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", output.to_str().unwrap()]);
-    let found: serde_json::Value =
-        serde_json::from_str(&stdout(&done)).unwrap_or_else(|_| panic!("{}", stderr(&done)));
+    let measure = |attempt: usize| -> serde_json::Value {
+        let output = directory.path().join(format!("run-{attempt}"));
+        let done =
+            run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", output.to_str().unwrap()]);
+        serde_json::from_str(&stdout(&done)).unwrap_or_else(|_| panic!("{}", stderr(&done)))
+    };
+    let is_void = |found: &serde_json::Value| {
+        found["claims"].as_array().unwrap().iter().any(|claim| claim["verdict"] == "void")
+    };
+    // Other tests may keep the load from its limit; the policy is not proven then, and the claims are rightly void.
+    let found = (0..4).map(measure).find(|found| !is_void(found)).expect("a run whose load is at its limit");
     let limit = format!("limit on operations, read back from {enforcer}");
     for (variant, size, iops) in [
         ("small", "10 GB", "300 IOPS"),

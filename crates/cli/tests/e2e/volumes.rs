@@ -289,7 +289,7 @@ fn a_stall_that_lasts_until_the_windows_end_is_in_the_latencies_and_told() {
     volumes(state, &["create", "vol1", "--size", "1MiB", "--policy", "counted"]);
     let serving = Serving::start(state);
     let mut load = plumb();
-    load.args(["storage", &serving.uri("vol1"), "-d", "3s", "--json"]);
+    load.args(["storage", &serving.uri("vol1"), "-d", "6s", "--json"]);
     let load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the load", || {
         let listed: serde_json::Value = serde_json::from_str(&volumes(state, &["list", "--json"])).unwrap();
@@ -297,7 +297,7 @@ fn a_stall_that_lasts_until_the_windows_end_is_in_the_latencies_and_told() {
     });
     let server = rustix::process::Pid::from_child(&serving.child);
     rustix::process::kill_process(server, rustix::process::Signal::STOP).unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    std::thread::sleep(std::time::Duration::from_secs(7));
     rustix::process::kill_process(server, rustix::process::Signal::CONT).unwrap();
     let output = load.wait_with_output().unwrap();
     let measured: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
