@@ -65,6 +65,9 @@ pub enum Command {
     /// Render a run's report again from its directory.
     #[command(after_help = examples::REPORT)]
     Report(ReportArguments),
+    /// Hold two runs against each other: what differs in their settings, builds and hosts, and in their effects.
+    #[command(after_help = examples::COMPARE)]
+    Compare(CompareArguments),
     /// Measure one URL once, without a comparison.
     #[command(after_help = examples::HTTP)]
     Http(Box<HttpArguments>),
@@ -118,6 +121,7 @@ impl Command {
                 | Self::Init(_)
                 | Self::List(_)
                 | Self::Report(_)
+                | Self::Compare(_)
                 | Self::Volumes(_)
                 | Self::Host(_)
                 | Self::Schema(_)
@@ -129,14 +133,18 @@ impl Command {
     }
 }
 
+/// No run takes more blocks in a cell.
+pub const BLOCKS_MAX: u32 = 1000;
+
 /// How a plan is made from an experiment.
 #[derive(Debug, Args)]
 pub struct PlanArguments {
     /// Run only the first cell, with slots of about a second; after six blocks, begin only blocks that end within 85 s.
     #[arg(long)]
     pub quick: bool,
-    /// Exactly this many blocks in every cell, whatever the experiment says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    /// Exactly this many blocks in every cell, whatever the experiment says. With `--resume`: up to this many, for a run that
+    /// ended undecided; its intervals become wider.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(BLOCKS_MAX)))]
     pub blocks: Option<u32>,
     /// Only this variant beside the baseline; may be given more than once.
     #[arg(long, value_name = "VARIANT")]
@@ -159,7 +167,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Continue the run in this directory after its last whole slot; refused if the experiment, the build or the host changed.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "output", "quick", "blocks", "only", "seed"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "output", "quick", "only", "seed"])]
     pub resume: Option<PathBuf>,
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -224,6 +232,18 @@ pub struct ReportArguments {
     pub full: bool,
 }
 
+/// `plumb compare`.
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// The first run directory.
+    pub first: PathBuf,
+    /// The run directory to hold against it.
+    pub second: PathBuf,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What to print a schema of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
@@ -232,6 +252,8 @@ pub enum SchemaOf {
     Experiment,
     /// `plumb run --json`.
     Run,
+    /// `plumb compare --json`.
+    Compare,
     /// `--json` of one measurement: `plumb http`, `storage`, `network`, `migrate`.
     Measurement,
     /// `plumb crypto --json`.

@@ -25,8 +25,9 @@ pub(crate) fn judge_all(
         .flat_map(|cell| (0..table.plan.claims.len()).map(move |claim| (cell, claim)))
         .map(|(cell, index)| {
             let claim = &table.plan.claims[index];
+            let level = shares.of_claim(cell, claim);
             let finding = unusable(table, variants, cell, claim)
-                .unwrap_or_else(|| judge_one(table, cell, claim, shares.of_claim(cell, claim)));
+                .unwrap_or_else(|| judge_one(table, cell, claim, level));
             ClaimVerdict {
                 claim: index,
                 cell,
@@ -35,6 +36,7 @@ pub(crate) fn judge_all(
                 ratio: finding.bounds.map(|bounds| bounds.0),
                 low: finding.bounds.map(|bounds| bounds.1).filter(|low| *low > 0.0),
                 high: finding.bounds.map(|bounds| bounds.2).filter(|high| high.is_finite()),
+                alpha: finding.bounds.map(|_| level.alpha),
                 blocks_needed: finding.blocks_needed,
             }
         })

@@ -1,6 +1,6 @@
 //! Every metric of every variant against the baseline, with an interval.
 
-use plumb_model::{Comparison, MetricKind, Plan, Statistic, Term};
+use plumb_model::{Comparison, MetricKind, Plan, Statistic, Term, metric_key};
 use plumb_stats as stats;
 
 use crate::shares::Shares;
@@ -22,7 +22,7 @@ pub(crate) fn compare_all(table: &Table<'_>, shares: &Shares<'_>) -> Vec<Compari
     comparisons
 }
 
-fn compared_metrics(plan: &Plan) -> impl Iterator<Item = (String, Option<Statistic>)> + '_ {
+pub(crate) fn compared_metrics(plan: &Plan) -> impl Iterator<Item = (String, Option<Statistic>)> + '_ {
     plan.metrics.iter().flat_map(|metric| {
         let statistics: Vec<Option<Statistic>> = match metric.kind {
             MetricKind::Trend => COMPARED.into_iter().map(Some).collect(),
@@ -43,19 +43,17 @@ fn compare(
     let term = |variant: &str| Term { variant: variant.to_owned(), metric: metric.to_owned(), statistic };
     let (above, below) = (term(&table.plan.variants[variant].name), term(baseline));
     let sample = table.sample(cell, &above, &below);
-    let effect = stats::Effect::of(&sample, shares.of_ratio(cell, &above, &below))?;
-    let name = match statistic {
-        Some(statistic) => format!("{metric}.{}", statistic.name()),
-        None => metric.to_owned(),
-    };
+    let level = shares.of_ratio(cell, &above, &below);
+    let effect = stats::Effect::of(&sample, level)?;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Some(Comparison {
         cell,
-        metric: name,
+        metric: metric_key(metric, statistic),
         variant,
         ratio: effect.ratio,
         low: effect.low,
         high: effect.high.is_finite().then_some(effect.high),
+        alpha: level.alpha,
         blocks: count(effect.blocks),
         missing: count(sample.missing()),
         autocorrelation: stats::autocorrelation_lag1(sample.logs()),

@@ -6,6 +6,7 @@
 
 mod claims;
 mod comparisons;
+mod contrast;
 mod findings;
 mod merge;
 mod ratio;
@@ -17,6 +18,7 @@ mod warnings;
 
 use plumb_model::{ClaimVerdict, Findings, Judgement, Plan, Slot, VariantState};
 
+pub use contrast::contrast;
 use findings::Concluded;
 use shares::Shares;
 use table::Table;

@@ -61,10 +61,12 @@ impl<'a> Table<'a> {
 
     /// The level of an interval that may err with probability `alpha` at any of the looks that the plan allows.
     ///
-    /// A plan with looks at fewer than six blocks is not relied on: so few values do not show whether they are normal.
+    /// A plan with looks at fewer than six blocks is not relied on: so few values do not show whether they are normal. Nor is
+    /// that of an extended run, whose last look was chosen after results were seen.
     pub(crate) fn level(&self, alpha: f64) -> Level {
         let (first, last) = (self.plan.blocks.before_verdict() as usize, self.plan.blocks.max as usize);
-        let looks = if first < 6 { Looks::From { first } } else { Looks::Planned { first, last } };
+        let is_planned = first >= 6 && self.plan.extended_from.is_none();
+        let looks = if is_planned { Looks::Planned { first, last } } else { Looks::From { first } };
         Level { alpha, looks }
     }
 

@@ -55,6 +55,7 @@ fn plan(claims: &[&str]) -> Plan {
         warmup_ns: 0,
         others_max: Plan::others_max(),
         failures_max: Plan::failures_max(),
+        extended_from: None,
         retries_only_killed: true,
         units: Plan::units(),
         synthetic: false,
@@ -128,6 +129,31 @@ fn a_ratio_is_decided_from_enough_blocks_on() {
     check("b.reqs >= 1.2 * a.reqs", &slots(2, 1.5, |_| {}), Verdict::Undecided, "too few for an interval");
     check("b.reqs >= 1.2 * a.reqs", &[], Verdict::Undecided, "not been measured");
     check("b.reqs >= 1200 /s", &eight, Verdict::Holds, "");
+}
+
+#[test]
+fn an_extended_run_falls_back_to_the_confidence_sequence_and_says_so() {
+    let mut noise = [0.97, 1.02, 1.0, 1.04, 0.95, 1.03].iter().cycle();
+    let eight = slots(8, 1.5, |slot| {
+        let result = measured(slot);
+        let Some(Reading::Rate { value, .. }) = result.measurement.readings.get_mut("reqs") else { return };
+        *value *= noise.next().unwrap();
+    });
+    let mut plan = plan(&["b.reqs >= 1.2 * a.reqs"]);
+    let width = |plan: &Plan| {
+        let claim = judge_claims(plan, &eight).remove(0);
+        (claim.high.unwrap() / claim.low.unwrap()).ln()
+    };
+    let planned = width(&plan);
+    plan.extend(30);
+    assert_eq!((plan.extended_from, plan.blocks.max), (Some(20), 30));
+    let extended = width(&plan);
+    // Eight blocks' half-widths in units of s, see `plumb_stats`: 1.335 at looks 6 to 20, 1.562 at any number of blocks.
+    assert!((extended / planned / (1.562 / 1.335) - 1.0).abs() < 0.02, "{extended} against {planned}");
+    plan.extend(40);
+    assert_eq!(plan.extended_from, Some(20), "the last look that was planned before any result");
+    let warnings = judge(&plan, &eight).warnings;
+    assert!(warnings.iter().any(|text| text.starts_with("the run was extended from 20 to 40 blocks")), "{warnings:?}");
 }
 
 #[test]

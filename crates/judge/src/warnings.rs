@@ -41,6 +41,13 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
             table.plan.blocks.before_verdict()
         ));
     }
+    warnings.extend(table.plan.extended_from.map(|planned| {
+        format!(
+            "the run was extended from {planned} to {} blocks after it had shown results, so its intervals are those of the \
+             confidence sequence: they hold however often it is extended, and are wider",
+            table.plan.blocks.max
+        )
+    }));
     let results = table.slots.iter().filter_map(Slot::result);
     warnings.extend(results.flat_map(|result| result.measurement.warnings.iter().cloned()));
     merged(&warnings)

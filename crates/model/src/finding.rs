@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Better, Comparison, Statistic};
+use crate::{Better, Comparison, Statistic, metric_key};
 
 /// Something that a data path wants to know of every run, wherever the run has the metrics for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,8 +88,7 @@ impl MainMetric {
     /// The name that comparisons use: `http_req_duration.p95`.
     #[must_use]
     pub fn key(&self) -> String {
-        self.statistic
-            .map_or_else(|| self.metric.clone(), |statistic| format!("{}.{}", self.metric, statistic.name()))
+        metric_key(&self.metric, self.statistic)
     }
 }
 
@@ -288,6 +287,7 @@ mod tests {
     #[test]
     fn a_change_is_better_only_when_the_whole_interval_is() {
         let comparison = |low, high| Comparison {
+            alpha: 0.05,
             cell: 0,
             metric: String::new(),
             variant: 1,

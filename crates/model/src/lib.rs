@@ -5,6 +5,7 @@
 //! take on disk is `store`'s own business.
 
 pub mod claim;
+pub mod contrast;
 pub mod event;
 pub mod finding;
 pub mod histogram;
@@ -23,12 +24,13 @@ pub mod stall;
 pub mod verdict;
 
 pub use claim::{Claim, Operand, Relation, Term};
+pub use contrast::{Bounded, Contrast, Shift};
 pub use event::Event;
 pub use finding::{Change, Findings, Question};
 pub use histogram::Histogram;
 pub use judgement::Judgement;
 pub use measurement::{Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Shortage, Table};
-pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic};
+pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
 pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};

@@ -130,6 +130,12 @@ impl Statistic {
     }
 }
 
+/// The name by which claims and comparisons know a metric, or one statistic of it: `http_req_duration.p95`.
+#[must_use]
+pub fn metric_key(metric: &str, statistic: Option<Statistic>) -> String {
+    statistic.map_or_else(|| metric.to_owned(), |statistic| format!("{metric}.{}", statistic.name()))
+}
+
 /// CPU time per unit of work on the side of the system; every data path has it.
 pub const CPU_SYSTEM: Metric = Metric {
     name: "cpu_system",

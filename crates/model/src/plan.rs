@@ -129,6 +129,9 @@ pub struct Plan {
     /// The number that `--blocks` asked for.
     #[serde(default)]
     pub blocks_asked: Option<u32>,
+    /// The last block at which it planned to look before it was extended; `None` where it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended_from: Option<u32>,
     /// What the data path calls its units of work, in the plural: `requests`.
     #[serde(default = "Plan::units")]
     pub units: String,
@@ -170,6 +173,12 @@ impl Plan {
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&MetricInfo> {
         self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// Allows up to `blocks_max` blocks, after results were seen. Planned looks no longer hold then.
+    pub fn extend(&mut self, blocks_max: u32) {
+        self.extended_from.get_or_insert(self.blocks.max);
+        self.blocks.max = blocks_max;
     }
 
     /// The total error probability α that all claims share.

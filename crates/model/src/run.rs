@@ -24,6 +24,34 @@ pub struct Header {
     pub load_cpus: String,
 }
 
+impl Header {
+    /// Facts about the host that a measurement depends on and that nothing changes by itself while a run is interrupted.
+    const LASTING_FACTS: [&str; 10] = [
+        "cpu",
+        "cpus",
+        "cpu features",
+        "os",
+        "kernel",
+        "virtualisation",
+        "container",
+        "smt",
+        "system on cpus",
+        "load on cpus",
+    ];
+
+    /// The lasting facts in which another host differs: name, here, there.
+    #[must_use]
+    pub fn host_differences(&self, other: &[(String, String)]) -> Vec<(&'static str, String, String)> {
+        let value = |lines: &[(String, String)], name: &str| {
+            let line = lines.iter().find(|(known, _)| known == name);
+            line.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
+        };
+        let facts =
+            Self::LASTING_FACTS.into_iter().map(|name| (name, value(&self.host, name), value(other, name)));
+        facts.filter(|(_, here, there)| here != there).collect()
+    }
+}
+
 /// How a run ended, if it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

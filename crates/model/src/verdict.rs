@@ -52,6 +52,9 @@ pub struct ClaimVerdict {
     pub low: Option<f64>,
     /// Upper bound of the ratio.
     pub high: Option<f64>,
+    /// The error probability of these bounds: the claim's part of α and what decided claims passed on to it.
+    #[serde(default)]
+    pub alpha: Option<f64>,
     /// How many more blocks an undecided claim would probably need.
     pub blocks_needed: Option<u32>,
 }
@@ -71,6 +74,9 @@ pub struct Comparison {
     pub low: f64,
     /// Upper bound; `None` where it is unbounded.
     pub high: Option<f64>,
+    /// The error probability of these bounds.
+    #[serde(default)]
+    pub alpha: f64,
     /// How many blocks it rests on.
     pub blocks: u32,
     /// How many complete blocks are missing a value of either side. Such a block counts as the worst for a side that failed, and

@@ -206,6 +206,8 @@ pub struct ComparisonDocument {
     pub low: Option<f64>,
     /// Upper bound of the ratio; `null` where it is unbounded.
     pub high: Option<f64>,
+    /// The error probability of the two bounds, over all planned looks.
+    pub alpha: f64,
     /// How many blocks it rests on.
     pub blocks: u32,
     /// How many blocks are missing a value of either side; a bound that such a value could move is open.
@@ -226,10 +228,13 @@ pub struct ClaimDocument {
     pub reason: String,
     /// The ratio of the claim's left side to its right side without the factor; `null` where there is none.
     pub ratio: Option<f64>,
-    /// Lower bound of the ratio at the claim's part of α.
+    /// Lower bound of the ratio.
     pub low: Option<f64>,
     /// Upper bound of the ratio; `null` where it is unbounded.
     pub high: Option<f64>,
+    /// The error probability of the two bounds, over all planned looks: the claim's part of 0.05, and what decided claims passed
+    /// on to it. `null` where there are no bounds.
+    pub alpha: Option<f64>,
     /// How many more blocks an undecided claim would probably need.
     pub blocks_needed: Option<u32>,
 }
@@ -367,6 +372,7 @@ fn comparisons(view: &View<'_>) -> Vec<ComparisonDocument> {
         ratio: finite(found.ratio),
         low: finite(found.low),
         high: found.high.and_then(finite),
+        alpha: found.alpha,
         blocks: found.blocks,
         missing: found.missing,
     };
@@ -382,6 +388,7 @@ fn claims(view: &View<'_>) -> Vec<ClaimDocument> {
         ratio: found.ratio.and_then(finite),
         low: found.low.and_then(finite),
         high: found.high.and_then(finite),
+        alpha: found.alpha.and_then(finite),
         blocks_needed: found.blocks_needed,
     };
     view.judgement.claims.iter().map(document).collect()
@@ -444,7 +451,7 @@ mod tests {
         assert_eq!(found["variants"][5]["state"], "skipped");
         assert_eq!(
             keys(&found["claims"][3]),
-            ["blocks_needed", "cell", "high", "low", "ratio", "reason", "text", "verdict"]
+            ["alpha", "blocks_needed", "cell", "high", "low", "ratio", "reason", "text", "verdict"]
         );
     }
 

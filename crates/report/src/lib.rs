@@ -8,6 +8,7 @@
 mod break_even;
 mod brief;
 mod choice;
+mod contrast;
 mod costs;
 pub mod figures;
 mod html;
@@ -27,6 +28,10 @@ mod text;
 mod view;
 
 pub use brief::brief;
+pub use contrast::{
+    BoundsDocument, COMPARE_FORMAT, CompareDocument, Difference, RunLine, ShiftDocument, contrast_json,
+    contrast_json_schema, contrast_text,
+};
 pub use figures::plural;
 pub use html::html;
 pub use json::{

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use plumb_model::{Better, MetricInfo, MetricKind, Operand, Plan, Run, Slot, SlotResult, Statistic, Term};
+use plumb_model::{
+    Better, MetricInfo, MetricKind, Operand, Plan, Run, Slot, SlotResult, Statistic, Term, metric_key,
+};
 use plumb_stats::median;
 
 use crate::figures;
@@ -23,10 +25,7 @@ pub struct Row<'a> {
 impl Row<'_> {
     /// The name that claims and comparisons use: `http_req_duration.p95`.
     pub fn key(&self) -> String {
-        match self.statistic {
-            Some(statistic) => format!("{}.{}", self.metric.name, statistic.name()),
-            None => self.metric.name.clone(),
-        }
+        metric_key(&self.metric.name, self.statistic)
     }
 
     /// The name in a table of medians, where shares stand for all slots together.

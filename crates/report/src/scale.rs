@@ -139,6 +139,7 @@ mod tests {
             low,
             high,
             blocks: 3,
+            alpha: 0.05,
             missing: 0,
             autocorrelation: None,
         }

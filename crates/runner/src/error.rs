@@ -23,6 +23,16 @@ pub enum RunError {
         .0.join("; ")
     )]
     Differs(Vec<String>),
+    /// The run was to be extended, but not to more blocks than it may have.
+    #[error(
+        "extend the run to {asked} blocks: it may take {planned} already; give `--blocks` a larger number"
+    )]
+    NotLonger {
+        /// How many blocks it was to have.
+        asked: u32,
+        /// How many it may have.
+        planned: u32,
+    },
     /// The harness itself.
     #[error("{0}")]
     Harness(String),

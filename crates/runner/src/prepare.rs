@@ -75,6 +75,18 @@ impl Planned {
         Ok(Self { plan, path, settings, text: text.to_owned() })
     }
 
+    /// The same with up to `blocks` blocks in each cell.
+    ///
+    /// # Errors
+    /// When the plan allows as many already.
+    pub fn extended(mut self, blocks: u32) -> Result<Self, RunError> {
+        if blocks <= self.plan.blocks.max {
+            return Err(RunError::NotLonger { asked: blocks, planned: self.plan.blocks.max });
+        }
+        self.plan.extend(blocks);
+        Ok(self)
+    }
+
     /// The plan.
     #[must_use]
     pub fn plan(&self) -> &Plan {

@@ -71,13 +71,14 @@ impl Session<'_> {
         self.carry_on(run, &planned, store, &sides, tuner)
     }
 
-    /// Continues the run in `directory`, of which `planned` is the plan, after its last whole slot.
+    /// Continues the run in `directory`, of which `planned` is the plan, after its last whole slot. A plan that was extended
+    /// replaces the one in the directory.
     ///
     /// # Errors
     /// As [`Session::start`], and when the directory holds no run, its experiment was edited, or another build or another
     /// host began it.
     pub fn resume(self, planned: &Planned, directory: &Path) -> Result<Run, RunError> {
-        let (mut store, run) = RunDirectory::resume(directory)?;
+        let (mut store, mut run) = RunDirectory::resume(directory)?;
         let sides = split_sides(&available_cpus()?);
         let differences = differences(&run.header, self.build, &host_lines(&HostFacts::read(), &sides));
         if !differences.is_empty() {
@@ -86,6 +87,10 @@ impl Session<'_> {
         // Whatever can refuse comes before the directory is changed.
         let tuner = host_tunings::open(&run.header.plan)?;
         store.go_on()?;
+        if planned.plan().blocks != run.header.plan.blocks {
+            run.header.plan = planned.plan().clone();
+            store.extend(&run)?;
+        }
         remove_leftovers(directory)?;
         self.carry_on(run, planned, store, &sides, tuner)
     }
@@ -148,20 +153,6 @@ impl Session<'_> {
     }
 }
 
-/// Facts about the host that a measurement depends on and that nothing changes by itself while a run is interrupted.
-const LASTING_FACTS: [&str; 10] = [
-    "cpu",
-    "cpus",
-    "cpu features",
-    "os",
-    "kernel",
-    "virtualisation",
-    "container",
-    "smt",
-    "system on cpus",
-    "load on cpus",
-];
-
 /// How a run that goes on would differ from what it began as, in words.
 fn differences(header: &Header, build: &str, host: &[(String, String)]) -> Vec<String> {
     let mut found = Vec::new();
@@ -169,15 +160,8 @@ fn differences(header: &Header, build: &str, host: &[(String, String)]) -> Vec<S
         let began = header.build.as_deref().unwrap_or("unknown");
         found.push(format!("plumb {} was build {began} and is build {build}", header.program_version));
     }
-    let value = |lines: &[(String, String)], name: &str| {
-        let line = lines.iter().find(|(known, _)| known == name);
-        line.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
-    };
-    for name in LASTING_FACTS {
-        let (was, is) = (value(&header.host, name), value(host, name));
-        if was != is {
-            found.push(format!("{name} was {was} and is {is}"));
-        }
+    for (name, was, is) in header.host_differences(host) {
+        found.push(format!("{name} was {was} and is {is}"));
     }
     found
 }

@@ -107,6 +107,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         warmup_ns: 0,
         others_max: Plan::others_max(),
         failures_max: Plan::failures_max(),
+        extended_from: None,
         retries_only_killed: true,
         units: Plan::units(),
         synthetic: true,

@@ -8,7 +8,7 @@ const QUICK_S: f64 = 85.0;
 
 /// How long a run may take, at most, beyond its least blocks.
 fn limit_s(plan: &Plan) -> Option<f64> {
-    (plan.quick && plan.blocks_asked.is_none()).then_some(QUICK_S)
+    (plan.quick && plan.blocks_asked.is_none() && plan.extended_from.is_none()).then_some(QUICK_S)
 }
 
 /// Whether another block would take a run that has to be quick beyond its time, after `done` in `elapsed_s`.

@@ -50,12 +50,7 @@ impl RunDirectory {
             return Err(StoreError::Exists { path: path.to_owned() });
         }
         folder.write_whole(EXPERIMENT, experiment_text.as_bytes(), PRIVATE)?;
-        let record = HeaderRecord {
-            format: FORMAT.to_owned(),
-            experiment: Some(experiment_text.to_owned()),
-            header: header.clone(),
-        };
-        write_json(&folder, RUN, &record, bounds::HEADER_BYTES_MAX)?;
+        write_header(&folder, header, experiment_text)?;
         let slots = slots_to_append(&folder)?;
         let plan = header.plan.clone();
         Ok(Self { folder, plan, slots, written: 0, whole_bytes: None, _lock: lock })
@@ -94,6 +89,17 @@ impl RunDirectory {
             self.slots.set_len(whole_bytes).map_err(StoreError::io("cut the unfinished line of", &path))?;
         }
         self.folder.remove(END)
+    }
+
+    /// Replaces the plan by one that allows more blocks. A kill leaves the old plan or the new one, and the slots fit both.
+    ///
+    /// # Errors
+    /// When it cannot be run, or the file cannot be written.
+    pub fn extend(&mut self, run: &Run) -> Result<(), StoreError> {
+        bounds::check_plan(&run.header.plan).map_err(unreadable(self.folder.path()))?;
+        write_header(&self.folder, &run.header, &run.experiment_text)?;
+        self.plan = run.header.plan.clone();
+        Ok(())
     }
 
     /// Writes one slot; it is on disk when this returns.
@@ -266,6 +272,15 @@ fn parse<T: DeserializeOwned>(folder: &Folder, name: &str, bytes: &[u8]) -> Resu
     })
 }
 
+fn write_header(folder: &Folder, header: &Header, experiment_text: &str) -> Result<(), StoreError> {
+    let record = HeaderRecord {
+        format: FORMAT.to_owned(),
+        experiment: Some(experiment_text.to_owned()),
+        header: header.clone(),
+    };
+    write_json(folder, RUN, &record, bounds::HEADER_BYTES_MAX)
+}
+
 fn write_json(folder: &Folder, name: &str, value: &impl Serialize, bytes_max: u64) -> Result<(), StoreError> {
     let path = folder.path().join(name);
     let text =
@@ -314,6 +329,7 @@ mod tests {
                 warmup_ns: 0,
                 others_max: Plan::others_max(),
                 failures_max: Plan::failures_max(),
+                extended_from: None,
                 retries_only_killed: true,
                 units: Plan::units(),
                 synthetic: true,

@@ -5,6 +5,7 @@ Examples:
   plumb run tls-offload --quick            # a built-in one, done within 90 s
   plumb run mine.yaml --output runs/monday # a file of your own
   plumb run --resume runs/monday           # after Ctrl-C, a kill, a power cut
+  plumb run --resume runs/monday --blocks 40 # still undecided: allow up to 40 blocks
   plumb run mine.yaml --only resumed --blocks 8 --json";
 
 pub const INIT: &str = "\
@@ -31,6 +32,13 @@ Examples:
   plumb report runs/monday --full   # every metric, all evidence
   plumb report runs/monday --format html > report.html
   plumb report runs/monday --format junit > junit.xml";
+
+pub const COMPARE: &str = "\
+Examples:
+  plumb compare runs/monday runs/tuesday         # the same experiment twice: does it show the same effect?
+  plumb compare runs/old-kernel runs/new-kernel --json
+
+Exit codes: 0 effects were compared, 4 nothing could be compared fairly; the output says why.";
 
 pub const HTTP: &str = "\
 Examples:

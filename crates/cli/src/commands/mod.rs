@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod check;
 pub mod codec;
+pub mod compare;
 pub mod completions;
 pub mod crypto;
 pub mod host;

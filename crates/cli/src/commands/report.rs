@@ -10,13 +10,18 @@ use crate::output;
 
 /// Prints the report in the form that was asked for.
 pub fn report(arguments: &ReportArguments) -> Outcome {
-    let run = plumb_store::read(&arguments.directory).map_err(|error| match error {
-        plumb_store::StoreError::NoRun { .. } => Failure::usage(format!("failed to {error}")),
-        other => Failure::harness(other),
-    })?;
+    let run = read(&arguments.directory)?;
     let judgement = judge(&run.header.plan, &run.slots);
     print(&run, &judgement, arguments.format, arguments.full)?;
     Ok(exit::HOLDS)
+}
+
+/// Reads a run directory.
+pub fn read(directory: &std::path::Path) -> Result<Run, Failure> {
+    plumb_store::read(directory).map_err(|error| match error {
+        plumb_store::StoreError::NoRun { .. } => Failure::usage(format!("failed to {error}")),
+        other => Failure::harness(other),
+    })
 }
 
 /// Prints a run in one form; as text, whole or what fits on a screen.

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::signals::Interrupts;
 use plumb_judge::judge;
-use plumb_model::Run;
+use plumb_model::{Judgement, Run, Verdict};
 use plumb_runner::{Planned, RunError, Session};
 use plumb_store::StoreError;
 
-use crate::args::{Format, RunArguments};
+use crate::args::{BLOCKS_MAX, Format, RunArguments};
 use crate::commands::planning;
 use crate::commands::report::{print, write_all};
 use crate::data_paths;
@@ -33,6 +33,11 @@ pub fn run(arguments: &RunArguments) -> Outcome {
         output::message(&format!("report: {}", page.display()));
         if run.ending == Some(plumb_model::Ending::Interrupted) {
             output::message(&format!("continue with: plumb run --resume {}", directory.display()));
+        } else if let Some(blocks) = enough_blocks(&run, &judgement) {
+            output::message(&format!(
+                "decide more, probably, with: plumb run --resume {} --blocks {blocks}",
+                directory.display()
+            ));
         }
     }
     Ok(exit::of_run(&run, &judgement))
@@ -68,11 +73,25 @@ fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -
     let before = plumb_store::read(directory).map_err(|error| failure(error.into()))?;
     let planned =
         Planned::again(&before.header, &before.experiment_text, &data_paths::all()).map_err(failure)?;
-    let mut progress = Progress::new(&before.header.plan, arguments.quiet);
+    let planned = match arguments.plan.blocks {
+        Some(blocks) => planned.extended(blocks).map_err(failure)?,
+        None => planned,
+    };
+    let mut progress = Progress::new(planned.plan(), arguments.quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
     let build = own_build()?;
     session(&build, &mut emit, &interrupted)?.resume(&planned, directory).map_err(failure)
+}
+
+/// How many blocks in all would probably decide the claims that are still open, where more than the run may take would.
+fn enough_blocks(run: &Run, judgement: &Judgement) -> Option<u32> {
+    let undecided = judgement.claims.iter().filter(|claim| claim.verdict == Verdict::Undecided);
+    let in_all = undecided.filter_map(|claim| {
+        let done = run.slots.iter().filter(|slot| slot.cell == claim.cell).map(|slot| slot.block + 1).max();
+        Some(done? + claim.blocks_needed?)
+    });
+    in_all.max().filter(|blocks| (run.header.plan.blocks.max + 1..=BLOCKS_MAX).contains(blocks))
 }
 
 fn own_build() -> Result<String, Failure> {
@@ -105,7 +124,7 @@ fn failure(error: RunError) -> Failure {
             | StoreError::NotAFile { .. }
             | StoreError::Edited { .. }),
         ) => Failure::usage(format!("failed to {error}")),
-        error @ RunError::Differs(_) => Failure::usage(format!("failed to {error}")),
+        error @ (RunError::Differs(_) | RunError::NotLonger { .. }) => Failure::usage(format!("failed to {error}")),
         other => Failure::harness(other),
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::common::{
-    code, plumb, processes_with_files_in, run, signal, slots_on_disk, slow_experiment, stderr, stdout, wait,
-    wait_until, write,
+    code, null_experiment, plumb, processes_with_files_in, run, signal, slots_on_disk, slow_experiment,
+    stderr, stdout, wait, wait_until, write,
 };
 
 fn start(directory: &Path) -> Child {
@@ -74,6 +74,32 @@ fn a_killed_agent_costs_one_retry() {
     assert!(stderr(&output).contains("the agent load was killed by SIGKILL"), "{}", stderr(&output));
     assert_eq!(slots_on_disk(&path), 24);
     assert!(stdout(&output).contains("1 slot was measured at the second attempt"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_run_that_ended_undecided_can_be_extended() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = null_experiment(
+        "system: { noise: 5% }\nbaseline: a\nvariants:\n  a: {}\n  b: { system: { throughput: 1040 /s } }\n\
+         blocks: { min: 6, max: 8 }\nclaims: [b.throughput >= 1.02 * a.throughput]",
+    );
+    let file = write(directory.path(), "close.yaml", text);
+    let path = directory.path().join("run");
+    let path = path.to_str().unwrap();
+    let first = run(&["run", file.to_str().unwrap(), "--seed", "3", "--output", path]);
+    assert_eq!(code(&first), 3, "{}", stdout(&first));
+    let advice = stderr(&first);
+    assert!(advice.contains(&format!("plumb run --resume {path} --blocks ")), "{advice}");
+    let shorter = run(&["run", "--resume", path, "--blocks", "8"]);
+    assert_eq!(code(&shorter), 2);
+    assert!(stderr(&shorter).contains("it may take 8 already"), "{}", stderr(&shorter));
+    let longer = run(&["run", "--resume", path, "--blocks", "400"]);
+    assert_eq!(code(&longer), 0, "{}", stdout(&longer));
+    assert!(stdout(&longer).contains("extended from 8 to 400 blocks"), "{}", stdout(&longer));
+    let slots = slots_on_disk(Path::new(path));
+    assert!((32..1600).contains(&slots), "{slots}: it stops once all is decided");
+    let report = run(&["report", path]);
+    assert!(stdout(&report).contains("extended from 8 to 400 blocks"), "{}", stdout(&report));
 }
 
 #[test]

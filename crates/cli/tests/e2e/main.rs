@@ -10,6 +10,7 @@
 mod codec;
 mod commands;
 mod common;
+mod compare;
 mod crypto;
 mod directories;
 mod documents;

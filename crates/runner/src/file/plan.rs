@@ -115,6 +115,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         blocks_asked: options.blocks,
         others_max,
         failures_max,
+        extended_from: None,
         retries_only_killed: true,
         units: path.units.to_owned(),
         synthetic: path.synthetic,

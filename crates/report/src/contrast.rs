@@ -1,0 +1,324 @@
+//! Two runs side by side: in what they differ, and how their effects differ.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Bounded, Contrast, Plan, PlannedVariant, Run, Shift, metric_key};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::figures;
+use crate::json::pretty;
+use crate::layout::Tone;
+use crate::sheet::Sheet;
+use crate::text::TextStyle;
+
+/// The name and version of the format.
+pub const COMPARE_FORMAT: &str = "plumbline.compare/1";
+
+/// Two runs held against each other.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "plumbline.compare/1", deny_unknown_fields)]
+pub struct CompareDocument {
+    /// Always `plumbline.compare/1`.
+    #[schemars(extend("const" = COMPARE_FORMAT))]
+    pub format: String,
+    /// The first run.
+    pub first: RunLine,
+    /// The second run.
+    pub second: RunLine,
+    /// In what they differ, as far as their directories show it.
+    pub differences: Vec<Difference>,
+    /// How their effects differ, where the comparison is fair.
+    pub effects: Vec<ShiftDocument>,
+    /// What was not compared, and why, in sentences.
+    pub refusals: Vec<String>,
+}
+
+/// One of the runs.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RunLine {
+    /// Its directory, as it was given.
+    pub directory: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// When it began, RFC 3339.
+    pub started_at: String,
+}
+
+/// Something in which two runs differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Difference {
+    /// What it belongs to: `plumb`, `host`, `plan`, or the name of a variant.
+    pub of: String,
+    /// What it is: `kernel`, `system.ingress.threads`.
+    pub what: String,
+    /// In the first run; `null` where it has no such thing.
+    pub first: Option<String>,
+    /// In the second run.
+    pub second: Option<String>,
+}
+
+/// One metric of a variant in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ShiftDocument {
+    /// The values of the matrix' keys; empty where there is no matrix.
+    pub cell: BTreeMap<String, String>,
+    /// The variant of the first run, and its counterpart in the second.
+    pub variants: [String; 2],
+    /// Whether both have the same settings.
+    pub same_treatment: bool,
+    /// Metric and statistic, such as `http_req_duration.p95`.
+    pub metric: String,
+    /// Variant over baseline in the first run.
+    pub first: BoundsDocument,
+    /// Variant over baseline in the second run.
+    pub second: BoundsDocument,
+    /// The second ratio over the first.
+    pub change: BoundsDocument,
+}
+
+/// A ratio with its bounds, which are right together with those of the other run with a probability of 95%.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct BoundsDocument {
+    /// The ratio.
+    pub ratio: f64,
+    /// Lower bound; 0 where it is unbounded.
+    pub low: f64,
+    /// Upper bound; `null` where it is unbounded.
+    pub high: Option<f64>,
+}
+
+impl From<Bounded> for BoundsDocument {
+    fn from(Bounded { ratio, low, high }: Bounded) -> Self {
+        Self { ratio, low, high }
+    }
+}
+
+/// Two runs side by side as JSON text, indented, with a line feed at its end.
+#[must_use]
+pub fn contrast_json(runs: [&Run; 2], contrast: &Contrast) -> String {
+    let line = |run: &Run| RunLine {
+        directory: run.directory.clone(),
+        experiment: run.header.plan.name.clone(),
+        started_at: run.header.started_at.clone(),
+    };
+    let document = CompareDocument {
+        format: COMPARE_FORMAT.to_owned(),
+        first: line(runs[0]),
+        second: line(runs[1]),
+        differences: differences(runs),
+        effects: contrast.shifts.iter().map(|shift| shift_document(runs, shift)).collect(),
+        refusals: contrast.refusals.clone(),
+    };
+    pretty(&document)
+}
+
+/// The JSON Schema of [`contrast_json`]'s object.
+#[must_use]
+pub fn contrast_json_schema() -> String {
+    pretty(&schemars::schema_for!(CompareDocument))
+}
+
+fn names(runs: [&Run; 2], shift: &Shift) -> [String; 2] {
+    [0, 1].map(|at| runs[at].header.plan.variants[shift.variants[at]].name.clone())
+}
+
+fn shift_document(runs: [&Run; 2], shift: &Shift) -> ShiftDocument {
+    let [first, second] = shift.effects;
+    ShiftDocument {
+        cell: runs[0].header.plan.cells[shift.cells[0]].values.clone(),
+        variants: names(runs, shift),
+        same_treatment: shift.is_same_treatment,
+        metric: shift.metric.clone(),
+        first: first.into(),
+        second: second.into(),
+        change: shift.change.into(),
+    }
+}
+
+/// Two runs side by side for a terminal, with a line feed at its end.
+#[must_use]
+pub fn contrast_text(runs: [&Run; 2], contrast: &Contrast, style: &TextStyle) -> String {
+    let mut sheet = Sheet::new(style);
+    for (run, name) in runs.into_iter().zip(["first", "second"]) {
+        let header = &run.header;
+        let slots = figures::plural(run.slots.len(), "slot");
+        sheet.line(&format!(
+            "{name:<8}{}  {} · {slots} · {}",
+            run.directory, header.plan.name, header.started_at
+        ));
+    }
+    differences_block(&mut sheet, runs);
+    let mut last = None;
+    for shift in contrast.shifts.iter().filter(|shift| is_shown(runs[0], shift)) {
+        let place = (shift.cells, shift.variants);
+        if last.replace(place) != Some(place) {
+            shifts_block(&mut sheet, runs, contrast, shift);
+        }
+    }
+    sheet.block();
+    for refusal in &contrast.refusals {
+        sheet.signed(Tone::Doubt, "!", ("", 0), &format!("not compared: {refusal}"));
+    }
+    if !contrast.shifts.is_empty() {
+        sheet.block();
+        sheet.text(
+            Tone::Quiet,
+            "Each ratio is variant / baseline within one run. The two intervals and the one of their quotient are right \
+             together with a probability of 95%. Absolute values are not compared: everything may have changed between two runs.",
+        );
+    }
+    sheet.finish()
+}
+
+fn differences_block(sheet: &mut Sheet, runs: [&Run; 2]) {
+    sheet.block();
+    let found = differences(runs);
+    if found.is_empty() {
+        sheet.line("Their settings, builds and hosts do not differ.");
+        return;
+    }
+    sheet.title("What differs");
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_owned());
+    for Difference { of, what, first, second } in &found {
+        sheet.line(&format!("{of}: {what}: {} → {}", value(first), value(second)));
+    }
+}
+
+/// The metrics of the claims, or all where there are none; JSON has all.
+fn is_shown(run: &Run, shift: &Shift) -> bool {
+    let plan = &run.header.plan;
+    let mut terms = crate::rows::terms(plan).peekable();
+    terms.peek().is_none() || terms.any(|term| metric_key(&term.metric, term.statistic) == shift.metric)
+}
+
+fn shifts_block(sheet: &mut Sheet, runs: [&Run; 2], contrast: &Contrast, of: &Shift) {
+    let plan = &runs[0].header.plan;
+    let [first, second] = names(runs, of);
+    let name = if first == second { first } else { format!("{first}, and {second} in the second run,") };
+    let kind = if of.is_same_treatment { "the same settings in both runs" } else { "different settings" };
+    let cell = Some(plan.cells[of.cells[0]].label()).filter(|label| !label.is_empty());
+    let cell = cell.map(|label| format!(" at {label}")).unwrap_or_default();
+    sheet.block();
+    sheet.title(&format!("{name} / {}{cell}: {kind}", plan.baseline_name()));
+    let of_pair = contrast
+        .shifts
+        .iter()
+        .filter(|shift| (shift.cells, shift.variants) == (of.cells, of.variants) && is_shown(runs[0], shift));
+    let shown = |bounds: Bounded| figures::effect(bounds.ratio, bounds.low, bounds.high);
+    let rows: Vec<Vec<String>> = of_pair
+        .map(|shift| {
+            let [first, second] = shift.effects;
+            let word = if shift.change.excludes_one() { "they differ" } else { "no difference shown" };
+            vec![shift.metric.clone(), shown(first), shown(second), shown(shift.change), word.to_owned()]
+        })
+        .collect();
+    sheet.columns(0, &["", "first", "second", "second / first", ""], &rows);
+}
+
+/// In what two runs differ, as far as their directories show it.
+fn differences(runs: [&Run; 2]) -> Vec<Difference> {
+    let [first, second] = runs.map(facts);
+    let mut keys: Vec<&(String, String)> = first.iter().map(|(key, _)| key).collect();
+    for (key, _) in &second {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let value = |facts: &[((String, String), String)], key: &(String, String)| {
+        facts.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone())
+    };
+    let all = keys.into_iter().map(|key| {
+        let (of, what) = key.clone();
+        Difference { of, what, first: value(&first, key), second: value(&second, key) }
+    });
+    all.filter(|found| found.first != found.second).collect()
+}
+
+/// Everything that a comparison of two runs depends on: what it belongs to and what it is, with its value.
+fn facts(run: &Run) -> Vec<((String, String), String)> {
+    let (header, plan) = (&run.header, &run.header.plan);
+    let mut facts = Vec::new();
+    let mut add = |of: &str, what: &str, value: String| facts.push(((of.to_owned(), what.to_owned()), value));
+    add("plumb", "version", header.program_version.clone());
+    add("plumb", "build", header.build.clone().unwrap_or_else(|| "unknown".to_owned()));
+    // A load is never the same twice, and the report has it.
+    for (name, value) in header.host.iter().filter(|(name, _)| name != "load average") {
+        add("host", name, value.clone());
+    }
+    add("plan", "quick", plan.quick.to_string());
+    add("plan", "blocks", format!("{} to {}", plan.blocks.min, plan.blocks.max));
+    add("plan", "noise.others_max", figures::share_coarse(plan.others_max));
+    add("plan", "failures_max", figures::share_coarse(plan.failures_max));
+    for cell in &plan.cells {
+        for planned in &cell.variants {
+            let name = name_in_cell(plan, &cell.label(), planned);
+            for (what, value) in settings_of(planned) {
+                add(&name, &what, value);
+            }
+        }
+    }
+    for (variant, what, value) in steady_evidence(run) {
+        add(&variant, &what, value);
+    }
+    facts
+}
+
+fn name_in_cell(plan: &Plan, cell: &str, planned: &PlannedVariant) -> String {
+    let name = &plan.variants[planned.variant].name;
+    if cell.is_empty() { name.clone() } else { format!("{name} at {cell}") }
+}
+
+/// The settings of a variant as dotted keys, and its tunings.
+fn settings_of(planned: &PlannedVariant) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    // What cannot be read as JSON was not written by a run; it is compared as it stands.
+    let settings =
+        serde_json::from_str(&planned.settings).unwrap_or_else(|_| planned.settings.clone().into());
+    flatten("", &settings, &mut found);
+    found.push(("host.tunings".to_owned(), planned.tunings.join(", ")));
+    found
+}
+
+fn flatten(key: &str, value: &Value, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                flatten(&key, value, found);
+            }
+        }
+        Value::String(text) => found.push((key.to_owned(), text.clone())),
+        other => found.push((key.to_owned(), other.to_string())),
+    }
+}
+
+/// What evidence observed alike in each of a variant's slots, such as a program's version: by variant and by what it is.
+/// Counters vary, and say nothing about a setting.
+fn steady_evidence(run: &Run) -> Vec<(String, String, String)> {
+    let mut seen: Vec<(String, String, Option<String>, usize)> = Vec::new();
+    for slot in &run.slots {
+        for evidence in slot.result().into_iter().flat_map(|result| &result.evidence) {
+            match seen
+                .iter_mut()
+                .find(|(variant, what, ..)| *variant == slot.variant && *what == evidence.what)
+            {
+                Some((_, _, observed, times)) => {
+                    observed.take_if(|observed| *observed != evidence.observed);
+                    *times += 1;
+                }
+                None => {
+                    let (variant, what) = (slot.variant.clone(), evidence.what.clone());
+                    seen.push((variant, what, Some(evidence.observed.clone()), 1));
+                }
+            }
+        }
+    }
+    let steady = seen.into_iter().filter(|(.., times)| *times > 1);
+    steady.filter_map(|(variant, what, observed, _)| Some((variant, what, observed?))).collect()
+}
