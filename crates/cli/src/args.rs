@@ -3,6 +3,7 @@
 
 mod crypto;
 mod examples;
+mod gate;
 mod http;
 mod init;
 pub mod keys;
@@ -25,6 +26,7 @@ use plumb_model::{Bytes, Percent, Span};
 use self::shared::JsonArguments;
 
 pub use self::crypto::CryptoArguments;
+pub use self::gate::GateArguments;
 pub use self::http::HttpArguments;
 pub use self::init::InitArguments;
 pub use self::migrate::{MigrateArguments, MigrateCommand};
@@ -68,6 +70,9 @@ pub enum Command {
     /// Hold two runs against each other: what differs in their settings, builds and hosts, and in their effects.
     #[command(after_help = examples::COMPARE)]
     Compare(CompareArguments),
+    /// Compare two builds on this machine: is one worse than the other by more than a margin?
+    #[command(after_help = examples::GATE)]
+    Gate(Box<GateArguments>),
     /// Measure one URL once, without a comparison.
     #[command(after_help = examples::HTTP)]
     Http(Box<HttpArguments>),

@@ -12,6 +12,7 @@ mod merge;
 mod ratio;
 mod savings;
 mod shares;
+mod spread;
 mod table;
 mod variants;
 mod warnings;
@@ -21,6 +22,7 @@ use plumb_model::{ClaimVerdict, Findings, Judgement, Plan, Slot, VariantState};
 pub use contrast::contrast;
 use findings::Concluded;
 use shares::Shares;
+pub use spread::spread;
 use table::Table;
 
 /// Judges a run from its slots.

@@ -55,6 +55,7 @@ fn plan(claims: &[&str]) -> Plan {
         warmup_ns: 0,
         others_max: Plan::others_max(),
         failures_max: Plan::failures_max(),
+        budget_ns: None,
         extended_from: None,
         retries_only_killed: true,
         units: Plan::units(),
@@ -153,7 +154,10 @@ fn an_extended_run_falls_back_to_the_confidence_sequence_and_says_so() {
     plan.extend(40);
     assert_eq!(plan.extended_from, Some(20), "the last look that was planned before any result");
     let warnings = judge(&plan, &eight).warnings;
-    assert!(warnings.iter().any(|text| text.starts_with("the run was extended from 20 to 40 blocks")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|text| text.starts_with("the run was extended from 20 to 40 blocks")),
+        "{warnings:?}"
+    );
 }
 
 #[test]

@@ -129,6 +129,9 @@ pub struct Plan {
     /// The number that `--blocks` asked for.
     #[serde(default)]
     pub blocks_asked: Option<u32>,
+    /// The time that the whole run may take, in ns; beyond its least blocks it begins none that would not end within it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_ns: Option<u64>,
     /// The last block at which it planned to look before it was extended; `None` where it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_from: Option<u32>,

@@ -77,10 +77,11 @@ impl Dispatch<'_, '_> {
     fn cell(&mut self, index: usize, cell: &Cell) -> Result<Ending, RunError> {
         let indices: Vec<usize> =
             (0..cell.variants.len()).filter(|variant| cell.variants[*variant].skipped.is_none()).collect();
+        let before = self.blocks_before(index);
         let mut is_tried = false;
         for block in 0..self.plan.blocks.max {
             let is_done = || self.is_decided(index) && self.is_proven(index);
-            let is_late = || is_out_of_time(self.plan, block, self.elapsed_s(monotonic_ns()));
+            let is_late = || is_out_of_time(self.plan, index, before + block, self.elapsed_s(monotonic_ns()));
             if block >= self.plan.blocks.min && (is_done() || is_late()) {
                 break;
             }
@@ -104,6 +105,12 @@ impl Dispatch<'_, '_> {
             }
         }
         Ok(Ending::Complete)
+    }
+
+    /// How many blocks the cells before this one took.
+    fn blocks_before(&self, cell: usize) -> u32 {
+        let of = |cell| self.slots.iter().filter(|slot| slot.cell == cell).map(|slot| slot.block + 1).max();
+        (0..cell).filter_map(of).sum()
     }
 
     /// Builds and briefly measures every variant, so that one that cannot be measured is reported before the first block. It

@@ -107,6 +107,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         warmup_ns: 0,
         others_max: Plan::others_max(),
         failures_max: Plan::failures_max(),
+        budget_ns: None,
         extended_from: None,
         retries_only_killed: true,
         units: Plan::units(),
@@ -429,15 +430,15 @@ fn the_time_left_never_exceeds_what_the_plan_allows() {
 #[test]
 fn a_quick_run_begins_no_block_that_would_end_late() {
     let mut plan = plan(3, &[("a", json!({})), ("b", json!({}))], &["b.throughput > a.throughput"]);
-    assert!(!is_out_of_time(&plan, 6, 500.0), "only quick runs have to be");
+    assert!(!is_out_of_time(&plan, 0, 6, 500.0), "only quick runs have to be");
     assert!((at_most_s(&plan, 10.0, 500.0) - 500.0).abs() < 1e-9);
     plan.quick = true;
     // Blocks of 10 s: the eighth ends at 80 s, the ninth would end at 90 s.
-    assert!(!is_out_of_time(&plan, 7, 70.0));
-    assert!(is_out_of_time(&plan, 8, 80.0));
+    assert!(!is_out_of_time(&plan, 0, 7, 70.0));
+    assert!(is_out_of_time(&plan, 0, 8, 80.0));
     assert!((at_most_s(&plan, 60.0, 120.0) - 85.0).abs() < 1e-9);
     assert!((at_most_s(&plan, 60.0, 70.0) - 70.0).abs() < 1e-9);
     assert!((at_most_s(&plan, 100.0, 200.0) - 100.0).abs() < 1e-9, "the least blocks are taken in any case");
     plan.blocks_asked = Some(12);
-    assert!(!is_out_of_time(&plan, 8, 80.0), "this many were asked for");
+    assert!(!is_out_of_time(&plan, 0, 8, 80.0), "this many were asked for");
 }

@@ -1,5 +1,7 @@
 //! An honest time left: what the run takes at most, and what it takes if the data go on as they began.
 
+use std::time::Duration;
+
 use plumb_model::event::TimeLeft;
 use plumb_model::{ClaimVerdict, Plan, Verdict};
 
@@ -8,13 +10,19 @@ const QUICK_S: f64 = 85.0;
 
 /// How long a run may take, at most, beyond its least blocks.
 fn limit_s(plan: &Plan) -> Option<f64> {
-    (plan.quick && plan.blocks_asked.is_none() && plan.extended_from.is_none()).then_some(QUICK_S)
+    if plan.blocks_asked.is_some() || plan.extended_from.is_some() {
+        return None;
+    }
+    let budget_s = plan.budget_ns.map(|ns| Duration::from_nanos(ns).as_secs_f64());
+    budget_s.or_else(|| plan.quick.then_some(QUICK_S))
 }
 
-/// Whether another block would take a run that has to be quick beyond its time, after `done` in `elapsed_s`.
+/// Whether another block would take a run that has a limit beyond its time, after `done` in all cells in `elapsed_s`. Each cell
+/// has an equal part of the time.
 #[must_use]
-pub fn is_out_of_time(plan: &Plan, done: u32, elapsed_s: f64) -> bool {
-    limit_s(plan).is_some_and(|limit_s| elapsed_s * f64::from(done + 1) > limit_s * f64::from(done))
+pub fn is_out_of_time(plan: &Plan, cell: usize, done: u32, elapsed_s: f64) -> bool {
+    let part = (cell + 1) as f64 / plan.cells.len() as f64;
+    limit_s(plan).is_some_and(|limit_s| elapsed_s * f64::from(done + 1) > limit_s * part * f64::from(done))
 }
 
 /// The most that a run takes whose blocks take so long, from its beginning.

@@ -9,10 +9,10 @@
 mod simulation;
 
 use plumb_stats::{
-    Decision, Design, Direction, Hypothesis, Level, Looks, autocorrelation_lag1, is_autocorrelation_large,
-    log_ratio, share_alpha,
+    Decision, Design, Direction, Hypothesis, Level, Looks, Moments, autocorrelation_lag1, detectable,
+    is_autocorrelation_large, log_ratio, share_alpha,
 };
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use simulation::{LOOKS, normal, share, unplanned};
 
@@ -313,4 +313,18 @@ fn independent_blocks_rarely_look_autocorrelated() {
         });
         assert!((0.01..0.07).contains(&warned), "{warned} of the experiments with {blocks} blocks warn");
     }
+}
+
+#[test]
+fn an_effect_that_is_detectable_is_found_in_four_of_five_experiments() {
+    let (s, blocks) = (0.03, 12);
+    let level = Level { alpha: 0.05, looks: Looks::Planned { first: 6, last: blocks } };
+    let effect = detectable(s, level, blocks);
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let found = (0..2000).filter(|_| {
+        let moments: Moments = (0..blocks).map(|_| effect + s * normal(&mut random)).collect();
+        moments.mean().unwrap() > level.half_width_over_s(blocks) * moments.standard_deviation().unwrap()
+    });
+    let share = found.count() as f64 / 2000.0;
+    assert!((0.72..0.9).contains(&share), "{share}");
 }

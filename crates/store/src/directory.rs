@@ -329,6 +329,7 @@ mod tests {
                 warmup_ns: 0,
                 others_max: Plan::others_max(),
                 failures_max: Plan::failures_max(),
+                budget_ns: None,
                 extended_from: None,
                 retries_only_killed: true,
                 units: Plan::units(),

@@ -40,6 +40,14 @@ Examples:
 
 Exit codes: 0 effects were compared, 4 nothing could be compared fairly; the output says why.";
 
+pub const GATE: &str = "\
+Examples:
+  plumb gate --base main --build make --command ./bench --budget 60s
+  plumb gate --base v1.2 --head v1.3 --build 'cargo build --release' --run bench.yaml --worse-than 5%
+  plumb gate --base-command './old/bench' --head-command './new/bench' --format markdown
+
+Exit codes: 0 not worse by that margin, 1 worse, 2 usage, 3 undecided, 4 not comparable, 5 a build failed.";
+
 pub const HTTP: &str = "\
 Examples:
   plumb http https://a.example/ -c 50 -d 30s

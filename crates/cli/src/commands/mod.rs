@@ -6,6 +6,7 @@ pub mod codec;
 pub mod compare;
 pub mod completions;
 pub mod crypto;
+pub mod gate;
 pub mod host;
 pub mod http;
 pub mod init;

@@ -27,10 +27,12 @@ fn options(arguments: &PlanArguments) -> ReadOptions {
         quick: arguments.quick,
         only: arguments.only.clone(),
         blocks: arguments.blocks,
+        ..ReadOptions::default()
     }
 }
 
-fn failure(error: FileError) -> Failure {
+/// What is wrong with a file, laid out.
+pub fn failure(error: FileError) -> Failure {
     Failure::laid_out(USAGE, laid_out(error))
 }
 
@@ -39,6 +41,6 @@ fn laid_out(error: FileError) -> String {
 }
 
 /// A seed that is short enough to be typed again.
-fn drawn_seed() -> u64 {
+pub fn drawn_seed() -> u64 {
     plumb_host::time::monotonic_ns() % 1_000_000
 }

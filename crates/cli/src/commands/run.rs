@@ -94,11 +94,13 @@ fn enough_blocks(run: &Run, judgement: &Judgement) -> Option<u32> {
     in_all.max().filter(|blocks| (run.header.plan.blocks.max + 1..=BLOCKS_MAX).contains(blocks))
 }
 
-fn own_build() -> Result<String, Failure> {
+/// Identifies this build.
+pub fn own_build() -> Result<String, Failure> {
     plumb_host::own_build().map_err(Failure::harness)
 }
 
-fn session<'a>(
+/// A session that starts this program's agents.
+pub fn session<'a>(
     build: &'a str,
     emit: &'a mut dyn FnMut(&plumb_model::Event),
     interrupted: &'a dyn Fn() -> bool,
@@ -114,7 +116,8 @@ fn session<'a>(
     })
 }
 
-fn failure(error: RunError) -> Failure {
+/// The exit code of a run that could not begin or go on.
+pub fn failure(error: RunError) -> Failure {
     match error {
         RunError::Store(
             error @ (StoreError::Exists { .. }
@@ -124,13 +127,15 @@ fn failure(error: RunError) -> Failure {
             | StoreError::NotAFile { .. }
             | StoreError::Edited { .. }),
         ) => Failure::usage(format!("failed to {error}")),
-        error @ (RunError::Differs(_) | RunError::NotLonger { .. }) => Failure::usage(format!("failed to {error}")),
+        error @ (RunError::Differs(_) | RunError::NotLonger { .. }) => {
+            Failure::usage(format!("failed to {error}"))
+        }
         other => Failure::harness(other),
     }
 }
 
 /// `plumb-runs/NAME-TIME`, with the time in a form that sorts and needs no quoting.
-fn default_directory(name: &str) -> PathBuf {
+pub fn default_directory(name: &str) -> PathBuf {
     let now = plumb_host::time::wall_clock_rfc3339();
     let digits: String = now.chars().filter(|character| character.is_ascii_digit()).take(14).collect();
     let (day, time) = digits.split_at(digits.len().min(8));

@@ -16,6 +16,7 @@ mod directories;
 mod documents;
 mod endings;
 mod engines;
+mod gate;
 mod integrity;
 mod migration;
 mod migration_qemu;

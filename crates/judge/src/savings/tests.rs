@@ -55,6 +55,7 @@ fn plan(than: Option<usize>) -> Plan {
         blocks_asked: None,
         others_max: 1.0,
         failures_max: Plan::failures_max(),
+        budget_ns: None,
         extended_from: None,
         retries_only_killed: true,
         units: Plan::units(),

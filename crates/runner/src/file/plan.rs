@@ -26,7 +26,7 @@ const MAX_SETTINGS_BYTES: usize = 16 << 20;
 const QUICK_BLOCKS: Blocks = Blocks { min: 6, max: 12 };
 
 /// What the command line asks of a plan, beside the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadOptions {
     /// The seed of the random orders.
     pub seed: u64,
@@ -36,6 +36,14 @@ pub struct ReadOptions {
     pub only: Vec<String>,
     /// Exactly this many blocks, whatever the file says.
     pub blocks: Option<u32>,
+    /// At most this many blocks, whatever the file says; a verdict takes six.
+    pub blocks_max: Option<u32>,
+    /// The time that the run may take.
+    pub budget: Option<Span>,
+    /// Claims beside those of the file.
+    pub claims: Vec<String>,
+    /// Whether to add a copy of the baseline, as the file could.
+    pub control: bool,
 }
 
 /// What an experiment file says, before this host is asked whether it can build the variants.
@@ -71,14 +79,14 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     let path = keep(&mut mistakes, document::data_path(&root, &document.spec.path, paths));
     let blocks = keep(&mut mistakes, blocks(&root, &document, options));
     let axes = keep(&mut mistakes, matrix::axes(&root, &base));
-    let control = document.spec.control.unwrap_or(false);
+    let control = options.control || document.spec.control.unwrap_or(false);
     let variants =
         variants::variants(&root, &document.spec.baseline, control, axes.as_deref().unwrap_or(&[]));
     let (Some(path), Some(axes), Some(variants)) = (path, axes, keep(&mut mistakes, variants)) else {
         return Err(mistakes);
     };
     let metrics = metrics(path);
-    let claims = keep(&mut mistakes, claims(&root, &variants, &metrics));
+    let claims = keep(&mut mistakes, claims(&root, &variants, &metrics, &options.claims));
     let kept = keep(&mut mistakes, kept(&root, &variants, &options.only));
     let every = Settling { root: &root, path, base: &base, quick: options.quick };
     let settled = keep(&mut mistakes, every.settle(&matrix::cells(&axes), &variants));
@@ -115,6 +123,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         blocks_asked: options.blocks,
         others_max,
         failures_max,
+        budget_ns: options.budget.map(|Span(ns)| ns),
         extended_from: None,
         retries_only_killed: true,
         units: path.units.to_owned(),
@@ -154,6 +163,10 @@ fn blocks(root: &Node, document: &Document, options: &ReadOptions) -> Result<Blo
             Err(vec![Mistake::new(spec_place(root, "blocks"), message)])
         }
         Some(count) => Ok(Blocks { min: count, max: count }),
+        None if options.blocks_max.is_some() => {
+            let max = options.blocks_max.unwrap_or(asked.max).clamp(2, MAX_BLOCKS);
+            Ok(Blocks { min: Blocks::default().min.min(max), max })
+        }
         None if options.quick => {
             let max = QUICK_BLOCKS.max.min(asked.max);
             Ok(Blocks { min: QUICK_BLOCKS.min.min(max), max })
@@ -186,7 +199,12 @@ fn speaks_of(claim: &Claim, kept: &[usize], variants: &[VariantTree]) -> bool {
     claim.variants().iter().all(|name| kept.iter().any(|&at| variants[at].name == *name))
 }
 
-fn claims(root: &Node, variants: &[VariantTree], metrics: &[MetricInfo]) -> Result<Vec<Claim>, Vec<Mistake>> {
+fn claims(
+    root: &Node,
+    variants: &[VariantTree],
+    metrics: &[MetricInfo],
+    more: &[String],
+) -> Result<Vec<Claim>, Vec<Mistake>> {
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
     let scope = Scope { variants: &names, metrics };
     let mut claims = Vec::new();
@@ -208,6 +226,15 @@ fn claims(root: &Node, variants: &[VariantTree], metrics: &[MetricInfo]) -> Resu
             Err(error) => {
                 let place = scalar.part(error.offset, error.length);
                 collect(&mut mistakes, [Mistake::new(place, error.message)]);
+            }
+        }
+    }
+    for text in more {
+        match scope.read(text) {
+            Ok(claim) => claims.push(claim),
+            Err(error) => {
+                let message = format!("`--claim {text}`: {}", error.message);
+                collect(&mut mistakes, [Mistake::new(spec_place(root, "claims"), message)]);
             }
         }
     }

@@ -1,0 +1,275 @@
+//! `plumb gate`: is one build worse than another, by more than a margin, on this machine?
+//!
+//! It checks out and builds two revisions, measures the machine's noise first, plans as many blocks as the budget has room for,
+//! and runs them as any other experiment. Its claims ask that the head be not worse by more than the margin.
+
+mod subject;
+mod trees;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::signals::Interrupts;
+use plumb_host::time::monotonic_ns;
+use plumb_judge::judge;
+use plumb_model::{Judgement, Operand, Plan, Run, Span, Verdict};
+use plumb_report::{figures, plural};
+use plumb_runner::file::ReadOptions;
+use plumb_runner::prepare;
+use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
+
+use self::subject::Subject;
+use crate::args::{BLOCKS_MAX, Format, GateArguments};
+use crate::commands::planning;
+use crate::commands::report::{print, write_all};
+use crate::commands::run::{default_directory, session};
+use crate::data_paths;
+use crate::exit::{self, Failure, INTERRUPTED, Outcome};
+use crate::output;
+use crate::progress::Progress;
+
+/// How many blocks the noise is taken from: eight slots of the base.
+const NOISE_BLOCKS: u32 = 2;
+/// A verdict takes this many blocks.
+const BLOCKS_MIN: u32 = 6;
+/// More blocks than this gain little.
+const BLOCKS_ENOUGH: u32 = 60;
+
+/// Compares two builds.
+pub fn gate(arguments: &GateArguments) -> Outcome {
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    plumb_host::limits::raise_open_files_limit();
+    let directory = match &arguments.output {
+        Some(directory) => directory.clone(),
+        None => plumb_store::make_unique(&default_directory("gate")).map_err(Failure::harness)?,
+    };
+    std::fs::create_dir_all(&directory)
+        .map_err(|error| Failure::harness(format!("make {}: {error}", directory.display())))?;
+    let subject = Subject::prepare(arguments, &directory, &interrupts)?;
+    let gate = Gate { arguments, subject, directory, interrupts, began_ns: monotonic_ns() };
+    let noise = gate.noise()?;
+    let run = gate.measure(&noise)?;
+    gate.conclude(&run, &noise)
+}
+
+struct Gate<'a> {
+    arguments: &'a GateArguments,
+    subject: Subject,
+    directory: PathBuf,
+    interrupts: Interrupts,
+    began_ns: u64,
+}
+
+/// What the first slots say of the machine, and of how much fits into the budget.
+struct Noise {
+    /// The standard deviation of a block's log ratio, by the noisiest metric that is claimed.
+    s: f64,
+    /// How long a block takes, in seconds.
+    block_s: f64,
+    /// How many blocks of each cell the rest of the budget has room for.
+    blocks: u32,
+    cells: usize,
+    alpha: f64,
+}
+
+impl Noise {
+    fn level(&self, blocks: u32) -> Level {
+        let looks = Looks::Planned { first: BLOCKS_MIN as usize, last: blocks as usize };
+        Level { alpha: self.alpha, looks }
+    }
+
+    /// The smallest difference that will probably be found, as a share.
+    fn detectable(&self) -> f64 {
+        detectable(self.s, self.level(self.blocks), self.blocks as usize).exp_m1()
+    }
+
+    /// The budget that would probably show a difference of `share`, or equality within it.
+    fn budget_s(&self, share: f64) -> Option<f64> {
+        let range = (BLOCKS_MIN as usize, BLOCKS_MAX as usize);
+        let blocks = blocks_to_detect(share.ln_1p(), self.s, self.alpha, range)?;
+        Some((blocks as f64 * self.cells as f64 + f64::from(NOISE_BLOCKS)) * self.block_s)
+    }
+}
+
+impl Gate<'_> {
+    fn options(&self) -> ReadOptions {
+        let seed = self.arguments.seed.unwrap_or_else(planning::drawn_seed);
+        ReadOptions { seed, claims: self.subject.claims.clone(), ..ReadOptions::default() }
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        Duration::from_nanos(monotonic_ns() - self.began_ns).as_secs_f64()
+    }
+
+    /// Measures the base against itself.
+    fn noise(&self) -> Result<Noise, Failure> {
+        let planned = self.planned(&ReadOptions { blocks: Some(BLOCKS_MIN), ..self.options() })?;
+        let plan = planned.plan().clone();
+        let options = ReadOptions {
+            control: true,
+            only: vec!["control".to_owned()],
+            blocks: Some(NOISE_BLOCKS),
+            ..self.options()
+        };
+        let only_first = self.planned(&options)?;
+        self.say("measuring the noise of this machine: the base against itself");
+        let run = self.run(only_first, &self.directory.join("noise"))?;
+        let spreads = plan
+            .claims
+            .iter()
+            .filter_map(|claim| plumb_judge::spread(&run, &claim.left.metric, claim.left.statistic));
+        let Some(s) = spreads.reduce(f64::max) else {
+            return Err(Failure::usage(format!(
+                "the base gave no values of {}, so nothing can be compared",
+                plan.claims.first().map_or_else(String::new, |claim| claim.left.metric.clone())
+            )));
+        };
+        let (cells, block_s) = (plan.cells.len(), run.took_s.unwrap_or_default() / f64::from(NOISE_BLOCKS));
+        let left_s = seconds(self.arguments.budget) - self.elapsed_s();
+        let blocks = (left_s / block_s / cells as f64).max(0.0) as u32;
+        let noise = Noise { s, block_s, blocks: blocks.min(BLOCKS_ENOUGH), cells, alpha: plan.alpha_each() };
+        self.foretell(&noise)?;
+        Ok(noise)
+    }
+
+    /// Says what the budget can show, and refuses one that can show nothing.
+    fn foretell(&self, noise: &Noise) -> Result<(), Failure> {
+        if noise.blocks < BLOCKS_MIN {
+            let least_s =
+                noise.block_s * (f64::from(BLOCKS_MIN) * noise.cells as f64 + f64::from(NOISE_BLOCKS));
+            return Err(Failure::usage(format!(
+                "the budget of {} has room for {} of {} each, and a verdict takes {BLOCKS_MIN}; give --budget {:.0}s or more",
+                self.arguments.budget,
+                plural(noise.blocks as usize, "block"),
+                figures::duration_s(noise.block_s),
+                (least_s * 1.2).ceil()
+            )));
+        }
+        self.say(&format!(
+            "noise: a block's ratio varies by {}; {} fit into the budget and will probably show differences of {} or more",
+            figures::share_coarse(noise.s.exp_m1()),
+            plural(noise.blocks as usize, "block"),
+            figures::share_coarse(noise.detectable())
+        ));
+        let margin = self.arguments.worse_than.0;
+        if noise.detectable() > margin {
+            self.say(&format!(
+                "that is more than --worse-than {}: equal builds will probably stay undecided{}",
+                self.arguments.worse_than,
+                self.remedy(noise)
+            ));
+        }
+        Ok(())
+    }
+
+    /// What would decide more, as the end of a sentence.
+    fn remedy(&self, noise: &Noise) -> String {
+        let margin = format!("--worse-than {:.1}%", noise.detectable() * 100.0);
+        match noise.budget_s(self.arguments.worse_than.0) {
+            Some(budget_s) if budget_s > seconds(self.arguments.budget) => {
+                format!("; --budget {:.0}s or {margin} would probably decide", (budget_s * 1.1).ceil())
+            }
+            _ => format!("; {margin} would probably decide"),
+        }
+    }
+
+    fn measure(&self, noise: &Noise) -> Result<Run, Failure> {
+        let left_s = (seconds(self.arguments.budget) - self.elapsed_s()).max(1.0);
+        let budget = Span(Duration::from_secs_f64(left_s).as_nanos().try_into().unwrap_or(u64::MAX));
+        let options = ReadOptions { blocks_max: Some(noise.blocks), budget: Some(budget), ..self.options() };
+        self.run(self.planned(&options)?, &self.directory)
+    }
+
+    fn planned(&self, options: &ReadOptions) -> Result<plumb_runner::Planned, Failure> {
+        let Subject { name, text, .. } = &self.subject;
+        let planned =
+            prepare(name, text.as_bytes(), options, &data_paths::all()).map_err(planning::failure)?;
+        match planned.hopeless() {
+            Some(reason) => Err(Failure::usage(reason)),
+            None => Ok(planned),
+        }
+    }
+
+    fn run(&self, planned: plumb_runner::Planned, directory: &Path) -> Result<Run, Failure> {
+        let mut progress = Progress::new(planned.plan(), self.arguments.quiet);
+        let mut emit = |event: &plumb_model::Event| progress.show(event);
+        let interrupted = || self.interrupts.is_interrupted();
+        let build = crate::commands::run::own_build()?;
+        let session = session(&build, &mut emit, &interrupted)?;
+        let run = session.start(planned, directory).map_err(crate::commands::run::failure)?;
+        if run.ending == Some(plumb_model::Ending::Interrupted) {
+            return Err(Failure { code: INTERRUPTED, ..Failure::usage("interrupted: nothing is decided") });
+        }
+        Ok(run)
+    }
+
+    fn conclude(&self, run: &Run, noise: &Noise) -> Outcome {
+        let judgement = judge(&run.header.plan, &run.slots);
+        let page = write_all(run, &judgement, &self.directory)?;
+        let code = exit::of_run(run, &judgement);
+        let headline = self.headline(code, run, &judgement, noise);
+        match self.arguments.format {
+            Format::Text => {
+                print(run, &judgement, Format::Text, false)?;
+                output::result(&headline)?;
+            }
+            Format::Markdown => {
+                let report = plumb_report::markdown(run, &judgement);
+                output::result(&format!(
+                    "**{headline}**\n\n<details><summary>How it was measured</summary>\n\n{report}\n</details>\n"
+                ))?;
+            }
+            other => print(run, &judgement, other, false)?,
+        }
+        self.say(&format!("report: {}", page.display()));
+        Ok(code)
+    }
+
+    fn headline(&self, code: u8, run: &Run, judgement: &Judgement, noise: &Noise) -> String {
+        let [base, head] = &self.subject.names;
+        let margin = self.arguments.worse_than;
+        let ratios = ratios(&run.header.plan, judgement);
+        match code {
+            exit::HOLDS => format!("not worse: {head} is at most {margin} worse than {base}: {ratios}"),
+            exit::REFUTED => format!("worse: {head} is more than {margin} worse than {base}: {ratios}"),
+            exit::UNDECIDED => format!(
+                "undecided: whether {head} is more than {margin} worse than {base}: {ratios}{}",
+                self.remedy(noise)
+            ),
+            _ => {
+                let reason = judgement.claims.iter().find(|claim| claim.verdict == Verdict::Void);
+                let reason = reason.map_or("see the report", |claim| claim.reason.as_str());
+                format!("not comparable: {head} with {base}: {reason}")
+            }
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if !self.arguments.quiet {
+            output::message(text);
+        }
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    Duration::from_nanos(span.0).as_secs_f64()
+}
+
+/// `wall_time.avg ×1.052 [1.031, 1.074]`, for each claim on a ratio.
+fn ratios(plan: &Plan, judgement: &Judgement) -> String {
+    let shown = judgement.claims.iter().filter_map(|found| {
+        let claim = &plan.claims[found.claim];
+        matches!(claim.right, Operand::Term { .. }).then_some(())?;
+        let metric = plumb_model::metric_key(&claim.left.metric, claim.left.statistic);
+        let effect = figures::effect(found.ratio?, found.low.unwrap_or(0.0), found.high);
+        let cell = plan.cells[found.cell].label();
+        Some(if cell.is_empty() {
+            format!("{metric} {effect}")
+        } else {
+            format!("{metric} at {cell} {effect}")
+        })
+    });
+    let mut shown: Vec<String> = shown.collect();
+    shown.dedup();
+    shown.join(", ")
+}

@@ -1,0 +1,149 @@
+//! Two revisions of a git repository, checked out side by side and built.
+//!
+//! Their directories differ by one word of the same length, because the length of a path alone can move a program's speed
+//! (Mytkowicz, Diwan, Hauswirth and Sweeney, "Producing Wrong Data Without Doing Anything Obviously Wrong!", ASPLOS 2009).
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::process::{Command, Exit, Signal, Stream, run_for_output};
+use plumb_host::scratch::Scratch;
+use plumb_host::signals::Interrupts;
+
+use crate::exit::{Failure, INTERRUPTED};
+use crate::output;
+
+/// How long git may take for one step.
+const GIT: Duration = Duration::from_secs(300);
+/// How often a build is looked at, for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long an interrupted build has to end by itself.
+const GRACE: Duration = Duration::from_secs(5);
+/// How much of a failed build's output is shown.
+const LINES_SHOWN: usize = 20;
+
+/// Both sides, in the order in which they are named.
+pub const SIDES: [&str; 2] = ["base", "head"];
+
+/// The work trees; they are removed on drop.
+pub struct Trees {
+    scratch: Scratch,
+    revisions: [Revision; 2],
+}
+
+/// What a name such as `main` stands for.
+#[derive(Debug, Clone)]
+pub struct Revision {
+    /// As it was given.
+    pub name: String,
+    /// The commit, in full.
+    pub commit: String,
+}
+
+impl Revision {
+    fn resolve(name: &str) -> Result<Self, Failure> {
+        let text = git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")])
+            .map_err(|_| Failure::usage(format!("`{name}` names no commit of the git repository here")))?;
+        Ok(Self { name: name.to_owned(), commit: text.trim().to_owned() })
+    }
+
+    /// `main (1a2b3c4d)`, or the commit alone where that was given.
+    pub fn words(&self) -> String {
+        let short = self.commit.get(..8).unwrap_or(&self.commit);
+        if self.commit.starts_with(&self.name) {
+            short.to_owned()
+        } else {
+            format!("{} ({short})", self.name)
+        }
+    }
+}
+
+impl Trees {
+    /// Checks both revisions out.
+    pub fn check_out(base: &str, head: &str) -> Result<Self, Failure> {
+        let revisions = [Revision::resolve(base)?, Revision::resolve(head)?];
+        if head == "HEAD" && !git(&["status", "--porcelain", "--untracked-files=no"])?.trim().is_empty() {
+            output::message("warning: changes that are not committed are not part of HEAD");
+        }
+        let scratch = Scratch::create(&std::env::temp_dir(), "plumb-gate").map_err(Failure::harness)?;
+        let trees = Self { scratch, revisions };
+        for (side, revision) in SIDES.iter().zip(&trees.revisions) {
+            let path = trees.path(side);
+            git(&["worktree", "add", "--detach", "--quiet", &path.to_string_lossy(), &revision.commit])?;
+        }
+        Ok(trees)
+    }
+
+    /// Where a side is.
+    pub fn path(&self, side: &str) -> PathBuf {
+        self.scratch.path().join(side)
+    }
+
+    /// What the sides are.
+    pub fn revisions(&self) -> &[Revision; 2] {
+        &self.revisions
+    }
+
+    /// Builds both sides with a command of the shell; what it prints goes into a file of `logs` for each.
+    pub fn build(&self, command: &str, logs: &Path, interrupts: &Interrupts) -> Result<(), Failure> {
+        for (side, revision) in SIDES.iter().zip(&self.revisions) {
+            output::message(&format!("building {}: {command}", revision.words()));
+            let log = logs.join(format!("build-{side}.log"));
+            let file = |file: std::io::Result<File>| {
+                file.map_err(|error| Failure::harness(format!("write {}: {error}", log.display())))
+            };
+            let out = file(File::create(&log))?;
+            let err = file(out.try_clone())?;
+            let build = Command::new("sh")
+                .args(["-c", command])
+                .inherit(std::env::vars_os().map(|(name, _)| name))
+                .working_directory(self.path(side))
+                .stdout(Stream::File(out))
+                .stderr(Stream::File(err))
+                .own_group()
+                .dies_with_parent(Signal::KILL);
+            match finish(build, interrupts)? {
+                exit if exit.is_success() => {}
+                exit => return Err(Failure::harness(broken(revision, exit, &log))),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn finish(build: Command, interrupts: &Interrupts) -> Result<Exit, Failure> {
+    let mut child = build.spawn().map_err(Failure::harness)?;
+    loop {
+        if let Some(exit) = child.wait_timeout(LOOK).map_err(Failure::harness)? {
+            return Ok(exit);
+        }
+        if interrupts.is_interrupted() {
+            child.terminate(GRACE).map_err(Failure::harness)?;
+            return Err(Failure { code: INTERRUPTED, ..Failure::usage("interrupted while building") });
+        }
+    }
+}
+
+fn broken(revision: &Revision, exit: Exit, log: &Path) -> String {
+    let text =
+        std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n  ");
+    format!("build {}: the command {exit}; the end of {}:\n  {shown}", revision.words(), log.display())
+}
+
+impl Drop for Trees {
+    fn drop(&mut self) {
+        // What git does not remove goes with the scratch directory, and `git worktree prune` forgets it.
+        for side in SIDES {
+            let _ = git(&["worktree", "remove", "--force", &self.path(side).to_string_lossy()]);
+        }
+    }
+}
+
+fn git(arguments: &[&str]) -> Result<String, Failure> {
+    let failed = |reason: String| Failure::harness(format!("run git {}: {reason}", arguments.join(" ")));
+    let output = run_for_output("git", arguments, GIT).map_err(|error| failed(error.to_string()))?;
+    if output.exit.is_success() { Ok(output.stdout) } else { Err(failed(output.stderr.trim().to_owned())) }
+}
