@@ -10,6 +10,7 @@ use plumb_model::{
 };
 use plumb_stats::{self as stats, Level, Sample};
 
+use crate::imported;
 use crate::ratio::{question, sample};
 use crate::shares::Shares;
 use crate::table::{Lack, Table};
@@ -28,11 +29,13 @@ pub(crate) fn judge_all(
             let level = shares.of_claim(cell, claim);
             let finding = unusable(table, variants, cell, claim)
                 .unwrap_or_else(|| judge_one(table, cell, claim, level));
+            let condition = imported::condition(table.plan, finding.verdict);
             ClaimVerdict {
                 claim: index,
                 cell,
                 verdict: finding.verdict,
-                reason: finding.reason,
+                reason: condition
+                    .map_or(finding.reason.clone(), |words| format!("{}; {words}", finding.reason)),
                 ratio: finding.bounds.map(|bounds| bounds.0),
                 low: finding.bounds.map(|bounds| bounds.1).filter(|low| *low > 0.0),
                 high: finding.bounds.map(|bounds| bounds.2).filter(|high| high.is_finite()),

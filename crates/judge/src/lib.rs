@@ -8,6 +8,7 @@ mod claims;
 mod comparisons;
 mod contrast;
 mod findings;
+mod imported;
 mod merge;
 mod ratio;
 mod savings;

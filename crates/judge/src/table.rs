@@ -54,7 +54,7 @@ impl<'a> Table<'a> {
         self.of(cell, variant).iter().filter_map(|slot| slot.result())
     }
 
-    /// How many blocks of a cell are complete: every variant that is not skipped has both of its slots.
+    /// How many blocks of a cell are complete: every variant that is not skipped has all of its slots.
     pub(crate) fn complete_blocks(&self, cell: usize) -> u32 {
         self.complete[cell]
     }
@@ -62,10 +62,11 @@ impl<'a> Table<'a> {
     /// The level of an interval that may err with probability `alpha` at any of the looks that the plan allows.
     ///
     /// A plan with looks at fewer than six blocks is not relied on: so few values do not show whether they are normal. Nor is
-    /// that of an extended run, whose last look was chosen after results were seen.
+    /// that of an extended run, whose last look was chosen after results were seen, or of an imported one: nobody knows how often
+    /// its maker looked before stopping.
     pub(crate) fn level(&self, alpha: f64) -> Level {
         let (first, last) = (self.plan.blocks.before_verdict() as usize, self.plan.blocks.max as usize);
-        let is_planned = first >= 6 && self.plan.extended_from.is_none();
+        let is_planned = first >= 6 && self.plan.extended_from.is_none() && self.plan.imported.is_none();
         let looks = if is_planned { Looks::Planned { first, last } } else { Looks::From { first } };
         Level { alpha, looks }
     }
@@ -97,12 +98,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The two values of a term's variant in a block; `None` where it has not two slots.
+    /// The two values of a term's variant in a block; `None` where it has not all of its slots.
     fn pair(&self, cell: usize, block: u32, term: &Term) -> Option<[Value; 2]> {
         let of_block = self.of(cell, &term.variant).iter().filter(|slot| slot.block == block);
         let values: Vec<Value> =
             of_block.map(|slot| self.value(slot, &term.metric, term.statistic)).collect();
-        values.try_into().ok()
+        self.plan.pair(&values)
     }
 
     /// The complete blocks of a comparison: `above` over `below`.
@@ -163,7 +164,8 @@ impl<'a> Table<'a> {
 }
 
 fn complete_blocks(plan: &Plan, slots: &[Slot], cell: usize) -> u32 {
-    let in_a_block = 2 * plan.cells[cell].variants.iter().filter(|variant| variant.skipped.is_none()).count();
+    let measured = plan.cells[cell].variants.iter().filter(|variant| variant.skipped.is_none()).count();
+    let in_a_block = plan.slots_of_each() * measured;
     let mut counts: Vec<usize> = Vec::new();
     for slot in slots.iter().filter(|slot| slot.cell == cell) {
         let block = slot.block as usize;

@@ -58,6 +58,7 @@ fn plan(claims: &[&str]) -> Plan {
         budget_ns: None,
         extended_from: None,
         retries_only_killed: true,
+        imported: None,
         units: Plan::units(),
         synthetic: false,
         threads_key: Some("load.threads".to_owned()),
@@ -646,4 +647,58 @@ fn an_estimate_is_reached_and_takes_no_part_of_alpha() {
 
 fn term(variant: &str) -> Term {
     Term { variant: variant.to_owned(), metric: "reqs".to_owned(), statistic: None }
+}
+
+/// One run of each variant a block, made elsewhere: b has `effect` times a's rate.
+fn imported(blocks: u32, effect: f64, interleaved: bool, claim: &str) -> Judgement {
+    let mut plan = plan(&[claim]);
+    plan.imported = Some(plumb_model::Imported {
+        tool: "fio 3.33".to_owned(),
+        order: plumb_model::OrderSource::Files,
+        interleaved,
+    });
+    let all = slots(blocks, effect, |_| {});
+    let one_each: Vec<Slot> = all.into_iter().filter(|slot| slot.position < 2).collect();
+    judge(&plan, &one_each)
+}
+
+#[test]
+fn one_imported_run_a_side_is_a_point_estimate() {
+    let found = imported(1, 1.5, true, "b.reqs >= 1.2 * a.reqs");
+    let claim = &found.claims[0];
+    assert_eq!((claim.verdict, claim.low, claim.high), (Verdict::Undecided, None, None));
+    assert!((claim.ratio.unwrap() / 1.5 - 1.0).abs() < 0.05);
+    assert!(claim.reason.ends_with("nothing proves that the treatment was in effect"), "{}", claim.reason);
+    assert!(found.warnings.iter().any(|it| it.contains("each variant has one run")), "{:?}", found.warnings);
+}
+
+#[test]
+fn imported_runs_in_turn_are_blocks_that_nobody_planned() {
+    let found = imported(8, 1.5, true, "b.reqs >= 1.2 * a.reqs");
+    assert_eq!(found.claims[0].verdict, Verdict::Holds, "{}", found.claims[0].reason);
+    assert_eq!(found.comparisons[0].blocks, 8);
+    let level = plumb_stats::Level { alpha: 0.05, looks: plumb_stats::Looks::From { first: 6 } };
+    let ratio = &found.comparisons[0];
+    let half = (ratio.high.unwrap() / ratio.low).ln() / 2.0;
+    let logs: Vec<f64> = (0..8).map(|block| wobble_ratio(block, 1.5).ln()).collect();
+    let s = plumb_stats::Moments::from_iter(logs).standard_deviation().unwrap();
+    assert!(
+        (half / (level.half_width_over_s(8) * s) - 1.0).abs() < 1e-9,
+        "the interval is that of the sequence"
+    );
+}
+
+/// What `slots` gives in the first two positions of a block.
+fn wobble_ratio(block: u32, effect: f64) -> f64 {
+    let rate = |position: u32| 1.0 + 0.01 * f64::from((block * 7 + position * 3) % 5);
+    effect * rate(1) / rate(0)
+}
+
+#[test]
+fn imported_runs_side_by_side_hold_only_without_drift() {
+    let found = imported(8, 1.5, false, "b.reqs >= 1.2 * a.reqs");
+    assert!(found.claims[0].reason.contains("only if nothing drifted"), "{}", found.claims[0].reason);
+    let about_turns =
+        found.warnings.iter().any(|it| it.contains("did not take turns") && it.contains("were modified"));
+    assert!(about_turns, "{:?}", found.warnings);
 }

@@ -9,6 +9,7 @@ use plumb_model::{
 use plumb_stats as stats;
 
 use crate::claims::percent;
+use crate::imported;
 use crate::merge::merged;
 use crate::ratio::sample;
 use crate::table::{Lack, Table};
@@ -21,6 +22,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
         warnings
             .push(format!("the {} data path makes its numbers up: nothing was measured", table.plan.path));
     }
+    warnings.extend(imported::warnings(table, variants));
     let noted = table.plan.claims.iter().filter_map(|claim| claim.note.as_ref());
     for note in noted {
         if !warnings.contains(note) {

@@ -31,7 +31,7 @@ pub use histogram::Histogram;
 pub use judgement::Judgement;
 pub use measurement::{Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Shortage, Table};
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
-pub use plan::{Blocks, Cell, Plan, PlannedVariant, RequiredSaving, Variant};
+pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};
 pub use random::SplitMix;

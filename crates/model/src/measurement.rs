@@ -29,6 +29,14 @@ pub enum Reading {
     },
     /// A distribution of times.
     Trend(Histogram),
+    /// What is left of a distribution that somebody else summed up. It cannot be merged with another, and has no statistic but
+    /// these.
+    Summary {
+        /// How many values there were, where that is known.
+        count: Option<u64>,
+        /// What is known of them, in ns.
+        statistics_ns: BTreeMap<Statistic, f64>,
+    },
     /// One number, in the metric's unit.
     Gauge(f64),
 }
@@ -49,10 +57,17 @@ impl Reading {
             Self::Count(count) => Some(*count as f64),
             Self::Share { yes, no } => (yes + no > 0).then(|| *yes as f64 / (yes + no) as f64),
             Self::Trend(histogram) => {
-                histogram.statistic_ns(statistic?).map(|value_ns| value_ns / 1e9 * unit.per_base())
+                histogram.statistic_ns(statistic?).map(|value_ns| in_unit(value_ns, unit))
+            }
+            Self::Summary { statistics_ns, .. } => {
+                statistics_ns.get(&statistic?).map(|value_ns| in_unit(*value_ns, unit))
             }
         }
     }
+}
+
+fn in_unit(value_ns: f64, unit: Unit) -> f64 {
+    value_ns / 1e9 * unit.per_base()
 }
 
 /// Whether the load itself was the limit.

@@ -97,6 +97,44 @@ impl Cell {
     }
 }
 
+/// What is known of runs that other tools made, where a run consists of these.
+///
+/// One run of each variant is a block. Nobody knows whether they stopped when the numbers looked good, nor what else the
+/// machines did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// The tool with its version, such as `fio 3.33`.
+    pub tool: String,
+    /// How the order of the runs is known.
+    pub order: OrderSource,
+    /// Whether the variants took turns, so that a drift of the machine concerns all of them.
+    pub interleaved: bool,
+}
+
+/// How the order of runs that other tools made is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderSource {
+    /// By the times in the tool's output.
+    Stamps,
+    /// By the times at which the files were modified.
+    Files,
+    /// By the order on the command line.
+    Given,
+}
+
+impl OrderSource {
+    /// Its name, to follow "the order of the runs is that of".
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Stamps => "the times in the files",
+            Self::Files => "the times at which the files were modified",
+            Self::Given => "the command line",
+        }
+    }
+}
+
 /// Everything that a run will do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -163,6 +201,9 @@ pub struct Plan {
     /// before, which measured any failed slot again: there the second attempt replaced an outcome.
     #[serde(default)]
     pub retries_only_killed: bool,
+    /// Where the slots come from, if other tools measured them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
 }
 
 impl Plan {
@@ -182,6 +223,22 @@ impl Plan {
     pub fn extend(&mut self, blocks_max: u32) {
         self.extended_from.get_or_insert(self.blocks.max);
         self.blocks.max = blocks_max;
+    }
+
+    /// How many slots of each variant a block has: a palindrome has two, what was imported has one.
+    #[must_use]
+    pub fn slots_of_each(&self) -> usize {
+        if self.imported.is_some() { 1 } else { 2 }
+    }
+
+    /// The two values of a variant in a block, from its slots there: one value counts twice where a block has no more.
+    #[must_use]
+    pub fn pair<T: Copy>(&self, values: &[T]) -> Option<[T; 2]> {
+        match *values {
+            [one] if self.slots_of_each() == 1 => Some([one, one]),
+            [one, other] if self.slots_of_each() == 2 => Some([one, other]),
+            _ => None,
+        }
     }
 
     /// The total error probability α that all claims share.

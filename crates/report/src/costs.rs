@@ -47,8 +47,11 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// `None` where no work was done.
+    /// `None` where no work was done, or another tool did it.
     pub fn of(view: &View<'_>, cell: usize, variant: usize) -> Option<Self> {
+        if view.plan().imported.is_some() {
+            return None;
+        }
         let results: Vec<&SlotResult> = view.results(cell, variant).collect();
         let work: u64 = results.iter().map(|result| result.measurement.work).sum();
         if work == 0 {

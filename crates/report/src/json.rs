@@ -356,7 +356,7 @@ fn metric_document(
     } else {
         (of(None), BTreeMap::new())
     };
-    main.median?;
+    main.median.or_else(|| statistics.values().find_map(|statistic| statistic.median))?;
     let StatisticDocument { median, slots } = main;
     let document =
         MetricDocument { unit: metric.unit.symbol(), better: metric.better, median, slots, statistics };

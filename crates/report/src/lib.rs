@@ -41,9 +41,9 @@ pub use json::{
 pub use junit::junit;
 pub use markdown::markdown;
 pub use measurement::{
-    LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument,
-    measurement_json, measurement_json_schema, measurement_text, proven_measurement_json,
-    proven_measurement_text, too_many_failures,
+    LoadDocument, MEASUREMENT_FORMAT, MeasurementDocument, ObservedDocument, ReadingDocument, Source,
+    imported_measurement_json, imported_measurement_text, measurement_json, measurement_json_schema,
+    measurement_text, proven_measurement_json, proven_measurement_text, too_many_failures,
 };
 pub use text::{TextStyle, text};
 

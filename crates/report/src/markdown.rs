@@ -204,9 +204,10 @@ fn comparison(view: &View<'_>, cell: usize) -> String {
     let heads = std::iter::once("Metric").chain(names.iter().map(String::as_str));
     let baseline = plain(view.plan().baseline_name());
     let about = format!(
-        "Each variant over {baseline}, with its {} interval ({}), right at every look that was planned.",
+        "Each variant over {baseline}, with its {} interval ({}), right at every look that was {}.",
         view.plan().confidence_words(),
-        figures::plural(view.blocks(cell), "block")
+        figures::plural(view.blocks(cell), "block"),
+        if view.plan().imported.is_some() { "taken" } else { "planned" }
     );
     format!("## Comparison{}\n\n{about}\n\n{}", cell_suffix(view, cell), table(heads, &body))
 }

@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{
-    Better, Evidence, Histogram, Measurement, MetricInfo, Reading, Shortage, Statistic, Table, Unit,
-};
+use plumb_model::{Better, Evidence, Measurement, MetricInfo, Reading, Shortage, Statistic, Table, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,14 +41,32 @@ pub struct MeasurementDocument {
     pub attempts: AttemptsDocument,
     /// The longest time within the window in which nothing completed, in ns; `null` where it is not known.
     pub stall_ns_max: Option<u64>,
-    /// What the load itself was like.
-    pub load: LoadDocument,
+    /// What the load itself was like; `null` where another tool measured, which does not say.
+    pub load: Option<LoadDocument>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
     /// What has rows and columns, such as the rounds of a migration.
     pub tables: BTreeMap<String, Table>,
     /// Proof that what was asked for is what was measured, where the command looks for it.
     pub evidence: Vec<Evidence>,
+    /// The file that it was imported from; `null` where Plumbline measured it.
+    pub source: Option<Source>,
+}
+
+/// A file in which another tool says what it measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Source {
+    /// The file, as it was given.
+    pub file: String,
+    /// The tool, with its version where the file has it.
+    pub tool: String,
+    /// What the tool was told, as far as the file says.
+    pub options: BTreeMap<String, String>,
+    /// When the measurement began by what the file says, RFC 3339; `null` where it does not say.
+    pub started_at: Option<String>,
+    /// What the units of work are, in the plural.
+    pub units: String,
 }
 
 /// What was observed of one property.
@@ -167,6 +183,25 @@ pub fn proven_measurement_json(
     metrics: &[MetricInfo],
     evidence: &[Evidence],
 ) -> String {
+    pretty(&document(measurement, metrics, evidence, None))
+}
+
+/// As [`measurement_json`], of what another tool measured.
+#[must_use]
+pub fn imported_measurement_json(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    source: &Source,
+) -> String {
+    pretty(&document(measurement, metrics, &[], Some(source)))
+}
+
+fn document(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    evidence: &[Evidence],
+    source: Option<&Source>,
+) -> MeasurementDocument {
     let values = measurement
         .observed
         .iter()
@@ -179,7 +214,7 @@ pub fn proven_measurement_json(
         let reading = measurement.readings.get(&metric.name)?;
         Some((metric.name.clone(), reading_document(reading, metric, measurement.windows.get(&metric.name))))
     };
-    pretty(&MeasurementDocument {
+    MeasurementDocument {
         format: MEASUREMENT_FORMAT.to_owned(),
         window_s: measurement.window_ns as f64 / 1e9,
         work: measurement.work,
@@ -188,11 +223,12 @@ pub fn proven_measurement_json(
         errors: measurement.errors.clone(),
         attempts: AttemptsDocument { tried: measurement.attempts.tried, failed: measurement.attempts.failed },
         stall_ns_max: measurement.stall_ns_max,
-        load: load_document(measurement),
+        load: source.is_none().then(|| load_document(measurement)),
         warnings: measurement.warnings.clone(),
         tables: measurement.tables.clone(),
         evidence: evidence.to_vec(),
-    })
+        source: source.cloned(),
+    }
 }
 
 /// The JSON Schema of [`measurement_json`]'s object, indented, with a line feed at its end.
@@ -242,6 +278,13 @@ fn reading_document(reading: &Reading, metric: &MetricInfo, windows: Option<&Vec
                 .map(|statistic| (statistic.name().to_owned(), value(statistic)))
                 .collect();
         }
+        Reading::Summary { count, statistics_ns } => {
+            document.count = *count;
+            let value = |statistic: &Statistic| {
+                (statistic.name().to_owned(), reading.number(Some(*statistic), metric.unit).and_then(finite))
+            };
+            document.statistics = statistics_ns.keys().map(value).collect();
+        }
         Reading::Count(_) | Reading::Gauge(_) => {}
     }
     document
@@ -261,6 +304,27 @@ pub fn proven_measurement_text(
     evidence: &[Evidence],
     style: &TextStyle,
 ) -> String {
+    text(measurement, metrics, evidence, None, style)
+}
+
+/// As [`measurement_text`], of what another tool measured.
+#[must_use]
+pub fn imported_measurement_text(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    source: &Source,
+    style: &TextStyle,
+) -> String {
+    text(measurement, metrics, &[], Some(source), style)
+}
+
+fn text(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    evidence: &[Evidence],
+    source: Option<&Source>,
+    style: &TextStyle,
+) -> String {
     let names = metrics.iter().map(|metric| metric.name.as_str());
     let summary = Summary {
         measurement,
@@ -275,7 +339,7 @@ pub fn proven_measurement_text(
         summary.tables(),
         summary.evidence(evidence),
         summary.errors(),
-        summary.load(),
+        source.map_or_else(|| summary.load(), |source| summary.source(source)),
         summary.warnings(),
     ];
     let parts: Vec<String> =
@@ -400,6 +464,24 @@ impl Summary<'_> {
         lines
     }
 
+    /// What was measured, with what, and when: of a load that another tool drove no more is known.
+    fn source(&self, source: &Source) -> Vec<String> {
+        let line = |name: &str, value: &str| self.line("", Tone::Quiet, name, &clean(value));
+        let mut lines = vec![line("measured by", &source.tool)];
+        lines.extend(source.started_at.iter().map(|when| line("started at", when)));
+        let (work, window_ns) = (self.measurement.work, self.measurement.window_ns);
+        let time = figures::time_ns(window_ns as f64);
+        match work {
+            _ if window_ns == 0 => {}
+            0 | 1 => lines.push(line("took", &time)),
+            _ => lines
+                .push(line("work", &format!("{} {} in {time}", figures::count(work as f64), source.units))),
+        }
+        lines.extend(source.options.iter().map(|(name, value)| line(name, value)));
+        lines.extend(self.stall());
+        lines
+    }
+
     /// The longest time in which nothing completed, where that is more than a hundredth of the window.
     fn stall(&self) -> Option<String> {
         let window_ns = self.measurement.window_ns;
@@ -450,20 +532,26 @@ pub(crate) fn reading_words(reading: &Reading, metric: &MetricInfo) -> String {
         Reading::Share { yes, no } => share_words(*yes, *no, metric.better),
         Reading::Count(count) => figures::value(*count as f64, unit),
         Reading::Gauge(value) => figures::value(*value, unit),
-        Reading::Trend(histogram) => trend_words(histogram),
+        Reading::Trend(histogram) => trend_words(|statistic| {
+            Some(histogram.statistic_ns(statistic).map_or("–".to_owned(), figures::time_ns))
+        }),
+        Reading::Summary { statistics_ns, .. } => {
+            trend_words(|statistic| statistics_ns.get(&statistic).map(|value_ns| figures::time_ns(*value_ns)))
+        }
     }
 }
 
-fn trend_words(histogram: &Histogram) -> String {
+/// The statistics that have a value, or a dash.
+fn trend_words(value: impl Fn(Statistic) -> Option<String>) -> String {
     let words = |statistic: Statistic| {
         let name = match statistic.name().strip_prefix('p') {
             Some(percent) => format!("p({percent})"),
             None => statistic.name().to_owned(),
         };
-        let value = histogram.statistic_ns(statistic).map_or("–".to_owned(), figures::time_ns);
-        left(&format!("{name}={}", value.replace(' ', "")), name.len() + 8)
+        Some(left(&format!("{name}={}", value(statistic)?.replace(' ', "")), name.len() + 8))
     };
-    Statistic::ALL.map(words).join(" ").trim_end().to_owned()
+    let known: Vec<String> = Statistic::ALL.into_iter().filter_map(words).collect();
+    known.join(" ").trim_end().to_owned()
 }
 
 /// `http_reqs............`: a name, followed by dots up to a width.
@@ -475,7 +563,7 @@ pub(crate) fn dotted(name: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{self, Dice};
-    use plumb_model::LoadHealth;
+    use plumb_model::{Histogram, LoadHealth};
     use serde_json::Value;
 
     fn sample() -> Measurement {

@@ -63,8 +63,9 @@ pub fn rows(run: &Run) -> Vec<Row<'_>> {
         if metric.kind != MetricKind::Trend {
             rows.push(Row { metric, statistic: None });
         } else if trends.contains(&metric.name.as_str()) {
-            let statistics = statistics(plan, &metric.name);
-            rows.extend(statistics.into_iter().map(|statistic| Row { metric, statistic: Some(statistic) }));
+            let statistics = statistics(plan, &metric.name).into_iter();
+            let known = statistics.map(|statistic| Row { metric, statistic: Some(statistic) });
+            rows.extend(known.filter(|row| plan.imported.is_none() || has_values(run, row)));
         }
     }
     rows
@@ -86,6 +87,11 @@ fn has_readings(run: &Run, metric: &MetricInfo) -> bool {
     run.slots.iter().filter_map(Slot::result).any(holds)
 }
 
+/// Whether any slot has a value: other tools print some statistics only.
+fn has_values(run: &Run, row: &Row<'_>) -> bool {
+    run.slots.iter().any(|slot| row.value(slot).is_some())
+}
+
 /// The trends that are long enough to matter, or that a claim names; the first of the plan always.
 fn trends_that_matter(run: &Run) -> Vec<&str> {
     let plan = &run.header.plan;
@@ -93,8 +99,9 @@ fn trends_that_matter(run: &Run) -> Vec<&str> {
     let trends: Vec<&MetricInfo> = plan.metrics.iter().filter(is_trend).collect();
     let samples = first_slots(run);
     let size = |metric: &MetricInfo| {
-        let row = Row { metric, statistic: Some(Statistic::P95) };
-        let values: Vec<f64> = samples.iter().filter_map(|slot| row.value(slot)).collect();
+        let value = |slot: &Slot, statistic| Row { metric, statistic: Some(statistic) }.value(slot);
+        let of_slot = |slot: &&Slot| value(slot, Statistic::P95).or_else(|| value(slot, Statistic::Avg));
+        let values: Vec<f64> = samples.iter().filter_map(of_slot).collect();
         median(&values).unwrap_or(0.0) / metric.unit.per_base()
     };
     let sizes: Vec<f64> = trends.iter().map(|metric| size(metric)).collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use plumb_model::{
     Better, Cell, ClaimVerdict, Comparison, Evidence, Histogram, Judgement, MetricInfo, MetricKind, Plan,
-    Reading, Run, Slot, SlotResult, Variant, VariantState, VariantSummary,
+    Reading, Run, Slot, SlotResult, Statistic, Unit, Variant, VariantState, VariantSummary,
 };
 use plumb_stats::{log_ratio, median};
 
@@ -95,13 +95,15 @@ impl<'a> View<'a> {
         all.filter(|histogram| histogram.count() > 0)
     }
 
-    /// All slots of a variant as if they were one: counts added, distributions merged, medians of rates and gauges.
+    /// All slots of a variant as if they were one: counts added, distributions merged, medians of rates, gauges and of each
+    /// statistic of what is no longer a distribution.
     pub fn together(&self, cell: usize, variant: usize, metric: &MetricInfo) -> Option<Reading> {
         let readings =
             || self.results(cell, variant).filter_map(|result| result.measurement.readings.get(&metric.name));
         let sum = |of: fn(&Reading) -> u64| readings().map(of).fold(0_u64, u64::saturating_add);
         Some(match readings().next()? {
             Reading::Trend(_) => Reading::Trend(self.merged(cell, variant, &metric.name)?),
+            Reading::Summary { .. } => self.typical_summary(cell, variant, metric),
             Reading::Count(_) => {
                 Reading::Count(sum(|reading| if let Reading::Count(count) = reading { *count } else { 0 }))
             }
@@ -117,6 +119,17 @@ impl<'a> View<'a> {
                 Reading::Gauge(self.median(cell, variant, Row { metric, statistic: None })?)
             }
         })
+    }
+
+    fn typical_summary(&self, cell: usize, variant: usize, metric: &MetricInfo) -> Reading {
+        let typical = |statistic: Statistic| {
+            let values = self.results(cell, variant).filter_map(|result| {
+                result.measurement.readings.get(&metric.name)?.number(Some(statistic), Unit::Seconds)
+            });
+            Some((statistic, 1e9 * median(&values.collect::<Vec<f64>>())?))
+        };
+        let statistics_ns = Statistic::ALL.into_iter().filter_map(typical).collect();
+        Reading::Summary { count: None, statistics_ns }
     }
 
     pub fn summary(&self, cell: usize, variant: usize) -> Option<&'a VariantSummary> {
@@ -170,7 +183,7 @@ impl<'a> View<'a> {
 
     /// How many blocks of a cell have all their slots.
     pub fn blocks(&self, cell: usize) -> usize {
-        let due = 2 * self.runnable(cell);
+        let due = self.plan().slots_of_each() * self.runnable(cell);
         let last = self.cell_slots(cell).map(|slot| slot.block).max();
         let complete = |block: &u32| self.cell_slots(cell).filter(|slot| slot.block == *block).count() >= due;
         last.map_or(0, |last| (0..=last).filter(complete).count())
@@ -181,7 +194,7 @@ impl<'a> View<'a> {
         let (ours, theirs) = (self.values(cell, variant, row), self.values(cell, self.plan().baseline, row));
         let pair = |values: &[(&Slot, Option<f64>)], block: u32| -> Option<[f64; 2]> {
             let of_block = values.iter().filter(|(slot, _)| slot.block == block);
-            of_block.filter_map(|(_, value)| *value).collect::<Vec<f64>>().try_into().ok()
+            self.plan().pair(&of_block.filter_map(|(_, value)| *value).collect::<Vec<f64>>())
         };
         let last = self.cell_slots(cell).map(|slot| slot.block).max();
         let blocks = last.map_or(0..0, |last| 0..last + 1);

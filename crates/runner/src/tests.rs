@@ -110,6 +110,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         budget_ns: None,
         extended_from: None,
         retries_only_killed: true,
+        imported: None,
         units: Plan::units(),
         synthetic: true,
         threads_key: Some("load.threads".to_owned()),

@@ -181,6 +181,10 @@ fn check_reading(name: &str, reading: &Reading) -> Checked {
         Reading::Count(count) => check_count(name, *count),
         Reading::Share { yes, no } => check_count(name, *yes).and_then(|()| check_count(name, *no)),
         Reading::Trend(histogram) => check_histogram(name, histogram),
+        Reading::Summary { count, statistics_ns } => {
+            check_count(name, count.unwrap_or_default())?;
+            statistics_ns.values().try_for_each(|value_ns| check_number(name, *value_ns))
+        }
         Reading::Gauge(value) => check_number(name, *value),
     }
 }

@@ -332,6 +332,7 @@ mod tests {
                 budget_ns: None,
                 extended_from: None,
                 retries_only_killed: true,
+                imported: None,
                 units: Plan::units(),
                 synthetic: true,
                 threads_key: Some("load.threads".to_owned()),

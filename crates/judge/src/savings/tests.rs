@@ -58,6 +58,7 @@ fn plan(than: Option<usize>) -> Plan {
         budget_ns: None,
         extended_from: None,
         retries_only_killed: true,
+        imported: None,
         units: Plan::units(),
         synthetic: false,
         threads_key: Some("load.threads".to_owned()),

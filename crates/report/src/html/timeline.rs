@@ -36,6 +36,8 @@ pub fn timeline(view: &View<'_>, cell: usize) -> Markup {
     let Some((row, time)) = view.main_row().zip(Time::of(view, &slots)) else {
         return html! { p.quiet { "No slot was measured here." } };
     };
+    // Nobody looked at the host while another tool measured.
+    let watched = if view.plan().imported.is_some() { &[][..] } else { &slots };
     let shown: Vec<usize> =
         (0..view.variants().len()).filter(|variant| view.slots(cell, *variant).next().is_some()).collect();
     html! {
@@ -50,7 +52,7 @@ pub fn timeline(view: &View<'_>, cell: usize) -> Markup {
             (legend(view, &shown, "only-narrow"))
             div.chart.labelled {
                 (values(view, cell, row, &time, &shown))
-                (noise(&slots, &time))
+                (noise(watched, &time))
             }
         }
     }
@@ -152,7 +154,7 @@ fn mark(
     let look = Look::of(view, variant);
     let (from, width) = time.span(slot);
     let x = percent(from + width / 2.0);
-    let title = title(row, slot, value.map(|(value, _)| value));
+    let title = title(view, row, slot, value.map(|(value, _)| value));
     let is_load_bound = slot.result().is_some_and(|result| result.measurement.health.is_load_bound());
     html! {
         @match value {
@@ -168,7 +170,7 @@ fn mark(
 }
 
 /// Everything that is known of a slot, for the pointer over its mark.
-fn title(row: Row<'_>, slot: &Slot, value: Option<f64>) -> String {
+fn title(view: &View<'_>, row: Row<'_>, slot: &Slot, value: Option<f64>) -> String {
     let mut lines = vec![format!(
         "{}, block {}, place {}, {}",
         slot.variant,
@@ -179,6 +181,7 @@ fn title(row: Row<'_>, slot: &Slot, value: Option<f64>) -> String {
     lines.extend(value.map(|value| format!("{} {}", row.key(), row.show(value))));
     match &slot.outcome {
         SlotOutcome::Failed { reason, .. } => lines.push(format!("failed: {reason}")),
+        SlotOutcome::Measured(_) if view.plan().imported.is_some() => {}
         SlotOutcome::Measured(result) => {
             let share = |kind: &NoiseKind| {
                 Some(format!("{} {}", kind.label, figures::share_coarse((kind.of)(&result.noise)?)))

@@ -126,6 +126,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         budget_ns: options.budget.map(|Span(ns)| ns),
         extended_from: None,
         retries_only_killed: true,
+        imported: None,
         units: path.units.to_owned(),
         synthetic: path.synthetic,
         threads_key: path.threads_key.map(str::to_owned),
