@@ -1,0 +1,221 @@
+//! ab: its text, the percentiles of `-e`, and the times of `-g`.
+//!
+//! Source: ApacheBench's `support/ab.c`. The text has whole milliseconds, so a time below half of one is 0 there. `Kbytes` are
+//! 1,024 B. Connect includes the TLS handshake, and Total is Connect with Processing.
+
+use plumb_model::{Histogram, Metric, Statistic};
+
+use crate::metrics::{
+    DATA_RECEIVED, HTTP_REQ_BLOCKED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQ_WAITING, HTTP_REQS,
+    ITERATION_DURATION,
+};
+use crate::text::{after, count, positive, split_number};
+use crate::tool_run::{ToolRun, percentile};
+
+const REMEDY: &str = "ab -e FILE writes every whole percentile";
+
+pub(crate) fn is(text: &str) -> bool {
+    text.contains("Concurrency Level:") && text.contains("Time taken for tests:")
+}
+
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut run = ToolRun::new("ab", "http", "requests");
+    run.version = after(text, "This is ApacheBench, Version ")
+        .map(|rest| rest.split(" <$Revision$>").next().unwrap_or(rest).trim().to_owned());
+    let requests =
+        after(text, "Complete requests:").and_then(count).ok_or("it has no line `Complete requests:`")?;
+    let seconds = after(text, "Time taken for tests:")
+        .and_then(positive)
+        .ok_or("it has no line `Time taken for tests:`")?;
+    run.worked(Some(seconds), Some(requests));
+    run.rate(&HTTP_REQS, after(text, "Requests per second:").and_then(positive), Some(requests));
+    let bytes = after(text, "Total transferred:").and_then(count);
+    let kib_per_s = after(text, "Transfer rate:").and_then(positive);
+    run.rate(&DATA_RECEIVED, kib_per_s.map(|kib| kib * 1024.0), bytes);
+    read_options(&mut run, text);
+    read_failures(&mut run, text, requests);
+    read_times(&mut run, text);
+    Ok(vec![run])
+}
+
+fn read_options(run: &mut ToolRun, text: &str) {
+    let of = |label: &str| after(text, label).map(str::to_owned).filter(|value| !value.is_empty());
+    let length = after(text, "Document Length:").unwrap_or_default();
+    let known = [
+        ("host", of("Server Hostname:")),
+        ("port", of("Server Port:")),
+        ("path", of("Document Path:")),
+        ("connections", of("Concurrency Level:")),
+        ("keep-alive", of("Keep-Alive requests:").map(|_| "on".to_owned())),
+        (
+            "document length",
+            Some(length.to_owned()).filter(|length| !length.is_empty() && length != "Variable"),
+        ),
+    ];
+    run.options_from(known);
+    for (property, label) in
+        [("tls", "SSL/TLS Protocol:"), ("server", "Server Software:"), ("group", "Server Temp Key:")]
+    {
+        if let Some(value) = of(label) {
+            run.measurement.observed.insert(property.to_owned(), [(value, 1)].into());
+        }
+    }
+}
+
+/// An answer whose length differs from the first one's is a good answer, unless the first one was the bad one.
+fn read_failures(run: &mut ToolRun, text: &str, requests: u64) {
+    let failed = after(text, "Failed requests:").and_then(count).unwrap_or_default();
+    let kinds = after(text, "(Connect:").map(|rest| format!("Connect:{rest}")).unwrap_or_default();
+    let of = |kind: &str| {
+        let found = kinds.split([',', ')']).find_map(|part| part.trim().strip_prefix(kind));
+        found.and_then(count).unwrap_or_default()
+    };
+    let (connect, receive, exceptions, length) =
+        (of("Connect:"), of("Receive:"), of("Exceptions:"), of("Length:"));
+    let status = after(text, "Non-2xx responses:").and_then(count).unwrap_or_default();
+    run.error("connect", connect);
+    run.error("receive", receive);
+    run.error("exception", exceptions);
+    run.error("status not 2xx", status);
+    let known = connect.saturating_add(receive).saturating_add(exceptions).saturating_add(length);
+    let unknown = failed.saturating_sub(known);
+    run.error("of unknown kind", unknown);
+    let bad = connect
+        .saturating_add(receive)
+        .saturating_add(exceptions)
+        .saturating_add(status)
+        .saturating_add(unknown)
+        .min(requests);
+    run.measurement.attempts.tried = requests;
+    run.measurement.attempts.failed = bad;
+    run.share(&HTTP_REQ_FAILED, bad, requests);
+    if length > 0 {
+        run.warn(format!(
+            "ab calls {length} answers failed because their length differs from that of the first answer; they are not counted \
+             as failures here (ab -l accepts them)"
+        ));
+    }
+    if status > 0 && after(text, "Document Length:").and_then(count).is_some() && length > 0 {
+        run.warn(
+            "some answers were not 2xx, and ab takes the first answer for the right one: if that was one of them, all good \
+             answers have another length",
+        );
+    }
+}
+
+/// A row of the table of connection times.
+fn read_times(run: &mut ToolRun, text: &str) {
+    let rows: [(&str, &Metric); 4] = [
+        ("Total:", &ITERATION_DURATION),
+        ("Processing:", &HTTP_REQ_DURATION),
+        ("Connect:", &HTTP_REQ_BLOCKED),
+        ("Waiting:", &HTTP_REQ_WAITING),
+    ];
+    let table = text.split_once("Connection Times (ms)").map_or("", |(_, rest)| rest);
+    let mut is_coarse = false;
+    for (label, metric) in rows {
+        let Some(row) = after(table, label) else { continue };
+        let columns: Vec<f64> = row.split_whitespace().filter_map(positive).collect();
+        let &[min, mean, _, median, max] = columns.as_slice() else { continue };
+        let mut statistics = vec![
+            (Statistic::Avg, mean),
+            (Statistic::Min, min),
+            (Statistic::Med, median),
+            (Statistic::Max, max),
+        ];
+        if label == "Total:" {
+            statistics.extend(percentiles(text));
+        }
+        is_coarse |= median < 10.0;
+        run.summary(metric, None, statistics.into_iter().map(|(statistic, ms)| (statistic, known_ns(ms))));
+        run.remedy(
+            metric,
+            if label == "Total:" { REMEDY } else { "ab -g FILE writes the times of each request" },
+        );
+    }
+    if is_coarse {
+        run.warn(
+            "ab prints whole milliseconds: its times below 10 ms are rounded by 5% and more, and those below 1 ms are 0 and left \
+             out; ab -e FILE has microseconds",
+        );
+    }
+    if run.metric(HTTP_REQ_BLOCKED.name).is_some() {
+        run.warn("ab's Connect includes the TLS handshake, and a new connection for each request unless -k was given");
+    }
+}
+
+/// What ab shows as 0 was too short for it.
+fn known_ns(ms: f64) -> Option<f64> {
+    (ms > 0.0).then_some(ms * 1e6)
+}
+
+/// The table of percentiles, which are those of Total.
+fn percentiles(text: &str) -> impl Iterator<Item = (Statistic, f64)> {
+    let table = text.split_once("Percentage of the requests served").map_or("", |(_, rest)| rest);
+    table.lines().filter_map(|line| {
+        let (percent, ms) = line.trim().split_once('%')?;
+        let statistic = percentile(positive(percent)?)?;
+        // The median is in the other table too, and is the middle of two there.
+        (statistic != Statistic::Med).then_some((statistic, positive(ms)?))
+    })
+}
+
+pub(crate) fn is_percentiles(text: &str) -> bool {
+    text.trim_start().starts_with("Percentage served,Time in ms")
+}
+
+/// The CSV of `-e`: what share of requests took at most how many ms, with three decimals.
+pub(crate) fn read_percentiles(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut run = ToolRun::new("ab", "http", "requests");
+    let rows = text.lines().skip(1).filter_map(|line| {
+        let (percent, ms) = line.split_once(',')?;
+        Some((percentile(positive(percent)?)?, positive(ms).map(|ms| ms * 1e6)))
+    });
+    run.summary(&ITERATION_DURATION, None, rows);
+    if run.metrics.is_empty() {
+        return Err("it has no row such as `50,0.123`".to_owned());
+    }
+    run.remedy(&ITERATION_DURATION, "ab -g FILE writes the times of each request");
+    run.worked(None, None);
+    run.warn(
+        "ab -e has the percentiles alone: the rate, failures and connections of the run are in ab's text",
+    );
+    Ok(vec![run])
+}
+
+pub(crate) fn is_times(text: &str) -> bool {
+    text.trim_start().starts_with("starttime\tseconds\tctime\tdtime\tttime\twait")
+}
+
+/// The table of `-g`: a line a request, in whole ms, in the order of their total time.
+pub(crate) fn read_times_of_each(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut run = ToolRun::new("ab", "http", "requests");
+    let rows: Vec<[f64; 5]> = text.lines().filter_map(row).collect();
+    let (first, last) = rows.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), row| {
+        (first.min(row[0]), last.max(row[0] + row[3] / 1e3))
+    });
+    if rows.is_empty() || !(0.0..1e11).contains(&first) {
+        return Err("it has no line with the time of a request".to_owned());
+    }
+    let metrics: [(&Metric, usize); 4] =
+        [(&ITERATION_DURATION, 3), (&HTTP_REQ_DURATION, 2), (&HTTP_REQ_BLOCKED, 1), (&HTTP_REQ_WAITING, 4)];
+    for (metric, column) in metrics {
+        let mut histogram = Histogram::new();
+        rows.iter().for_each(|row| histogram.record((row[column] * 1e6).min(1e16) as u64));
+        run.trend(metric, histogram);
+    }
+    run.worked(Some((last - first).clamp(0.0, 1e9)), Some(rows.len() as u64));
+    run.started_unix_s = Some(first);
+    run.warn("ab -g has whole milliseconds: a time below 1 ms is 0, and one below 10 ms is wrong by up to 5% and more");
+    run.warn(
+        "ab -g has no failed request, and no whole seconds at its beginning and end: there is no rate in it",
+    );
+    Ok(vec![run])
+}
+
+/// Seconds since 1970, then connect, processing, total and wait in ms.
+fn row(line: &str) -> Option<[f64; 5]> {
+    let mut columns = line.split('\t').skip(1).map(|column| split_number(column).map(|(number, _)| number));
+    let mut next = || columns.next().flatten().filter(|number| *number >= 0.0);
+    Some([next()?, next()?, next()?, next()?, next()?])
+}

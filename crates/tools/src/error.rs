@@ -1,0 +1,20 @@
+//! Why a text is not what a tool says. Messages complete "failed to …".
+
+/// Why the output of a tool could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// It looks like that of no tool.
+    #[error("recognise the tool: the text looks like none of {}; name one with --format", known.join(", "))]
+    Unknown {
+        /// What was tried.
+        known: Vec<&'static str>,
+    },
+    /// It is that of a tool, but not whole, not as the tool writes it, or of a tool that failed.
+    #[error("read it as {format}: {reason}")]
+    Malformed {
+        /// The name of the format.
+        format: &'static str,
+        /// What is missing or wrong.
+        reason: String,
+    },
+}

@@ -1,0 +1,125 @@
+//! The formats that can be read, and which one a text has.
+
+use crate::error::ReadError;
+use crate::text::plain;
+use crate::tool_run::ToolRun;
+use crate::{ab, dbench, fio, h2load, hyperfine, iperf3, k6, qperf, sockperf, wrk};
+
+/// What a tool writes, in one of its forms.
+#[derive(Clone, Copy)]
+pub struct Format {
+    /// The name by which a user can ask for it.
+    pub name: &'static str,
+    /// What it is, for lists.
+    pub about: &'static str,
+    /// Whether a text looks like it.
+    is: fn(&str) -> bool,
+    /// What the text says; the reason completes "failed to read it as wrk: ".
+    read: fn(&str) -> Result<Vec<ToolRun>, String>,
+}
+
+impl Format {
+    /// Whether a text looks like it.
+    #[must_use]
+    pub fn is(&self, text: &str) -> bool {
+        (self.is)(&plain(text))
+    }
+}
+
+/// Every format, those first that others could be mistaken for.
+pub const FORMATS: &[Format] = &[
+    Format { name: "wrk", about: "wrk's and wrk2's text", is: wrk::is, read: wrk::read },
+    Format {
+        name: "fio",
+        about: "fio's JSON, of --output-format=json or json+",
+        is: fio::is,
+        read: fio::read,
+    },
+    Format {
+        name: "hyperfine",
+        about: "hyperfine's JSON, of --export-json",
+        is: hyperfine::is,
+        read: hyperfine::read,
+    },
+    Format { name: "ab", about: "ab's text", is: ab::is, read: ab::read },
+    Format {
+        name: "ab-percentiles",
+        about: "ab's percentiles, of -e",
+        is: ab::is_percentiles,
+        read: ab::read_percentiles,
+    },
+    Format { name: "ab-times", about: "ab's times, of -g", is: ab::is_times, read: ab::read_times_of_each },
+    Format {
+        name: "k6",
+        about: "k6's JSON summaries, of --summary-export and handleSummary",
+        is: k6::is_summary,
+        read: k6::read_summary,
+    },
+    Format {
+        name: "k6-points",
+        about: "k6's points, of --out json",
+        is: k6::is_points,
+        read: k6::read_points,
+    },
+    Format { name: "k6-text", about: "k6's summary as text", is: k6::is_text, read: k6::read_text },
+    Format {
+        name: "iperf3",
+        about: "iperf3's JSON, of -J and --json-stream",
+        is: iperf3::is,
+        read: iperf3::read,
+    },
+    Format { name: "h2load", about: "h2load's text", is: h2load::is, read: h2load::read },
+    Format {
+        name: "h2load-json",
+        about: "h2load's JSON, of --output-file",
+        is: h2load::is_json,
+        read: h2load::read_json,
+    },
+    Format {
+        name: "h2load-log",
+        about: "h2load's times, of --log-file",
+        is: h2load::is_log,
+        read: h2load::read_log,
+    },
+    Format {
+        name: "sockperf",
+        about: "sockperf's text, and the log of --full-log",
+        is: sockperf::is,
+        read: sockperf::read,
+    },
+    Format { name: "qperf", about: "qperf's text", is: qperf::is, read: qperf::read },
+    Format { name: "dbench", about: "the summary of dbench's script", is: dbench::is, read: dbench::read },
+];
+
+/// The format of that name.
+#[must_use]
+pub fn format_named(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}
+
+/// Recognises a text and reads the runs in it.
+///
+/// # Errors
+/// When it looks like none of the formats, or is not whole, or the tool says in it that it failed.
+pub fn read(text: &str) -> Result<Vec<ToolRun>, ReadError> {
+    let text = plain(text);
+    let Some(format) = FORMATS.iter().find(|format| (format.is)(&text)) else {
+        return Err(ReadError::Unknown { known: FORMATS.iter().map(|format| format.name).collect() });
+    };
+    read_plain(format, &text)
+}
+
+/// As [`read`], of a format that is known.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_as(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
+    read_plain(format, &plain(text))
+}
+
+fn read_plain(format: &Format, text: &str) -> Result<Vec<ToolRun>, ReadError> {
+    let malformed = |reason| ReadError::Malformed { format: format.name, reason };
+    let mut runs = (format.read)(text).map_err(malformed)?;
+    runs.retain(|run| !run.metrics.is_empty());
+    if runs.is_empty() { Err(malformed("it has no value of any metric".to_owned())) } else { Ok(runs) }
+}

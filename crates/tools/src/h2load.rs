@@ -1,0 +1,248 @@
+//! h2load: its text of before and after 1.69, the JSON of `--output-file`, and the times of `--log-file`.
+//!
+//! Source: nghttp2's `src/h2load.cc`. Sizes have binary multiples (`MB` is 1,048,576 B). The time to the first byte counts from the
+//! start of the connection.
+
+use plumb_model::{Histogram, Metric, Statistic};
+use serde_json::Value;
+
+use crate::json::{count as json_count, documents, positive as json_positive, text as json_text};
+use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
+use crate::text::{after, between, count, positive, scaled, time_ns};
+use crate::tool_run::ToolRun;
+
+const KIB: f64 = 1024.0;
+/// No data path has these two: they are of connections, and not of requests.
+const CONNECT_TIME: Metric = Metric {
+    name: "connect_time",
+    about: "making a connection, the TLS handshake included",
+    ..HTTP_REQ_DURATION
+};
+const TIME_TO_FIRST_BYTE: Metric = Metric {
+    name: "time_to_first_byte",
+    about: "from the start of a connection to the first byte of its first answer",
+    ..HTTP_REQ_DURATION
+};
+/// A log of more than a day is none.
+const SECONDS_MAX: f64 = 86_400.0;
+const REMEDY: &str = "h2load --log-file=FILE writes the time of each request";
+
+pub(crate) fn is(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("finished in ") && line.contains(" req/s"))
+        && text.contains("status codes:")
+}
+
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut run = ToolRun::new("h2load", "http", "requests");
+    let finished = after(text, "finished in ").ok_or("it has no line `finished in`")?;
+    let mut parts = finished.split(", ");
+    let seconds =
+        parts.next().and_then(time_ns).map(|ns| ns / 1e9).ok_or("its line `finished in` has no time")?;
+    let per_s = parts.next().and_then(positive);
+    let bytes_per_s = parts.next().and_then(|rest| scaled(rest, "B/s", KIB));
+    let requests = Requests::of(after(text, "requests:").unwrap_or_default());
+    run.worked(Some(seconds), Some(requests.done));
+    run.rate(&HTTP_REQS, per_s, Some(requests.done));
+    run.rate(&DATA_RECEIVED, bytes_per_s, between(text, "(", ") total").and_then(count));
+    let codes = after(text, "status codes:").unwrap_or_default();
+    let code =
+        |class: &str| codes.split(", ").find_map(|part| part.trim().strip_suffix(class)).and_then(count);
+    let [bad, worse] = [" 4xx", " 5xx"].map(|class| code(class).unwrap_or_default());
+    read_failures(&mut run, &requests, bad.saturating_add(worse));
+    read_options(&mut run, text);
+    read_times(&mut run, text);
+    if text.contains("Warm-up") {
+        run.warn("h2load's warm-up is not in its numbers, but it is in counters of the server that span the whole run");
+    }
+    Ok(vec![run])
+}
+
+/// What became of requests.
+#[derive(Default)]
+struct Requests {
+    done: u64,
+    failed: u64,
+    errored: u64,
+    timeout: u64,
+    started: u64,
+}
+
+impl Requests {
+    /// `1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout`.
+    fn of(line: &str) -> Self {
+        let of = |word: &str| {
+            let found = line.split(", ").find_map(|part| part.trim().strip_suffix(word)?.strip_suffix(' '));
+            found.and_then(count).unwrap_or_default()
+        };
+        Self {
+            done: of("done"),
+            failed: of("failed"),
+            errored: of("errored"),
+            timeout: of("timeout"),
+            started: of("started"),
+        }
+    }
+}
+
+/// `failed` contains `errored` and answers of status 400 or above.
+fn read_failures(run: &mut ToolRun, requests: &Requests, statuses: u64) {
+    run.error("errored", requests.errored);
+    run.error("timeout", requests.timeout);
+    run.error("status 400 or above", statuses);
+    let failed = requests.failed.max(statuses).max(requests.errored);
+    run.measurement.attempts.tried = requests.done.max(failed);
+    run.measurement.attempts.failed = failed;
+    run.share(&HTTP_REQ_FAILED, failed, requests.done.max(failed));
+    let left = requests.started.saturating_sub(requests.done);
+    if left > 0 {
+        run.warn(format!("{left} requests were under way when h2load stopped, and are in none of its times"));
+    }
+}
+
+fn read_options(run: &mut ToolRun, text: &str) {
+    if let Some(clients) = between(text, ": ", " total client(s)").and_then(count) {
+        run.option("connections", clients.to_string());
+    }
+    let requests =
+        text.lines().find_map(|line| line.split_once(" total client(s). ")?.1.split_once(" total requests"));
+    run.options_from([("requests", requests.map(|(requests, _)| requests.to_owned()))]);
+    run.options_from([("duration", between(text, " and ", " of main duration").map(str::to_owned))]);
+    run.options_from([("protocol", after(text, "Application protocol:").map(str::to_owned))]);
+    for (property, label) in
+        [("tls_version", "TLS Protocol:"), ("cipher", "Cipher:"), ("group", "Server Temp Key:")]
+    {
+        if let Some(value) = after(text, label) {
+            run.measurement.observed.insert(property.to_owned(), [(value.to_owned(), 1)].into());
+        }
+    }
+}
+
+/// The rows have `min max mean sd +/-sd`, and from 1.69 on `min max median p95 p99 mean sd +/-sd`.
+fn read_times(run: &mut ToolRun, text: &str) {
+    let is_new = text.lines().any(|line| line.contains("median") && line.contains("p95"));
+    let statistics: &[Statistic] = if is_new {
+        &[Statistic::Min, Statistic::Max, Statistic::Med, Statistic::P95, Statistic::P99, Statistic::Avg]
+    } else {
+        &[Statistic::Min, Statistic::Max, Statistic::Avg]
+    };
+    let row = |labels: [&str; 2]| {
+        let found = labels.iter().find_map(|label| after(text, label)).unwrap_or_default();
+        let columns: Vec<Option<f64>> =
+            found.trim_start_matches([':', ' ']).split_whitespace().map(time_ns).collect();
+        statistics.iter().copied().zip(columns).collect::<Vec<_>>()
+    };
+    run.summary(&HTTP_REQ_DURATION, None, row(["time for request:", "request     :"]));
+    run.remedy(&HTTP_REQ_DURATION, REMEDY);
+    let connect = row(["time for connect:", "connect     :"]);
+    run.summary(&CONNECT_TIME, None, connect);
+    run.summary(&TIME_TO_FIRST_BYTE, None, row(["time to 1st byte:", "TTFB        :"]));
+}
+
+pub(crate) fn is_json(text: &str) -> bool {
+    let (found, _) = documents(text);
+    found.iter().any(|value| value.pointer("/measurements/performance").is_some())
+}
+
+/// The object of `--output-file`, from 1.69 on; its times are in seconds.
+pub(crate) fn read_json(text: &str) -> Result<Vec<ToolRun>, String> {
+    let (found, _) = documents(text);
+    let document = found
+        .iter()
+        .find(|value| value.pointer("/measurements").is_some())
+        .ok_or("it has no `measurements`")?;
+    let all = &document["measurements"];
+    let mut run = ToolRun::new("h2load", "http", "requests");
+    run.version = json_text(document, "/metadata/generator")
+        .map(|generator| generator.rsplit(['/', ' ']).next().unwrap_or(generator).to_owned());
+    let requests = |name: &str| json_count(all, &format!("/requests/{name}")).unwrap_or_default();
+    let of = Requests {
+        done: requests("done"),
+        failed: requests("failed"),
+        errored: requests("errored"),
+        timeout: requests("timeout"),
+        started: requests("started"),
+    };
+    let seconds = json_positive(all, "/duration").ok_or("its `measurements` have no `duration`")?;
+    run.worked(Some(seconds), Some(of.done));
+    run.rate(&HTTP_REQS, json_positive(all, "/request_per_second"), Some(of.done));
+    run.rate(&DATA_RECEIVED, json_positive(all, "/bytes_per_second"), json_count(all, "/traffic/total"));
+    let codes = |class: &str| json_count(all, &format!("/status_codes/{class}")).unwrap_or_default();
+    read_failures(&mut run, &of, codes("4xx").saturating_add(codes("5xx")));
+    run.summary(&HTTP_REQ_DURATION, None, performance(all, "request"));
+    run.remedy(&HTTP_REQ_DURATION, REMEDY);
+    run.summary(&CONNECT_TIME, None, performance(all, "connect"));
+    run.summary(&TIME_TO_FIRST_BYTE, None, performance(all, "ttfb"));
+    Ok(vec![run])
+}
+
+fn performance(all: &Value, name: &str) -> Vec<(Statistic, Option<f64>)> {
+    let names = [
+        ("min", Statistic::Min),
+        ("max", Statistic::Max),
+        ("median", Statistic::Med),
+        ("p95", Statistic::P95),
+        ("p99", Statistic::P99),
+        ("mean", Statistic::Avg),
+    ];
+    let value =
+        |key: &str| json_positive(all, &format!("/performance/{name}/{key}")).map(|seconds| seconds * 1e9);
+    names.into_iter().map(|(key, statistic)| (statistic, value(key))).collect()
+}
+
+/// `start in us since 1970 <tab> status or −1 <tab> duration in us`, and nothing else.
+pub(crate) fn is_log(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.is_empty()).take(3).peekable();
+    lines.peek().is_some() && lines.all(|line| log_line(line).is_some_and(|(start_us, ..)| start_us > 1e14))
+}
+
+fn log_line(line: &str) -> Option<(f64, i64, f64)> {
+    let mut columns = line.split('\t');
+    let (start_us, status, time_us) = (columns.next()?, columns.next()?, columns.next()?);
+    Some((positive(start_us)?, status.trim().parse().ok()?, positive(time_us)?))
+}
+
+/// The file of `--log-file`: the true distribution, and the rate in each second.
+pub(crate) fn read_log(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut rows: Vec<(f64, i64, f64)> = text.lines().filter_map(log_line).collect();
+    let mut run = ToolRun::new("h2load", "http", "requests");
+    let first_us = rows.iter().map(|(start_us, ..)| *start_us).fold(f64::INFINITY, f64::min);
+    let last_us = rows.iter().map(|(start_us, _, time_us)| start_us + time_us).fold(0.0, f64::max);
+    let seconds = (last_us - first_us) / 1e6;
+    if rows.is_empty() || !(0.0..SECONDS_MAX).contains(&seconds) {
+        return Err(
+            "its lines are not `start in us`, status and `duration in us`, separated by tabs".to_owned()
+        );
+    }
+    let mut histogram = Histogram::new();
+    let mut failed = 0;
+    for (_, status, time_us) in &rows {
+        match *status {
+            200..400 => {}
+            status => {
+                run.error(&format!("status {status}"), 1);
+                failed += 1;
+            }
+        }
+        histogram.record((time_us * 1e3) as u64);
+    }
+    let tried = rows.len() as u64;
+    rows.retain(|(_, status, _)| *status >= 0);
+    let done = rows.len() as u64;
+    run.trend(&HTTP_REQ_DURATION, histogram);
+    run.worked(Some(seconds), Some(done));
+    run.rate(&HTTP_REQS, (seconds > 0.0).then(|| done as f64 / seconds), Some(done));
+    let mut by_second = vec![0.0; seconds.floor() as usize];
+    for (start_us, _, time_us) in &rows {
+        if let Some(second) = by_second.get_mut(((start_us + time_us - first_us) / 1e6) as usize) {
+            *second += 1.0;
+        }
+    }
+    if !by_second.is_empty() {
+        run.measurement.windows.insert(HTTP_REQS.name.to_owned(), by_second);
+    }
+    run.started_unix_s = Some(first_us / 1e6);
+    run.measurement.attempts.tried = tried;
+    run.measurement.attempts.failed = failed;
+    run.share(&HTTP_REQ_FAILED, failed, tried);
+    Ok(vec![run])
+}

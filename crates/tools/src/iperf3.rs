@@ -1,0 +1,195 @@
+//! iperf3: the JSON of `-J`, and the lines of `--json-stream`.
+//!
+//! Source: iperf's `src/iperf_api.c`. Rates are in bit/s, sizes in bytes, round trips in us.
+
+use plumb_model::{Metric, Reading};
+use serde_json::{Value, json};
+
+use crate::json::{count, documents, items, positive, scalar, text};
+use crate::metrics::{
+    TCP_BW, TCP_RETRANSMITS, TCP_RTT, TCP_SEND_BW, UDP_BW, UDP_JITTER, UDP_LOSS, UDP_SEND_BW,
+};
+use crate::tool_run::ToolRun;
+
+/// The other direction of a test with `--bidir`.
+const REVERSE: [Metric; 2] = [
+    Metric { name: "tcp_bw_reverse", about: "as tcp_bw, from the server to the client", ..TCP_BW },
+    Metric { name: "udp_bw_reverse", about: "as udp_bw, from the server to the client", ..UDP_BW },
+];
+
+pub(crate) fn is(text: &str) -> bool {
+    documents(text).0.iter().any(|value| is_whole(value) || is_event(value))
+}
+
+fn is_whole(value: &Value) -> bool {
+    text(value, "/start/version").is_some_and(|version| version.starts_with("iperf"))
+}
+
+fn is_event(value: &Value) -> bool {
+    matches!(text(value, "/event"), Some("start" | "interval" | "end" | "error"))
+        && value.get("data").is_some()
+}
+
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+    let (found, _) = documents(text);
+    let whole: Vec<&Value> = found.iter().filter(|value| is_whole(value)).collect();
+    if whole.is_empty() {
+        return one(&gathered(&found)).map(|run| vec![run]);
+    }
+    whole.into_iter().map(one).collect()
+}
+
+/// The object that the lines of `--json-stream` make together.
+fn gathered(events: &[Value]) -> Value {
+    let mut whole = json!({ "start": {}, "intervals": [], "end": {} });
+    for event in events {
+        let data = event.get("data").cloned().unwrap_or_default();
+        match text(event, "/event") {
+            Some("interval") => {
+                if let Some(intervals) = whole["intervals"].as_array_mut() {
+                    intervals.push(data);
+                }
+            }
+            Some(name @ ("start" | "end" | "error")) => whole[name] = data,
+            _ => {}
+        }
+    }
+    whole
+}
+
+fn one(value: &Value) -> Result<ToolRun, String> {
+    if let Some(error) = text(value, "/error") {
+        return Err(format!("iperf3 itself failed: {error}"));
+    }
+    let mut run = ToolRun::new("iperf3", "network", "tests");
+    run.version =
+        text(value, "/start/version").map(|version| version.trim_start_matches("iperf ").to_owned());
+    run.started_unix_s = positive(value, "/start/timestamp/timesecs");
+    let is_udp = text(value, "/start/test_start/protocol") == Some("UDP");
+    read_options(&mut run, value);
+    let seconds =
+        positive(value, "/end/sum_received/seconds").or_else(|| positive(value, "/end/sum/seconds"));
+    run.worked(seconds, None);
+    if is_udp {
+        read_udp(&mut run, value)
+    } else {
+        read_tcp(&mut run, value)
+    }
+    if run.metrics.is_empty() {
+        return Err("its `end` has no sum of what was received".to_owned());
+    }
+    read_windows(&mut run, value, is_udp);
+    warn(&mut run, value);
+    Ok(run)
+}
+
+fn read_options(run: &mut ToolRun, value: &Value) {
+    for name in [
+        "protocol",
+        "num_streams",
+        "blksize",
+        "omit",
+        "duration",
+        "bytes",
+        "blocks",
+        "reverse",
+        "bidir",
+        "target_bitrate",
+    ] {
+        let found = scalar(value, &format!("/start/test_start/{name}")).filter(|value| value != "0");
+        run.options_from([(name, found)]);
+    }
+    let is_bidir = value.pointer("/end/sum_sent_bidir_reverse").is_some();
+    run.options_from([("bidir", is_bidir.then(|| "1".to_owned()))]);
+    if let Some(congestion) = text(value, "/end/sender_tcp_congestion") {
+        run.measurement.observed.insert("congestion control".to_owned(), [(congestion.to_owned(), 1)].into());
+    }
+}
+
+/// A sum's rate in bytes per second, and its bytes.
+fn put_sum(run: &mut ToolRun, metric: &Metric, value: &Value, name: &str) {
+    let of = |key: &str| format!("/end/{name}/{key}");
+    run.rate(
+        metric,
+        positive(value, &of("bits_per_second")).map(|bits| bits / 8.0),
+        count(value, &of("bytes")),
+    );
+}
+
+fn read_tcp(run: &mut ToolRun, value: &Value) {
+    put_sum(run, &TCP_BW, value, "sum_received");
+    put_sum(run, &REVERSE[0], value, "sum_received_bidir_reverse");
+    put_sum(run, &TCP_SEND_BW, value, "sum_sent");
+    if let Some(retransmits) = count(value, "/end/sum_sent/retransmits") {
+        run.read(&TCP_RETRANSMITS, Reading::Count(retransmits));
+    }
+    let of_streams = items(value, "/end/streams").iter();
+    let rtt_us: Vec<f64> =
+        of_streams.filter_map(|stream| positive(stream, "/sender/mean_rtt")).filter(|us| *us > 0.0).collect();
+    if !rtt_us.is_empty() {
+        run.gauge(&TCP_RTT, Some(rtt_us.iter().sum::<f64>() / rtt_us.len() as f64));
+    }
+}
+
+/// From 3.11 on there are separate sums of both ends; before, one had the sender's bytes over the receiver's time.
+fn read_udp(run: &mut ToolRun, value: &Value) {
+    put_sum(run, &UDP_BW, value, "sum_received");
+    put_sum(run, &REVERSE[1], value, "sum_received_bidir_reverse");
+    put_sum(run, &UDP_SEND_BW, value, "sum_sent");
+    let sum = if value.pointer("/end/sum_received").is_some() { "sum_received" } else { "sum" };
+    if sum == "sum" {
+        put_sum(run, &UDP_SEND_BW, value, "sum");
+        run.warn(
+            "iperf3 before 3.11 has one sum for UDP, with what the sender sent: it was read as udp_send_bw, and what arrived is \
+             not in the file",
+        );
+    }
+    let lost = count(value, &format!("/end/{sum}/lost_packets"));
+    if let Some((lost, all)) = lost.zip(count(value, &format!("/end/{sum}/packets"))) {
+        run.share(&UDP_LOSS, lost, all);
+    }
+    run.gauge(&UDP_JITTER, positive(value, &format!("/end/{sum}/jitter_ms")).map(|ms| ms * 1e3));
+}
+
+/// The rates of whole seconds, without those that were omitted: their clock begins again at 0.
+fn read_windows(run: &mut ToolRun, value: &Value, is_udp: bool) {
+    let kept = items(value, "/intervals").iter().filter(|interval| {
+        let sum = interval.get("sum");
+        sum.and_then(|sum| sum.get("omitted")).and_then(Value::as_bool) == Some(false)
+    });
+    let whole =
+        kept.filter(|interval| positive(interval, "/sum/seconds").is_some_and(|s| (0.95..1.05).contains(&s)));
+    let rates: Vec<f64> =
+        whole.clone().filter_map(|it| positive(it, "/sum/bits_per_second")).map(|bits| bits / 8.0).collect();
+    let of_sender = whole.clone().all(|it| it.pointer("/sum/sender").and_then(Value::as_bool) != Some(false));
+    let metric = match (is_udp, of_sender) {
+        (true, true) => UDP_SEND_BW,
+        (true, false) => UDP_BW,
+        (false, true) => TCP_SEND_BW,
+        (false, false) => TCP_BW,
+    };
+    if !rates.is_empty() && run.metric(metric.name).is_some() {
+        run.measurement.windows.insert(metric.name.to_owned(), rates);
+    }
+}
+
+fn warn(run: &mut ToolRun, value: &Value) {
+    let streams = count(value, "/start/test_start/num_streams").unwrap_or(1);
+    let version = run.version.clone().unwrap_or_default();
+    let is_before = |minor: u64| {
+        let found = version.strip_prefix("3.").and_then(crate::text::count);
+        found.is_some_and(|found| found < minor)
+    };
+    if streams > 1 && is_before(16) {
+        run.warn(format!(
+            "iperf3 {version} drives its {streams} streams with one thread, and from 3.16 on each has its own: results of the \
+             two are not comparable"
+        ));
+    }
+    if run.options.get("protocol").is_some_and(|it| it == "UDP") && is_before(21) {
+        run.warn("iperf3 before 3.21 may report no lost datagram where some were lost");
+    }
+    if run.options.contains_key("omit") {
+        run.warn("iperf3 omitted its first seconds from all sums; counters of the hosts that span the whole run have them");
+    }
+}

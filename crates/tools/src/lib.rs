@@ -1,0 +1,30 @@
+//! What other load tools say: their output as text in, a measurement in Plumbline's metrics and units out.
+//!
+//! Each tool has a module, which also knows where the tool's numbers mislead: a unit that is not what it says, samples that were
+//! invented or dropped, a threshold whose `true` means failure. Such a trap becomes a warning of the measurement. A number that
+//! cannot be what its label says is left out.
+//!
+//! This is pure. Files, processes and clocks are the callers' business, whether they import a file or run the tool.
+
+mod error;
+mod format;
+mod json;
+mod metrics;
+mod text;
+mod tool_run;
+mod when;
+
+mod ab;
+mod dbench;
+mod fio;
+mod h2load;
+mod hyperfine;
+mod iperf3;
+mod k6;
+mod qperf;
+mod sockperf;
+mod wrk;
+
+pub use error::ReadError;
+pub use format::{FORMATS, Format, format_named, read, read_as};
+pub use tool_run::ToolRun;

@@ -1,0 +1,154 @@
+//! qperf: its text.
+//!
+//! Source: qperf's `src/qperf.c`. A latency is the mean of half round trips. `K`, `M` and `G` are decimal, `Ki` is binary, thousands
+//! have commas, and three significant digits are shown unless `-uu` or `-e` asks for more.
+
+use plumb_model::{Better, Metric, MetricKind, Statistic, Unit};
+
+use crate::metrics::{TCP_BW, TCP_LAT, UDP_BW, UDP_LAT, UDP_SEND_BW};
+use crate::text::{positive, scaled, time_ns};
+use crate::tool_run::{ToolRun, seconds_to_ns};
+
+/// What qperf was told, where it shows that; all else is measured.
+const OPTIONS: [&str; 5] = ["msg_size", "mtu_size", "poll_mode", "sock_buf_size", "timeout"];
+
+pub(crate) fn is(text: &str) -> bool {
+    sections(text).iter().any(|section| section.lines.iter().any(|(key, _)| is_measured(key)))
+}
+
+fn is_measured(key: &str) -> bool {
+    ["latency", "bw", "send_bw", "recv_bw", "msg_rate"].contains(&key)
+}
+
+/// A test and what stands under it: `key = value`.
+struct Section<'t> {
+    test: &'t str,
+    lines: Vec<(&'t str, &'t str)>,
+}
+
+fn sections(text: &str) -> Vec<Section<'_>> {
+    let mut found: Vec<Section<'_>> = Vec::new();
+    for line in text.lines() {
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        };
+        match (line.strip_suffix(':').filter(|name| is_name(name)), line.split_once(" = ")) {
+            (Some(test), _) => found.push(Section { test, lines: Vec::new() }),
+            (None, Some((key, value))) if line.starts_with(' ') => {
+                if let Some(section) = found.last_mut() {
+                    section.lines.push((key.trim(), value.trim()));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.retain(|section| !section.lines.is_empty());
+    found
+}
+
+/// A sweep (`-oo`) has a test more than once, with another parameter each time.
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut turns: Vec<Vec<Section<'_>>> = Vec::new();
+    for section in sections(text) {
+        let free = turns.iter_mut().find(|turn| turn.iter().all(|known| known.test != section.test));
+        match free {
+            Some(turn) => turn.push(section),
+            None => turns.push(vec![section]),
+        }
+    }
+    let is_several = turns.len() > 1;
+    let runs: Vec<ToolRun> = turns
+        .iter()
+        .map(|turn| {
+            let mut run = one(turn);
+            let sizes = run.options.iter().find(|(name, _)| name.ends_with("msg_size"));
+            run.label = sizes.filter(|_| is_several).map(|(_, size)| size.clone());
+            run
+        })
+        .filter(|run| !run.metrics.is_empty())
+        .collect();
+    if runs.is_empty() { Err("it has no line such as `latency = 13.1 us`".to_owned()) } else { Ok(runs) }
+}
+
+fn one(sections: &[Section<'_>]) -> ToolRun {
+    let mut run = ToolRun::new("qperf", "network", "tests");
+    run.worked(None, None);
+    let tests: Vec<&str> = sections.iter().map(|section| section.test).collect();
+    run.option("tests", tests.join(" "));
+    let mut is_rounded = false;
+    for Section { test, lines } in sections {
+        for (key, value) in lines {
+            is_rounded |= is_measured(key) && digits(value) <= 3;
+            put(&mut run, test, key, value);
+        }
+    }
+    if is_rounded {
+        run.warn(
+            "qperf shows three digits, so runs tie and differ in steps of up to 1%; -uu shows all of them",
+        );
+    }
+    run
+}
+
+fn digits(value: &str) -> usize {
+    value.chars().take_while(|c| c.is_ascii_digit() || ",.".contains(*c)).filter(char::is_ascii_digit).count()
+}
+
+fn put(run: &mut ToolRun, test: &str, key: &str, value: &str) {
+    let value = value.replace(',', "");
+    let rate = |value: &str| {
+        let bytes = scaled(value, "B/sec", 1000.0).or_else(|| scaled(value, "bytes/sec", 1000.0));
+        bytes.or_else(|| {
+            scaled(value, "b/sec", 1000.0)
+                .or_else(|| scaled(value, "bits/sec", 1000.0))
+                .map(|bits| bits / 8.0)
+        })
+    };
+    let metric: Option<&Metric> = match (test, key) {
+        ("tcp_lat", "latency") => Some(&TCP_LAT),
+        ("udp_lat", "latency") => Some(&UDP_LAT),
+        ("tcp_bw", "bw") => Some(&TCP_BW),
+        ("udp_bw", "recv_bw") => Some(&UDP_BW),
+        ("udp_bw", "send_bw") => Some(&UDP_SEND_BW),
+        _ => None,
+    };
+    let own = |unit, better, kind, about| ToolRun::own(&format!("{test}_{key}"), unit, better, kind, about);
+    match (metric, key) {
+        (Some(metric), "latency") => {
+            run.summary(metric, None, [(Statistic::Avg, time_ns(&value))]);
+            run.remedy(metric, "qperf has the mean alone; sockperf and `plumb network` have percentiles");
+        }
+        (Some(metric), _) => run.rate(metric, rate(&value), None),
+        (None, "latency") => {
+            if let Some(ns) = time_ns(&value) {
+                let metric = own(
+                    Unit::Microseconds,
+                    Better::Lower,
+                    MetricKind::Trend,
+                    "half of a round trip, as a mean",
+                );
+                let statistics_ns = [(Statistic::Avg, ns)].into();
+                run.read_own(metric, plumb_model::Reading::Summary { count: None, statistics_ns });
+            }
+        }
+        (None, "bw" | "send_bw" | "recv_bw") => {
+            if let Some(bytes) = rate(&value) {
+                let metric = own(Unit::BytesPerSecond, Better::Higher, MetricKind::Rate, "bytes per second");
+                run.read_own(metric, plumb_model::Reading::Gauge(bytes));
+            }
+        }
+        (None, "msg_rate") => {
+            if let Some(rate) = scaled(&value, "/sec", 1000.0).or_else(|| positive(&value)) {
+                let metric = own(Unit::PerSecond, Better::Higher, MetricKind::Rate, "messages per second");
+                run.read_own(metric, plumb_model::Reading::Gauge(rate));
+            }
+        }
+        (None, "time") => {
+            let seconds = time_ns(&value).map(|ns| ns / 1e9);
+            run.measurement.window_ns = seconds.map_or(0, seconds_to_ns);
+            run.option(&format!("{test} time"), value);
+        }
+        (None, key) if OPTIONS.contains(&key) => run.option(&format!("{test} {key}"), value),
+        (None, _) => {}
+    }
+}

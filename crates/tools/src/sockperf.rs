@@ -1,0 +1,155 @@
+//! sockperf: its text, and the log of `--full-log`.
+//!
+//! Source: sockperf's `src/client.cpp`. Times are in us, and half of the round trip unless `--full-rtt` was given. What it calls MBps
+//! is MiB/s. The first 400 ms and the last 50 ms are left out.
+
+use plumb_model::{Better, Histogram, Metric, MetricKind, Reading, Statistic, Unit};
+
+use crate::metrics::{TCP_LAT, TCP_SEND_BW, UDP_LAT, UDP_SEND_BW};
+use crate::text::{after, between, count, positive};
+use crate::tool_run::{ToolRun, percentile, seconds_to_ns};
+
+const MIB: f64 = 1_048_576.0;
+const LOG_HEAD: &str = "packet, txTime(sec), rxTime(sec), latency(usec)";
+
+pub(crate) fn is(text: &str) -> bool {
+    text.contains("sockperf: ")
+        && (text.contains("avg-latency=") || text.contains("avg-rtt=") || text.contains("BandWidth is"))
+}
+
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+    let mut run = ToolRun::new("sockperf", "network", "messages");
+    run.version = between(text, "== version #", " ==").map(str::to_owned);
+    let is_udp = protocol(&mut run, text);
+    read_parameters(&mut run, text);
+    let [latency, bandwidth] = if is_udp { [&UDP_LAT, &UDP_SEND_BW] } else { [&TCP_LAT, &TCP_SEND_BW] };
+    let (seconds, messages) = extent(text);
+    run.worked(seconds, messages.filter(|count| *count > 0));
+    let is_log = text.contains(LOG_HEAD);
+    if is_log {
+        read_log(&mut run, text, latency);
+    } else {
+        read_latency(&mut run, text, latency);
+    }
+    read_bandwidth(&mut run, text, bandwidth);
+    if run.metrics.is_empty() {
+        return Err("it has no `avg-latency=`, no `avg-rtt=` and no `BandWidth is`".to_owned());
+    }
+    read_losses(&mut run, text);
+    if is_round_trip(text) {
+        run.warn("sockperf ran with --full-rtt: its times were halved here, because this metric is half of a round trip");
+    }
+    if text.contains(" ci=[") {
+        run.warn("sockperf's confidence interval is that of messages within one run, and says nothing of how runs differ");
+    }
+    if text.contains("[Valid Duration]") {
+        run.warn("sockperf leaves out the first 400 ms and the last 50 ms of a run; counters of the hosts have them");
+    }
+    Ok(vec![run])
+}
+
+/// A log does not say; it is TCP where it was asked for.
+fn protocol(run: &mut ToolRun, text: &str) -> bool {
+    let is_tcp = text.lines().any(|line| line.contains("# TCP")) || text.contains(" --tcp");
+    let is_known = is_tcp || text.lines().any(|line| line.contains("# UDP"));
+    if !is_known {
+        run.warn("the file does not say whether this was TCP or UDP; it is read as UDP, which is sockperf's default");
+    }
+    run.option("protocol", if is_tcp { "TCP" } else { "UDP" });
+    !is_tcp
+}
+
+fn read_parameters(run: &mut ToolRun, text: &str) {
+    let line = text.lines().find_map(|line| line.split_once("using the following parameters:"));
+    for word in line.map_or("", |(_, rest)| rest).split_whitespace() {
+        let (name, value) =
+            word.trim_start_matches('-').split_once('=').unwrap_or((word.trim_start_matches('-'), "on"));
+        run.option(name, value);
+    }
+    run.options_from([("msg-size", between(text, "msg-size=", ".").map(str::to_owned))]);
+}
+
+fn is_round_trip(text: &str) -> bool {
+    text.contains("avg-rtt=")
+}
+
+/// How long it counted, and how many messages.
+fn extent(text: &str) -> (Option<f64>, Option<u64>) {
+    let valid = text.lines().find(|line| line.contains("[Valid Duration]")).unwrap_or_default();
+    let total = text.lines().find(|line| line.contains("messages sent in")).unwrap_or_default();
+    let seconds =
+        between(valid, "RunTime=", " sec").or_else(|| between(total, "sent in ", " sec")).and_then(positive);
+    let messages = valid
+        .split_once("ReceivedMessages=")
+        .or_else(|| total.split_once("Total of "))
+        .and_then(|(_, rest)| count(rest));
+    (seconds, messages)
+}
+
+fn read_latency(run: &mut ToolRun, text: &str, metric: &Metric) {
+    let half = if is_round_trip(text) { 500.0 } else { 1000.0 };
+    let average = between(text, "avg-latency=", " ").or_else(|| between(text, "avg-rtt=", " "));
+    let average = average.map(|text| text.trim_end_matches(['(', ',']));
+    let observation = |name: &str| {
+        let line = text.lines().find_map(|line| line.split_once(name)?.1.split_once('='));
+        line.and_then(|(_, value)| positive(value)).map(|us| us * half)
+    };
+    let mut statistics = vec![
+        (Statistic::Avg, average.and_then(positive).map(|us| us * half)),
+        (Statistic::Max, observation("<MAX> observation")),
+        (Statistic::Min, observation("<MIN> observation")),
+    ];
+    statistics.extend(text.lines().filter_map(|line| {
+        let (percent, us) = line.split_once("---> percentile ")?.1.split_once('=')?;
+        Some((percentile(positive(percent)?)?, positive(us).map(|us| us * half)))
+    }));
+    run.summary(metric, between(text, "Total ", " observations").and_then(count), statistics);
+    run.remedy(metric, "sockperf --full-log FILE writes the time of each message");
+}
+
+/// `packet, txTime, rxTime, latency`, one line a message.
+fn read_log(run: &mut ToolRun, text: &str, metric: &Metric) {
+    let rows = text.split_once(LOG_HEAD).map_or("", |(_, rest)| rest);
+    let half = if is_round_trip(text) { 0.5 } else { 1.0 };
+    let mut histogram = Histogram::new();
+    let latencies = rows.lines().filter_map(|line| positive(line.split(',').nth(3)?));
+    latencies.for_each(|us| histogram.record(seconds_to_ns(us * half / 1e6)));
+    run.trend(metric, histogram);
+}
+
+fn read_bandwidth(run: &mut ToolRun, text: &str, metric: &Metric) {
+    let bandwidth = between(text, "BandWidth is ", " MBps").and_then(positive).map(|mib| mib * MIB);
+    // `--giga-size` divides MiB by 1,000.
+    let giga = between(text, "BandWidth is ", " GBps").and_then(positive).map(|gb| gb * 1000.0 * MIB);
+    let Some(bytes_per_s) = bandwidth.or(giga) else { return };
+    run.rate(metric, Some(bytes_per_s), None);
+    run.warn("what sockperf calls MBps is MiB/s, 4.9% more than MB/s, and its Mbps is 8 times that; both were read so");
+    if let Some(rate) = between(text, "Message Rate is ", " [msg/sec]").and_then(positive) {
+        let about = "messages sent per second";
+        let metric = ToolRun::own("message_rate", Unit::PerSecond, Better::Higher, MetricKind::Rate, about);
+        run.read_own(metric, Reading::Gauge(rate));
+    }
+}
+
+fn read_losses(run: &mut ToolRun, text: &str) {
+    let of = |name: &str| {
+        let line = text.lines().find(|line| line.contains("# dropped messages")).unwrap_or_default();
+        line.split_once(name)
+            .and_then(|(_, rest)| count(rest.trim_start_matches([' ', '='])))
+            .unwrap_or_default()
+    };
+    let (dropped, reordered) = (of("dropped messages"), of("out-of-order messages"));
+    run.error("dropped", dropped);
+    run.error("duplicated", of("duplicated messages"));
+    run.error("out of order", reordered);
+    run.measurement.attempts.tried = run.measurement.work.saturating_add(dropped).saturating_add(reordered);
+    run.measurement.attempts.failed = dropped;
+    if dropped > 0 || reordered > 0 {
+        run.warn(format!(
+            "{dropped} messages were dropped and {reordered} came out of order; no time has them"
+        ));
+    }
+    if after(text, "sockperf: ERROR").is_some() {
+        run.warn("sockperf reports an error; see the file");
+    }
+}

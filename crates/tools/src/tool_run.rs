@@ -1,0 +1,216 @@
+//! One run of a tool, as its output tells it.
+
+use std::collections::BTreeMap;
+
+use plumb_model::{Better, Histogram, Measurement, Metric, MetricInfo, MetricKind, Reading, Statistic, Unit};
+
+/// One run of a tool, as its output tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRun {
+    /// The tool's name.
+    pub tool: &'static str,
+    /// Its version, where the output has it.
+    pub version: Option<String>,
+    /// The data path whose metrics it measures.
+    pub path: &'static str,
+    /// What tells it from other runs in the same text, such as the command that was measured.
+    pub label: Option<String>,
+    /// What the tool was told, as far as the output says. Two runs of which these differ measured different things.
+    pub options: BTreeMap<String, String>,
+    /// When the measurement began, in seconds since 1970, where the output says so.
+    pub started_unix_s: Option<f64>,
+    /// What its units of work are, in the plural.
+    pub units: &'static str,
+    /// The metrics that it has readings of, as this tool measures them.
+    pub metrics: Vec<MetricInfo>,
+    /// Readings, errors, windows, warnings. Health and CPU time are never known.
+    pub measurement: Measurement,
+    /// By metric: a clause that says how to have the tool print more of it.
+    pub remedies: BTreeMap<String, &'static str>,
+}
+
+impl ToolRun {
+    /// A run of which nothing is known yet.
+    pub(crate) fn new(tool: &'static str, path: &'static str, units: &'static str) -> Self {
+        Self {
+            tool,
+            version: None,
+            path,
+            label: None,
+            options: BTreeMap::new(),
+            started_unix_s: None,
+            units,
+            metrics: Vec::new(),
+            measurement: Measurement::default(),
+            remedies: BTreeMap::new(),
+        }
+    }
+
+    /// The tool and its version: `fio 3.33`.
+    #[must_use]
+    pub fn tool_words(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{} {version}", self.tool),
+            None => format!("{}, of unknown version", self.tool),
+        }
+    }
+
+    /// The metric of that name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<&MetricInfo> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    pub(crate) fn option(&mut self, name: &str, value: impl Into<String>) {
+        self.options.insert(name.to_owned(), value.into());
+    }
+
+    pub(crate) fn options_from<'a>(&mut self, known: impl IntoIterator<Item = (&'a str, Option<String>)>) {
+        for (name, value) in known {
+            if let Some(value) = value {
+                self.option(name, value);
+            }
+        }
+    }
+
+    pub(crate) fn warn(&mut self, warning: impl Into<String>) {
+        let warning = warning.into();
+        if !self.measurement.warnings.contains(&warning) {
+            self.measurement.warnings.push(warning);
+        }
+    }
+
+    /// Failures of a kind; none are not worth a line.
+    pub(crate) fn error(&mut self, kind: &str, count: u64) {
+        if count > 0 {
+            let known = self.measurement.errors.entry(kind.to_owned()).or_default();
+            *known = known.saturating_add(count);
+        }
+    }
+
+    /// How long the run took and how much it did. Without a count it did one thing, as a whole.
+    pub(crate) fn worked(&mut self, seconds: Option<f64>, work: Option<u64>) {
+        self.measurement.window_ns = seconds.map_or(0, seconds_to_ns);
+        self.measurement.work = work.unwrap_or(1);
+    }
+
+    pub(crate) fn read(&mut self, metric: &Metric, reading: Reading) {
+        self.read_own(MetricInfo::from(metric), reading);
+    }
+
+    /// A reading of a metric that no data path has.
+    pub(crate) fn read_own(&mut self, metric: MetricInfo, reading: Reading) {
+        if self.metric(&metric.name).is_none() {
+            self.measurement.readings.insert(metric.name.clone(), reading);
+            self.metrics.push(metric);
+        }
+    }
+
+    /// A rate with its count, or without where the tool does not say how many.
+    pub(crate) fn rate(&mut self, metric: &Metric, value: Option<f64>, count: Option<u64>) {
+        if let Some(value) = value {
+            let reading = count.map_or(Reading::Gauge(value), |count| Reading::Rate { value, count });
+            self.read(metric, reading);
+        }
+    }
+
+    pub(crate) fn gauge(&mut self, metric: &Metric, value: Option<f64>) {
+        if let Some(value) = value {
+            self.read(metric, Reading::Gauge(value));
+        }
+    }
+
+    pub(crate) fn share(&mut self, metric: &Metric, yes: u64, all: u64) {
+        if all > 0 {
+            self.read(metric, Reading::Share { yes: yes.min(all), no: all.saturating_sub(yes) });
+        }
+    }
+
+    /// Statistics in ns without their distribution; `None` where there is none.
+    pub(crate) fn summary(
+        &mut self,
+        metric: &Metric,
+        count: Option<u64>,
+        statistics: impl IntoIterator<Item = (Statistic, Option<f64>)>,
+    ) {
+        let known = statistics.into_iter().filter_map(|(statistic, value_ns)| Some((statistic, value_ns?)));
+        let statistics_ns: BTreeMap<Statistic, f64> = known.collect();
+        if !statistics_ns.is_empty() {
+            self.read(metric, Reading::Summary { count, statistics_ns });
+        }
+    }
+
+    pub(crate) fn trend(&mut self, metric: &Metric, histogram: Histogram) {
+        if histogram.count() > 0 {
+            self.read(metric, Reading::Trend(histogram));
+        }
+    }
+
+    /// How to have the tool print more of a metric that it has a reading of.
+    pub(crate) fn remedy(&mut self, metric: &Metric, remedy: &'static str) {
+        if self.metric(metric.name).is_some() {
+            self.remedies.insert(metric.name.to_owned(), remedy);
+        }
+    }
+
+    /// A metric by the tool's own name.
+    pub(crate) fn own(name: &str, unit: Unit, better: Better, kind: MetricKind, about: &str) -> MetricInfo {
+        MetricInfo { name: identifier(name), unit, better, kind, about: about.to_owned() }
+    }
+}
+
+/// A name as claims can have it: lower case, with underscores for all else.
+fn identifier(name: &str) -> String {
+    let letters = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' });
+    let joined: String = letters.collect();
+    let parts: Vec<&str> = joined.split('_').filter(|part| !part.is_empty()).collect();
+    let name = parts.join("_");
+    if name.starts_with(|first: char| first.is_ascii_digit()) { format!("m_{name}") } else { name }
+}
+
+/// What a float still holds exactly; no tool counted more.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// Adds values to a distribution, unless there are more than anybody can have counted.
+pub(crate) fn record(histogram: &mut Histogram, value_ns: u64, count: u64) {
+    if histogram.count().saturating_add(count) <= COUNT_MAX {
+        histogram.record_many(value_ns, count);
+    }
+}
+
+/// Seconds as whole nanoseconds; 0 for what is no time.
+pub(crate) fn seconds_to_ns(seconds: f64) -> u64 {
+    (seconds * 1e9).round().max(0.0) as u64
+}
+
+/// The statistic that a percentile is, from 0 to 100; `None` for percentiles that Plumbline does not name.
+pub(crate) fn percentile(percent: f64) -> Option<Statistic> {
+    let known = [
+        (0.0, Statistic::Min),
+        (50.0, Statistic::Med),
+        (90.0, Statistic::P90),
+        (95.0, Statistic::P95),
+        (99.0, Statistic::P99),
+        (99.9, Statistic::P999),
+        (100.0, Statistic::Max),
+    ];
+    known.into_iter().find(|(at, _)| (at - percent).abs() < 1e-9).map(|(_, statistic)| statistic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_names_can_stand_in_a_claim() {
+        assert_eq!(identifier("RSA 2048 (sign)"), "rsa_2048_sign");
+        assert_eq!(identifier("my.metric{group:a}"), "my_metric_group_a");
+        assert_eq!(identifier("2xx"), "m_2xx");
+    }
+
+    #[test]
+    fn percentiles_have_the_names_of_statistics() {
+        assert_eq!(percentile(99.9), Some(Statistic::P999));
+        assert_eq!(percentile(75.0), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! wrk and wrk2: text.
+//!
+//! Sources: wrk's `src/wrk.c`, `src/stats.c` and `src/units.c`, wrk2's `src/wrk.c` and `src/hdr_histogram.c`. Sizes have binary
+//! multiples (`KB` is 1,024 B), requests metric ones.
+
+use plumb_model::{Histogram, Statistic};
+
+use crate::metrics::{DATA_RECEIVED, HTTP_REQ_DURATION, HTTP_REQ_FAILED, HTTP_REQS};
+use crate::text::{after, between, count, positive, scaled, time_ns};
+use crate::tool_run::{ToolRun, percentile, record, seconds_to_ns};
+
+const KIB: f64 = 1024.0;
+
+pub(crate) fn is(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("Running ") && line.contains(" test @ "))
+        && text.contains("Thread Stats")
+}
+
+/// What follows the summary of latency.
+struct Work {
+    requests: u64,
+    seconds: f64,
+    bytes: Option<f64>,
+}
+
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+    let is_wrk2 = text.contains("HdrHistogram - ");
+    let mut run = ToolRun::new(if is_wrk2 { "wrk2" } else { "wrk" }, "http", "requests");
+    read_options(&mut run, text);
+    let work =
+        text.lines().find_map(work).ok_or("it has no line such as `5000 requests in 1.00s, 1.2MB read`")?;
+    let per_second =
+        after(text, "Requests/sec:").and_then(positive).ok_or("it has no line `Requests/sec:`")?;
+    run.worked(Some(work.seconds), Some(work.requests));
+    run.rate(&HTTP_REQS, Some(per_second), Some(work.requests));
+    let received = after(text, "Transfer/sec:").and_then(|rest| scaled(rest, "B", KIB));
+    run.rate(&DATA_RECEIVED, received, work.bytes.map(|bytes| bytes.round() as u64));
+    let timeouts = read_failures(&mut run, text, work.requests);
+    if is_wrk2 {
+        read_spectrum(&mut run, text, work.requests);
+    } else {
+        read_latency(&mut run, text);
+        run.warn(
+            "wrk adds latencies that it did not measure: behind each answer that took longer than the mean interval, it assumes \
+             requests that had to wait (correction for coordinated omission in a closed loop)",
+        );
+    }
+    if timeouts > 0 {
+        run.warn(format!(
+            "{timeouts} answers took longer than the timeout (2 s without --timeout): wrk leaves them out of the latency, so its \
+             percentiles and maximum are too low; run it with --timeout above the slowest answer"
+        ));
+    }
+    Ok(vec![run])
+}
+
+fn read_options(run: &mut ToolRun, text: &str) {
+    let target = text.lines().find_map(|line| line.strip_prefix("Running ")?.split_once(" test @ "));
+    let threads = text.lines().find_map(|line| {
+        let (threads, rest) = line.trim().split_once(" threads and ")?;
+        Some((count(threads)?, count(rest.strip_suffix(" connections")?)?))
+    });
+    if let Some((duration, url)) = target {
+        run.option("duration", duration.trim());
+        run.option("url", url.trim());
+        if url.trim_start().starts_with("https:") {
+            run.warn("wrk resumes TLS sessions, and does not say how many handshakes were full");
+        }
+    }
+    let Some((threads, connections)) = threads else { return };
+    run.option("threads", threads.to_string());
+    run.option("connections", connections.to_string());
+    let opened = connections.checked_div(threads).unwrap_or_default() * threads;
+    if opened < connections {
+        run.warn(format!(
+            "wrk opened {opened} connections and not {connections}: each of its {threads} threads takes the same whole number"
+        ));
+    }
+}
+
+/// `22464657 requests in 30.00s, 17.76GB read`.
+fn work(line: &str) -> Option<Work> {
+    let (requests, rest) = line.trim().split_once(" requests in ")?;
+    let (time, bytes) = rest.split_once(", ")?;
+    let bytes = scaled(bytes.strip_suffix(" read")?, "B", KIB);
+    Some(Work { requests: count(requests)?, seconds: time_ns(time)? / 1e9, bytes })
+}
+
+/// Returns how many answers were too late to be in the latency.
+fn read_failures(run: &mut ToolRun, text: &str, requests: u64) -> u64 {
+    let sockets = after(text, "Socket errors:").unwrap_or_default();
+    let of = |kind: &str| {
+        let found = sockets.split(", ").find_map(|part| part.trim().strip_prefix(kind)?.strip_prefix(' '));
+        found.and_then(count).unwrap_or_default()
+    };
+    let (connect, read, write, timeout) = (of("connect"), of("read"), of("write"), of("timeout"));
+    let status = after(text, "Non-2xx or 3xx responses:").and_then(count).unwrap_or_default();
+    run.error("connect", connect);
+    run.error("read", read);
+    run.error("write", write);
+    run.error("timeout", timeout);
+    run.error("status 400 or above", status);
+    let broken = connect.saturating_add(read).saturating_add(write);
+    let attempts = &mut run.measurement.attempts;
+    attempts.tried = requests.saturating_add(broken);
+    attempts.failed = broken.saturating_add(status).saturating_add(timeout).min(attempts.tried);
+    run.share(&HTTP_REQ_FAILED, status.saturating_add(broken), requests.saturating_add(broken));
+    if status > 0 {
+        run.warn(format!("{status} answers of status 400 or above are in wrk's rate and latency"));
+    }
+    timeout
+}
+
+/// wrk's own statistics; `Req/Sec` beside them is that of one thread.
+fn read_latency(run: &mut ToolRun, text: &str) {
+    let stats = text.lines().filter_map(|line| line.trim().strip_prefix("Latency ")).find_map(|rest| {
+        let mut columns = rest.split_whitespace();
+        let (average, _, max) = (columns.next()?, columns.next()?, columns.next()?);
+        (average != "Distribution").then_some((average, max))
+    });
+    let (average, max) = stats.unzip();
+    let printed = [(Statistic::Avg, average.and_then(time_ns)), (Statistic::Max, max.and_then(time_ns))];
+    let percentiles = text.lines().filter_map(|line| {
+        let (percent, time) = line.trim().split_once('%')?;
+        Some((percentile(positive(percent)?)?, time_ns(time)))
+    });
+    run.summary(&HTTP_REQ_DURATION, None, printed.into_iter().chain(percentiles));
+    run.remedy(&HTTP_REQ_DURATION, "wrk --latency prints the median, p90 and p99, and no other percentile");
+}
+
+/// wrk2's spectrum: how many requests took at most how long. The first one is timed from the intended start.
+fn read_spectrum(run: &mut ToolRun, text: &str, requests: u64) {
+    let is_uncorrected = |line: &&str| line.contains("Uncorrected Latency");
+    let corrected: Vec<&str> = text.lines().take_while(|line| !is_uncorrected(line)).collect();
+    if corrected.len() < text.lines().count() {
+        run.warn("the latency that wrk2 calls uncorrected is left out: it begins when a request was sent, and hides stalls");
+    }
+    let mut histogram = Histogram::new();
+    let mut counted = 0_u64;
+    for line in corrected {
+        let mut columns = line.split_whitespace().map(positive);
+        if let (Some(Some(ms)), Some(Some(_)), Some(Some(total))) =
+            (columns.next(), columns.next(), columns.next())
+        {
+            let total = total as u64;
+            record(&mut histogram, seconds_to_ns(ms / 1e3), total.saturating_sub(counted));
+            counted = counted.max(total);
+        }
+    }
+    if histogram.count() == 0 {
+        let percentiles = text.lines().take_while(|line| !is_uncorrected(line)).filter_map(|line| {
+            let (percent, time) = line.trim().split_once('%')?;
+            Some((percentile(positive(percent)?)?, time_ns(time)))
+        });
+        run.summary(&HTTP_REQ_DURATION, None, percentiles);
+        run.remedy(&HTTP_REQ_DURATION, "wrk2 --latency prints the whole spectrum");
+    } else {
+        run.warn(
+            "wrk2's spectrum has about a hundred steps, so a percentile between two of them is that of the next higher step",
+        );
+        run.trend(&HTTP_REQ_DURATION, histogram);
+    }
+    let total = between(text, "Total count    =", "]").and_then(positive).map(|total| total as u64);
+    if let Some(total) = total.filter(|total| *total < requests) {
+        run.warn(format!(
+            "wrk2's latency has {total} of {requests} requests: it forgets those of its calibration, the first 10 s"
+        ));
+    }
+}

@@ -1,0 +1,519 @@
+//! What every fixture says, held against what the tool itself printed, with the warning that each trap deserves.
+//!
+//! `fixtures/README.md` says how the files were made.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::path::Path;
+
+use plumb_model::{Reading, Statistic, Unit};
+use plumb_tools::{ToolRun, read};
+
+fn runs(file: &str) -> Vec<ToolRun> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    read(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+fn only(file: &str) -> ToolRun {
+    let mut found = runs(file);
+    assert_eq!(found.len(), 1, "{file}");
+    found.remove(0)
+}
+
+/// The value of `metric` or `metric.statistic`, in the metric's own unit.
+fn value(run: &ToolRun, key: &str) -> Option<f64> {
+    let (name, statistic) = match key.split_once('.') {
+        Some((name, statistic)) => (name, Some(Statistic::from_name(statistic).expect("a statistic"))),
+        None => (key, None),
+    };
+    run.measurement.readings.get(name)?.number(statistic, run.metric(name)?.unit)
+}
+
+/// One run in a file: its tool, values to three digits, and a part of each warning that it has to have.
+fn check(file: &str, tool: &str, values: &[(&str, f64)], warnings: &[&str]) -> ToolRun {
+    let run = only(file);
+    check_run(&run, file, tool, values, warnings);
+    run
+}
+
+fn check_run(run: &ToolRun, file: &str, tool: &str, values: &[(&str, f64)], warnings: &[&str]) {
+    assert_eq!(run.tool, tool, "{file}");
+    for (key, expected) in values {
+        let found =
+            value(run, key).unwrap_or_else(|| panic!("{file} has no {key}: {:#?}", run.measurement.readings));
+        let is_right = (found - expected).abs() <= 1e-3 * expected.abs();
+        assert!(is_right, "{file}: {key} is {found}, not {expected}");
+    }
+    for warning in warnings {
+        let has = run.measurement.warnings.iter().any(|found| found.contains(warning));
+        assert!(has, "{file}: no warning has {warning:?}: {:#?}", run.measurement.warnings);
+    }
+    assert!(run.measurement.work > 0, "{file}: without work there would be no slot");
+}
+
+fn check_absent(run: &ToolRun, keys: &[&str]) {
+    for key in keys {
+        assert_eq!(value(run, key), None, "{key}");
+    }
+}
+
+fn count(run: &ToolRun, metric: &str) -> Option<u64> {
+    match run.measurement.readings.get(metric)? {
+        Reading::Rate { count, .. } | Reading::Count(count) => Some(*count),
+        Reading::Share { yes, .. } => Some(*yes),
+        Reading::Summary { count, .. } => *count,
+        Reading::Trend(histogram) => Some(histogram.count()),
+        Reading::Gauge(_) => None,
+    }
+}
+
+#[test]
+fn wrk_is_read() {
+    let run = check(
+        "wrk/plain.txt",
+        "wrk",
+        &[
+            ("http_reqs", 23_150.01),
+            ("http_req_duration.avg", 2.10),
+            ("http_req_duration.med", 0.223),
+            ("http_req_duration.p90", 5.77),
+            ("http_req_duration.p99", 27.56),
+            ("http_req_duration.max", 45.27),
+            ("data_received", 18.77 * 1_048_576.0),
+        ],
+        &["latencies that it did not measure"],
+    );
+    assert_eq!(count(&run, "http_reqs"), Some(23_828));
+    assert_eq!((run.options["connections"].as_str(), run.options["threads"].as_str()), ("10", "2"));
+    check_absent(&run, &["http_req_duration.p95"]);
+    check("wrk/tls.txt", "wrk", &[("http_reqs", 16_903.12)], &["resumes TLS sessions"]);
+}
+
+#[test]
+fn wrk_drops_what_was_too_late_and_keeps_what_failed() {
+    let late =
+        check("wrk/timeouts.txt", "wrk", &[("http_req_duration.max", 55.44)], &["16 answers took longer"]);
+    assert_eq!((late.measurement.attempts.tried, late.measurement.attempts.failed), (226, 16));
+    let missing = check(
+        "wrk/missing-no-percentiles.txt",
+        "wrk",
+        &[("http_req_failed", 1.0), ("http_req_duration.avg", 1.66)],
+        &["37851 answers of status 400 or above", "wrk opened 9 connections and not 10"],
+    );
+    check_absent(&missing, &["http_req_duration.med"]);
+    assert!(missing.remedies["http_req_duration"].contains("--latency"));
+}
+
+#[test]
+fn ab_is_read() {
+    let run = check(
+        "ab/tls.txt",
+        "ab",
+        &[
+            ("http_reqs", 520.12),
+            ("iteration_duration.avg", 8.0),
+            ("iteration_duration.p90", 11.0),
+            ("iteration_duration.max", 32.0),
+            ("http_req_blocked.med", 5.0),
+            ("http_req_waiting.max", 9.0),
+            ("data_received", 429.20 * 1024.0),
+        ],
+        &["Connect includes the TLS handshake", "whole milliseconds"],
+    );
+    assert_eq!(run.measurement.observed["tls"]["TLSv1.2,ECDHE-RSA-AES256-GCM-SHA384,2048,256"], 1);
+    check_absent(&run, &["http_req_duration.min", "http_req_waiting.min"]);
+    check(
+        "ab/percentiles.csv",
+        "ab",
+        &[("iteration_duration.min", 0.062), ("iteration_duration.max", 9.684)],
+        &[],
+    );
+    let times = check("ab/times.tsv", "ab", &[("iteration_duration.max", 4.0)], &["whole milliseconds"]);
+    assert_eq!(count(&times, "iteration_duration"), Some(200));
+}
+
+#[test]
+fn ab_calls_answers_of_another_length_failed() {
+    let run =
+        check("ab/varying-length.txt", "ab", &[("http_req_failed", 0.0)], &["ab calls 92 answers failed"]);
+    assert_eq!((run.measurement.attempts.tried, run.measurement.attempts.failed), (100, 0));
+}
+
+#[test]
+fn fio_is_read() {
+    let run = check(
+        "fio/randrw.json",
+        "fio",
+        &[
+            ("read_iops", 10_012.974_052),
+            ("write_iops", 10_000.00),
+            ("read_completion_latency.p99", 140.288),
+            ("read_completion_latency.max", 6717.63),
+        ],
+        &[],
+    );
+    assert_eq!(run.version.as_deref(), Some("3.33"));
+    assert_eq!(run.options["bs"], "4k");
+    check_absent(&run, &["read_latency.p99"]);
+    assert!(run.remedies["read_latency"].contains("--lat_percentiles=1"));
+    let plus = check("fio/plus.json", "fio", &[("read_iops", 11_713.286_713)], &[]);
+    assert_eq!(count(&plus, "read_latency"), Some(11_725));
+}
+
+#[test]
+fn fio_zeros_are_no_latency_and_jobs_are_no_group() {
+    let reduced = check("fio/gtod-reduce.json", "fio", &[], &["zeros stand for no value"]);
+    check_absent(&reduced, &["read_latency.avg", "read_completion_latency.avg"]);
+    let jobs = check(
+        "fio/two-jobs.json",
+        "fio",
+        &[("write_iops", 400.0)],
+        &["statistics cannot be merged", "fixed rate"],
+    );
+    check_absent(&jobs, &["write_latency.avg"]);
+    let text = check("fio/text-before.json", "fio", &[("read_iops", 10_012.974_052)], &["more than JSON"]);
+    assert_eq!(text.measurement.readings, only("fio/randrw.json").measurement.readings);
+    check("fio/status-interval.json", "fio", &[], &["has 3 reports"]);
+}
+
+#[test]
+fn k6_is_read_in_every_shape() {
+    let legacy = check(
+        "k6/legacy.json",
+        "k6",
+        &[
+            ("http_reqs", 8_788.040_421),
+            ("http_req_duration.p95", 0.537_399),
+            ("http_req_failed", 176.0 / 8843.0),
+            ("checks", 1.0),
+            ("body_size_avg", 612.0),
+        ],
+        &["`true` behind a threshold says that it was crossed", "176 of 8843 requests failed"],
+    );
+    let crossed =
+        |run: &ToolRun| run.measurement.observed["threshold crossed"].keys().cloned().collect::<Vec<_>>();
+    assert_eq!(crossed(&legacy), ["http_req_failed: rate<0.01"]);
+    let summary = check(
+        "k6/handle-summary.json",
+        "k6",
+        &[("http_reqs", 6_669.012_275)],
+        &["133 of 6672 requests failed"],
+    );
+    assert_eq!(crossed(&summary), ["http_req_failed: rate<0.01"]);
+    let machine = check(
+        "k6/machine-readable.json",
+        "k6",
+        &[("http_reqs", 6493.0 / 1.007_932_79), ("http_req_duration.p90", 0.786_779)],
+        &["no thresholds and no percentile but"],
+    );
+    assert_eq!(machine.version.as_deref(), Some("1.8.1"));
+    check_absent(&machine, &["http_req_duration.p99", "http_req_blocked.avg"]);
+    let points = check("k6/points.ndjson", "k6", &[("http_req_failed", 1.0 / 13.0)], &[]);
+    assert_eq!(count(&points, "http_req_duration"), Some(13));
+    assert_eq!(points.measurement.observed["status"]["404"], 1);
+}
+
+#[test]
+fn k6_text_is_read_to_its_total() {
+    let text = check(
+        "k6/text-v2.txt",
+        "k6",
+        &[
+            ("http_reqs", 8_788.040_421),
+            ("http_req_duration.avg", 0.424_97),
+            ("data_received", 7.4e6),
+            ("http_req_failed", 176.0 / 8843.0),
+        ],
+        &["cuts numbers to two decimals", "leaves out connecting and the TLS handshake"],
+    );
+    assert_eq!(text.measurement.observed["threshold crossed"]["http_req_failed: rate<0.01"], 1);
+    check("k6/text-v2-full.txt", "k6", &[("http_req_blocked.p95", 0.0018), ("checks", 1.0)], &[]);
+}
+
+#[test]
+fn h2load_is_read() {
+    let run = check(
+        "h2load/h2.txt",
+        "h2load",
+        &[
+            ("http_reqs", 9618.99),
+            ("http_req_duration.avg", 2.17),
+            ("connect_time.max", 40.51),
+            ("time_to_first_byte.min", 40.08),
+            ("data_received", 6.76 * 1_048_576.0),
+        ],
+        &[],
+    );
+    assert_eq!(run.measurement.observed["cipher"]["TLS_AES_128_GCM_SHA256"], 1);
+    check_absent(&run, &["http_req_duration.p99"]);
+    check(
+        "h2load/h1-duration.txt",
+        "h2load",
+        &[],
+        &["4 requests were under way", "warm-up is not in its numbers"],
+    );
+    let log = check("h2load/log.tsv", "h2load", &[("http_req_duration.max", 12.46)], &[]);
+    assert_eq!(count(&log, "http_req_duration"), Some(2000));
+}
+
+#[test]
+fn iperf3_is_read() {
+    let tcp = check(
+        "iperf3/tcp-omit.json",
+        "iperf3",
+        &[
+            ("tcp_bw", 17_492_154_514.763_8 / 8.0),
+            ("tcp_send_bw", 17_464_029_608.882_664 / 8.0),
+            ("tcp_rtt", 90.0),
+        ],
+        &["omitted its first seconds"],
+    );
+    assert_eq!(tcp.measurement.windows["tcp_send_bw"].len(), 2, "the omitted second is not among them");
+    assert_eq!(count(&tcp, "tcp_retransmits"), Some(1));
+    let udp = check(
+        "iperf3/udp.json",
+        "iperf3",
+        &[("udp_bw", 50_055_888.798 / 8.0), ("udp_loss", 0.0), ("udp_jitter", 10.852_867)],
+        &["may report no lost datagram"],
+    );
+    assert_eq!(udp.measurement.windows["udp_send_bw"].len(), 1);
+    let both = check(
+        "iperf3/bidir.json",
+        "iperf3",
+        &[("tcp_bw_reverse", 2_618_370_484.484_486_6 / 8.0)],
+        &["with one thread"],
+    );
+    assert_eq!(both.options["bidir"], "1");
+    let reverse = only("iperf3/reverse.json");
+    assert_eq!(reverse.measurement.windows["tcp_bw"].len(), 1, "here the intervals are the receiver's");
+}
+
+#[test]
+fn a_tool_that_failed_measured_nothing() {
+    let text = include_str!("fixtures/iperf3/refused.json");
+    let error = read(text).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "read it as iperf3: iperf3 itself failed: unable to connect to server: Connection refused"
+    );
+}
+
+#[test]
+fn qperf_is_read() {
+    check(
+        "qperf/plain.txt",
+        "qperf",
+        &[
+            ("tcp_lat.avg", 9.8),
+            ("tcp_bw", 2.43e9),
+            ("udp_lat.avg", 11.2),
+            ("udp_send_bw", 4.08e9),
+            ("udp_bw", 1.45e9),
+        ],
+        &["three digits"],
+    );
+    let base = check(
+        "qperf/base-units-verbose.txt",
+        "qperf",
+        &[("tcp_lat.avg", 8.889), ("tcp_bw", 364_860_325.0)],
+        &[],
+    );
+    assert!(base.measurement.warnings.is_empty(), "all digits are there: {:?}", base.measurement.warnings);
+    check("qperf/bits.txt", "qperf", &[("tcp_bw", 13.5e9 / 8.0)], &[]);
+}
+
+#[test]
+fn sockperf_is_read() {
+    check(
+        "sockperf/ping-pong.txt",
+        "sockperf",
+        &[
+            ("tcp_lat.avg", 9.102),
+            ("tcp_lat.med", 6.384),
+            ("tcp_lat.p99.9", 1716.712),
+            ("tcp_lat.min", 5.863),
+        ],
+        &["first 400 ms"],
+    );
+    check("sockperf/full-rtt.txt", "sockperf", &[("tcp_lat.avg", 927.003 / 2.0)], &["halved"]);
+    let log = check(
+        "sockperf/full-log.csv",
+        "sockperf",
+        &[("udp_lat.max", 13_877.122 / 2.0)],
+        &["TCP or UDP", "halved"],
+    );
+    assert_eq!(count(&log, "udp_lat"), Some(107));
+    check(
+        "sockperf/throughput.txt",
+        "sockperf",
+        &[("tcp_send_bw", 806.132 * 1_048_576.0)],
+        &["MBps is MiB/s"],
+    );
+}
+
+#[test]
+fn every_reading_has_its_metric_and_nothing_else_does() {
+    for file in files() {
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        for run in read(&text).unwrap_or_default() {
+            let mut metrics: Vec<&str> = run.metrics.iter().map(|metric| metric.name.as_str()).collect();
+            metrics.sort_unstable();
+            let readings: Vec<&str> = run.measurement.readings.keys().map(String::as_str).collect();
+            assert_eq!(metrics, readings, "{}", file.display());
+            let is_known = |name: &String| metrics.contains(&name.as_str());
+            assert!(
+                run.remedies.keys().chain(run.measurement.windows.keys()).all(is_known),
+                "{}",
+                file.display()
+            );
+            for metric in &run.metrics {
+                assert!(!metric.about.is_empty() && metric.unit.per_base() > 0.0, "{}", metric.name);
+                let is_time = matches!(metric.unit, Unit::Milliseconds | Unit::Microseconds | Unit::Seconds);
+                let reading = &run.measurement.readings[&metric.name];
+                let is_trend = matches!(reading, Reading::Trend(_) | Reading::Summary { .. });
+                assert!(is_time || !is_trend, "{}: statistics are of times", metric.name);
+            }
+        }
+    }
+}
+
+fn files() -> Vec<std::path::PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let folders =
+        std::fs::read_dir(root).unwrap().filter_map(Result::ok).filter(|entry| entry.path().is_dir());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap()).filter_map(Result::ok);
+    files.map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn hyperfine_is_read_by_command() {
+    let found = runs("hyperfine/two-commands.json");
+    assert_eq!(found.len(), 2);
+    let first = [
+        ("wall_time.min", 10.8),
+        ("wall_time.max", 11.8),
+        ("user_time.avg", 0.5),
+        ("memory_max", 2_097_152.0),
+    ];
+    check_run(&found[0], "first", "hyperfine", &first, &["one after the other", "the size of hyperfine"]);
+    assert_eq!(count(&found[0], "wall_time"), Some(4));
+    check_run(
+        &found[1],
+        "second",
+        "hyperfine",
+        &[],
+        &["1 of 1 runs failed", "made one run", "less than 5 ms"],
+    );
+    assert_eq!(found[1].options["parameter n"], "1");
+    assert_eq!(found[1].measurement.errors["exit code 3"], 1);
+}
+
+#[test]
+fn dbench_latency_is_in_the_unit_that_agrees_with_the_iops() {
+    let nfs = check(
+        "dbench/nfs.txt",
+        "dbench",
+        &[
+            ("read_iops", 4602.0),
+            ("read_latency.avg", 13_700.0),
+            ("read_bw", 71.1 * 1_048_576.0),
+            ("rw_mix_write_iops", 1153.0),
+        ],
+        &["only 13.7 ms agrees with the read IOPS", "no write latency"],
+    );
+    check_absent(&nfs, &["write_latency.avg"]);
+    let fast = check(
+        "dbench/fast.txt",
+        "dbench",
+        &[("read_iops", 76_100.0), ("read_latency.avg", 187.55), ("rw_mix_read_iops", 57_200.0)],
+        &["loses the M of millions: its write_iops"],
+    );
+    check_absent(&fast, &["write_iops", "write_latency.avg"]);
+}
+
+#[test]
+fn wrk2_is_timed_from_the_intended_start() {
+    let run = check(
+        "wrk2/spectrum.txt",
+        "wrk2",
+        &[("http_reqs", 1000.0), ("http_req_duration.med", 1.001), ("http_req_duration.p99", 4.001)],
+        &["calls uncorrected is left out", "has 10000 of 20000 requests", "about a hundred steps"],
+    );
+    assert_eq!(count(&run, "http_req_duration"), Some(10_000));
+}
+
+#[test]
+fn newer_h2load_has_percentiles_in_text_and_json() {
+    let expected = [
+        ("http_req_duration.p99", 4.5),
+        ("http_req_duration.avg", 1.0),
+        ("time_to_first_byte.med", 1.0),
+        ("http_req_failed", 0.1),
+    ];
+    check("h2load/v1.69.txt", "h2load", &expected, &[]);
+    let json = check("h2load/output.json", "h2load", &expected, &[]);
+    assert_eq!(json.version.as_deref(), Some("1.69.0"));
+}
+
+#[test]
+fn failing_fast_looks_fast_in_k6() {
+    let run = check(
+        "k6/text-v0.txt",
+        "k6",
+        &[
+            ("http_req_failed", 19_964.0 / 20_948.0),
+            ("http_req_blocked.max", 62_500.0),
+            ("http_req_connecting.avg", 0.28),
+        ],
+        &["as expected is 1949.000 ms", "dropped 12 iterations", "handshake (11.020 ms in the mean)"],
+    );
+    assert_eq!(run.measurement.attempts.failed, 19_964);
+    let cut =
+        check("k6/powershell.json", "k6", &[("http_reqs", 10.0)], &["PowerShell cut http_req_duration off"]);
+    check_absent(&cut, &["http_req_duration.avg"]);
+}
+
+#[test]
+fn other_versions_of_iperf3_are_read() {
+    let old = check(
+        "iperf3/udp-3.9.json",
+        "iperf3",
+        &[("udp_send_bw", 1.25e6), ("udp_loss", 17.0 / 1712.0)],
+        &["before 3.11"],
+    );
+    check_absent(&old, &["udp_bw"]);
+    let lines = check("iperf3/stream.ndjson", "iperf3", &[("tcp_bw", 124.5e6)], &[]);
+    assert_eq!(lines.measurement.windows["tcp_send_bw"].len(), 2);
+}
+
+#[test]
+fn a_sweep_is_several_runs() {
+    let found = runs("qperf/sweep.txt");
+    let labels: Vec<Option<&str>> = found.iter().map(|run| run.label.as_deref()).collect();
+    assert_eq!(labels, [Some("1 bytes"), Some("1 KiB (1024)")]);
+}
+
+#[test]
+fn fio_percentiles_end_with_its_histogram_and_clients_are_summed_once() {
+    let over = check(
+        "fio/overflow.json",
+        "fio",
+        &[("write_completion_latency.p90", 9e6), ("write_completion_latency.max", 94e6)],
+        &["17,113 ms stands for any such time"],
+    );
+    check_absent(&over, &["write_completion_latency.p99", "write_completion_latency.p99.9"]);
+    assert_eq!(over.started_unix_s, Some(1_700_000_000.5 - 100.0));
+    let run = check(
+        "fio/clients-2.x.json",
+        "fio",
+        &[
+            ("read_iops", 100.0),
+            ("read_bw", 400.0 * 1024.0),
+            ("read_latency.avg", 21_000.5),
+            ("read_completion_latency.med", 1200.0),
+        ],
+        &["several fio clients"],
+    );
+    assert_eq!(run.measurement.work, 1000);
+}
