@@ -5,6 +5,7 @@ mod crypto;
 mod examples;
 mod gate;
 mod http;
+mod import;
 mod init;
 pub mod keys;
 mod migrate;
@@ -28,6 +29,7 @@ use self::shared::JsonArguments;
 pub use self::crypto::CryptoArguments;
 pub use self::gate::GateArguments;
 pub use self::http::HttpArguments;
+pub use self::import::ImportArguments;
 pub use self::init::InitArguments;
 pub use self::migrate::{MigrateArguments, MigrateCommand};
 pub use self::network::{NetworkArguments, NetworkCommand, NetworkFormat};
@@ -73,6 +75,9 @@ pub enum Command {
     /// Compare two builds on this machine: is one worse than the other by more than a margin?
     #[command(after_help = examples::GATE)]
     Gate(Box<GateArguments>),
+    /// Read what other tools wrote: one measurement, or a comparison of several.
+    #[command(after_help = examples::IMPORT)]
+    Import(Box<ImportArguments>),
     /// Measure one URL once, without a comparison.
     #[command(after_help = examples::HTTP)]
     Http(Box<HttpArguments>),
@@ -127,6 +132,7 @@ impl Command {
                 | Self::List(_)
                 | Self::Report(_)
                 | Self::Compare(_)
+                | Self::Import(_)
                 | Self::Volumes(_)
                 | Self::Host(_)
                 | Self::Schema(_)

@@ -61,6 +61,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Report(report) => commands::report::report(&report),
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Gate(gate) => commands::gate::gate(&gate),
+        Command::Import(import) => commands::import::import(&import),
         Command::Http(http) => commands::http::http(&http),
         Command::Codec(codec) => commands::codec::codec(&codec),
         Command::Crypto(crypto) => commands::crypto::crypto(&crypto),

@@ -43,6 +43,13 @@ pub(crate) fn as_ns(time: rustix::time::Timespec) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(fraction_ns)
 }
 
+/// A time in seconds since 1970 as RFC 3339 in UTC, to the millisecond or so that a float of that size holds.
+#[must_use]
+pub fn rfc3339_of(unix_s: f64) -> String {
+    let whole = unix_s.floor();
+    rfc3339(whole as i64, ((unix_s - whole) * 1e9) as u32)
+}
+
 fn rfc3339(unix_s: i64, fraction_ns: u32) -> String {
     let (year, month, day) = civil_date(unix_s.div_euclid(SECONDS_PER_DAY));
     let second_of_day = unix_s.rem_euclid(SECONDS_PER_DAY);

@@ -48,6 +48,13 @@ Examples:
 
 Exit codes: 0 not worse by that margin, 1 worse, 2 usage, 3 undecided, 4 not comparable, 5 a build failed.";
 
+pub const IMPORT: &str = "\
+Examples:
+  plumb import wrk.txt
+  plumb import fio.json --json
+  plumb import --variant before='before/*.json' --variant after='after/*.json' \\
+      --claim 'after.read_iops >= 1.1 * before.read_iops'";
+
 pub const HTTP: &str = "\
 Examples:
   plumb http https://a.example/ -c 50 -d 30s

@@ -9,6 +9,7 @@ pub mod crypto;
 pub mod gate;
 pub mod host;
 pub mod http;
+pub mod import;
 pub mod init;
 pub mod list;
 pub mod migrate;

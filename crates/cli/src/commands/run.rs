@@ -71,6 +71,12 @@ fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, Path
 
 fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -> Result<Run, Failure> {
     let before = plumb_store::read(directory).map_err(|error| failure(error.into()))?;
+    if before.header.plan.imported.is_some() {
+        return Err(Failure::usage(format!(
+            "failed to continue {}: its runs were imported; import them again together with the new ones",
+            directory.display()
+        )));
+    }
     let planned =
         Planned::again(&before.header, &before.experiment_text, &data_paths::all()).map_err(failure)?;
     let planned = match arguments.plan.blocks {

@@ -94,6 +94,7 @@ pages_with_commands! {
     commands_of_crypto_run: "docs/reference/crypto.md",
     commands_of_experiment_run: "docs/reference/experiment.md",
     commands_of_http_run: "docs/reference/http.md",
+    commands_of_import_run: "docs/reference/import.md",
     commands_of_network_run: "docs/reference/network.md",
     commands_of_runs_run: "docs/reference/runs.md",
     commands_of_storage_run: "docs/reference/storage.md",

@@ -17,6 +17,7 @@ mod documents;
 mod endings;
 mod engines;
 mod gate;
+mod import;
 mod integrity;
 mod migration;
 mod migration_qemu;

@@ -1,0 +1,74 @@
+//! `plumb import`: what other tools wrote.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::shared::MeasurementArguments;
+
+/// `plumb import`.
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    /// Files to read and print, each by itself.
+    #[arg(value_name = "FILE", required_unless_present = "variants", conflicts_with = "variants")]
+    pub files: Vec<PathBuf>,
+    /// A variant and the files of its runs, one run a file; `*` and `?` stand for what they do in a shell. May be given again
+    /// for more variants, of which the first is the baseline, and for more files of one.
+    #[arg(long = "variant", value_name = "NAME=FILES")]
+    pub variants: Vec<VariantFiles>,
+    /// A claim to judge, such as `after.http_reqs >= 1.2 * before.http_reqs`; may be given more than once.
+    #[arg(long = "claim", value_name = "CLAIM", requires = "variants")]
+    pub claims: Vec<String>,
+    /// What the files are, where that cannot be seen from them.
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
+    pub format: Option<String>,
+    /// The name of the run, for its reports and its directory.
+    #[arg(long, value_name = "NAME", default_value = "import", requires = "variants")]
+    pub name: String,
+    /// The run directory to write; `plumb-runs/NAME-TIME` if absent.
+    #[arg(long, value_name = "DIR", requires = "variants")]
+    pub output: Option<PathBuf>,
+    /// Print the whole report: every metric and all warnings.
+    #[arg(long, conflicts_with = "json", requires = "variants")]
+    pub full: bool,
+    /// See [`MeasurementArguments`].
+    #[command(flatten)]
+    pub shown: MeasurementArguments,
+}
+
+fn formats() -> PossibleValuesParser {
+    plumb_tools::FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().into()
+}
+
+/// `before=a/*.json`: a variant, and a pattern for the files of its runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariantFiles {
+    /// The variant's name.
+    pub name: String,
+    /// The pattern.
+    pub pattern: String,
+}
+
+impl FromStr for VariantFiles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, pattern)) = text.split_once('=') else {
+            return Err("write a name, `=` and files, such as `before=before/*.json`".to_owned());
+        };
+        let is_name = |name: &str| {
+            let mut characters = name.chars();
+            characters.next().is_some_and(|first| first.is_ascii_alphanumeric())
+                && characters.all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        };
+        if !is_name(name) {
+            return Err(format!("`{name}` is not a name; use letters, digits, `-` and `_`"));
+        }
+        if pattern.is_empty() {
+            return Err(format!("no file follows `{name}=`"));
+        }
+        Ok(Self { name: name.to_owned(), pattern: pattern.to_owned() })
+    }
+}
