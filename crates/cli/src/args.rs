@@ -1,6 +1,7 @@
 //! The command line as types. Flags carry the names of the experiment file's keys, with the short forms that users
 //! of ab, wrk and k6 expect.
 
+mod audit;
 mod crypto;
 mod examples;
 mod gate;
@@ -26,6 +27,7 @@ use plumb_model::{Bytes, Percent, Span};
 
 use self::shared::JsonArguments;
 
+pub use self::audit::AuditArguments;
 pub use self::crypto::CryptoArguments;
 pub use self::gate::GateArguments;
 pub use self::http::HttpArguments;
@@ -72,6 +74,9 @@ pub enum Command {
     /// Hold two runs against each other: what differs in their settings, builds and hosts, and in their effects.
     #[command(after_help = examples::COMPARE)]
     Compare(CompareArguments),
+    /// Say what the numbers in a README, an issue or a paper support, and where they mislead.
+    #[command(after_help = examples::AUDIT)]
+    Audit(AuditArguments),
     /// Compare two builds on this machine: is one worse than the other by more than a margin?
     #[command(after_help = examples::GATE)]
     Gate(Box<GateArguments>),
@@ -133,6 +138,7 @@ impl Command {
                 | Self::Report(_)
                 | Self::Compare(_)
                 | Self::Import(_)
+                | Self::Audit(_)
                 | Self::Volumes(_)
                 | Self::Host(_)
                 | Self::Schema(_)
@@ -265,6 +271,8 @@ pub enum SchemaOf {
     Run,
     /// `plumb compare --json`.
     Compare,
+    /// `plumb audit --json`.
+    Audit,
     /// `--json` of one measurement: `plumb http`, `storage`, `network`, `migrate`.
     Measurement,
     /// `plumb crypto --json`.

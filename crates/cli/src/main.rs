@@ -60,6 +60,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::List(list) => commands::list::list(&list),
         Command::Report(report) => commands::report::report(&report),
         Command::Compare(compare) => commands::compare::compare(&compare),
+        Command::Audit(audit) => commands::audit::audit(&audit),
         Command::Gate(gate) => commands::gate::gate(&gate),
         Command::Import(import) => commands::import::import(&import),
         Command::Http(http) => commands::http::http(&http),

@@ -21,7 +21,7 @@ pub(crate) fn is(text: &str) -> bool {
 pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
     let mut run = ToolRun::new("ab", "http", "requests");
     run.version = after(text, "This is ApacheBench, Version ")
-        .map(|rest| rest.split(" <$Revision$>").next().unwrap_or(rest).trim().to_owned());
+        .map(|rest| rest.split(" <$Revision").next().unwrap_or(rest).trim().to_owned());
     let requests =
         after(text, "Complete requests:").and_then(count).ok_or("it has no line `Complete requests:`")?;
     let seconds = after(text, "Time taken for tests:")

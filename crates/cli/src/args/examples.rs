@@ -40,6 +40,12 @@ Examples:
 
 Exit codes: 0 effects were compared, 4 nothing could be compared fairly; the output says why.";
 
+pub const AUDIT: &str = "\
+Examples:
+  plumb audit README.md                            # what its benchmark supports, line by line
+  plumb audit issue.txt --experiment settle.yaml   # and the experiment that would settle it
+  plumb audit docs/*.md --json";
+
 pub const GATE: &str = "\
 Examples:
   plumb gate --base main --build make --command ./bench --budget 60s

@@ -109,6 +109,7 @@ fn schemas_are_fresh() {
     for (of, file) in [
         ("experiment", "experiment.v1alpha1.schema.json"),
         ("run", "plumbline.run.v1.schema.json"),
+        ("audit", "plumbline.audit.v1.schema.json"),
         ("compare", "plumbline.compare.v1.schema.json"),
         ("measurement", "plumbline.measurement.v1.schema.json"),
         ("host", "plumbline.host.v1.schema.json"),

@@ -7,6 +7,7 @@
     reason = "tests start programs, wait for them, say what they skip, and stop at the first surprise"
 )]
 
+mod audit;
 mod codec;
 mod commands;
 mod common;

@@ -1,0 +1,86 @@
+//! What a document's numbers support: the outputs of tools and the tables in it, what they show, and where they mislead.
+//!
+//! A README, an issue or a paper's appendix is text with outputs pasted into it. Each output is read as `plumb import` would read it,
+//! each table by its headings. Rules then say what does not follow: arithmetic that does not close, a metric that leaves out what was
+//! changed, a difference without a second run. A rule speaks only where the numbers in the text prove it, and names their line.
+//!
+//! This is pure: text in, findings out.
+
+mod cells;
+mod document;
+mod experiment;
+mod finding;
+mod runs;
+mod tables;
+mod words;
+
+use crate::document::Document;
+
+pub use crate::finding::{Finding, Output};
+
+/// What a document supports.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Audit {
+    /// The outputs and tables that were read, each in a sentence, with its line.
+    pub found: Vec<(usize, String)>,
+    /// What can be concluded, in sentences.
+    pub conclusions: Vec<String>,
+    /// What misleads or is missing, in the order of the text.
+    pub findings: Vec<Finding>,
+    /// An experiment that would settle the question; `None` where the text measures nothing that Plumbline can.
+    pub experiment: Option<String>,
+}
+
+/// Reads a document and says what its numbers support.
+#[must_use]
+pub fn audit(text: &str) -> Audit {
+    let document = Document::new(text);
+    let (outputs, tables) = (document.outputs(), document.tables());
+    let mut audit = Audit::default();
+    for output in &outputs {
+        audit.found.push((output.line, runs::described(output)));
+    }
+    for table in &tables {
+        audit.found.push((table.line, cells::described(table)));
+    }
+    audit.conclusions.extend(runs::conclusions(&outputs));
+    audit.conclusions.extend(cells::conclusions(&tables));
+    audit.findings.extend(runs::findings(&document, &outputs));
+    audit.findings.extend(cells::findings(&document, &tables));
+    audit.findings.extend(words::findings(&document));
+    audit.findings.sort_by_key(|finding| finding.line);
+    audit.findings = merged(audit.findings);
+    audit.conclusions.dedup();
+    audit.found.sort();
+    audit.experiment = experiment::settling(&document, &outputs, &tables);
+    audit
+}
+
+/// Findings that differ in their line and their figures alone are one, at the first of their lines.
+fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<(Finding, Vec<usize>)> = Vec::new();
+    for finding in findings {
+        let is_like = |known: &&mut (Finding, Vec<usize>)| {
+            known.0.what == finding.what && without_figures(&known.0.why) == without_figures(&finding.why)
+        };
+        match kept.iter_mut().find(is_like) {
+            Some((_, lines)) => lines.push(finding.line),
+            None => kept.push((finding, Vec::new())),
+        }
+    }
+    let told = kept.into_iter().map(|(mut finding, mut lines)| {
+        lines.retain(|line| *line != finding.line);
+        lines.dedup();
+        if !lines.is_empty() {
+            let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
+            let word = if lines.len() == 1 { "line" } else { "lines" };
+            finding.why += &format!(" So too at {word} {}.", words::list(&lines));
+        }
+        finding
+    });
+    told.collect()
+}
+
+fn without_figures(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit() && !".,".contains(*c)).collect()
+}

@@ -1,0 +1,93 @@
+//! Figures and sentences, and the rule about units in prose.
+
+use std::collections::BTreeSet;
+
+use crate::document::Document;
+use crate::finding::Finding;
+
+/// A figure with three or four digits.
+pub(crate) fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let whole_digits = value.abs().log10().floor() as i32 + 1;
+    let decimals = usize::try_from(4 - whole_digits).unwrap_or(0).min(6);
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+/// Where something stands: the last two headings above it.
+pub(crate) fn under(place: &str) -> String {
+    let parts: Vec<&str> = place.split(", ").filter(|part| !part.is_empty()).collect();
+    match &parts[parts.len().saturating_sub(2)..] {
+        [] => String::new(),
+        last => format!(", under \"{}\"", last.join(", ")),
+    }
+}
+
+/// A clause as a sentence.
+pub(crate) fn sentence(clause: &str) -> String {
+    let end = if clause.ends_with('.') { "" } else { "." };
+    format!("{clause}{end}")
+}
+
+/// Bits and bytes that a text uses for one limit.
+pub(crate) fn findings(document: &Document<'_>) -> Vec<Finding> {
+    let mut bits: BTreeSet<String> = BTreeSet::new();
+    let mut found = Vec::new();
+    for (line, text) in &document.lines {
+        for word in text.split(|c: char| c.is_whitespace() || "(),;".contains(c)) {
+            bits.extend(word.strip_suffix("Gbps").filter(|number| is_number(number)).map(str::to_owned));
+        }
+        let bytes = rates_in_bytes(text);
+        if let Some(number) = bytes.iter().find(|number| bits.contains(*number)) {
+            found.push(Finding {
+                line: *line,
+                what: "bits or bytes".to_owned(),
+                why: format!("The text has both {number} Gbps and {number} GBps for what seems one rate. They differ by a factor of 8."),
+            });
+            break;
+        }
+    }
+    found
+}
+
+/// The numbers before `GBps`, with or without a blank.
+fn rates_in_bytes(text: &str) -> Vec<String> {
+    let numbers = text.match_indices("GBps").filter_map(|(at, _)| {
+        let number = text[..at].trim_end().rsplit(|c: char| c.is_whitespace() || c == '(').next()?;
+        is_number(number).then(|| number.to_owned())
+    });
+    numbers.collect()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.parse::<f64>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_four_digits_at_most() {
+        let texts = [0.0123456, 523.697, 31.4, 100_000.0, 8080.8].map(digits);
+        assert_eq!(texts, ["0.01235", "523.7", "31.4", "100000", "8081"]);
+    }
+
+    #[test]
+    fn bits_and_bytes_of_one_rate_are_told_apart() {
+        let found = |text: &str| findings(&Document::new(text)).len();
+        assert_eq!(found("in the 10Gbps case it reaches 10 GBps"), 1);
+        assert_eq!(found("a 10Gbps link at 1 GBps"), 0);
+    }
+}
