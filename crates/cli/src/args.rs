@@ -2,6 +2,7 @@
 //! of ab, wrk and k6 expect.
 
 mod audit;
+mod command;
 mod crypto;
 mod examples;
 mod gate;
@@ -28,6 +29,7 @@ use plumb_model::{Bytes, Percent, Span};
 use self::shared::JsonArguments;
 
 pub use self::audit::AuditArguments;
+pub use self::command::{CommandArguments, Parameter};
 pub use self::crypto::CryptoArguments;
 pub use self::gate::GateArguments;
 pub use self::http::HttpArguments;
@@ -80,6 +82,9 @@ pub enum Command {
     /// Compare two builds on this machine: is one worse than the other by more than a margin?
     #[command(after_help = examples::GATE)]
     Gate(Box<GateArguments>),
+    /// Measure a command, or compare two and more with the first until the ratio is known.
+    #[command(after_help = examples::COMMAND)]
+    Command(Box<CommandArguments>),
     /// Read what other tools wrote: one measurement, or a comparison of several.
     #[command(after_help = examples::IMPORT)]
     Import(Box<ImportArguments>),
@@ -123,7 +128,7 @@ pub enum Command {
     Version,
     /// Serve one side of a slot (started by `plumb run`).
     #[command(hide = true)]
-    Agent,
+    Agent(AgentArguments),
 }
 
 impl Command {
@@ -144,7 +149,7 @@ impl Command {
                 | Self::Schema(_)
                 | Self::Completions { .. }
                 | Self::Version
-                | Self::Agent
+                | Self::Agent(_)
                 | Self::Tune(TuneCommand::List(_) | TuneCommand::Status(_))
         )
     }
@@ -152,6 +157,14 @@ impl Command {
 
 /// No run takes more blocks in a cell.
 pub const BLOCKS_MAX: u32 = 1000;
+
+/// `plumb agent`.
+#[derive(Debug, Args)]
+pub struct AgentArguments {
+    /// It runs commands of the user, which get this process's limits and rights as they are.
+    #[arg(long)]
+    pub runs_commands: bool,
+}
 
 /// How a plan is made from an experiment.
 #[derive(Debug, Args)]
@@ -273,7 +286,7 @@ pub enum SchemaOf {
     Compare,
     /// `plumb audit --json`.
     Audit,
-    /// `--json` of one measurement: `plumb http`, `storage`, `network`, `migrate`.
+    /// `--json` of one measurement: `plumb command`, `http`, `storage`, `network`, `migrate`.
     Measurement,
     /// `plumb crypto --json`.
     Crypto,

@@ -18,6 +18,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("overlay-tuning", include_str!("../../../experiments/overlay-tuning.yaml")),
     ("overlay-underlay", include_str!("../../../experiments/overlay-underlay.yaml")),
     ("service-rules", include_str!("../../../experiments/service-rules.yaml")),
+    ("compression-levels", include_str!("../../../experiments/compression-levels.yaml")),
     ("qos-policies", include_str!("../../../experiments/qos-policies.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),
 ];

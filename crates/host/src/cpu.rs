@@ -7,7 +7,7 @@ mod slice;
 mod time;
 
 pub(crate) use affinity::set_affinity;
-pub use affinity::{Sides, available_cpus, pin_current_thread, split_sides};
+pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides};
 pub use demand::{CpuSupply, Demand, Shortage, ThreadAccount};
 pub use set::{CpuSet, NotCpuList};
 pub use slice::{run_behind, run_first, run_last, run_soon};

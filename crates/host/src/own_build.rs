@@ -1,4 +1,4 @@
-//! Which build of this program runs: a hash of its file, because a version number lasts for months.
+//! Which build of this program, or of another, runs: a hash of its file, because a version number lasts for months.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,15 @@ use crate::Error;
 ///
 /// When /proc is not mounted.
 pub fn own_build() -> Result<String, Error> {
-    let path = Path::new("/proc/self/exe");
+    file_digest(Path::new("/proc/self/exe"))
+}
+
+/// XXH3 of a file's content with 128 bits, as 32 hexadecimal digits.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn file_digest(path: &Path) -> Result<String, Error> {
     let failed = |cause| Error::Read { path: path.to_owned(), cause };
     let mut file = File::open(path).map_err(failed)?;
     let mut hasher = XxHash3_128::new();

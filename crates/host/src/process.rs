@@ -10,9 +10,11 @@ mod environment;
 mod exit;
 mod inside;
 mod mappings;
+mod measured;
 mod nobody;
 mod output;
 mod tree;
+mod usage;
 
 pub use capabilities::forgo_new_privileges;
 pub use child::Child;
@@ -20,10 +22,12 @@ pub use command::{Command, Stream};
 pub use exit::Exit;
 pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use mappings::mapped_files;
+pub use measured::{Finished, Keep, Written, run_measured};
 pub use nobody::{can_run_as_nobody, give_to_nobody, make_private};
-pub use output::{Output, output_of, run_for_output, which};
+pub use output::{Output, output_of, run_for_output, which, which_in};
 pub use rustix::process::Signal;
 pub use tree::{descendants, kill_tree, named};
+pub use usage::Usage;
 
 use rustix::process::Pid;
 

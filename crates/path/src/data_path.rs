@@ -5,8 +5,9 @@
 //! data paths. Settings are read once in each process and then passed on as [`PathSettings`].
 
 use std::rc::Rc;
+use std::time::Duration;
 
-use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving};
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Question, RequiredSaving};
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::Value;
@@ -27,12 +28,18 @@ pub struct DataPath {
     pub threads_key: Option<&'static str>,
     /// See [`Family::QUESTIONS`].
     pub questions: &'static [Question],
-    /// Every metric that its load reports.
+    /// Every metric that its load reports whatever its settings are.
     pub metrics: &'static [Metric],
+    /// See [`Family::METRICS_KEY`].
+    pub metrics_key: Option<&'static str>,
     /// See [`Family::SYSTEM_IS_UNPRIVILEGED`].
     pub system_is_unprivileged: bool,
     /// See [`Family::LOAD_IS_UNPRIVILEGED`].
     pub load_is_unprivileged: bool,
+    /// See [`Family::RUNS_COMMANDS`].
+    pub runs_commands: bool,
+    /// See [`Family::STOP_GRACE`].
+    pub stop_grace: Duration,
     read: fn(&Node) -> Result<PathSettings, Vec<Mistake>>,
     decode: fn(&Value) -> serde_json::Result<PathSettings>,
     schema: fn() -> Value,
@@ -55,8 +62,11 @@ impl DataPath {
             threads_key: F::THREADS_KEY,
             questions: F::QUESTIONS,
             metrics: F::METRICS,
+            metrics_key: F::METRICS_KEY,
             system_is_unprivileged: F::SYSTEM_IS_UNPRIVILEGED,
             load_is_unprivileged: F::LOAD_IS_UNPRIVILEGED,
+            runs_commands: F::RUNS_COMMANDS,
+            stop_grace: F::STOP_GRACE,
             read: |tree| from_node_thorough::<F::Settings>(tree).map(PathSettings::of::<F>),
             decode: |json| serde_json::from_value::<F::Settings>(json.clone()).map(PathSettings::of::<F>),
             schema: schema_of::<F::Settings>,
@@ -166,6 +176,12 @@ pub trait AnySettings {
     /// See [`Settings::note`].
     fn note(&self, metric: &str) -> Option<String>;
 
+    /// See [`Settings::has_system`].
+    fn has_system(&self) -> bool;
+
+    /// See [`Family::metrics`].
+    fn metrics(&self) -> Vec<MetricInfo>;
+
     /// See [`Family::saving`].
     fn saving(&self) -> Option<(PathSettings, RequiredSaving)>;
 
@@ -217,6 +233,14 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
 
     fn note(&self, metric: &str) -> Option<String> {
         self.0.note(metric)
+    }
+
+    fn has_system(&self) -> bool {
+        self.0.has_system()
+    }
+
+    fn metrics(&self) -> Vec<MetricInfo> {
+        F::metrics(&self.0)
     }
 
     fn saving(&self) -> Option<(PathSettings, RequiredSaving)> {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use plumb_model::{
-    Bytes, CpuCost, Evidence, FailureCause, Measurement, Metric, Question, RequiredSaving, Span,
+    Bytes, CpuCost, Evidence, FailureCause, Measurement, Metric, MetricInfo, Question, RequiredSaving, Span,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,11 @@ pub trait Family {
     /// The key by which its load gets more threads, where it has one.
     const THREADS_KEY: Option<&'static str> = None;
 
-    /// Every metric that the family's load reports.
+    /// Every metric that the family's load reports whatever its settings are.
     const METRICS: &'static [Metric];
+
+    /// The key under which settings declare further metrics by name, where it has one.
+    const METRICS_KEY: Option<&'static str> = None;
 
     /// Whether the system's agent does without root's capabilities, but for reading the files of other users: it only computes and
     /// opens sockets.
@@ -38,6 +42,12 @@ pub trait Family {
 
     /// The same of the load's agent.
     const LOAD_IS_UNPRIVILEGED: bool = false;
+
+    /// Whether its agents run commands of the user, which get limits and rights as the user has them.
+    const RUNS_COMMANDS: bool = false;
+
+    /// How long a system may take to stop before it is killed.
+    const STOP_GRACE: Duration = Duration::from_secs(1);
 
     /// Builds and starts the system, and proves that it answers.
     ///
@@ -54,6 +64,11 @@ pub trait Family {
         target: &serde_json::Value,
         place: &Place,
     ) -> Result<Box<dyn Load>, PathError>;
+
+    /// Metrics that settings declare under [`Family::METRICS_KEY`], beside [`Family::METRICS`].
+    fn metrics(_: &Self::Settings) -> Vec<MetricInfo> {
+        Vec::new()
+    }
 
     /// For a treatment that no counter may show: what it has to save, and the same settings without it. The
     /// runner finds the variant that has those settings and fills in [`RequiredSaving::than`].
@@ -98,6 +113,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     /// A note on what a metric leaves out under these settings, where a reader of a claim would not expect that.
     fn note(&self, _metric: &str) -> Option<String> {
         None
+    }
+
+    /// Whether there is a system beside the load. Where no settings of a run have one, the load gets all CPUs.
+    fn has_system(&self) -> bool {
+        true
     }
 
     /// Proof, from counters before and after the window, that the treatment was in effect and that what was asked

@@ -23,7 +23,7 @@ use crate::error::SlotError;
 
 /// How often a wait looks whether it was interrupted.
 const GLANCE: Duration = Duration::from_millis(50);
-/// How long an agent may take to stop what it started.
+/// How long an agent may take to stop what it started, unless its data path needs longer.
 const STOP_GRACE: Duration = Duration::from_millis(1000);
 
 /// How agents are started.
@@ -39,6 +39,17 @@ pub struct Launch {
     pub environment: Vec<String>,
 }
 
+/// What an agent may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// As much as this process: it runs commands of the user.
+    Whole,
+    /// As much, but it gains none by executing a file.
+    Kept,
+    /// As `Kept`, without root's capabilities.
+    Few,
+}
+
 /// An agent that runs.
 pub(crate) struct Agent {
     child: Child,
@@ -47,17 +58,18 @@ pub(crate) struct Agent {
     scratch: Scratch,
     name: String,
     cpus: usize,
+    stop_grace: Duration,
     /// Processes that the kernel had killed for want of memory when this one started.
     memory_kills: Option<u64>,
 }
 
 impl Agent {
-    /// Starts an agent pinned to `cpus`, and without root's capabilities where it can do without.
+    /// Starts an agent pinned to `cpus`.
     pub(crate) fn start(
         launch: &Launch,
         name: &str,
         cpus: &CpuSet,
-        is_unprivileged: bool,
+        rights: Rights,
     ) -> Result<Self, SlotError> {
         let failed = |reason: String| SlotError::Harness(format!("start the agent {name}: {reason}"));
         let scratch = Scratch::create(&launch.directory, &format!("{name}-"))
@@ -65,9 +77,10 @@ impl Agent {
         let log =
             File::create(scratch.path().join("agent.log")).map_err(|error| failed(error.to_string()))?;
         let command = Command::new(&launch.program);
-        let command = if is_unprivileged { command.without_capabilities() } else { command };
+        let command = if rights == Rights::Few { command.without_capabilities() } else { command };
         let mut child = command
             .args(&launch.arguments)
+            .args((rights == Rights::Whole).then_some("--runs-commands"))
             .inherit(&launch.environment)
             .stdin(Stream::Piped)
             .stdout(Stream::Piped)
@@ -96,8 +109,15 @@ impl Agent {
             scratch,
             name: name.to_owned(),
             cpus: cpus.len(),
+            stop_grace: STOP_GRACE,
             memory_kills: out_of_memory_kills(),
         })
+    }
+
+    /// Gives it longer to stop what it started.
+    pub(crate) fn stops_within(mut self, grace: Duration) -> Self {
+        self.stop_grace = self.stop_grace.max(grace);
+        self
     }
 
     /// What the agent may use.
@@ -178,18 +198,24 @@ impl Agent {
 
     /// Stops the agent and everything below it; quickly, and by force where it does not stop by itself.
     pub(crate) fn stop(mut self) {
-        let _ = self.send(&Request::Stop);
+        self.release();
+        let ended = self.child.wait_timeout(self.stop_grace);
         self.input = None;
-        if matches!(self.child.wait_timeout(STOP_GRACE), Ok(Some(_))) {
+        if matches!(ended, Ok(Some(_))) {
             return;
         }
         kill_tree(self.child.pid());
     }
 
-    /// Ends the lifeline without waiting, so that several agents stop at the same time.
+    /// Asks it to stop without waiting, so that several agents stop at the same time. Without its lifeline an agent has little time.
     pub(crate) fn release(&mut self) {
+        if self.input.is_none() {
+            return;
+        }
         let _ = self.send(&Request::Stop);
-        self.input = None;
+        if self.stop_grace <= STOP_GRACE {
+            self.input = None;
+        }
     }
 }
 

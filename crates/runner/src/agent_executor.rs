@@ -17,7 +17,7 @@ use plumb_path::{DataPath, Mark, PathSettings, Snapshot};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
 use serde_json::Value;
 
-use crate::agent::{Agent, Launch};
+use crate::agent::{Agent, Launch, Rights};
 use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::host_tunings::{self, SettingsSeen};
@@ -83,12 +83,9 @@ impl<'a> AgentExecutor<'a> {
         if self.systems.contains_key(name) {
             return Ok(());
         }
-        let mut agent = Agent::start(
-            &self.launch,
-            &format!("system-{name}"),
-            &self.system_cpus,
-            self.path.system_is_unprivileged,
-        )?;
+        let rights = rights(&self.path, self.path.system_is_unprivileged);
+        let agent = Agent::start(&self.launch, &format!("system-{name}"), &self.system_cpus, rights)?;
+        let mut agent = agent.stops_within(self.path.stop_grace);
         let request = Request::PrepareSystem {
             path: self.path.name.to_owned(),
             settings: json(settings)?,
@@ -110,7 +107,10 @@ impl<'a> AgentExecutor<'a> {
     fn prepare_load(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
         let mut agent = match self.load.take() {
             Some(agent) => agent,
-            None => Agent::start(&self.launch, "load", &self.load_cpus, self.path.load_is_unprivileged)?,
+            None => {
+                let rights = rights(&self.path, self.path.load_is_unprivileged);
+                Agent::start(&self.launch, "load", &self.load_cpus, rights)?
+            }
         };
         let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
         let request = Request::PrepareLoad {
@@ -213,6 +213,15 @@ impl Executor for AgentExecutor<'_> {
         for (_, (agent, _)) in std::mem::take(&mut self.systems) {
             agent.stop();
         }
+    }
+}
+
+/// What an agent of a data path may do; its side may do without root's capabilities.
+fn rights(path: &DataPath, is_unprivileged: bool) -> Rights {
+    match (path.runs_commands, is_unprivileged) {
+        (true, _) => Rights::Whole,
+        (false, true) => Rights::Few,
+        (false, false) => Rights::Kept,
     }
 }
 

@@ -110,6 +110,17 @@ impl Planned {
         })
     }
 
+    /// Whether agents run commands of the user, see [`DataPath::runs_commands`].
+    #[must_use]
+    pub fn runs_commands(&self) -> bool {
+        self.path.runs_commands
+    }
+
+    /// Whether any variant has a system beside the load.
+    pub(crate) fn has_system(&self) -> bool {
+        self.settings.iter().flatten().any(|settings| settings.has_system())
+    }
+
     pub(crate) fn plan_mut(&mut self) -> &mut Plan {
         &mut self.plan
     }

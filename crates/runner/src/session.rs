@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use plumb_host::accelerators::cpu_features;
-use plumb_host::cpu::{Sides, available_cpus, split_sides};
+use plumb_host::cpu::{Sides, sides};
 use plumb_host::facts::HostFacts;
 use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
@@ -49,7 +49,7 @@ impl Session<'_> {
         if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
-        let sides = split_sides(&available_cpus()?);
+        let sides = sides(planned.has_system())?;
         let header = Header {
             program_version: self.program_version.to_owned(),
             build: Some(self.build.to_owned()),
@@ -79,7 +79,7 @@ impl Session<'_> {
     /// host began it.
     pub fn resume(self, planned: &Planned, directory: &Path) -> Result<Run, RunError> {
         let (mut store, mut run) = RunDirectory::resume(directory)?;
-        let sides = split_sides(&available_cpus()?);
+        let sides = sides(planned.has_system())?;
         let differences = differences(&run.header, self.build, &host_lines(&HostFacts::read(), &sides));
         if !differences.is_empty() {
             return Err(RunError::Differs(differences));
@@ -232,7 +232,11 @@ pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
     add("transparent huge pages", facts.transparent_huge_pages.clone());
     add("tunings", host_tunings::in_effect());
     add("load average", facts.load_average.map(|[one, five, fifteen]| format!("{one} {five} {fifteen}")));
-    let shared = if sides.shared { " (shared: there is only one CPU)" } else { "" };
+    let shared = match (sides.shared, sides.load.len()) {
+        (false, _) => "",
+        (true, 0 | 1) => " (shared: there is only one CPU)",
+        (true, _) => " (shared: there is no system beside the load)",
+    };
     add("system on cpus", Some(format!("{}{shared}", sides.system)));
     add("load on cpus", Some(format!("{}{shared}", sides.load)));
     lines

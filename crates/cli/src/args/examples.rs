@@ -54,6 +54,14 @@ Examples:
 
 Exit codes: 0 not worse by that margin, 1 worse, 2 usage, 3 undecided, 4 not comparable, 5 a build failed.";
 
+pub const COMMAND: &str = "\
+Examples:
+  plumb command 'sleep 0.05'                     # one: its time, CPU and memory
+  plumb command 'gzip -1k file' 'gzip -6k file' --prepare 'rm -f file.gz'
+  plumb command 'xz -T{n} -k file' -P n=1,2,4 --prepare 'rm -f file.xz'
+  plumb command --shell sh 'seq 1e5 | sort -R | wc -l' --within 1%
+  plumb command 'curl -s 127.0.0.1:8000' --start 'python3 -m http.server'";
+
 pub const IMPORT: &str = "\
 Examples:
   plumb import wrk.txt

@@ -109,7 +109,7 @@ impl<F: Flagged> Keys<F> {
     /// # Errors
     /// Every mistake, after the flag that it is about.
     pub fn settings(&self) -> Result<F::Settings, Failure> {
-        read::<F>(&self.trees()?[0])
+        read::<F>(&self.trees(&[])?[0])
     }
 
     /// The settings for each combination of values, where a flag takes several values of a key that has one.
@@ -117,13 +117,24 @@ impl<F: Flagged> Keys<F> {
     /// # Errors
     /// As [`Self::settings`].
     pub fn every(&self) -> Result<Vec<F::Settings>, Failure> {
-        self.trees()?.iter().map(read::<F>).collect()
+        self.trees(&[])?.iter().map(read::<F>).collect()
     }
 
-    fn trees(&self) -> Result<Vec<Node>, Failure> {
+    /// Whether a key was given.
+    pub fn has(&self, key: &str) -> bool {
+        let flags = F::flags();
+        self.given.iter().any(|(at, _)| flags[*at].get_id() == key)
+    }
+
+    /// What a file would have under `spec`, for each combination of values, with `more` keys and their values.
+    ///
+    /// # Errors
+    /// As [`Self::settings`], of what can be seen without the settings' types.
+    pub fn trees(&self, more: &[(String, String)]) -> Result<Vec<Node>, Failure> {
         let schema = schema_of::<F::Settings>();
         let mut root = Node::mapping(Vec::new());
-        for (key, value) in F::FIXED {
+        let fixed = F::FIXED.iter().copied();
+        for (key, value) in fixed.chain(more.iter().map(|(key, value)| (key.as_str(), value.as_str()))) {
             insert(&mut root, key, text(value, Location::default()));
         }
         let mut trees = vec![root];
@@ -143,7 +154,8 @@ impl<F: Flagged> Keys<F> {
     }
 }
 
-fn read<F: Flagged>(tree: &Node) -> Result<F::Settings, Failure> {
+/// The settings that one of [`Keys::trees`] makes.
+pub fn read<F: Flagged>(tree: &Node) -> Result<F::Settings, Failure> {
     from_node_thorough(tree).map_err(|mistakes| blamed::<F>(&mistakes))
 }
 
@@ -275,6 +287,7 @@ fn default_of(schema: &Json) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use plumb_command::Command as AnyCommand;
     use plumb_crypto::Crypto;
     use plumb_http::Http;
     use plumb_http::settings::{HttpSettings, IngressKind};
@@ -298,6 +311,7 @@ mod tests {
 
     #[test]
     fn each_flag_is_a_key_that_an_experiment_has() {
+        check::<AnyCommand>();
         check::<Crypto>();
         check::<Http>();
         check::<Migration>();

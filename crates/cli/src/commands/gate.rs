@@ -22,7 +22,7 @@ use self::subject::Subject;
 use crate::args::{BLOCKS_MAX, Format, GateArguments};
 use crate::commands::planning;
 use crate::commands::report::{print, write_all};
-use crate::commands::run::{default_directory, session};
+use crate::commands::run::{default_directory, raise_limits, session};
 use crate::data_paths;
 use crate::exit::{self, Failure, INTERRUPTED, Outcome};
 use crate::output;
@@ -38,7 +38,6 @@ const BLOCKS_ENOUGH: u32 = 60;
 /// Compares two builds.
 pub fn gate(arguments: &GateArguments) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    plumb_host::limits::raise_open_files_limit();
     let directory = match &arguments.output {
         Some(directory) => directory.clone(),
         None => plumb_store::make_unique(&default_directory("gate")).map_err(Failure::harness)?,
@@ -191,6 +190,7 @@ impl Gate<'_> {
     }
 
     fn run(&self, planned: plumb_runner::Planned, directory: &Path) -> Result<Run, Failure> {
+        raise_limits(&planned);
         let mut progress = Progress::new(planned.plan(), self.arguments.quiet);
         let mut emit = |event: &plumb_model::Event| progress.show(event);
         let interrupted = || self.interrupts.is_interrupted();

@@ -4,8 +4,6 @@
 
 use std::net::SocketAddr;
 
-use plumb_host::cpu::{available_cpus, split_sides};
-use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_migration::Migration;
@@ -13,11 +11,10 @@ use plumb_migration::engine::{Listening, both, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{Reading, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Window};
-use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
 use serde_json::json;
 
 use super::single;
-use super::surroundings::{self, Surroundings};
+use super::surroundings::Surroundings;
 use crate::args::{MigrateArguments, MigrateCommand, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED, VOID};
 use crate::live::LiveLine;
@@ -62,37 +59,12 @@ fn on_this_host(
     interrupts: &Interrupts,
     arguments: &MigrateArguments,
 ) -> Result<Option<SlotResult>, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
-    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-migrate-").map_err(Failure::harness)?;
-    let launch = Launch {
-        program,
-        arguments: vec!["agent".to_owned()],
-        directory: scratch.path().to_owned(),
-        environment: Vec::new(),
-    };
-    let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
-    let interrupted = || interrupts.is_interrupted();
     let line = single::live_line(&arguments.shown);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
-    let path = DataPath::of::<Migration>();
-    let mut executor =
-        AgentExecutor::new(path, launch, sides.system, sides.load, &interrupted).watched_by(&watch);
     let of_path = PathSettings::of::<Migration>(settings.clone());
-    let order = SlotOrder { name: "migrate", settings: &of_path, tunings: &[], window };
-    let measured = executor.measure(order);
+    let measured = single::by_agents(DataPath::of::<Migration>(), &of_path, window, interrupts, &watch);
     line.clear();
-    match measured {
-        Ok(measured) => {
-            let mut result = measured.result;
-            result.measurement.warnings.extend(surroundings::sentences(&result.noise));
-            Ok(Some(result))
-        }
-        Err(SlotError::Interrupted) => Ok(None),
-        Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
-            Err(Failure::harness(reason))
-        }
-    }
+    measured
 }
 
 /// The source in this process, to a destination that was started elsewhere.

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod audit;
 pub mod check;
 pub mod codec;
+pub mod command;
 pub mod compare;
 pub mod completions;
 pub mod crypto;

@@ -11,8 +11,12 @@ use crate::{data_paths, output};
 
 /// Reads an experiment and marks the variants that this host cannot build.
 pub fn plan(experiment: &str, arguments: &PlanArguments) -> Result<Planned, Failure> {
-    let Source { name, bytes } = experiments::find(experiment)?;
-    prepare(&name, &bytes, &options(arguments), &data_paths::all()).map_err(failure)
+    prepared(&experiments::find(experiment)?, arguments)
+}
+
+/// The same of an experiment's text.
+pub fn prepared(source: &Source, arguments: &PlanArguments) -> Result<Planned, Failure> {
+    prepare(&source.name, &source.bytes, &options(arguments), &data_paths::all()).map_err(failure)
 }
 
 /// Reads, checks, merges and expands an experiment, without a look at this host.

@@ -8,6 +8,9 @@ use crate::args::{Format, ReportArguments};
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
 
+/// The file with the report as a page.
+pub const PAGE: &str = "report.html";
+
 /// Prints the report in the form that was asked for.
 pub fn report(arguments: &ReportArguments) -> Outcome {
     let run = read(&arguments.directory)?;
@@ -44,7 +47,7 @@ pub fn write_all(
     directory: &std::path::Path,
 ) -> Result<std::path::PathBuf, Failure> {
     let files = [
-        ("report.html", forms::html as fn(&Run, &Judgement) -> String),
+        (PAGE, forms::html as fn(&Run, &Judgement) -> String),
         ("report.md", forms::markdown),
         ("report.json", forms::json),
         ("junit.xml", forms::junit),
@@ -52,5 +55,5 @@ pub fn write_all(
     for (name, form) in files {
         plumb_store::write_report(directory, name, &form(run, judgement)).map_err(Failure::harness)?;
     }
-    Ok(directory.join("report.html"))
+    Ok(directory.join(PAGE))
 }

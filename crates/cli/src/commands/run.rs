@@ -10,7 +10,7 @@ use plumb_store::StoreError;
 
 use crate::args::{BLOCKS_MAX, Format, RunArguments};
 use crate::commands::planning;
-use crate::commands::report::{print, write_all};
+use crate::commands::report::{PAGE, print, write_all};
 use crate::data_paths;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
@@ -19,48 +19,69 @@ use crate::progress::Progress;
 /// Runs or resumes.
 pub fn run(arguments: &RunArguments) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    plumb_host::limits::raise_open_files_limit();
     let (run, directory) = match &arguments.resume {
         Some(directory) => (resume(arguments, directory, &interrupts)?, directory.clone()),
         None => start(arguments, &interrupts)?,
     };
-    let judgement = judge(&run.header.plan, &run.slots);
     let format = if arguments.json { Format::Json } else { Format::Text };
-    // The files first: they are whole even where standard output is not.
-    let page = write_all(&run, &judgement, &directory)?;
-    print(&run, &judgement, format, arguments.full)?;
+    let judgement = show(&run, &directory, format, arguments.full)?;
     if !arguments.quiet {
-        output::message(&format!("report: {}", page.display()));
-        if run.ending == Some(plumb_model::Ending::Interrupted) {
-            output::message(&format!("continue with: plumb run --resume {}", directory.display()));
-        } else if let Some(blocks) = enough_blocks(&run, &judgement) {
-            output::message(&format!(
-                "decide more, probably, with: plumb run --resume {} --blocks {blocks}",
-                directory.display()
-            ));
-        }
+        point_at(&run, &judgement, &directory);
     }
     Ok(exit::of_run(&run, &judgement))
+}
+
+/// Judges a run, writes its reports, and prints one.
+pub fn show(run: &Run, directory: &Path, format: Format, full: bool) -> Result<Judgement, Failure> {
+    let judgement = judge(&run.header.plan, &run.slots);
+    // The files first: they are whole even where standard output is not.
+    write_all(run, &judgement, directory)?;
+    print(run, &judgement, format, full)?;
+    Ok(judgement)
+}
+
+/// Tells the user where a run's report is, and how the run goes on where that would help.
+pub fn point_at(run: &Run, judgement: &Judgement, directory: &Path) {
+    output::message(&format!("report: {}", directory.join(PAGE).display()));
+    if run.ending == Some(plumb_model::Ending::Interrupted) {
+        output::message(&format!("continue with: plumb run --resume {}", directory.display()));
+    } else if let Some(blocks) = enough_blocks(run, judgement) {
+        output::message(&format!(
+            "decide more, probably, with: plumb run --resume {} --blocks {blocks}",
+            directory.display()
+        ));
+    }
 }
 
 fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
     let experiment = arguments.experiment.as_deref().unwrap_or_default();
     let planned = planning::plan(experiment, &arguments.plan)?;
+    begin(planned, arguments.output.as_deref(), arguments.quiet, interrupts)
+}
+
+/// Runs a plan from its beginning, in the directory that is named or in a new one.
+pub fn begin(
+    planned: Planned,
+    output: Option<&Path>,
+    quiet: bool,
+    interrupts: &Interrupts,
+) -> Result<(Run, PathBuf), Failure> {
     if let Some(reason) = planned.hopeless() {
         return Err(Failure::usage(reason));
     }
-    let directory = match &arguments.output {
-        Some(directory) => directory.clone(),
+    raise_limits(&planned);
+    let directory = match output {
+        Some(directory) => directory.to_owned(),
         None => plumb_store::make_unique(&default_directory(&planned.plan().name))
             .map_err(|error| failure(error.into()))?,
     };
-    let mut progress = Progress::new(planned.plan(), arguments.quiet);
+    let mut progress = Progress::new(planned.plan(), quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
     let build = own_build()?;
     let session = session(&build, &mut emit, &interrupted)?;
     let run = session.start(planned, &directory).map_err(|error| {
-        if arguments.output.is_none() {
+        if output.is_none() {
             // Of a run that did not begin nothing is in it; with anything in it, it stays.
             let _ = std::fs::remove_dir(&directory);
         }
@@ -83,6 +104,7 @@ fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -
         Some(blocks) => planned.extended(blocks).map_err(failure)?,
         None => planned,
     };
+    raise_limits(&planned);
     let mut progress = Progress::new(planned.plan(), arguments.quiet);
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
@@ -98,6 +120,13 @@ fn enough_blocks(run: &Run, judgement: &Judgement) -> Option<u32> {
         Some(done? + claim.blocks_needed?)
     });
     in_all.max().filter(|blocks| (run.header.plan.blocks.max + 1..=BLOCKS_MAX).contains(blocks))
+}
+
+/// Loads of thousands of connections need it. Commands of the user get the limits that the user has.
+pub fn raise_limits(planned: &Planned) {
+    if !planned.runs_commands() {
+        plumb_host::limits::raise_open_files_limit();
+    }
 }
 
 /// Identifies this build.

@@ -1,10 +1,14 @@
 //! Code that the commands for a single measurement share: they watch it, print it, and fail where too much of it failed.
 
+use plumb_host::cpu::sides;
+use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Span};
-use plumb_path::{Mark, Settings, Window};
+use plumb_host::signals::Interrupts;
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, SlotResult, Span};
+use plumb_path::{DataPath, Mark, PathSettings, Settings, Window};
+use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
 
-use super::surroundings::Surroundings;
+use super::surroundings::{self, Surroundings};
 use crate::args::shared::MeasurementArguments;
 use crate::exit::{Failure, HOLDS, INTERRUPTED, REFUTED};
 use crate::live::{Course, LiveLine};
@@ -65,17 +69,70 @@ pub fn print(
     shown: &MeasurementArguments,
 ) -> Result<(), Failure> {
     let metrics: Vec<MetricInfo> = metrics.iter().map(MetricInfo::from).collect();
-    let failures = plumb_report::too_many_failures(measurement, shown.failures_max.0);
     if shown.json {
-        let mut measurement = measurement.clone();
-        measurement.warnings.splice(0..0, failures);
-        return output::result(&plumb_report::proven_measurement_json(&measurement, &metrics, evidence));
+        return print_json(measurement, &metrics, evidence, shown);
     }
-    if let Some(failures) = failures {
-        output::result(&format!("✗ {failures}\n"))?;
-    }
+    print_failures(measurement, shown)?;
     let style = plumb_report::TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
     output::painted(&plumb_report::proven_measurement_text(measurement, &metrics, evidence, &style))
+}
+
+/// Prints one measurement as JSON, with the sentence on failures among its warnings.
+pub fn print_json(
+    measurement: &Measurement,
+    metrics: &[MetricInfo],
+    evidence: &[Evidence],
+    shown: &MeasurementArguments,
+) -> Result<(), Failure> {
+    let mut measurement = measurement.clone();
+    let failures = plumb_report::too_many_failures(&measurement, shown.failures_max.0);
+    measurement.warnings.splice(0..0, failures);
+    output::result(&plumb_report::proven_measurement_json(&measurement, metrics, evidence))
+}
+
+/// Prints the sentence on failures, where there are more than allowed.
+pub fn print_failures(measurement: &Measurement, shown: &MeasurementArguments) -> Result<(), Failure> {
+    match plumb_report::too_many_failures(measurement, shown.failures_max.0) {
+        Some(failures) => output::result(&format!("✗ {failures}\n")),
+        None => Ok(()),
+    }
+}
+
+/// Measures one window with agents, as a run does a slot; `None` when it was interrupted. Noise above its limit is among the
+/// warnings.
+pub fn by_agents(
+    path: DataPath,
+    settings: &PathSettings,
+    window: Window,
+    interrupts: &Interrupts,
+    watch: &dyn Fn(Mark, Option<f64>),
+) -> Result<Option<SlotResult>, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
+    let prefix = format!("plumb-{}-", path.name);
+    let scratch = Scratch::create(&std::env::temp_dir(), &prefix).map_err(Failure::harness)?;
+    let launch = Launch {
+        program,
+        arguments: vec!["agent".to_owned()],
+        directory: scratch.path().to_owned(),
+        environment: settings.environment(),
+    };
+    let sides = sides(settings.has_system()).map_err(Failure::harness)?;
+    let interrupted = || interrupts.is_interrupted();
+    let mut executor =
+        AgentExecutor::new(path, launch, sides.system, sides.load, &interrupted).watched_by(watch);
+    let order = SlotOrder { name: path.name, settings, tunings: &[], window };
+    match executor.measure(order) {
+        Ok(measured) => {
+            let mut result = measured.result;
+            result.measurement.warnings.extend(surroundings::sentences(&result.noise));
+            Ok(Some(result))
+        }
+        Err(SlotError::Interrupted) => Ok(None),
+        Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
+            Err(Failure::harness(reason))
+        }
+    }
 }
 
 /// Tells the user how long an interrupted measurement had lasted, and returns the exit code.

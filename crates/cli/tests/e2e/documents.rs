@@ -86,11 +86,13 @@ macro_rules! pages_with_commands {
 pages_with_commands! {
     commands_of_the_readme_run: "README.md",
     commands_of_ci_run: "docs/guides/ci.md",
+    commands_of_commands_run: "docs/guides/commands.md",
     commands_of_container_network_run: "docs/guides/container-network.md",
     commands_of_migration_codecs_run: "docs/guides/migration-codecs.md",
     commands_of_tls_ingress_run: "docs/guides/tls-ingress.md",
     commands_of_tune_host_run: "docs/guides/tune-host.md",
     commands_of_volumes_run: "docs/guides/volumes.md",
+    commands_of_command_run: "docs/reference/command.md",
     commands_of_crypto_run: "docs/reference/crypto.md",
     commands_of_experiment_run: "docs/reference/experiment.md",
     commands_of_http_run: "docs/reference/http.md",

@@ -9,6 +9,7 @@
 
 mod audit;
 mod codec;
+mod command;
 mod commands;
 mod common;
 mod compare;

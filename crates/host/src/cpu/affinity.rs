@@ -60,8 +60,18 @@ pub struct Sides {
     pub system: CpuSet,
     /// Where the load runs.
     pub load: CpuSet,
-    /// Whether both had to be put on the same CPU.
+    /// Whether both are on the same CPUs: there is only one, or there is no system beside the load.
     pub shared: bool,
+}
+
+/// The CPUs of both sides, out of those that this thread may run on. Without a system beside the load, the load gets all.
+///
+/// # Errors
+///
+/// When the kernel refuses to tell.
+pub fn sides(has_system: bool) -> Result<Sides, Error> {
+    let cpus = available_cpus()?;
+    Ok(if has_system { split_sides(&cpus) } else { Sides { system: cpus.clone(), load: cpus, shared: true } })
 }
 
 /// Shares `cpus` between the system and the load.

@@ -45,6 +45,16 @@ impl CpuTime {
         Self { user_ns, system_ns: total_ns - user_ns }
     }
 
+    /// What the kernel says of a thread, or of a process that was waited for, in whole microseconds.
+    pub(crate) fn of_usage(usage: &libc::rusage) -> Self {
+        let ns = |time: libc::timeval| {
+            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+            let fraction_us = u64::try_from(time.tv_usec).unwrap_or(0);
+            seconds.saturating_mul(1_000_000_000).saturating_add(fraction_us.saturating_mul(1_000))
+        };
+        Self { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
+    }
+
     /// Divides an exact total as `user` to `system`; all is user time where both are 0.
     pub(crate) fn divided(total_ns: u64, user: u64, system: u64) -> Self {
         let all = u128::from(user) + u128::from(system);
@@ -184,12 +194,9 @@ pub fn current_thread_cpu_time() -> CpuTime {
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for the one write that the call makes.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    let us = |time: libc::timeval| {
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        seconds.saturating_mul(1_000_000).saturating_add(u64::try_from(time.tv_usec).unwrap_or(0))
-    };
-    let (user, system) = if result == 0 { (us(usage.ru_utime), us(usage.ru_stime)) } else { (0, 0) };
-    CpuTime::divided(current_thread_cpu_ns(), user, system)
+    let CpuTime { user_ns, system_ns } =
+        if result == 0 { CpuTime::of_usage(&usage) } else { CpuTime::default() };
+    CpuTime::divided(current_thread_cpu_ns(), user_ns, system_ns)
 }
 
 /// The clock of a thread of this process, as the kernel numbers it (`MAKE_THREAD_CPUCLOCK` with

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use super::tree::{KnownTree, kill_tree};
+use super::usage::{Usage, wait_for};
 use super::{Exit, Signal, kernel_pid};
 use crate::Error;
 use crate::time::monotonic_ns;
@@ -28,17 +29,22 @@ pub struct Child {
     inner: std::process::Child,
     pidfd: OwnedFd,
     is_own_group: bool,
-    exit: Option<Exit>,
+    started_ns: u64,
+    ended: Option<(Exit, Usage)>,
 }
 
 impl Child {
-    /// Takes over a process that was just started, and ends it when it cannot be taken over.
-    pub(super) fn adopt(mut inner: std::process::Child, is_own_group: bool) -> io::Result<Self> {
+    /// Takes over a process that was just started, and ends it when it cannot be taken over. `started_ns` is the moment before.
+    pub(super) fn adopt(
+        mut inner: std::process::Child,
+        is_own_group: bool,
+        started_ns: u64,
+    ) -> io::Result<Self> {
         let opened = kernel_pid(inner.id())
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
             .and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?));
         match opened {
-            Ok(pidfd) => Ok(Self { inner, pidfd, is_own_group, exit: None }),
+            Ok(pidfd) => Ok(Self { inner, pidfd, is_own_group, started_ns, ended: None }),
             Err(cause) => {
                 inner.kill()?;
                 inner.wait()?;
@@ -51,6 +57,18 @@ impl Child {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.inner.id()
+    }
+
+    /// The moment right before it was started, in ns of the monotonic clock.
+    #[must_use]
+    pub fn started_ns(&self) -> u64 {
+        self.started_ns
+    }
+
+    /// What it used, with the descendants that it waited for; `None` until its end was reported.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.ended.map(|(_, usage)| usage)
     }
 
     /// The writing end of the child's standard input, if it is piped, the first time. Until it is taken
@@ -103,10 +121,10 @@ impl Child {
     ///
     /// When the kernel refuses to tell.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<Exit>, Error> {
-        if self.exit.is_none() && self.ends_within(timeout)? {
+        if self.ended.is_none() && self.ends_within(timeout)? {
             self.reap()?;
         }
-        Ok(self.exit)
+        Ok(self.exit())
     }
 
     /// Sends a signal to the child; nothing happens when it has ended.
@@ -147,7 +165,7 @@ impl Child {
     ///
     /// When the kernel cannot end the process within 5 s.
     pub fn kill(&mut self) -> Result<Exit, Error> {
-        if let Some(exit) = self.exit {
+        if let Some(exit) = self.exit() {
             return Ok(exit);
         }
         kill_tree(self.pid());
@@ -179,9 +197,15 @@ impl Child {
             // That nobody is left in the group is not a failure, and nothing else can be.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        let status = self.inner.wait().map_err(|cause| Error::Wait { pid: self.pid(), cause })?;
-        self.exit = Some(status.into());
+        // Nobody reads it any more.
+        drop(self.inner.stdin.take());
+        let ended = wait_for(self.pid()).map_err(|cause| Error::Wait { pid: self.pid(), cause })?;
+        self.ended = Some(ended);
         Ok(())
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        self.ended.map(|(exit, _)| exit)
     }
 }
 

@@ -17,6 +17,7 @@ use super::{Child, Signal, environment};
 use crate::Error;
 use crate::cpu::{CpuSet, set_affinity};
 use crate::namespace::Namespace;
+use crate::time::monotonic_ns;
 
 /// Where one of a child's standard streams leads.
 #[derive(Debug)]
@@ -78,6 +79,13 @@ impl Command {
             is_without_new_privileges: false,
             is_without_capabilities: false,
         }
+    }
+
+    /// Sets the name by which the program is called, its argument 0; the program as it was asked for if absent.
+    #[must_use]
+    pub fn called(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.inner.arg0(name);
+        self
     }
 
     /// Adds an argument.
@@ -211,11 +219,26 @@ impl Command {
         if self.is_own_group {
             self.inner.process_group(0);
         }
+        self.prepare_child();
+        let started_ns = monotonic_ns();
+        let child = self.inner.spawn().map_err(|cause| self.failure(cause))?;
+        Child::adopt(child, self.is_own_group, started_ns).map_err(|cause| self.failure(cause))
+    }
+
+    /// Has the child change what only it can change itself, between fork and exec.
+    ///
+    /// A child without such changes, whose program is a path, is started by `posix_spawn`: that copies no page table of this
+    /// process, which would count as the child's own start-up.
+    fn prepare_child(&mut self) {
         let mask = self.cpus.as_ref().map(CpuSet::to_mask);
         let (signal, parent) = (self.parent_death_signal, getpid());
         let network = self.network.take();
         let (is_nobody, is_without_new_privileges) = (self.is_nobody, self.is_without_new_privileges);
         let is_without_capabilities = self.is_without_capabilities;
+        let is_changed = is_nobody || is_without_new_privileges || is_without_capabilities;
+        if mask.is_none() && signal.is_none() && network.is_none() && !is_changed {
+            return;
+        }
         let prepare = move || {
             if let Some(network) = &network {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -239,8 +262,6 @@ impl Command {
         // SAFETY: between fork and exec `prepare` makes system calls only; it takes no lock and
         // allocates nothing, as its mask is ready and an error from a number holds no memory.
         unsafe { self.inner.pre_exec(prepare) };
-        let child = self.inner.spawn().map_err(|cause| self.failure(cause))?;
-        Child::adopt(child, self.is_own_group).map_err(|cause| self.failure(cause))
     }
 
     fn failure(&self, cause: io::Error) -> Error {

@@ -27,14 +27,22 @@ const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 #[must_use]
 pub fn which(program: impl AsRef<OsStr>) -> Option<PathBuf> {
     let program = Path::new(program.as_ref());
-    let path = env::var_os("PATH").unwrap_or_default();
-    // An empty part of PATH means the working directory; no server is meant to be run from there.
-    let on_path = env::split_paths(&path).filter(|directory| directory.is_absolute());
-    let directories = on_path.chain(SYSTEM_DIRECTORIES.map(PathBuf::from));
     if program.components().count() != 1 || program.is_absolute() {
         return is_executable(program).then(|| program.to_owned());
     }
-    directories.map(|directory| directory.join(program)).find(|file| is_executable(file))
+    let path = env::var_os("PATH").unwrap_or_default();
+    which_in(program, &path).or_else(|| {
+        let directories = SYSTEM_DIRECTORIES.iter().map(Path::new);
+        directories.map(|directory| directory.join(program)).find(|file| is_executable(file))
+    })
+}
+
+/// The executable file of that name in the directories of `path`, a list as in the variable PATH.
+#[must_use]
+pub fn which_in(name: impl AsRef<Path>, path: &OsStr) -> Option<PathBuf> {
+    // An empty part of PATH means the working directory; no server is meant to be run from there.
+    let directories = env::split_paths(path).filter(|directory| directory.is_absolute());
+    directories.map(|directory| directory.join(&name)).find(|file| is_executable(file))
 }
 
 fn is_executable(file: &Path) -> bool {

@@ -12,6 +12,7 @@ mod document;
 pub mod error;
 mod matrix;
 mod merge;
+mod metrics;
 mod parse;
 mod plan;
 mod schema;

@@ -1,9 +1,7 @@
 //! The last step: an experiment's cells and variants, each with its settled settings, as the plan of a run.
 
 use plumb_model::claim::Scope;
-use plumb_model::{
-    Blocks, Cell, Claim, MetricInfo, Operand, Percent, Plan, PlannedVariant, Span, Variant, metric,
-};
+use plumb_model::{Blocks, Cell, Claim, Operand, Percent, Plan, PlannedVariant, Span, Variant};
 use plumb_path::tree::{Location, Mistake, Node, collect, hint, keep};
 use plumb_path::{DataPath, PathSettings};
 
@@ -11,6 +9,7 @@ use super::document::{self, Document, MAX_BLOCKS, spec_place, spec_value};
 use super::error::FileError;
 use super::matrix::{self, CellTree};
 use super::merge::{merge, pruned};
+use super::metrics::{self, PlanMetrics};
 use super::parse::{decode, parse};
 use super::settle::{Settled, Unsettled, settle};
 use super::variants::{self, VariantTree};
@@ -85,11 +84,16 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     let (Some(path), Some(axes), Some(variants)) = (path, axes, keep(&mut mistakes, variants)) else {
         return Err(mistakes);
     };
-    let metrics = metrics(path);
-    let claims = keep(&mut mistakes, claims(&root, &variants, &metrics, &options.claims));
     let kept = keep(&mut mistakes, kept(&root, &variants, &options.only));
     let every = Settling { root: &root, path, base: &base, quick: options.quick };
     let settled = keep(&mut mistakes, every.settle(&matrix::cells(&axes), &variants));
+    let metrics = match &settled {
+        Some(settled) => keep(&mut mistakes, metrics::declared(path, &variants, &settled.by_cell())),
+        // Of settings with mistakes nobody knows what they declare.
+        None => path.metrics_key.is_none().then(|| metrics::fixed(path)),
+    };
+    let Some(metrics) = metrics else { return Err(mistakes) };
+    let claims = keep(&mut mistakes, claims(&root, &variants, &metrics, &options.claims));
     let (Some(blocks), Some(claims), Some(kept), Some(settled)) = (blocks, claims, kept, settled) else {
         return Err(mistakes);
     };
@@ -116,7 +120,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
             .filter(|claim| speaks_of(claim, &kept, &variants))
             .map(|claim| settled.noted(claim, &variants))
             .collect(),
-        metrics,
+        metrics: metrics.all,
         seed: options.seed,
         quick: options.quick,
         only: options.only.clone(),
@@ -147,13 +151,6 @@ fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks, claims: &[Cl
     let has_cap = claims.iter().any(|claim| matches!(claim.right, Operand::Cap { .. }));
     let least_ns = if has_cap { CAP_WINDOW_NS } else { 0 };
     window_ns.min((QUICK_WINDOWS_NS / slots.max(1)).max(least_ns))
-}
-
-/// The data path's metrics and those that every data path has.
-fn metrics(path: &DataPath) -> Vec<MetricInfo> {
-    let all = [metric::CPU_SYSTEM, metric::CPU_LOAD];
-    let missing = all.iter().filter(|metric| path.metrics.iter().all(|own| own.name != metric.name));
-    path.metrics.iter().chain(missing).map(MetricInfo::from).collect()
 }
 
 fn blocks(root: &Node, document: &Document, options: &ReadOptions) -> Result<Blocks, Vec<Mistake>> {
@@ -203,11 +200,11 @@ fn speaks_of(claim: &Claim, kept: &[usize], variants: &[VariantTree]) -> bool {
 fn claims(
     root: &Node,
     variants: &[VariantTree],
-    metrics: &[MetricInfo],
+    metrics: &PlanMetrics,
     more: &[String],
 ) -> Result<Vec<Claim>, Vec<Mistake>> {
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
-    let scope = Scope { variants: &names, metrics };
+    let scope = Scope { variants: &names, metrics: &metrics.all };
     let mut claims = Vec::new();
     let mut mistakes = Vec::new();
     let items = |key: &str| {
@@ -223,7 +220,10 @@ fn claims(
         }
         let read = if is_estimate { scope.read_estimate(&scalar.text) } else { scope.read(&scalar.text) };
         match read {
-            Ok(claim) => claims.push(claim),
+            Ok(claim) => match metrics.undeclared(&claim, variants) {
+                Some(message) => collect(&mut mistakes, [Mistake::new(scalar.span, message)]),
+                None => claims.push(claim),
+            },
             Err(error) => {
                 let place = scalar.part(error.offset, error.length);
                 collect(&mut mistakes, [Mistake::new(place, error.message)]);
@@ -393,6 +393,12 @@ impl AllSettled {
     /// The cells that are run: a quick run takes the first alone.
     fn taken(&self, quick: bool) -> &[(CellValues, Vec<SettledVariant>)] {
         &self.cells[..if quick { self.cells.len().min(1) } else { self.cells.len() }]
+    }
+
+    /// The settings by cell, of every variant.
+    fn by_cell(&self) -> Vec<Vec<&PathSettings>> {
+        let cells = self.cells.iter();
+        cells.map(|(_, settings)| settings.iter().map(|settled| &settled.settings).collect()).collect()
     }
 
     fn settings(&self, kept: &[usize], quick: bool) -> Vec<Vec<PathSettings>> {

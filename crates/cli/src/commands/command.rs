@@ -1,0 +1,135 @@
+//! `plumb command 'CMD' ['CMD' …]`: the everyday replacement for hyperfine. One command is measured. Two or more are compared
+//! with the first by an experiment that is made up here, and is run as any other.
+
+mod experiment;
+mod text;
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use plumb_command::{Command, CommandSettings};
+use plumb_host::signals::Interrupts;
+use plumb_model::{MetricInfo, SlotResult, Span};
+use plumb_path::{DataPath, Family, Mark, PathSettings, Settings};
+
+use self::experiment::Contest;
+use super::{planning, run, single};
+use crate::args::{CommandArguments, Format, PlanArguments, keys};
+use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
+use crate::experiments::Source;
+use crate::live::{Course, Goal};
+use crate::output;
+
+/// How long one command is measured where nothing says how long.
+const ALONE_NS: u64 = 3_000_000_000;
+
+/// Measures one command, or compares several.
+pub fn command(arguments: &CommandArguments) -> Outcome {
+    let trees = arguments.keys.trees(&experiment::more_keys(arguments))?;
+    let mut settings = trees.iter().map(keys::read::<Command>).collect::<Result<Vec<_>, _>>()?;
+    for one in &settings {
+        one.check().map_err(|fault| keys::fault::<Command>(&fault))?;
+    }
+    let is_alone = settings.len() == 1 && arguments.parameter.iter().all(|it| it.values.len() == 1);
+    match settings.pop().filter(|_| is_alone) {
+        Some(settings) => alone(arguments, settings),
+        None => compared(arguments, &experiment::contest(arguments, &trees)?),
+    }
+}
+
+/// Measures one command and prints what it took.
+fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome {
+    if let Some(flag) = only_for_several(arguments) {
+        return Err(Failure::usage(format!("{flag}: it goes with two or more commands, which are compared")));
+    }
+    if !arguments.keys.has("load.duration") {
+        settings.load.duration = Span(ALONE_NS);
+    }
+    settings.feasible().map_err(Failure::usage)?;
+    let command = settings.resolved().load.command;
+    single::headline(&arguments.shown, &command);
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let window = single::window(&mut settings);
+    let line = single::live_line(&arguments.shown);
+    let goal = Goal::of(settings.load.duration, settings.load.runs);
+    let course = Course { job: "", goal, unit: Command::UNITS, in_flight: settings.in_flight() };
+    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
+    let of_path = PathSettings::of::<Command>(settings.clone());
+    let measured = single::by_agents(DataPath::of::<Command>(), &of_path, window, &interrupts, &watch);
+    line.clear();
+    let Some(result) = measured? else {
+        output::message("interrupted before the command's runs were done");
+        return Ok(INTERRUPTED);
+    };
+    print(arguments, &settings, &result)?;
+    let is_proven = result.evidence.iter().all(|evidence| evidence.holds);
+    Ok(single::code(&result.measurement, &arguments.shown, if is_proven { HOLDS } else { VOID }))
+}
+
+/// The first flag that one command alone has no use for.
+fn only_for_several(arguments: &CommandArguments) -> Option<&'static str> {
+    let given = [
+        ("--name", !arguments.name.is_empty()),
+        ("--blocks", arguments.blocks.is_some()),
+        ("--seed", arguments.seed.is_some()),
+        ("--output", arguments.output.is_some()),
+        ("--export", arguments.export.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+}
+
+fn print(
+    arguments: &CommandArguments,
+    settings: &CommandSettings,
+    result: &SlotResult,
+) -> Result<(), Failure> {
+    let measurement = &result.measurement;
+    let mut metrics: Vec<MetricInfo> = Command::METRICS.iter().map(MetricInfo::from).collect();
+    metrics.extend(Command::metrics(settings));
+    if arguments.shown.json {
+        return single::print_json(measurement, &metrics, &result.evidence, &arguments.shown);
+    }
+    single::print_failures(measurement, &arguments.shown)?;
+    output::result(&text::of_one(measurement, &metrics, &result.evidence))
+}
+
+/// Compares commands with the first one.
+fn compared(arguments: &CommandArguments, contest: &Contest) -> Outcome {
+    let plan =
+        PlanArguments { quick: false, blocks: arguments.blocks, only: Vec::new(), seed: arguments.seed };
+    let name = "the commands as an experiment".to_owned();
+    let source = Source { name, bytes: contest.text.clone().into_bytes() };
+    if let Some(file) = &arguments.export {
+        planning::read(&source, &plan)?;
+        return export(file, &contest.text);
+    }
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let planned = planning::prepared(&source, &plan)?;
+    let shown = &arguments.shown;
+    let (run, directory) = run::begin(planned, arguments.output.as_deref(), shown.quiet, &interrupts)?;
+    let format = if shown.json { Format::Json } else { Format::Text };
+    let judgement = run::show(&run, &directory, format, false)?;
+    if !shown.json {
+        output::result(&format!("\n{}", text::sentences(&run.header.plan, &judgement, contest)))?;
+    }
+    if !shown.quiet {
+        run::point_at(&run, &judgement, &directory);
+    }
+    Ok(exit::of_run(&run, &judgement))
+}
+
+/// Writes the experiment to a file that does not exist.
+fn export(file: &Path, text: &str) -> Outcome {
+    let name = file.display();
+    let written = OpenOptions::new().write(true).create_new(true).open(file);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::usage(format!("--export: {name} exists and is not overwritten; name another file"))
+        }
+        _ => Failure::usage(format!("--export: failed to write {name}: {error}")),
+    })?;
+    output::message(&format!("wrote {name}; run it with: plumb run {name}"));
+    Ok(HOLDS)
+}

@@ -1,0 +1,74 @@
+//! The evidence that a slot ran what was asked: the same program as in the first slot, to ends that are accepted.
+
+use plumb_model::{Evidence, Measurement};
+use plumb_path::Snapshot;
+
+use crate::load::{PROGRAM, PROGRAM_BEFORE};
+use crate::settings::CommandSettings;
+use crate::tally::ENDING;
+
+/// Proof that a slot did what was asked.
+pub fn evidence(
+    settings: &CommandSettings,
+    _: &Snapshot,
+    _: &Snapshot,
+    measurement: &Measurement,
+) -> Vec<Evidence> {
+    vec![program(measurement), endings(settings, measurement)]
+}
+
+/// A program that is built anew or updated in the middle of a run makes two variants of one.
+fn program(measurement: &Measurement) -> Evidence {
+    let values = |property: &str| -> Vec<&str> {
+        measurement.observed.get(property).into_iter().flatten().map(|(value, _)| value.as_str()).collect()
+    };
+    let (now, before) = (values(PROGRAM), values(PROGRAM_BEFORE));
+    let expected = match before.first() {
+        Some(before) => format!("the same in every slot: {before}"),
+        None => "the same in every slot".to_owned(),
+    };
+    Evidence {
+        what: PROGRAM.to_owned(),
+        expected,
+        observed: now.join(", "),
+        holds: now.len() == 1 && before.is_empty(),
+    }
+}
+
+fn endings(settings: &CommandSettings, measurement: &Measurement) -> Evidence {
+    let endings = measurement.observed.get(ENDING).into_iter().flatten();
+    let words: Vec<String> = endings.map(|(ending, count)| format!("{ending} ({count})")).collect();
+    Evidence {
+        what: "runs that succeeded".to_owned(),
+        expected: format!("at least 1, with exit code {}", settings.load.exit),
+        observed: format!("{}: {}", measurement.work, words.join(", ")),
+        holds: measurement.work > 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measurement(observed: &[(&str, &str)]) -> Measurement {
+        let of =
+            |(property, value): &(&str, &str)| ((*property).to_owned(), [((*value).to_owned(), 3)].into());
+        Measurement { work: 3, observed: observed.iter().map(of).collect(), ..Measurement::default() }
+    }
+
+    fn broken(measurement: &Measurement) -> Vec<String> {
+        let none = Snapshot::default();
+        let evidence = evidence(&CommandSettings::default(), &none, &none, measurement);
+        evidence.into_iter().filter(|evidence| !evidence.holds).map(|evidence| evidence.what).collect()
+    }
+
+    #[test]
+    fn one_program_in_all_slots_holds_and_a_changed_one_does_not() {
+        let same = [(PROGRAM, "/bin/a with hash 1"), (ENDING, "exit code 0")];
+        assert_eq!(broken(&measurement(&same)), [""; 0]);
+        let changed = [same[0], same[1], (PROGRAM_BEFORE, "/bin/a with hash 2")];
+        assert_eq!(broken(&measurement(&changed)), [PROGRAM]);
+        let none = Measurement { work: 0, ..measurement(&[]) };
+        assert_eq!(broken(&none), [PROGRAM, "runs that succeeded"]);
+    }
+}

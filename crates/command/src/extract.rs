@@ -1,0 +1,299 @@
+//! Values that a run states itself: a number that a regular expression or a JSON pointer finds in its output or in a file.
+//!
+//! A value is taken only where there is no doubt. Two matches with different values, a number with a comma, a file that is
+//! still the one from before the run: each is an error of that run, and never a value.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use plumb_host::process::Written;
+use regex::{Regex, RegexBuilder};
+use serde_json::Value;
+
+use crate::metrics::unit_of;
+use crate::settings::{MetricSettings, STDERR, STDOUT};
+
+/// More output than this is not searched, in bytes.
+pub(crate) const OUTPUT_BYTES_MAX: usize = 16 << 20;
+/// How large a compiled expression may be, in bytes.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+/// How much of a text an error shows, in characters.
+const SHOWN_MAX: usize = 40;
+
+/// Where the value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The standard output.
+    Stdout,
+    /// The standard error.
+    Stderr,
+    /// A file.
+    File(PathBuf),
+}
+
+/// How it is found.
+#[derive(Debug, Clone)]
+enum Rule {
+    Regex(Regex),
+    Pointer(String),
+}
+
+/// Reads one metric.
+#[derive(Debug, Clone)]
+pub(crate) struct Extractor {
+    /// The metric's name.
+    pub(crate) name: String,
+    /// Where its value is.
+    pub(crate) source: Source,
+    rule: Rule,
+    factor: f64,
+}
+
+/// What a file was like before a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp(Option<(u64, u64, i64, i64, i64, i64)>);
+
+impl Extractor {
+    /// What reads a metric; a file's path begins in `directory`.
+    ///
+    /// # Errors
+    /// The key below the metric's, and what is wrong with it.
+    pub(crate) fn new(
+        name: &str,
+        metric: &MetricSettings,
+        directory: Option<&Path>,
+    ) -> Result<Self, (&'static str, String)> {
+        let (_, factor) = unit_of(metric).map_err(|message| ("unit", message))?;
+        let rule = match (&metric.regex, &metric.pointer) {
+            (Some(regex), None) => Rule::Regex(expression(regex).map_err(|message| ("regex", message))?),
+            (None, Some(pointer)) => Rule::Pointer(checked(pointer).map_err(|message| ("pointer", message))?),
+            _ => {
+                let message = "a metric is read by either `regex` or `pointer`; give it one of the two";
+                return Err(("", message.to_owned()));
+            }
+        };
+        let source = match metric.from.as_str() {
+            "" => return Err(("from", "write `stdout`, `stderr` or the path of a file".to_owned())),
+            STDOUT => Source::Stdout,
+            STDERR => Source::Stderr,
+            file => Source::File(directory.unwrap_or(Path::new("")).join(file)),
+        };
+        Ok(Self { name: name.to_owned(), source, rule, factor })
+    }
+
+    /// What its file is like now, where it reads one.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let Source::File(file) = &self.source else { return Stamp(None) };
+        Stamp(
+            std::fs::metadata(file)
+                .ok()
+                .map(|it| (it.ino(), it.size(), it.mtime(), it.mtime_nsec(), it.ctime(), it.ctime_nsec())),
+        )
+    }
+
+    /// The value that a run states, in the metric's unit. `before` is what its file was like before the run.
+    ///
+    /// # Errors
+    /// Why there is none, as it follows the metric's name and a colon.
+    pub(crate) fn read(&self, stdout: &Written, stderr: &Written, before: Stamp) -> Result<f64, String> {
+        let of_file;
+        let (written, place) = match &self.source {
+            Source::Stdout => (stdout, STDOUT.to_owned()),
+            Source::Stderr => (stderr, STDERR.to_owned()),
+            Source::File(file) => {
+                of_file = self.file(file, before)?;
+                (&of_file, file.display().to_string())
+            }
+        };
+        if written.is_cut {
+            return Err(format!("{place} has more than {} MiB", OUTPUT_BYTES_MAX >> 20));
+        }
+        let number = match &self.rule {
+            Rule::Regex(regex) => matched(regex, &String::from_utf8_lossy(&written.bytes), &place)?,
+            Rule::Pointer(pointer) => pointed(pointer, &written.bytes, &place)?,
+        };
+        Ok(number * self.factor)
+    }
+
+    fn file(&self, file: &Path, before: Stamp) -> Result<Written, String> {
+        let path = file.display();
+        if self.stamp() == before {
+            return Err(if before.0.is_none() {
+                format!("there is no file {path}")
+            } else {
+                format!("the run did not write {path}")
+            });
+        }
+        let size = std::fs::metadata(file).map_or(0, |metadata| metadata.size());
+        if size > OUTPUT_BYTES_MAX as u64 {
+            return Ok(Written { bytes: Vec::new(), is_cut: true });
+        }
+        let bytes = std::fs::read(file).map_err(|cause| format!("failed to read {path}: {cause}"))?;
+        Ok(Written { bytes, is_cut: false })
+    }
+}
+
+/// A regular expression with one group; `^` and `$` stand for the ends of lines.
+fn expression(text: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(text).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
+    // The library's message has several lines, of which the last says what is wrong.
+    let regex = built.map_err(|error| {
+        let message = error.to_string();
+        let last = message.lines().last().unwrap_or_default();
+        format!("`{text}` is not a regular expression: {}", last.trim_start_matches("error: "))
+    })?;
+    match regex.captures_len() - 1 {
+        1 => Ok(regex),
+        groups => Err(format!(
+            "`{text}` has {groups} groups in parentheses; it needs one, around the number, as in `Requests/sec: ([0-9.]+)`"
+        )),
+    }
+}
+
+fn checked(pointer: &str) -> Result<String, String> {
+    if pointer.is_empty() || pointer.starts_with('/') {
+        return Ok(pointer.to_owned());
+    }
+    Err(format!("`{pointer}` is not a JSON pointer, which begins with `/`, as in `/jobs/0/read/iops`"))
+}
+
+/// The one number that an expression finds.
+fn matched(regex: &Regex, text: &str, place: &str) -> Result<f64, String> {
+    let found = regex.captures_iter(text).filter_map(|captures| Some(captures.get(1)?.as_str()));
+    let mut values: Vec<&str> = found.collect();
+    values.dedup();
+    match values.as_slice() {
+        [] => Err(format!("no match in {place}")),
+        [value] => number(value, place),
+        [first, second, ..] => Err(format!(
+            "several matches in {place} with different values, such as `{}` and `{}`; make the expression match one",
+            shown(first),
+            shown(second)
+        )),
+    }
+}
+
+/// The number at a JSON pointer. Some programs write their numbers as texts.
+fn pointed(pointer: &str, bytes: &[u8], place: &str) -> Result<f64, String> {
+    let json: Value =
+        serde_json::from_slice(bytes).map_err(|error| format!("{place} is not JSON: {error}"))?;
+    match json.pointer(pointer) {
+        None => Err(format!("nothing at `{pointer}` in {place}")),
+        Some(Value::Number(number)) => {
+            number.as_f64().ok_or_else(|| format!("`{number}` in {place} is too large"))
+        }
+        Some(Value::String(text)) => number(text, place),
+        Some(_) => Err(format!("no number at `{pointer}` in {place}")),
+    }
+}
+
+fn number(text: &str, place: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+    value.ok_or_else(|| {
+        let why = if text.contains(',') { ", because of its comma" } else { "" };
+        format!("`{}` in {place} is not a number{why}", shown(text))
+    })
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Better;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn extractor(from: &str, regex: Option<&str>, pointer: Option<&str>, unit: &str) -> Extractor {
+        let own = |text: &str| Some(text.to_owned());
+        let (regex, pointer, unit) = (regex.and_then(own), pointer.and_then(own), own(unit));
+        let metric = MetricSettings { from: from.to_owned(), regex, pointer, unit, better: Better::Higher };
+        Extractor::new("rps", &metric, None).unwrap()
+    }
+
+    fn written(text: &str) -> Written {
+        Written { bytes: text.as_bytes().to_vec(), is_cut: false }
+    }
+
+    fn by_regex(regex: &str, text: &str) -> Result<f64, String> {
+        let reader = extractor("stdout", Some(regex), None, "1/s");
+        reader.read(&written(text), &Written::default(), Stamp(None))
+    }
+
+    #[test]
+    fn a_number_is_found_by_its_words() {
+        let text = "Running 1s test\nRequests/sec:  12345.67\nTransfer/sec: 9.99MB\n";
+        assert_eq!(by_regex(r"Requests/sec:\s+([0-9.]+)", text), Ok(12345.67));
+        assert_eq!(by_regex(r"^Requests/sec:\s+(\S+)$", text), Ok(12345.67));
+        assert_eq!(by_regex("n=([0-9]+)", "n=3 n=3"), Ok(3.0));
+        let in_mb = extractor("stderr", Some("([0-9.]+) MB/s"), None, "MB/s");
+        let rate = in_mb.read(&Written::default(), &written("12.5 MB/s"), Stamp(None));
+        assert_eq!(rate, Ok(12.5e6));
+    }
+
+    #[test]
+    fn a_value_in_doubt_is_none() {
+        assert_eq!(by_regex("n=([0-9]+)", "nothing"), Err("no match in stdout".to_owned()));
+        assert!(by_regex("n=([0-9]+)", "n=1 n=2").unwrap_err().starts_with("several matches in stdout"));
+        let comma = by_regex("n=([0-9,]+)", "n=1,234").unwrap_err();
+        assert_eq!(comma, "`1,234` in stdout is not a number, because of its comma");
+        for odd in ["n=inf", "n=nan", "n=", "n=1.2.3"] {
+            assert!(by_regex("n=(.*)", odd).is_err(), "{odd}");
+        }
+        let cut = Written { bytes: b"n=1".to_vec(), is_cut: true };
+        let reader = extractor("stdout", Some("n=(.)"), None, "count");
+        assert_eq!(
+            reader.read(&cut, &Written::default(), Stamp(None)),
+            Err("stdout has more than 16 MiB".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_number_is_found_by_its_place_in_json() {
+        let read = |pointer: &str, text: &str| {
+            let reader = extractor("stdout", None, Some(pointer), "count");
+            reader.read(&written(text), &Written::default(), Stamp(None))
+        };
+        assert_eq!(read("/jobs/0/iops", r#"{ "jobs": [{ "iops": 1.5e3 }] }"#), Ok(1500.0));
+        assert_eq!(read("/a", r#"{ "a": " 7 " }"#), Ok(7.0));
+        assert_eq!(read("", "-2.5"), Ok(-2.5));
+        assert_eq!(read("/b", r#"{ "a": 1 }"#), Err("nothing at `/b` in stdout".to_owned()));
+        assert_eq!(read("/a", r#"{ "a": [] }"#), Err("no number at `/a` in stdout".to_owned()));
+        assert!(read("/a", "warning\n{ \"a\": 1 }").unwrap_err().starts_with("stdout is not JSON: "));
+    }
+
+    #[test]
+    fn a_file_from_before_the_run_is_not_its_result() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("result");
+        let reader = extractor(file.to_str().unwrap(), Some("([0-9]+)"), None, "count");
+        let read = |before| reader.read(&Written::default(), &Written::default(), before);
+        assert!(read(reader.stamp()).unwrap_err().starts_with("there is no file "));
+        let before = reader.stamp();
+        std::fs::write(&file, "12").unwrap();
+        assert_eq!(read(before), Ok(12.0));
+        assert!(read(reader.stamp()).unwrap_err().starts_with("the run did not write "));
+    }
+
+    #[test]
+    fn an_expression_that_is_wrong_says_why() {
+        assert!(expression("(a)(b)").unwrap_err().contains("has 2 groups"));
+        assert!(expression("(a").unwrap_err().ends_with("unclosed group"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_output_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let output = Written { bytes, is_cut: false };
+            for reader in [
+                extractor("stdout", Some("([0-9.,e+-]+)"), None, "ms"),
+                extractor("stdout", None, Some("/a/0"), "MB/s"),
+            ] {
+                let _ = reader.read(&output, &Written::default(), Stamp(None));
+            }
+        }
+    }
+}

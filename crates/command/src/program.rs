@@ -1,0 +1,175 @@
+//! Which program a command runs: its file, found as a shell would find it, and what tells that file from another.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use plumb_host::process::{Command, which, which_in};
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{LoadSettings, Shell};
+use crate::words::split;
+
+/// A program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// Its file, by a whole path.
+    pub(crate) file: PathBuf,
+    /// What it is called, its argument 0.
+    name: String,
+    /// Its other arguments.
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Program {
+    /// The program of a command.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing.
+    pub(crate) fn of(load: &LoadSettings) -> Result<Self, String> {
+        let (name, arguments) = match load.shell {
+            Shell::Sh => ("sh".to_owned(), vec!["-c".to_owned(), load.command.clone()]),
+            Shell::None => {
+                let mut words = split(&load.command).unwrap_or_default().into_iter();
+                (words.next().unwrap_or_default(), words.collect())
+            }
+        };
+        let file = find(load, &name).ok_or_else(|| missing(load, &name))?;
+        Ok(Self { file, name, arguments })
+    }
+
+    /// What starts it.
+    pub(crate) fn command(&self, load: &LoadSettings) -> Command {
+        dressed(Command::new(&self.file).called(&self.name).args(&self.arguments), load)
+    }
+}
+
+/// A command in the surroundings that settings give it.
+pub(crate) fn dressed(command: Command, load: &LoadSettings) -> Command {
+    let command = command.inherit(&load.inherit);
+    let command = load.env.iter().fold(command, |command, (name, value)| command.env(name, value));
+    match &load.directory {
+        Some(directory) => command.working_directory(directory),
+        None => command,
+    }
+}
+
+/// A name with a slash is a path, from the command's working directory on; all others are looked up.
+fn find(load: &LoadSettings, name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        let directory = load.directory.clone().unwrap_or_default();
+        return which(std::path::absolute(directory.join(name)).ok()?);
+    }
+    match load.env.get("PATH") {
+        Some(path) => which_in(name, OsStr::new(path)),
+        None => which(name),
+    }
+}
+
+fn missing(load: &LoadSettings, name: &str) -> String {
+    const BUILT_IN: [&str; 11] =
+        ["cd", "exit", "export", ":", ".", "eval", "exec", "read", "set", "ulimit", "wait"];
+    if BUILT_IN.contains(&name) {
+        return format!("`{name}` is part of a shell and not a program; set `shell: sh` (`--shell sh`)");
+    }
+    let place = if name.contains('/') {
+        load.directory.as_ref().map(|directory| format!(" below {}", directory.display())).unwrap_or_default()
+    } else {
+        " on PATH".to_owned()
+    };
+    format!("there is no program `{name}`{place} that may be executed")
+}
+
+/// What tells a program's file from another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// Where it is.
+    pub(crate) file: PathBuf,
+    /// A hash of its content.
+    pub(crate) digest: String,
+    /// What changes with it: device, inode, size, and the times of its last changes.
+    stamp: Stamp,
+}
+
+/// See [`Identity`].
+type Stamp = (u64, u64, u64, i64, i64, i64);
+
+impl Identity {
+    /// The identity of a file. One that was not changed since `known` is not read again.
+    ///
+    /// # Errors
+    /// One sentence that says what cannot be read.
+    pub(crate) fn of(file: &Path, known: Option<&Self>) -> Result<Self, String> {
+        let failed = |cause: &dyn std::fmt::Display| format!("read {}: {cause}", file.display());
+        let metadata = std::fs::metadata(file).map_err(|cause| failed(&cause))?;
+        let stamp = (
+            metadata.dev(),
+            metadata.ino(),
+            metadata.size(),
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ctime_nsec(),
+        );
+        if let Some(known) = known.filter(|known| known.stamp == stamp && known.file == file) {
+            return Ok(known.clone());
+        }
+        let digest = plumb_host::file_digest(file).map_err(|error| error.to_string())?;
+        Ok(Self { file: file.to_owned(), digest, stamp })
+    }
+
+    /// Whether it has the same content in the same place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.file, &self.digest) == (&other.file, &other.digest)
+    }
+
+    /// In words, with the first half of the hash.
+    pub(crate) fn words(&self) -> String {
+        format!("{} with hash {}", self.file.display(), &self.digest[..self.digest.len() / 2])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn load(command: &str) -> LoadSettings {
+        LoadSettings { command: command.to_owned(), ..LoadSettings::default() }
+    }
+
+    #[test]
+    fn a_program_is_found_on_the_path_below_its_directory_or_as_the_shell() {
+        let sleep = Program::of(&load("sleep 0.1")).unwrap();
+        assert!(sleep.file.is_absolute() && sleep.file.ends_with("sleep"), "{sleep:?}");
+        assert_eq!((sleep.name.as_str(), &sleep.arguments[..]), ("sleep", &["0.1".to_owned()][..]));
+        let shell = Program::of(&LoadSettings { shell: Shell::Sh, ..load("a | b") }).unwrap();
+        assert_eq!(shell.arguments, ["-c", "a | b"]);
+        let place = tempfile::tempdir().unwrap();
+        let script = place.path().join("script");
+        std::fs::write(&script, "#!/bin/sh\n").unwrap();
+        let below = LoadSettings { directory: Some(place.path().to_owned()), ..load("./script") };
+        assert!(Program::of(&below).unwrap_err().contains("`./script` below /"));
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(Program::of(&below).unwrap().file, place.path().join("./script"));
+        let mut on_path = load("script");
+        on_path.env.insert("PATH".to_owned(), place.path().display().to_string());
+        assert_eq!(Program::of(&on_path).unwrap().file, script);
+        assert!(Program::of(&load("cd /tmp")).unwrap_err().contains("--shell sh"));
+    }
+
+    #[test]
+    fn a_file_that_changes_has_another_identity() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("program");
+        std::fs::write(&file, "one").unwrap();
+        let first = Identity::of(&file, None).unwrap();
+        assert_eq!(Identity::of(&file, Some(&first)).unwrap(), first);
+        std::fs::write(&file, "other").unwrap();
+        let changed = Identity::of(&file, Some(&first)).unwrap();
+        assert!(!changed.is_same(&first));
+        let copy = place.path().join("copy");
+        std::fs::copy(&file, &copy).unwrap();
+        assert_eq!(Identity::of(&copy, None).unwrap().digest, changed.digest);
+    }
+}

@@ -1,0 +1,93 @@
+//! Commands around the one that is measured: `setup`, `prepare`, `cleanup`, and those of the system. Each is run by `sh`.
+
+use plumb_host::process::{Command, Exit, Keep, Written, run_measured, which};
+use plumb_model::Span;
+use plumb_path::PathError;
+
+use crate::program::dressed;
+use crate::settings::LoadSettings;
+
+/// How much of what a program wrote is kept for an error, in bytes.
+pub(crate) const TAIL_BYTES: usize = 4096;
+/// How much of that an error shows: this many lines and characters.
+const SHOWN_LINES: usize = 3;
+const SHOWN_CHARACTERS: usize = 300;
+
+/// What starts a command line in a shell, in the surroundings that settings give it.
+///
+/// # Errors
+/// When there is no shell.
+pub(crate) fn in_shell(text: &str, load: &LoadSettings) -> Result<Command, PathError> {
+    let shell = which("sh").ok_or_else(|| PathError::new("find the shell `sh`: it is not on PATH"))?;
+    Ok(dressed(Command::new(shell).called("sh").args(["-c", text]), load))
+}
+
+/// Runs the command line of a key to its end.
+///
+/// # Errors
+/// When it does not end with code 0 in time; with the last words that it wrote to its standard error.
+pub(crate) fn run(
+    key: &str,
+    text: &str,
+    (load, timeout): (&LoadSettings, Span),
+    while_running: &mut dyn FnMut(),
+) -> Result<(), PathError> {
+    let keep = (Keep::Nothing, Keep::Tail(TAIL_BYTES));
+    let finished = run_measured(in_shell(text, load)?, keep, timeout.duration(), while_running)?;
+    if finished.exit.is_success() && !finished.is_overdue {
+        return Ok(());
+    }
+    let how = ending(finished.exit, finished.is_overdue, timeout);
+    Err(PathError::new(format!("run the `{key}` command `{text}`: {how}{}", last_words(&finished.stderr))))
+}
+
+/// How a run ended, in words that name a kind of failure.
+pub(crate) fn ending(exit: Exit, is_overdue: bool, timeout: Span) -> String {
+    match exit {
+        _ if is_overdue => format!("no end within {timeout}"),
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    }
+}
+
+/// The end of what a program wrote to its standard error, as it follows a sentence.
+pub(crate) fn last_words(stderr: &Written) -> String {
+    let text = String::from_utf8_lossy(&stderr.bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ");
+    if last.is_empty() {
+        return String::new();
+    }
+    let surplus = last.chars().count().saturating_sub(SHOWN_CHARACTERS);
+    let cut = if surplus > 0 { "…" } else { "" };
+    format!("; its last words: {cut}{}", last.chars().skip(surplus).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_how_it_ended_and_what_it_wrote_last() {
+        let load = LoadSettings::default();
+        let outcome = |text: &str, timeout| {
+            run("setup", text, (&load, Span(timeout)), &mut || ()).map_err(|error| error.to_string())
+        };
+        const MINUTE: u64 = 60_000_000_000;
+        assert_eq!(outcome("true", MINUTE), Ok(()));
+        assert_eq!(
+            outcome("echo first >&2; echo oops >&2; exit 4", MINUTE).unwrap_err(),
+            "run the `setup` command `echo first >&2; echo oops >&2; exit 4`: exit code 4; its last words: first / oops"
+        );
+        assert!(outcome("kill -9 $$", MINUTE).unwrap_err().ends_with("signal 9"));
+        assert!(outcome("sleep 600", 20_000_000).unwrap_err().ends_with("no end within 20 ms"));
+    }
+
+    #[test]
+    fn last_words_are_few() {
+        let words = |text: &str| last_words(&Written { bytes: text.as_bytes().to_vec(), is_cut: false });
+        assert_eq!(words("\n \n"), "");
+        assert_eq!(words("1\n2\n3\n\n4\n"), "; its last words: 2 / 3 / 4");
+        assert_eq!(words(&"x".repeat(1000)).chars().count(), "; its last words: …".chars().count() + 300);
+    }
+}

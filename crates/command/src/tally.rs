@@ -1,0 +1,254 @@
+//! What the runs of a window came to.
+
+use std::collections::BTreeMap;
+
+use plumb_host::process::{Finished, Usage};
+use plumb_model::{Histogram, Measurement, Metric, Reading};
+use plumb_stats::Moments;
+
+use crate::metrics;
+
+/// What the kernel passes on to a child of the memory of the process that starts it is known only so well, as a share and in bytes.
+const FLOOR_SHARE: u64 = 8;
+const FLOOR_BYTES: u64 = 1 << 20;
+
+/// How runs ended, among what a window observed.
+pub(crate) const ENDING: &str = "ending";
+
+/// Sums over the runs of a window. Only runs that succeeded have values.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    wall: Histogram,
+    wall_ms: Moments,
+    user: Histogram,
+    system: Histogram,
+    memory: Moments,
+    switches: Moments,
+    faults: Moments,
+    /// Runs whose memory was not above what the kernel begins its count with, and that.
+    hidden: (u64, u64),
+    own: BTreeMap<String, OwnTally>,
+    endings: BTreeMap<String, u64>,
+    errors: BTreeMap<String, u64>,
+    cpu_user_ns: u64,
+    cpu_system_ns: u64,
+    tried: u64,
+    failed: u64,
+    last_words: String,
+}
+
+/// What the runs say of one of the settings' metrics.
+#[derive(Debug, Default)]
+struct OwnTally {
+    values: Moments,
+    missing: u64,
+    reason: String,
+}
+
+impl Tally {
+    /// How many runs have ended.
+    pub(crate) fn tried(&self) -> u64 {
+        self.tried
+    }
+
+    /// How many of them succeeded.
+    pub(crate) fn work(&self) -> u64 {
+        self.tried - self.failed
+    }
+
+    /// CPU time of the runs so far.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        self.cpu_user_ns.saturating_add(self.cpu_system_ns)
+    }
+
+    /// A run that did not succeed.
+    pub(crate) fn fail(&mut self, kind: &str, last_words: String) {
+        self.tried += 1;
+        self.failed += 1;
+        *self.errors.entry(kind.to_owned()).or_default() += 1;
+        *self.endings.entry(kind.to_owned()).or_default() += 1;
+        self.last_words = last_words;
+    }
+
+    /// A run that succeeded. `floor_bytes` is the memory that the kernel begins its count with.
+    pub(crate) fn succeed(&mut self, kind: &str, run: &Finished, floor_bytes: u64) {
+        self.tried += 1;
+        *self.endings.entry(kind.to_owned()).or_default() += 1;
+        self.wall.record(run.wall_ns);
+        self.wall_ms.push(run.wall_ns as f64 / 1e6);
+        let Usage { cpu, resident_bytes_max, page_faults, context_switches } = run.usage;
+        self.user.record(cpu.user_ns);
+        self.system.record(cpu.system_ns);
+        self.cpu_user_ns = self.cpu_user_ns.saturating_add(cpu.user_ns);
+        self.cpu_system_ns = self.cpu_system_ns.saturating_add(cpu.system_ns);
+        self.switches.push(context_switches as f64);
+        self.faults.push(page_faults as f64);
+        if resident_bytes_max > floor_bytes + FLOOR_BYTES.max(floor_bytes / FLOOR_SHARE) {
+            self.memory.push(resident_bytes_max as f64);
+        } else {
+            self.hidden = (self.hidden.0 + 1, self.hidden.1.max(floor_bytes));
+        }
+    }
+
+    /// What that run said of one of the settings' metrics.
+    pub(crate) fn read(&mut self, name: &str, value: Result<f64, String>) {
+        let own = self.own.entry(name.to_owned()).or_default();
+        match value {
+            Ok(value) => own.values.push(value),
+            Err(reason) => (own.missing, own.reason) = (own.missing + 1, reason),
+        }
+    }
+
+    /// Why no run succeeded, as it follows the command and a colon.
+    pub(crate) fn why_none(&self) -> String {
+        let kinds: Vec<&str> = self.errors.keys().map(String::as_str).collect();
+        let runs = if self.tried == 1 { String::new() } else { format!(" in all {} runs", self.tried) };
+        format!("{}{runs}{}", kinds.join(", "), self.last_words)
+    }
+
+    /// The measurement of a window of that length.
+    pub(crate) fn into_measurement(mut self, window_ns: u64) -> Measurement {
+        let mut measurement = Measurement {
+            window_ns,
+            work: self.work(),
+            attempts: plumb_model::Attempts { tried: self.tried, failed: self.failed },
+            cpu_user_ns: self.cpu_user_ns,
+            cpu_system_ns: self.cpu_system_ns,
+            errors: std::mem::take(&mut self.errors),
+            observed: [(ENDING.to_owned(), std::mem::take(&mut self.endings))].into(),
+            ..Measurement::default()
+        };
+        let mut put = |metric: &Metric, reading: Option<Reading>| {
+            measurement.readings.extend(reading.map(|reading| (metric.name.to_owned(), reading)));
+        };
+        let mean = |moments: &Moments| moments.mean().map(Reading::Gauge);
+        put(&metrics::WALL_TIME, Some(Reading::Trend(std::mem::take(&mut self.wall))));
+        put(&metrics::WALL_TIME_SD, self.wall_ms.standard_deviation().map(Reading::Gauge));
+        put(&metrics::USER_TIME, Some(Reading::Trend(std::mem::take(&mut self.user))));
+        put(&metrics::SYSTEM_TIME, Some(Reading::Trend(std::mem::take(&mut self.system))));
+        put(&metrics::MEMORY_MAX, mean(&self.memory).filter(|_| self.hidden.0 == 0));
+        put(&metrics::CONTEXT_SWITCHES, mean(&self.switches));
+        put(&metrics::PAGE_FAULTS, mean(&self.faults));
+        measurement.read_cpu_load();
+        self.own_metrics(&mut measurement);
+        measurement.warnings.extend(self.warnings());
+        measurement
+    }
+
+    /// A metric that a run lacks has no value in the whole slot: the other runs may not be like it.
+    fn own_metrics(&self, measurement: &mut Measurement) {
+        for (name, OwnTally { values, missing, reason }) in &self.own {
+            if *missing == 0 {
+                let mean = values.mean().map(Reading::Gauge);
+                measurement.readings.extend(mean.map(|mean| (name.clone(), mean)));
+                continue;
+            }
+            measurement.errors.insert(format!("no value of {name}"), *missing);
+            measurement
+                .warnings
+                .push(format!("some runs have no value of {name}, so their slots have none: {reason}"));
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.failed > 0 {
+            warnings.push(format!(
+                "some runs failed, and have no part in times and other values{}",
+                self.last_words
+            ));
+        }
+        if let (1.., floor_bytes) = self.hidden {
+            warnings.push(format!(
+                "{} is left out in some slots: a run's memory is known only above the {:.0} MiB of the process that starts it",
+                metrics::MEMORY_MAX.name,
+                floor_bytes as f64 / f64::from(1 << 20)
+            ));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_host::cpu::CpuTime;
+    use plumb_host::process::{Exit, Written};
+    use plumb_model::{Statistic, Unit};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn finished(wall_ms: u64, resident_bytes_max: u64) -> Finished {
+        let cpu = CpuTime { user_ns: 2_000_000, system_ns: 1_000_000 };
+        Finished {
+            exit: Exit::Code(0),
+            is_overdue: false,
+            wall_ns: wall_ms * 1_000_000,
+            usage: Usage { cpu, resident_bytes_max, page_faults: 100, context_switches: 3 },
+            stdout: Written::default(),
+            stderr: Written::default(),
+        }
+    }
+
+    #[test]
+    fn a_slot_has_the_means_of_its_runs() {
+        let mut tally = Tally::default();
+        for wall_ms in [10, 12, 14] {
+            tally.succeed("exit code 0", &finished(wall_ms, 64 * MIB), 10 * MIB);
+            tally.read("rps", Ok(wall_ms as f64));
+        }
+        let measurement = tally.into_measurement(40_000_000);
+        let number = |name: &str, statistic| measurement.readings[name].number(statistic, Unit::Milliseconds);
+        assert!((number("wall_time", Some(Statistic::Avg)).unwrap() / 12.0 - 1.0).abs() < 1e-3);
+        assert_eq!(number("wall_time_sd", None), Some(2.0));
+        assert_eq!(number("memory_max", None), Some(64.0 * MIB as f64));
+        assert_eq!((number("context_switches", None), number("page_faults", None)), (Some(3.0), Some(100.0)));
+        assert_eq!(number("cpu_load", None), Some(3000.0));
+        assert_eq!(number("rps", None), Some(12.0));
+        assert_eq!((measurement.work, measurement.attempts.tried, measurement.warnings.len()), (3, 3, 0));
+    }
+
+    #[test]
+    fn memory_that_may_be_the_starters_is_left_out() {
+        let mut tally = Tally::default();
+        tally.succeed("exit code 0", &finished(1, 64 * MIB), 10 * MIB);
+        tally.succeed("exit code 0", &finished(1, 11 * MIB), 10 * MIB);
+        let measurement = tally.into_measurement(1);
+        assert_eq!(measurement.readings.get("memory_max"), None);
+        assert_eq!(
+            measurement.warnings,
+            [
+                "memory_max is left out in some slots: a run's memory is known only above the 10 MiB of the process that starts it"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_value_takes_the_value_of_its_slot() {
+        let mut tally = Tally::default();
+        for value in [Ok(1.0), Err("no match in stdout".to_owned())] {
+            tally.succeed("exit code 0", &finished(1, 64 * MIB), 0);
+            tally.read("rps", value);
+        }
+        let measurement = tally.into_measurement(1);
+        assert_eq!(measurement.readings.get("rps"), None);
+        assert_eq!(measurement.errors["no value of rps"], 1);
+        assert!(measurement.warnings[0].ends_with("no match in stdout"), "{:?}", measurement.warnings);
+    }
+
+    #[test]
+    fn failed_runs_have_no_part_in_the_times() {
+        let mut tally = Tally::default();
+        tally.fail("exit code 3", "; its last words: oops".to_owned());
+        assert_eq!(tally.why_none(), "exit code 3; its last words: oops");
+        tally.succeed("exit code 0", &finished(10, 64 * MIB), 0);
+        let measurement = tally.into_measurement(1);
+        assert_eq!((measurement.work, measurement.attempts.tried, measurement.attempts.failed), (1, 2, 1));
+        assert_eq!(measurement.errors["exit code 3"], 1);
+        assert_eq!(measurement.observed_count(ENDING, "exit code 3"), 1);
+        assert!(measurement.warnings[0].ends_with("oops"));
+        let Reading::Trend(wall) = &measurement.readings["wall_time"] else { panic!() };
+        assert_eq!(wall.count(), 1);
+    }
+}
