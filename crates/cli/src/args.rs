@@ -83,8 +83,8 @@ pub enum Command {
     #[command(after_help = examples::GATE)]
     Gate(Box<GateArguments>),
     /// Measure a command, or compare two and more with the first until the ratio is known.
-    #[command(after_help = examples::COMMAND)]
-    Command(Box<CommandArguments>),
+    #[command(name = "command", after_help = examples::COMMAND)]
+    Programs(Box<CommandArguments>),
     /// Read what other tools wrote: one measurement, or a comparison of several.
     #[command(after_help = examples::IMPORT)]
     Import(Box<ImportArguments>),

@@ -62,7 +62,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Audit(audit) => commands::audit::audit(&audit),
         Command::Gate(gate) => commands::gate::gate(&gate),
-        Command::Command(command) => commands::command::command(&command),
+        Command::Programs(command) => commands::command::command(&command),
         Command::Import(import) => commands::import::import(&import),
         Command::Http(http) => commands::http::http(&http),
         Command::Codec(codec) => commands::codec::codec(&codec),

@@ -26,6 +26,9 @@ const PROGRESS_NS: u64 = 1_000_000_000;
 /// CPU with that.
 const SETTLING: Duration = Duration::from_millis(10);
 
+/// After as many failures and no success, no run of the slot will succeed.
+const FAILURES_MAX: u64 = 3;
+
 /// What a window observed of the program.
 pub(crate) const PROGRAM: &str = "program";
 /// What the program was in the first slot, where it has changed.
@@ -103,7 +106,8 @@ impl CommandLoad {
         loop {
             self.one(&mut tally, pulse)?;
             let is_enough = runs_max.map_or(monotonic_ns() >= end_ns, |runs| tally.tried() >= runs);
-            if is_enough {
+            let is_hopeless = tally.work() == 0 && tally.tried() >= FAILURES_MAX;
+            if is_enough || is_hopeless {
                 break;
             }
         }

@@ -114,8 +114,22 @@ impl CommandSettings {
     #[must_use]
     pub fn resolved(&self) -> Self {
         let mut resolved = self.clone();
-        let (system, load) = (&mut resolved.system, &mut resolved.load);
-        let parameters = std::mem::take(&mut load.parameters);
+        let parameters = std::mem::take(&mut resolved.load.parameters);
+        for command in resolved.commands_mut() {
+            *command = substituted(command, &parameters);
+        }
+        resolved
+    }
+
+    /// Whether a command has a place for the value of that parameter.
+    #[must_use]
+    pub fn has_place_for(&self, parameter: &str) -> bool {
+        let place = format!("{{{parameter}}}");
+        self.clone().commands_mut().any(|command| command.contains(&place))
+    }
+
+    fn commands_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let (system, load) = (&mut self.system, &mut self.load);
         let optional = [
             &mut load.setup,
             &mut load.prepare,
@@ -124,11 +138,7 @@ impl CommandSettings {
             &mut system.ready,
             &mut system.stop,
         ];
-        let commands = optional.into_iter().flatten().chain([&mut load.command]);
-        for command in commands {
-            *command = substituted(command, &parameters);
-        }
-        resolved
+        optional.into_iter().flatten().chain([&mut load.command])
     }
 }
 

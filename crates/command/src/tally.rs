@@ -160,7 +160,7 @@ impl Tally {
         }
         if let (1.., floor_bytes) = self.hidden {
             warnings.push(format!(
-                "{} is left out in some slots: a run's memory is known only above the {:.0} MiB of the process that starts it",
+                "{} is left out: a run's memory is known only above the {:.0} MiB of the process that starts it",
                 metrics::MEMORY_MAX.name,
                 floor_bytes as f64 / f64::from(1 << 20)
             ));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(
             measurement.warnings,
             [
-                "memory_max is left out in some slots: a run's memory is known only above the 10 MiB of the process that starts it"
+                "memory_max is left out: a run's memory is known only above the 10 MiB of the process that starts it"
             ]
         );
     }

@@ -112,7 +112,7 @@ mod tests {
     fn arguments(line: &str) -> CommandArguments {
         let parsed =
             Arguments::try_parse_from(line.split('|')).unwrap_or_else(|error| panic!("{line}: {error}"));
-        let Which::Command(arguments) = parsed.command else { panic!("{line}") };
+        let Which::Programs(arguments) = parsed.command else { panic!("{line}") };
         *arguments
     }
 

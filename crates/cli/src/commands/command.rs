@@ -15,7 +15,7 @@ use plumb_path::{DataPath, Family, Mark, PathSettings, Settings};
 
 use self::experiment::Contest;
 use super::{planning, run, single};
-use crate::args::{CommandArguments, Format, PlanArguments, keys};
+use crate::args::{CommandArguments, Format, Parameter, PlanArguments, keys};
 use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
 use crate::experiments::Source;
 use crate::live::{Course, Goal};
@@ -30,6 +30,13 @@ pub fn command(arguments: &CommandArguments) -> Outcome {
     let mut settings = trees.iter().map(keys::read::<Command>).collect::<Result<Vec<_>, _>>()?;
     for one in &settings {
         one.check().map_err(|fault| keys::fault::<Command>(&fault))?;
+    }
+    let misspelt =
+        arguments.parameter.iter().find(|it| settings.iter().all(|one| !one.has_place_for(&it.name)));
+    if let Some(Parameter { name, .. }) = misspelt {
+        return Err(Failure::usage(format!(
+            "--parameter: no command has `{{{name}}}` in it, where the value would stand"
+        )));
     }
     let is_alone = settings.len() == 1 && arguments.parameter.iter().all(|it| it.values.len() == 1);
     match settings.pop().filter(|_| is_alone) {

@@ -252,7 +252,7 @@ mod tests {
     fn contest_of(line: &str) -> Result<Contest, Failure> {
         let parsed =
             Arguments::try_parse_from(line.split('~')).unwrap_or_else(|error| panic!("{line}: {error}"));
-        let Which::Command(arguments) = parsed.command else { panic!("{line}") };
+        let Which::Programs(arguments) = parsed.command else { panic!("{line}") };
         let trees = arguments.keys.trees(&more_keys(&arguments))?;
         contest(&arguments, &trees)
     }

@@ -4,7 +4,7 @@ use plumb_command::metrics::{
     CONTEXT_SWITCHES, MEMORY_MAX, METRICS, PAGE_FAULTS, SYSTEM_TIME, USER_TIME, WALL_TIME, WALL_TIME_SD,
 };
 use plumb_model::{
-    ClaimVerdict, Evidence, Judgement, Measurement, Metric, MetricInfo, Plan, Reading, Statistic, Verdict,
+    ClaimVerdict, Evidence, Judgement, Measurement, Metric, MetricInfo, Plan, Statistic, Verdict,
 };
 use plumb_report::figures;
 
@@ -18,7 +18,8 @@ pub fn of_one(measurement: &Measurement, metrics: &[MetricInfo], evidence: &[Evi
     let trend = |metric: &Metric, statistic| number(metric, Some(statistic)).unwrap_or(f64::NAN);
     let scale = Scale::of(trend(&WALL_TIME, Statistic::Avg));
     let time = |metric: &Metric, statistic| scale.words(trend(metric, statistic));
-    let spread = number(&WALL_TIME_SD, None).map_or("–".to_owned(), |spread| scale.words(spread));
+    let cpu = |metric: &Metric| figures::value(trend(metric, Statistic::Avg), metric.unit);
+    let spread = number(&WALL_TIME_SD, None).map_or("–".to_owned(), |spread| scale.finer().words(spread));
     let gauge =
         |metric: &Metric| number(metric, None).map_or("–".to_owned(), |it| figures::value(it, metric.unit));
     let mut lines = vec![
@@ -36,14 +37,7 @@ pub fn of_one(measurement: &Measurement, metrics: &[MetricInfo], evidence: &[Evi
                 time(&WALL_TIME, Statistic::Med)
             ),
         ),
-        (
-            "CPU time".to_owned(),
-            format!(
-                "user {}, system {}",
-                time(&USER_TIME, Statistic::Avg),
-                time(&SYSTEM_TIME, Statistic::Avg)
-            ),
-        ),
+        ("CPU time".to_owned(), format!("user {}, system {}", cpu(&USER_TIME), cpu(&SYSTEM_TIME))),
         ("peak memory".to_owned(), gauge(&MEMORY_MAX)),
         (
             "per run".to_owned(),
@@ -104,7 +98,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Four digits of the mean.
+    /// Three digits of the mean, which is what distributions keep.
     fn of(mean_ms: f64) -> Self {
         let (per_ms, symbol) = match mean_ms {
             1000.0.. => (1e-3, "s"),
@@ -112,12 +106,16 @@ impl Scale {
             _ => (1e3, "µs"),
         };
         let decimals = match mean_ms * per_ms {
-            1000.0.. => 0,
-            100.0.. => 1,
-            10.0.. => 2,
-            _ => 3,
+            100.0.. => 0,
+            10.0.. => 1,
+            _ => 2,
         };
         Self { per_ms, symbol, decimals }
+    }
+
+    /// With one digit more.
+    fn finer(self) -> Self {
+        Self { decimals: self.decimals + 1, ..self }
     }
 
     fn words(self, time_ms: f64) -> String {
@@ -164,7 +162,7 @@ fn sentence(variant: &str, baseline: &str, found: &ClaimVerdict) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plumb_model::{Attempts, Better, Histogram, MetricKind, Unit};
+    use plumb_model::{Attempts, Better, Histogram, MetricKind, Reading, Unit};
 
     use super::*;
 
@@ -209,9 +207,9 @@ mod tests {
         let metrics: Vec<MetricInfo> = METRICS.iter().map(MetricInfo::from).chain([rps]).collect();
         insta::assert_snapshot!(of_one(&sample(), &metrics, &[]), @r"
           runs         3 in 160 ms
-          wall time    50.60 ms ± 0.20 ms (mean ± σ of the runs)
-          range        50.40 ms … 50.82 ms, median 50.63 ms
-          CPU time     user 0.40 ms, system 0.70 ms
+          wall time    50.6 ms ± 0.20 ms (mean ± σ of the runs)
+          range        50.4 ms … 50.8 ms, median 50.6 ms
+          CPU time     user 400 µs, system 700 µs
           peak memory  –
           per run      2 context switches, 88.3 page faults
           rps          12.3k/s
@@ -226,11 +224,12 @@ mod tests {
     #[test]
     fn times_beside_each_other_have_one_unit() {
         for (mean_ms, words) in [
-            (1234.5, "1.234 s"),
-            (50.123, "50.12 ms"),
-            (1.2345, "1.234 ms"),
-            (0.5, "500.0 µs"),
-            (0.05, "50.00 µs"),
+            (1234.5, "1.23 s"),
+            (150.4, "150 ms"),
+            (50.123, "50.1 ms"),
+            (1.2345, "1.23 ms"),
+            (0.5, "500 µs"),
+            (0.05, "50.0 µs"),
         ] {
             assert_eq!(Scale::of(mean_ms).words(mean_ms), words);
         }
@@ -252,7 +251,7 @@ mod tests {
     #[test]
     fn each_comparison_is_one_sentence() {
         let said = |found: ClaimVerdict| sentence("b", "a", &found);
-        insta::assert_snapshot!(said(found(1.098, 1.096, 1.1, Verdict::Holds)), @"'b' takes 1.098 [1.096, 1.100] times as long as 'a'.");
+        insta::assert_snapshot!(said(found(1.098, 1.096, 1.1, Verdict::Holds)), @"'b' takes 1.0980 [1.0960, 1.1000] times as long as 'a'.");
         insta::assert_snapshot!(said(found(0.91, 0.9, 0.92, Verdict::Undecided)), @"'b' takes 0.910 [0.900, 0.920] times as long as 'a'.");
         insta::assert_snapshot!(said(found(1.01, 0.9, 1.13, Verdict::Undecided)), @"No difference shown between 'b' and 'a': the ratio is 1.01 [0.90, 1.13].");
         insta::assert_snapshot!(said(found(1.5, 1.4, 1.6, Verdict::Void)), @"'b' cannot be compared with 'a': a is void.");
