@@ -18,7 +18,7 @@ mod usage;
 
 pub use capabilities::forgo_new_privileges;
 pub use child::Child;
-pub use command::{Command, Stream};
+pub use command::{Command, Stream, start_no_more};
 pub use exit::Exit;
 pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use mappings::mapped_files;

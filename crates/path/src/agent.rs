@@ -58,6 +58,7 @@ fn read_requests(input: impl BufRead, requests: &Sender<String>, done: &AtomicBo
     }
     plumb_host::time::sleep(ORPHAN_GRACE);
     if !done.load(Ordering::Acquire) {
+        plumb_host::process::start_no_more();
         for child in plumb_host::process::descendants(std::process::id()) {
             plumb_host::process::kill_tree(child);
         }

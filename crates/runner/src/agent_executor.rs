@@ -158,9 +158,13 @@ impl<'a> AgentExecutor<'a> {
             return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
         };
         let evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
-        let is_late = is_late(closed.read_ns.saturating_sub(opened.read_ns), measurement.window_ns);
+        // Without a system there are no counters of it that could be late.
+        let has_system = order.settings.has_system();
+        let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
+        let is_late = has_system && is_late(span_ns, measurement.window_ns);
         let lag_ns = opened.lag_ns().max(closed.lag_ns());
-        let doubt = (is_late || is_off(lag_ns, measurement.window_ns)).then(|| in_doubt(&evidence)).flatten();
+        let is_off = has_system && is_off(lag_ns, measurement.window_ns);
+        let doubt = (is_late || is_off).then(|| in_doubt(&evidence)).flatten();
         if is_late {
             measurement.warnings.push(LATE.to_owned());
         }

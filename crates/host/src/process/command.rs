@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{PoisonError, RwLock};
 
 use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_no_new_privs};
@@ -18,6 +19,15 @@ use crate::Error;
 use crate::cpu::{CpuSet, set_affinity};
 use crate::namespace::Namespace;
 use crate::time::monotonic_ns;
+
+/// Whether this process starts children. A thread holds it while it starts one.
+static MAY_START: RwLock<bool> = RwLock::new(true);
+
+/// Has this process start no more children. When this returns, none is being started, so that all that there are can be killed:
+/// a thread that starts one program after another would otherwise start the next one, which nothing would end.
+pub fn start_no_more() {
+    *MAY_START.write().unwrap_or_else(PoisonError::into_inner) = false;
+}
 
 /// Where one of a child's standard streams leads.
 #[derive(Debug)]
@@ -220,6 +230,10 @@ impl Command {
             self.inner.process_group(0);
         }
         self.prepare_child();
+        let may_start = MAY_START.read().unwrap_or_else(PoisonError::into_inner);
+        if !*may_start {
+            return Err(self.failure(io::Error::other("this process is about to end")));
+        }
         let started_ns = monotonic_ns();
         let child = self.inner.spawn().map_err(|cause| self.failure(cause))?;
         Child::adopt(child, self.is_own_group, started_ns).map_err(|cause| self.failure(cause))

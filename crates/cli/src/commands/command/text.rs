@@ -244,6 +244,7 @@ mod tests {
             ratio: Some(ratio),
             low: Some(low),
             high: Some(high),
+            alpha: None,
             blocks_needed: None,
         }
     }
