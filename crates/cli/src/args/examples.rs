@@ -5,7 +5,7 @@ Examples:
   plumb run tls-offload --quick            # a built-in one, done within 90 s
   plumb run mine.yaml --output runs/monday # a file of your own
   plumb run --resume runs/monday           # after Ctrl-C, a kill, a power cut
-  plumb run --resume runs/monday --blocks 40 # still undecided: allow up to 40 blocks
+  plumb run --resume runs/monday --blocks 40 # still undecided: up to 40
   plumb run mine.yaml --only resumed --blocks 8 --json";
 
 pub const INIT: &str = "\
@@ -35,7 +35,7 @@ Examples:
 
 pub const COMPARE: &str = "\
 Examples:
-  plumb compare runs/monday runs/tuesday         # the same experiment twice: does it show the same effect?
+  plumb compare runs/monday runs/tuesday # is the effect the same twice?
   plumb compare runs/old-kernel runs/new-kernel --json
 
 Exit codes: 0 effects were compared, 4 nothing could be compared fairly; the output says why.";
@@ -49,8 +49,8 @@ Examples:
 pub const GATE: &str = "\
 Examples:
   plumb gate --base main --build make --command ./bench --budget 60s
-  plumb gate --base v1.2 --head v1.3 --build 'cargo build --release' --run bench.yaml --worse-than 5%
-  plumb gate --base-command './old/bench' --head-command './new/bench' --format markdown
+  plumb gate --base v1.2 --build make --run bench.yaml --worse-than 5%
+  plumb gate --base-command old/bench --head-command new/bench --format json
 
 Exit codes: 0 not worse by that margin, 1 worse, 2 usage, 3 undecided, 4 not comparable, 5 a build failed.";
 
@@ -66,8 +66,7 @@ pub const IMPORT: &str = "\
 Examples:
   plumb import wrk.txt
   plumb import fio.json --json
-  plumb import --variant before='before/*.json' --variant after='after/*.json' \\
-      --claim 'after.read_iops >= 1.1 * before.read_iops'";
+  plumb import --variant 'a=a/*.json' --variant 'b=b/*.json' --claim 'b.x > a.x'";
 
 pub const HTTP: &str = "\
 Examples:

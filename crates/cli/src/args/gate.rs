@@ -43,6 +43,10 @@ pub struct GateArguments {
     /// By how much the head may be worse.
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = margin)]
     pub worse_than: Percent,
+    /// The share of CPU time that other processes may use; above it in half of a side's slots, times are not comparable. A file
+    /// has its own `noise.others_max`.
+    #[arg(long, default_value = "10%", value_name = "PERCENT", conflicts_with = "run")]
+    pub others_max: Percent,
     /// The metric to compare, such as `wall_time.p95`; may be given more than once. Without it, the claims of the file, or the
     /// data path's first rate or trend.
     #[arg(long, value_name = "METRIC")]

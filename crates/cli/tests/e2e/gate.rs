@@ -119,6 +119,7 @@ fn a_gate_builds_two_revisions_and_removes_them() {
         let output = plumb()
             .args(["gate", "--base", base, "--head", head, "--build", build, "--command", "./bench"])
             .args(["--budget", "20s", "--worse-than", "20%", "--output", name])
+            .args(["--others-max", "100%"])
             .env("TMPDIR", temporary.path())
             .current_dir(directory.path())
             .output()

@@ -101,9 +101,10 @@ fn from_commands(
     let slot_ms = (arguments.budget.0 / 1_000_000 / SLOTS_PER_BUDGET).clamp(SLOT_MS_MIN, SLOT_MS_MAX);
     let mut text = format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: gate\n  title: {}\nspec:\n  path: command\n  \
-         load: {{ duration: {slot_ms} ms, shell: {} }}\n  baseline: base\n  variants:\n",
+         load: {{ duration: {slot_ms} ms, shell: {} }}\n  noise: {{ others_max: {} }}\n  baseline: base\n  variants:\n",
         quoted(&format!("Is {} worse than {}?", names[1], names[0])),
-        if arguments.shell { "sh" } else { "none" }
+        if arguments.shell { "sh" } else { "none" },
+        arguments.others_max
     );
     for (side, command) in SIDES.into_iter().zip(commands) {
         let directory =
