@@ -3,7 +3,9 @@
 use crate::error::ReadError;
 use crate::text::plain;
 use crate::tool_run::ToolRun;
-use crate::{ab, dbench, fio, h2load, hyperfine, iperf3, k6, qperf, sockperf, wrk};
+use crate::{
+    ab, dbench, fio, h2load, hyperfine, iperf3, k6, mapped, openssl, qemu, qperf, sockperf, vegeta, wrk,
+};
 
 /// What a tool writes, in one of its forms.
 #[derive(Clone, Copy)]
@@ -89,6 +91,36 @@ pub const FORMATS: &[Format] = &[
     },
     Format { name: "qperf", about: "qperf's text", is: qperf::is, read: qperf::read },
     Format { name: "dbench", about: "the summary of dbench's script", is: dbench::is, read: dbench::read },
+    Format {
+        name: "openssl",
+        about: "openssl speed's text, and that of -mr",
+        is: openssl::is,
+        read: openssl::read,
+    },
+    Format {
+        name: "vegeta",
+        about: "vegeta's JSON, of report -type=json",
+        is: vegeta::is,
+        read: vegeta::read,
+    },
+    Format {
+        name: "qemu",
+        about: "QEMU's info migrate, and the JSON of query-migrate",
+        is: qemu::is,
+        read: qemu::read,
+    },
+    Format {
+        name: "hgrm",
+        about: "HdrHistogram's percentiles, with --column",
+        is: mapped::is_hgrm,
+        read: mapped::read_hgrm,
+    },
+    Format {
+        name: "prometheus",
+        about: "Prometheus' JSON of a range, with --column",
+        is: mapped::is_prometheus,
+        read: mapped::read_prometheus,
+    },
 ];
 
 /// The format of that name.

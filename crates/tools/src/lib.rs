@@ -21,10 +21,15 @@ mod h2load;
 mod hyperfine;
 mod iperf3;
 mod k6;
+mod mapped;
+mod openssl;
+mod qemu;
 mod qperf;
 mod sockperf;
+mod vegeta;
 mod wrk;
 
 pub use error::ReadError;
 pub use format::{FORMATS, Format, format_named, read, read_as};
+pub use mapped::{Column, read_mapped};
 pub use tool_run::ToolRun;

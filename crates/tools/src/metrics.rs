@@ -145,3 +145,25 @@ pub(crate) const TCP_RTT: Metric = gauge(
     Better::Lower,
     "the kernel's smoothed round trip time, mean over time and flows",
 );
+
+pub(crate) const TOTAL_TIME: Metric =
+    gauge("total_time", Unit::Milliseconds, Better::Lower, "from the start of a migration to its end");
+pub(crate) const DOWNTIME: Metric = gauge(
+    "downtime",
+    Unit::Milliseconds,
+    Better::Lower,
+    "how long the guest stood still, as the source sees it",
+);
+pub(crate) const THROUGHPUT: Metric = bandwidth(
+    "throughput",
+    Better::Higher,
+    "what QEMU counts as transferred per second, its mbps times 125,000",
+);
+pub(crate) const PAGES_PER_SECOND: Metric = rate("pages_per_second", "pages sent per second");
+pub(crate) const WIRE_BYTES: Metric =
+    gauge("wire_bytes", Unit::Bytes, Better::Lower, "what QEMU counts as transferred");
+pub(crate) const ROUNDS: Metric = gauge("rounds", Unit::Count, Better::Lower, "rounds over dirty pages");
+pub(crate) const CONVERGED: Metric = share("converged", Better::Higher, "migrations that completed");
+/// No data path has this one.
+pub(crate) const SETUP_TIME: Metric =
+    gauge("setup_time", Unit::Milliseconds, Better::Lower, "from the start of a migration to its first byte");

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use plumb_model::{Reading, Statistic, Unit};
-use plumb_tools::{ToolRun, read};
+use plumb_tools::{Column, ToolRun, read, read_mapped};
 
 fn runs(file: &str) -> Vec<ToolRun> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
@@ -415,12 +415,12 @@ fn dbench_latency_is_in_the_unit_that_agrees_with_the_iops() {
         "dbench/nfs.txt",
         "dbench",
         &[
-            ("read_iops", 4602.0),
-            ("read_latency.avg", 13_700.0),
-            ("read_bw", 71.1 * 1_048_576.0),
-            ("rw_mix_write_iops", 1153.0),
+            ("read_iops", 4410.0),
+            ("read_latency.avg", 14_200.0),
+            ("read_bw", 68.4 * 1_048_576.0),
+            ("rw_mix_write_iops", 1101.0),
         ],
-        &["only 13.7 ms agrees with the read IOPS", "no write latency"],
+        &["only 14.2 ms agrees with the read IOPS", "no write latency"],
     );
     check_absent(&nfs, &["write_latency.avg"]);
     let fast = check(
@@ -516,4 +516,83 @@ fn fio_percentiles_end_with_its_histogram_and_clients_are_summed_once() {
         &["several fio clients"],
     );
     assert_eq!(run.measurement.work, 1000);
+}
+
+#[test]
+fn openssl_speed_is_read_with_its_clock() {
+    let text = check(
+        "openssl/text.txt",
+        "openssl speed",
+        &[("rsa_2048_sign", 4516.0), ("rsa_2048_verify", 74_854.2), ("m_253_ecdh_x25519", 41_208.0)],
+        &["0.25 s of 1 s", "too high without bound"],
+    );
+    assert_eq!((text.version.as_deref(), text.options["clock"].as_str()), (Some("3.0.19"), "user CPU time"));
+    let elapsed =
+        check("openssl/text-elapsed-bulk.txt", "openssl speed", &[("aes_128_gcm_1024", 406_610_120.0)], &[]);
+    assert_eq!(elapsed.options["clock"], "elapsed");
+    let machine = [("rsa_2048_sign", 450.434_783), ("ed25519_sign", 8288.0), ("ed25519_verify", 2938.0)];
+    check("openssl/mr-elapsed.txt", "openssl speed", &machine, &["does not say whether -elapsed"]);
+    check("openssl/mr-user-time.txt", "openssl speed", &[("aes_128_gcm_1024", 2_152_170_057.14)], &[]);
+    let old = [
+        ("rsa_2048_sign", 1.0 / 0.001_05),
+        ("rsa_2048_verify", 1.0 / 0.000_031),
+        ("ecdh_256", 1.0 / 0.000_3),
+    ];
+    check("openssl/mr-1.0.txt", "openssl speed", &old, &[]);
+}
+
+#[test]
+fn vegeta_is_read() {
+    let run = check(
+        "vegeta/report.json",
+        "vegeta",
+        &[("http_reqs", 100.0), ("iteration_duration.p99", 8.8), ("http_req_failed", 0.04)],
+        &["t-digest", "that of the load", "503 Service Unavailable"],
+    );
+    assert_eq!(run.started_unix_s.map(f64::floor), Some(1_790_841_600.0));
+}
+
+#[test]
+fn migrations_of_qemu_are_read_in_three_forms() {
+    let expected = [
+        ("total_time", 4321.0),
+        ("downtime", 57.0),
+        ("throughput", 3981.42 * 125_000.0),
+        ("wire_bytes", 2_147_483_648.0),
+        ("pages_per_second", 128_000.0),
+        ("rounds", 4.0),
+    ];
+    check("qemu/info-migrate-old.txt", "QEMU", &expected, &["not the bytes on the wire"]);
+    check(
+        "qemu/info-migrate-new.txt",
+        "QEMU",
+        &expected,
+        &["rounds sizes for people", "not the bytes on the wire"],
+    );
+    let json = check("qemu/query-migrate.json", "QEMU", &expected, &["went below zero", "had not completed"]);
+    assert_eq!((json.measurement.attempts.failed, value(&json, "converged")), (1, Some(0.0)));
+}
+
+fn mapped(file: &str, columns: &[&str]) -> Result<ToolRun, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
+    let columns: Vec<Column> = columns.iter().map(|column| column.parse().unwrap()).collect();
+    read_mapped(&std::fs::read_to_string(path).unwrap(), &columns).map_err(|error| error.to_string())
+}
+
+#[test]
+fn what_has_no_units_is_read_with_those_that_the_user_names() {
+    let hgrm = mapped("hgrm/latency.hgrm", &["latency:us"]).unwrap();
+    let expected = [("latency.med", 0.25), ("latency.p99", 4.0), ("latency.max", 9.0)];
+    check_run(&hgrm, "hgrm", "HdrHistogram", &expected, &["rounded values"]);
+    assert_eq!(count(&hgrm, "latency"), Some(1000));
+    let prometheus = mapped("prometheus/range.json", &["rps:1/s"]).unwrap();
+    let warnings = ["neighbours share data", "2 points are NaN", "query hit a limit"];
+    check_run(&prometheus, "prometheus", "Prometheus", &[("rps_a_1", 105.0), ("rps_b_2", 50.0)], &warnings);
+    let csv = mapped("csv/runs.csv", &["latency:ms", "rate:1/s"]).unwrap();
+    check_run(&csv, "csv", "CSV", &[("latency.min", 12.5), ("rate", 110.0)], &["1 fields", "are one run"]);
+    let error = mapped("csv/runs.csv", &["p99:ms"]).unwrap_err();
+    assert_eq!(error, "read it as csv: it has no column `p99`; its columns are time, latency, rate, note");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hgrm/latency.hgrm");
+    let error = read(&std::fs::read_to_string(path).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("--column latency:us"), "{error}");
 }

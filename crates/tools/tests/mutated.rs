@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plumb_model::SplitMix;
-use plumb_tools::{FORMATS, read, read_as};
+use plumb_tools::{Column, FORMATS, read, read_as, read_mapped};
 
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -127,14 +127,39 @@ fn check(format: &str, text: &str) {
 }
 
 #[test]
+fn no_mutation_of_a_file_with_named_columns_panics() {
+    let columns =
+        |texts: &[&str]| texts.iter().map(|text| text.parse::<Column>().unwrap()).collect::<Vec<_>>();
+    let cases = [
+        ("hgrm/latency.hgrm", columns(&["latency:us"])),
+        ("prometheus/range.json", columns(&["rps:1/s"])),
+        ("csv/runs.csv", columns(&["latency:ms", "rate:1/s"])),
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    for (file, columns) in cases {
+        let original = std::fs::read(root.join(file)).unwrap();
+        let mut mutator = Mutator { random: SplitMix::new(0x5eed) };
+        for _ in 0..mutations() {
+            match read_mapped(&mutator.mutate(&original), &columns) {
+                Ok(run) => assert!(!run.metrics.is_empty()),
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}
+
+/// How many inputs are made of each format.
+fn mutations() -> usize {
+    std::env::var("PLUMB_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(300)
+}
+
+#[test]
 fn no_mutation_of_any_fixture_panics() {
-    let count =
-        std::env::var("PLUMB_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(300_usize);
     let formats = by_format();
     for format in FORMATS {
         let texts = formats.get(format.name).unwrap_or_else(|| panic!("{} has no fixture", format.name));
         let mut mutator = Mutator { random: SplitMix::new(0x5eed) };
-        for number in 0..count {
+        for number in 0..mutations() {
             let text = mutator.mutate(&texts[number % texts.len()]);
             check(format.name, &text);
         }

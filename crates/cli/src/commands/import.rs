@@ -23,7 +23,7 @@ pub fn import(arguments: &ImportArguments) -> Outcome {
 fn alone(arguments: &ImportArguments) -> Outcome {
     let mut code = HOLDS;
     for file in &arguments.files {
-        for run in read(&found(file), arguments.format.as_deref())? {
+        for run in read(&found(file), arguments)? {
             print(&run, arguments)?;
             code = code.max(single::code(&run.tool_run.measurement, &arguments.shown, HOLDS));
         }

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use plumb_tools::ToolRun;
 
+use crate::args::ImportArguments;
 use crate::exit::Failure;
 
 /// The largest file that is read. A run of k6 in NDJSON has about 200 bytes and 8 lines a request.
@@ -61,14 +62,17 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<Found>, Failure> {
 ///
 /// # Errors
 /// When it cannot be read, is too large, or is not what a tool writes.
-pub(super) fn read(found: &Found, format: Option<&str>) -> Result<Vec<Imported>, Failure> {
+pub(super) fn read(found: &Found, arguments: &ImportArguments) -> Result<Vec<Imported>, Failure> {
     let file = &found.file;
     let failed = |reason: &dyn std::fmt::Display| {
         Failure::usage(format!("failed to import {}: failed to {reason}", file.display()))
     };
     let (text, modified_unix_s) = contents(file).map_err(|reason| failed(&reason))?;
-    let named = format.and_then(plumb_tools::format_named);
+    let named = arguments.format.as_deref().and_then(plumb_tools::format_named);
     let runs = match named {
+        _ if !arguments.columns.is_empty() => {
+            plumb_tools::read_mapped(&text, &arguments.columns).map(|run| vec![run])
+        }
         Some(format) => plumb_tools::read_as(format, &text),
         None => plumb_tools::read(&text),
     };

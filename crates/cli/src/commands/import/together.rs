@@ -46,7 +46,7 @@ fn sides(arguments: &ImportArguments) -> Result<Vec<Side>, Failure> {
     let mut sides: Vec<Side> = Vec::new();
     for variant in &arguments.variants {
         for file in matching(&variant.pattern)? {
-            let run = only_run(&file, arguments.format.as_deref())?;
+            let run = only_run(&file, arguments)?;
             match sides.iter_mut().find(|side| side.name == variant.name) {
                 Some(side) => side.runs.push(run),
                 None => sides.push(Side { name: variant.name.clone(), runs: vec![run] }),
@@ -56,8 +56,8 @@ fn sides(arguments: &ImportArguments) -> Result<Vec<Side>, Failure> {
     Ok(sides)
 }
 
-fn only_run(file: &Found, format: Option<&str>) -> Result<Imported, Failure> {
-    let mut runs = read(file, format)?;
+fn only_run(file: &Found, arguments: &ImportArguments) -> Result<Imported, Failure> {
+    let mut runs = read(file, arguments)?;
     if runs.len() == 1 {
         return Ok(runs.remove(0));
     }

@@ -1,0 +1,149 @@
+//! QEMU: `info migrate` of the monitor in both of its forms, and the JSON of `query-migrate`.
+//!
+//! Sources: QEMU's `migration/migration-hmp-cmds.c` and `qapi/migration.json`. mbps is 10^6 bit/s, kbytes are 1,024 B, and sizes of
+//! 10.1 and later are rounded for people.
+
+use plumb_model::Metric;
+use serde_json::Value;
+
+use crate::json::{count as json_count, documents, positive as json_positive, text as json_text};
+use crate::metrics::{
+    CONVERGED, DOWNTIME, PAGES_PER_SECOND, ROUNDS, SETUP_TIME, THROUGHPUT, TOTAL_TIME, WIRE_BYTES,
+};
+use crate::text::{after, positive, scaled};
+use crate::tool_run::ToolRun;
+
+/// What is known of a migration, in QEMU's units.
+#[derive(Default)]
+struct Migration {
+    status: String,
+    total_ms: Option<f64>,
+    down_ms: Option<f64>,
+    setup_ms: Option<f64>,
+    mbps: Option<f64>,
+    pages_per_s: Option<f64>,
+    transferred_bytes: Option<f64>,
+    multifd_bytes: Option<f64>,
+    rounds: Option<f64>,
+    /// Whether sizes are rounded.
+    rounded: bool,
+    /// Whether a count of what is left went below zero.
+    underflown: bool,
+}
+
+fn of_json(value: &Value) -> Option<&Value> {
+    [value.get("return"), Some(value)]
+        .into_iter()
+        .flatten()
+        .find(|it| it.get("total-time").is_some() && it.get("ram").is_some())
+}
+
+pub(crate) fn is(text: &str) -> bool {
+    let is_old = text.contains("Migration status:") && text.contains("total time:");
+    let is_new = text.contains("Time (ms):") && text.contains("RAM info:");
+    is_old || is_new || documents(text).0.iter().any(|value| of_json(value).is_some())
+}
+
+pub(crate) fn read(text: &str) -> Result<Vec<ToolRun>, String> {
+    let (found, _) = documents(text);
+    let migration = match found.iter().rev().find_map(of_json) {
+        Some(value) => json(value),
+        None if text.contains("Time (ms):") => new_text(text),
+        None => old_text(text),
+    };
+    run(&migration).map(|run| vec![run])
+}
+
+fn json(value: &Value) -> Migration {
+    let remaining = value.pointer("/ram/remaining").and_then(Value::as_f64).unwrap_or_default();
+    Migration {
+        status: json_text(value, "/status").unwrap_or_default().to_owned(),
+        total_ms: json_positive(value, "/total-time"),
+        down_ms: json_positive(value, "/downtime"),
+        setup_ms: json_positive(value, "/setup-time"),
+        mbps: json_positive(value, "/ram/mbps"),
+        pages_per_s: json_positive(value, "/ram/pages-per-second"),
+        transferred_bytes: json_positive(value, "/ram/transferred"),
+        multifd_bytes: json_positive(value, "/ram/multifd-bytes"),
+        rounds: json_count(value, "/ram/dirty-sync-count").map(|count| count as f64),
+        rounded: false,
+        underflown: remaining >= 9.2e18,
+    }
+}
+
+fn old_text(text: &str) -> Migration {
+    let of = |label: &str| after(text, label).and_then(positive);
+    let kib = |label: &str| of(label).map(|kib| kib * 1024.0);
+    Migration {
+        status: after(text, "Migration status:").unwrap_or_default().to_owned(),
+        total_ms: of("total time:"),
+        down_ms: of("downtime:"),
+        setup_ms: of("setup:"),
+        mbps: of("throughput:"),
+        pages_per_s: of("pages-per-second:"),
+        transferred_bytes: kib("transferred ram:"),
+        multifd_bytes: kib("multifd bytes:"),
+        rounds: of("dirty sync count:"),
+        rounded: false,
+        underflown: of("remaining ram:").is_some_and(|kib| kib >= 1e15),
+    }
+}
+
+/// `Time (ms): total=1234, setup=3, down=12`, and sizes such as `1.2 GiB`.
+fn new_text(text: &str) -> Migration {
+    let item = |label: &str, name: &str| {
+        let line = after(text, label)?;
+        line.split(", ").find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='))
+    };
+    let size = |label: &str, name: &str| item(label, name).and_then(|size| scaled(size, "B", 1024.0));
+    Migration {
+        status: after(text, "Status:").unwrap_or_default().to_owned(),
+        total_ms: item("Time (ms):", "total").and_then(positive),
+        down_ms: item("Time (ms):", "down").and_then(positive),
+        setup_ms: item("Time (ms):", "setup").and_then(positive),
+        mbps: after(text, "Throughput (Mbps):").and_then(positive),
+        pages_per_s: item("Page Rates (pps):", "transfer").and_then(positive),
+        transferred_bytes: size("Transfers:", "transferred"),
+        multifd_bytes: size("Channels:", "multifd"),
+        rounds: item("Others:", "dirty_syncs").and_then(positive),
+        rounded: true,
+        underflown: false,
+    }
+}
+
+fn run(migration: &Migration) -> Result<ToolRun, String> {
+    let mut run = ToolRun::new("QEMU", "migration", "migrations");
+    let total_ms = migration.total_ms.ok_or("it has no total time")?;
+    run.worked(Some(total_ms / 1e3), Some(1));
+    let is_completed = migration.status.starts_with("completed");
+    run.share(&CONVERGED, u64::from(is_completed), 1);
+    run.measurement.attempts.tried = 1;
+    if !is_completed {
+        run.measurement.attempts.failed = 1;
+        run.error(&format!("status {}", migration.status), 1);
+        run.warn("the migration had not completed, so its times are those so far");
+    }
+    let gauges: [(&Metric, Option<f64>); 5] = [
+        (&TOTAL_TIME, Some(total_ms)),
+        (&DOWNTIME, migration.down_ms),
+        (&SETUP_TIME, migration.setup_ms),
+        (&WIRE_BYTES, migration.transferred_bytes),
+        (&ROUNDS, migration.rounds),
+    ];
+    gauges.into_iter().for_each(|(metric, value)| run.gauge(metric, value));
+    run.rate(&THROUGHPUT, migration.mbps.map(|mbps| mbps * 125_000.0), None);
+    run.rate(&PAGES_PER_SECOND, migration.pages_per_s, None);
+    if migration.multifd_bytes.is_some_and(|bytes| bytes > 0.0) {
+        run.warn(
+            "up to 7.2, QEMU counts the pages that multifd sends and not the bytes on the wire: with compression, transferred and \
+             throughput are then too high",
+        );
+    }
+    if migration.rounded {
+        run.warn("this form of `info migrate` rounds sizes for people; `query-migrate` has all digits");
+    }
+    if migration.underflown {
+        run.warn("QEMU's count of what remains went below zero, and is left out");
+    }
+    Ok(run)
+}
