@@ -73,7 +73,7 @@ pub struct LoadSettings {
     pub prepare: Option<String>,
     /// A command, run by `sh` after the runs of each slot.
     pub cleanup: Option<String>,
-    /// The exit codes of a run that succeeded, or `any`.
+    /// The exit codes of a run that succeeded, or `any`; only 0 if absent.
     pub exit: Exits,
     /// Environment variables that all commands get, with their values.
     pub env: BTreeMap<String, String>,

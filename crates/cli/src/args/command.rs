@@ -78,6 +78,7 @@ impl Flagged for Command {
                 .required(true)
                 .num_args(1..)
                 .action(ArgAction::Append)
+                .hide_default_value(true)
                 .help("The command, quoted as one argument; two or more are compared with the first"),
             key("load.shell", "none|sh").short('S'),
             time("load.duration")

@@ -42,8 +42,8 @@ Exit codes: 0 effects were compared, 4 nothing could be compared fairly; the out
 
 pub const AUDIT: &str = "\
 Examples:
-  plumb audit README.md                            # what its benchmark supports, line by line
-  plumb audit issue.txt --experiment settle.yaml   # and the experiment that would settle it
+  plumb audit README.md                          # what its figures support
+  plumb audit issue.txt --experiment settle.yaml # and what would settle it
   plumb audit docs/*.md --json";
 
 pub const GATE: &str = "\
@@ -58,7 +58,7 @@ pub const COMMAND: &str = "\
 Examples:
   plumb command 'sleep 0.05'                     # one: its time, CPU and memory
   plumb command 'gzip -1k file' 'gzip -6k file' --prepare 'rm -f file.gz'
-  plumb command 'xz -T{n} -k file' -P n=1,2,4 --prepare 'rm -f file.xz'
+  plumb command 'xz -T{t} -k file' -P t=1,2,4 --prepare 'rm -f file.xz'
   plumb command --shell sh 'seq 1e5 | sort -R | wc -l' --within 1%
   plumb command 'curl -s 127.0.0.1:8000' --start 'python3 -m http.server'";
 
