@@ -106,6 +106,8 @@ const MEASURES: &[&str] = &[
     "plumb-pace",
     "plumb-host",
     "plumb-path",
+    "plumb-tools",
+    "plumb-audit",
     "plumb-tunings",
     "plumb-command",
     "plumb-crypto",
