@@ -66,7 +66,8 @@ pub const IMPORT: &str = "\
 Examples:
   plumb import wrk.txt
   plumb import fio.json --json
-  plumb import --variant 'a=a/*.json' --variant 'b=b/*.json' --claim 'b.x > a.x'";
+  plumb import --variant 'a=a/*.json' --variant 'b=b/*.json' --claim 'b.x > a.x'
+  plumb import times.csv --column latency:ms";
 
 pub const HTTP: &str = "\
 Examples:
