@@ -27,6 +27,27 @@ fn a_file_is_a_measurement_in_the_metrics_of_its_data_path() {
 }
 
 #[test]
+fn columns_have_the_units_that_the_user_names() {
+    let output = run(&[
+        "import",
+        "--json",
+        &fixture("csv/runs.csv"),
+        "--column",
+        "latency:ms",
+        "--column",
+        "rate:1/s",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (&found["metrics"]["latency"]["count"], &found["metrics"]["rate"]["value"]),
+        (&2.into(), &110.0.into())
+    );
+    let wrong = run(&["import", &fixture("csv/runs.csv"), "--column", "latency:parsec"]);
+    assert!(code(&wrong) == 2 && stderr(&wrong).contains("is not a unit"), "{}", stderr(&wrong));
+}
+
+#[test]
 fn what_no_tool_wrote_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let check = |bytes: &[u8], part: &str| {
