@@ -596,3 +596,20 @@ fn what_has_no_units_is_read_with_those_that_the_user_names() {
     let error = read(&std::fs::read_to_string(path).unwrap()).unwrap_err().to_string();
     assert!(error.contains("--column latency:us"), "{error}");
 }
+
+#[test]
+fn what_hyperfine_measured_here_is_read() {
+    let found = runs("hyperfine/two-sleeps.json");
+    // hyperfine's median of eight is the mean of the middle two, 24.859 ms; a distribution keeps the lower of them.
+    let first = [
+        ("wall_time.avg", 28.076),
+        ("wall_time.med", 21.788),
+        ("wall_time.max", 46.269),
+        ("memory_max", 3_256_320.0),
+    ];
+    check_run(&found[0], "first", "hyperfine", &first, &["one after the other"]);
+    check_run(&found[1], "second", "hyperfine", &[("user_time.avg", 1.018)], &[]);
+    let failing =
+        check("hyperfine/failing.json", "hyperfine", &[], &["2 of 2 runs failed", "less than 5 ms"]);
+    assert_eq!(failing.measurement.attempts.failed, 2);
+}
