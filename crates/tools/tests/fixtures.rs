@@ -469,8 +469,12 @@ fn failing_fast_looks_fast_in_k6() {
         &["as expected is 1949.000 ms", "dropped 12 iterations", "handshake (11.020 ms in the mean)"],
     );
     assert_eq!(run.measurement.attempts.failed, 19_964);
-    let cut =
-        check("k6/powershell.json", "k6", &[("http_reqs", 10.0)], &["PowerShell cut http_req_duration off"]);
+    let cut = check(
+        "k6/powershell.json",
+        "k6",
+        &[("http_reqs", 10.0), ("my_duration_avg", 2.5)],
+        &["PowerShell cut http_req_duration off"],
+    );
     check_absent(&cut, &["http_req_duration.avg"]);
 }
 

@@ -9,6 +9,10 @@ use crate::json::{documents, items, positive, text};
 use crate::tool_run::ToolRun;
 use crate::when::rfc3339;
 
+/// k6's own trends of times besides those of HTTP. The legacy export does not say of which unit a script's trend is.
+const TIMES: [&str; 5] =
+    ["group_duration", "grpc_req_duration", "ws_connecting", "ws_ping", "ws_session_duration"];
+
 /// Of the object that has them: k6's names are enough, since no other tool has these.
 fn is_one(value: &Value) -> bool {
     is_machine_readable(value)
@@ -50,7 +54,7 @@ fn with_metrics(value: &Value) -> Result<ToolRun, String> {
             continue;
         }
         let is_time =
-            text(metric, "/contains").map_or(name.contains("duration"), |contains| contains == "time");
+            text(metric, "/contains").map_or(TIMES.contains(&name.as_str()), |contains| contains == "time");
         if let Some(said) = said(values, is_time) {
             summary.metrics.insert(name.clone(), said);
         }
