@@ -10,6 +10,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("tls-offload", include_str!("../../../experiments/tls-offload.yaml")),
     ("haproxy-qat", include_str!("../../../experiments/haproxy-qat.yaml")),
     ("ingress-compare", include_str!("../../../experiments/ingress-compare.yaml")),
+    ("load-compare", include_str!("../../../experiments/load-compare.yaml")),
     ("crypto-devices", include_str!("../../../experiments/crypto-devices.yaml")),
     ("migration-codecs", include_str!("../../../experiments/migration-codecs.yaml")),
     ("migration-dirty", include_str!("../../../experiments/migration-dirty.yaml")),

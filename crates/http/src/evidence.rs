@@ -6,7 +6,7 @@ use plumb_model::{Evidence, Measurement, Span};
 use plumb_path::Snapshot;
 
 use crate::load;
-use crate::settings::{HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
+use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
 pub fn evidence(
@@ -29,10 +29,17 @@ pub fn evidence(
         settings.load.group.as_deref(),
         load::is_same_group,
     ));
-    evidence.extend(settings.handshake_evidence(measurement));
+    evidence.extend(match settings.load.driver {
+        Driver::Native => settings.handshake_evidence(measurement),
+        _ => settings.handshakes_of_the_server(before, after, measurement),
+    });
+    evidence.extend(settings.driver_evidence(measurement));
     evidence.extend(settings.offload_evidence(before, after));
     evidence.extend(settings.library_evidence(after));
-    let full = measurement.observed_count("handshakes", "full");
+    let full = match settings.load.driver {
+        Driver::Native => measurement.observed_count("handshakes", "full"),
+        _ => after.moved(before, "handshakes_full").unwrap_or(0),
+    };
     evidence.extend(settings.device_evidence(before, after, full));
     evidence.extend(settings.batch_evidence(before, after));
     evidence.extend(settings.server_evidence(before, after, measurement));
@@ -125,6 +132,43 @@ impl HttpSettings {
                 full + resumed
             ),
             holds: (share - asked).abs() <= slack,
+        })
+    }
+
+    /// A tool does not say how many handshakes were full. The ingress does, unless it is somebody else's.
+    fn handshakes_of_the_server(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        measurement: &Measurement,
+    ) -> Option<Evidence> {
+        let full = after.moved(before, "handshakes_full").filter(|_| self.is_tls())?;
+        let resumed = after.moved(before, "handshakes_resumed").unwrap_or(0);
+        let (expected, holds) = match self.load.reuse {
+            Reuse::None => {
+                ("one for each request, 0 resumed", resumed == 0 && full * 4 > measurement.work * 3)
+            }
+            Reuse::KeepAlive => {
+                ("at most one for each connection", full + resumed <= 2 * u64::from(self.load.connections))
+            }
+        };
+        Some(Evidence {
+            what: "handshakes that the ingress counted".to_owned(),
+            expected: expected.to_owned(),
+            observed: format!("{full} full, {resumed} resumed"),
+            holds,
+        })
+    }
+
+    /// Which tool drove the load.
+    fn driver_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let program = self.load.driver.program()?;
+        let observed = measurement.observed.get(load::DRIVER)?.keys().next()?;
+        Some(Evidence {
+            what: "driver of the load".to_owned(),
+            expected: program.to_owned(),
+            observed: observed.clone(),
+            holds: observed.to_lowercase().contains(program) || observed.contains("Apache"),
         })
     }
 

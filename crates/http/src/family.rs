@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving};
+use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving, Statistic};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
-use crate::settings::{HttpSettings, Reuse};
+use crate::settings::{Driver, HttpSettings, Reuse};
 use crate::target::Target;
 use crate::{check, evidence, load, metrics, system};
 
@@ -34,9 +34,12 @@ impl Family for Http {
         system::http_system(&settings.system, place)
     }
 
-    fn load(settings: &HttpSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+    fn load(settings: &HttpSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = read_target(target)?;
-        load::http_load(&settings.load, &target)
+        match settings.load.driver {
+            Driver::Native => load::http_load(&settings.load, &target),
+            _ => load::driven_load(&settings.load, &target, place.scratch.clone()),
+        }
     }
 
     fn saving(settings: &HttpSettings) -> Option<(HttpSettings, RequiredSaving)> {
@@ -50,6 +53,7 @@ impl Settings for HttpSettings {
     }
 
     fn feasible(&self) -> Result<(), String> {
+        load::feasible(self.load.driver)?;
         system::feasible(&self.system)
     }
 
@@ -59,6 +63,10 @@ impl Settings for HttpSettings {
 
     fn in_flight(&self) -> Option<f64> {
         self.load.in_flight()
+    }
+
+    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
+        load::lacks(self.load.driver, metric, statistic)
     }
 
     fn note(&self, metric: &str) -> Option<String> {

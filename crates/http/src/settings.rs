@@ -4,6 +4,7 @@
 //! a variant that changes only `kind` must leave its neighbours standing. What a kind does not use is checked in
 //! `check.rs`.
 
+mod driver;
 mod ingress;
 mod load;
 mod origin;
@@ -12,6 +13,7 @@ mod tls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
 pub use load::{LoadSettings, Reuse};
 pub use origin::{OriginKind, OriginSettings};

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Question, RequiredSaving};
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, Question, RequiredSaving, Statistic};
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::Value;
@@ -173,6 +173,9 @@ pub trait AnySettings {
     /// See [`Settings::in_flight`].
     fn in_flight(&self) -> Option<f64>;
 
+    /// See [`Settings::lacks`].
+    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String>;
+
     /// See [`Settings::note`].
     fn note(&self, metric: &str) -> Option<String>;
 
@@ -229,6 +232,10 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
 
     fn in_flight(&self) -> Option<f64> {
         self.0.in_flight()
+    }
+
+    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
+        self.0.lacks(metric, statistic)
     }
 
     fn note(&self, metric: &str) -> Option<String> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plumb_model::{
     Bytes, CpuCost, Evidence, FailureCause, Measurement, Metric, MetricInfo, Question, RequiredSaving, Span,
+    Statistic,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
 
     /// How many units of work are under way at a time, where the load keeps that number steady: a closed loop.
     fn in_flight(&self) -> Option<f64> {
+        None
+    }
+
+    /// Why the load has no such value under these settings, and what would have it; `None` where it has one.
+    fn lacks(&self, _metric: &str, _statistic: Option<Statistic>) -> Option<String> {
         None
     }
 

@@ -16,6 +16,7 @@ mod compare;
 mod crypto;
 mod directories;
 mod documents;
+mod drivers;
 mod endings;
 mod engines;
 mod gate;

@@ -7,6 +7,7 @@ mod checks;
 
 mod connection;
 mod core;
+mod driver;
 mod errors;
 mod names;
 mod report;
@@ -34,6 +35,7 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
+pub(crate) use self::driver::{DRIVER, driven_load, feasible, lacks};
 pub(crate) use self::names::{is_same_cipher, is_same_group};
 pub(crate) use self::report::{MISSING, OFFERED};
 use self::request::Request;
@@ -79,6 +81,7 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
     if !(0.0..=1.0).contains(&spec.resumption.0) {
         return fault("load.resumption", "a share is 0% to 100%");
     }
+    driver::check(spec)?;
     request::check(spec)?;
     tls::check(spec)?;
     parse_checks(spec).map(drop)

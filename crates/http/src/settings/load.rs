@@ -6,6 +6,7 @@ use plumb_model::{Percent, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::driver::Driver;
 use super::tls::TlsVersion;
 
 /// Whether connections are used again.
@@ -23,6 +24,12 @@ pub enum Reuse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadSettings {
+    /// What drives the load: `native`, or a tool that is started for each slot and whose output is read.
+    pub driver: Driver,
+    /// Further options of that tool.
+    pub options: Vec<String>,
+    /// A script for k6 in place of the requests that these settings describe; `__ENV.URL` in it is the address.
+    pub script: Option<String>,
     /// Connections at a time.
     pub connections: u32,
     /// Event loops, each on a thread with its share of the connections.
@@ -82,6 +89,9 @@ impl LoadSettings {
 impl Default for LoadSettings {
     fn default() -> Self {
         Self {
+            driver: Driver::default(),
+            options: Vec::new(),
+            script: None,
             connections: 10,
             threads: 1,
             reuse: Reuse::default(),

@@ -99,6 +99,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     };
     let others_max = document::others_max(document.spec.noise, &document.spec.path);
     let failures_max = document.spec.failures_max.map_or_else(Plan::failures_max, |Percent(share)| share);
+    settled.check_claims(&claims, &variants, &root)?;
     let Document { metadata, spec, .. } = document;
     let settings = settled.settings(&kept, options.quick);
     let plan = Plan {
@@ -388,6 +389,29 @@ impl AllSettled {
         };
         let note = self.cells.iter().find_map(|(_, settings)| of(settings));
         Claim { note, ..claim }
+    }
+
+    /// Refuses claims on what the load of a variant does not measure under its settings.
+    fn check_claims(
+        &self,
+        claims: &[Claim],
+        variants: &[VariantTree],
+        root: &Node,
+    ) -> Result<(), Vec<Mistake>> {
+        let lacking = |claim: &Claim, settings: &[SettledVariant]| {
+            claim.terms().find_map(|term| {
+                let at = variants.iter().position(|variant| variant.name == term.variant)?;
+                let reason = settings[at].settings.lacks(&term.metric, term.statistic)?;
+                Some(format!("`{}` needs a value that {} has not: {reason}", claim.text, term.variant))
+            })
+        };
+        let found = claims
+            .iter()
+            .find_map(|claim| self.cells.iter().find_map(|(_, settings)| lacking(claim, settings)));
+        match found {
+            Some(message) => Err(vec![Mistake::new(spec_place(root, "claims"), message)]),
+            None => Ok(()),
+        }
     }
 
     /// The cells that are run: a quick run takes the first alone.

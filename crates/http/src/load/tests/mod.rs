@@ -45,7 +45,7 @@ fn count_of(measurement: &Measurement, metric: &str) -> u64 {
         Reading::Trend(histogram) => histogram.count(),
         Reading::Rate { count, .. } | Reading::Count(count) => *count,
         Reading::Share { yes, .. } => *yes,
-        Reading::Gauge(_) => panic!("{metric} has no count"),
+        Reading::Gauge(_) | Reading::Summary { .. } => panic!("{metric} has no count"),
     }
 }
 

@@ -1,0 +1,188 @@
+//! What each tool can do and what it says, so that an experiment that asks for more is refused before it runs.
+
+use plumb_model::{Statistic, metric_key};
+use plumb_path::Fault;
+
+use crate::metrics::METRICS;
+use crate::settings::{Driver, LoadSettings, Reuse};
+
+/// Refuses what the tool cannot do.
+///
+/// # Errors
+/// The first such setting, with its key.
+pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
+    let Some(program) = settings.driver.program() else {
+        return only_of_tools(settings);
+    };
+    let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
+    let is = |driver: Driver| settings.driver == driver;
+    if settings.rate.is_some() {
+        return cannot(
+            "load.rate",
+            "has no fixed rate here; use the native driver, or k6 with a script that has one",
+        );
+    }
+    if settings.requests.is_some() {
+        return cannot("load.requests", "is run for a time here; use `duration`");
+    }
+    if settings.resumption.0 > 0.0 {
+        return cannot(
+            "load.resumption",
+            "does not let itself be told which sessions to resume; use the native driver",
+        );
+    }
+    if !settings.checks.is_empty() {
+        return cannot(
+            "load.checks",
+            "does not check answers here; use the native driver, or k6 with a script that does",
+        );
+    }
+    for (key, is_set) in [
+        ("load.sni", settings.sni.is_some()),
+        ("load.alpn", !settings.alpn.is_empty()),
+        ("load.client_certificate", settings.client_certificate.is_some()),
+        ("load.group", settings.group.is_some()),
+    ] {
+        if is_set {
+            return cannot(key, "has no such option here; use the native driver");
+        }
+    }
+    if settings.script.is_some() && !is(Driver::K6) {
+        return cannot("load.script", "runs no script; `script` is for k6");
+    }
+    if (settings.method != "GET" || settings.body.is_some()) && !is(Driver::K6) {
+        return cannot("load.method", "sends GET without a body here; use the native driver or k6");
+    }
+    if settings.cipher.is_some() && !(is(Driver::Ab) || is(Driver::H2load)) {
+        return cannot("load.cipher", "has no option for the cipher; use ab, h2load or the native driver");
+    }
+    if settings.tls.is_some() && !(is(Driver::Ab) || is(Driver::K6)) {
+        return cannot("load.tls", "has no option for the version of TLS; set that of the ingress");
+    }
+    if settings.reuse == Reuse::None && is(Driver::H2load) {
+        return cannot("load.reuse", "keeps its connections; use ab, wrk, k6 or the native driver");
+    }
+    if settings.threads > 1 && is(Driver::Ab) {
+        return cannot("load.threads", "has one thread");
+    }
+    if settings.duration.0 < 1_000_000_000 {
+        return cannot("load.duration", "runs for whole seconds; give it at least 1 s");
+    }
+    Ok(())
+}
+
+fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
+    let of_tools =
+        [("load.options", !settings.options.is_empty()), ("load.script", settings.script.is_some())];
+    match of_tools.into_iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => {
+            Err(Fault::new(key, "this is for another driver; name one with `driver`, such as `driver: k6`"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Why a load by this driver has no such value, and what would print it; `None` where it has one.
+pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) -> Option<String> {
+    use Statistic::{Avg, Max, Med, Min, P90, P95, P99, P999};
+    let program = driver.program()?;
+    METRICS.iter().find(|known| known.name == metric)?;
+    let (known, remedy): (&[(&str, &[Statistic])], &str) = match driver {
+        Driver::Native => return None,
+        Driver::Wrk => (
+            &[
+                ("http_reqs", &[]),
+                ("data_received", &[]),
+                ("http_req_failed", &[]),
+                ("http_req_duration", &[Avg, Max, Med, P90, P99]),
+            ],
+            "wrk --latency prints no other; k6 and the native driver do",
+        ),
+        Driver::Ab => (
+            &[
+                ("http_reqs", &[]),
+                ("data_received", &[]),
+                ("http_req_failed", &[]),
+                ("iteration_duration", &[Avg, Min, Med, Max, P90, P95, P99]),
+                ("http_req_duration", &[Avg, Min, Med, Max]),
+                ("http_req_blocked", &[Avg, Min, Med, Max]),
+                ("http_req_waiting", &[Avg, Min, Med, Max]),
+            ],
+            "ab prints no other, whatever its options; k6 and the native driver do",
+        ),
+        Driver::H2load => (
+            &[
+                ("http_reqs", &[]),
+                ("data_received", &[]),
+                ("http_req_failed", &[]),
+                ("http_req_duration", &[Avg, Min, Max]),
+            ],
+            "h2load --log-file has the time of each request; `plumb import` reads it",
+        ),
+        Driver::K6 => (
+            &[
+                ("http_reqs", &[]),
+                ("data_received", &[]),
+                ("data_sent", &[]),
+                ("http_req_failed", &[]),
+                ("iteration_duration", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("http_req_duration", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("http_req_blocked", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("http_req_connecting", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("http_req_tls_handshaking", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("http_req_sending", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("http_req_waiting", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("http_req_receiving", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("checks", &[]),
+            ],
+            "the native driver measures it",
+        ),
+    };
+    let always = ["cpu_load", "cpu_system"];
+    let has = |(name, statistics): &(&str, &[Statistic])| {
+        *name == metric && statistic.is_none_or(|statistic| statistics.contains(&statistic))
+    };
+    let is_known = always.contains(&metric) || known.iter().any(has);
+    (!is_known).then(|| format!("{program} does not say {}: {remedy}", metric_key(metric, statistic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tool_cannot_do_is_refused_at_its_key() {
+        let key = |driver, change: fn(&mut LoadSettings)| {
+            let mut settings = LoadSettings { driver, ..LoadSettings::default() };
+            change(&mut settings);
+            check(&settings).err().map(|fault| fault.key)
+        };
+        assert_eq!(key(Driver::Wrk, |_| ()), None);
+        assert_eq!(
+            key(Driver::Wrk, |settings| settings.checks.push("status == 200".to_owned())),
+            Some("load.checks".to_owned())
+        );
+        assert_eq!(
+            key(Driver::H2load, |settings| settings.reuse = Reuse::None),
+            Some("load.reuse".to_owned())
+        );
+        assert_eq!(key(Driver::Ab, |settings| settings.threads = 2), Some("load.threads".to_owned()));
+        assert_eq!(
+            key(Driver::Native, |settings| settings.script = Some("a.js".to_owned())),
+            Some("load.script".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_a_tool_does_not_say_is_named_with_what_does() {
+        assert_eq!(lacks(Driver::Wrk, "http_req_duration", Some(Statistic::P99)), None);
+        let found = lacks(Driver::Wrk, "http_req_duration", Some(Statistic::P95)).unwrap();
+        assert_eq!(
+            found,
+            "wrk does not say http_req_duration.p95: wrk --latency prints no other; k6 and the native driver do"
+        );
+        assert!(lacks(Driver::Ab, "http_req_tls_handshaking", Some(Statistic::Avg)).is_some());
+        assert_eq!(lacks(Driver::Native, "http_req_service", Some(Statistic::P999)), None);
+        assert_eq!(lacks(Driver::Ab, "cpu_load", None), None);
+    }
+}

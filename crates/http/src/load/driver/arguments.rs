@@ -1,0 +1,212 @@
+//! The settings of a load as the command line of a tool.
+
+use std::path::{Path, PathBuf};
+
+use plumb_model::Span;
+use serde_json::json;
+
+use crate::settings::{Driver, LoadSettings, Reuse, TlsVersion};
+use crate::url::Url;
+
+/// ab keeps 40 bytes for each request that it may make, and stops after that many.
+const AB_REQUESTS_MAX: u64 = 2_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How a tool is started, and where its output goes.
+pub(super) struct Invocation {
+    pub(super) arguments: Vec<String>,
+    /// The file that it writes; `None` for standard output.
+    pub(super) output: Option<PathBuf>,
+}
+
+impl Invocation {
+    /// The tool is to run for this long, to the next whole second, as most tools know no others.
+    pub(super) fn new(
+        settings: &LoadSettings,
+        url: &Url,
+        window_ns: u64,
+        scratch: &Path,
+    ) -> Result<Self, String> {
+        let seconds = ((window_ns + SECOND_NS / 2) / SECOND_NS).max(1);
+        let address = address(settings, url);
+        let (mut arguments, output) = match settings.driver {
+            Driver::Native => (Vec::new(), None),
+            Driver::Wrk => (wrk(settings, seconds), None),
+            Driver::Ab => (ab(settings, seconds), None),
+            Driver::H2load => (h2load(settings, seconds), None),
+            Driver::K6 => k6(settings, &address, seconds, scratch)?,
+        };
+        arguments.extend(settings.options.iter().cloned());
+        if settings.driver != Driver::K6 {
+            arguments.push(address);
+        }
+        Ok(Self { arguments, output })
+    }
+}
+
+fn address(settings: &LoadSettings, url: &Url) -> String {
+    let scheme = if url.is_tls { "https" } else { "http" };
+    let path = settings.path.as_deref().map_or_else(|| url.path.clone(), crate::url::origin_form);
+    format!("{scheme}://{}{path}", url.authority)
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+/// Headers as `-H` takes them, with `Connection: close` where each request is to have its own connection.
+fn headers(settings: &LoadSettings, closes: bool) -> Vec<String> {
+    let host = settings.host.iter().map(|host| format!("Host: {host}"));
+    let others = settings.headers.iter().map(|(name, value)| format!("{name}: {value}"));
+    let close = (closes && settings.reuse == Reuse::None).then(|| "Connection: close".to_owned());
+    host.chain(others).chain(close).flat_map(|header| ["-H".to_owned(), header]).collect()
+}
+
+fn wrk(settings: &LoadSettings, seconds: u64) -> Vec<String> {
+    let mut arguments = words(["--latency", "-t"]);
+    arguments.push(settings.threads.to_string());
+    arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
+    arguments.extend(["-d".to_owned(), format!("{seconds}s")]);
+    arguments.extend(["--timeout".to_owned(), format!("{}s", whole_seconds(settings.timeout))]);
+    arguments.extend(headers(settings, true));
+    arguments
+}
+
+fn ab(settings: &LoadSettings, seconds: u64) -> Vec<String> {
+    let mut arguments = words(["-q", "-l", "-r"]);
+    arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
+    arguments.extend(["-t".to_owned(), seconds.to_string(), "-n".to_owned(), AB_REQUESTS_MAX.to_string()]);
+    arguments.extend(["-s".to_owned(), whole_seconds(settings.timeout).to_string()]);
+    if settings.reuse == Reuse::KeepAlive {
+        arguments.push("-k".to_owned());
+    }
+    let version = match settings.tls {
+        Some(TlsVersion::V12) => Some("TLS1.2"),
+        Some(TlsVersion::V13) => Some("TLS1.3"),
+        Some(TlsVersion::None) | None => None,
+    };
+    arguments.extend(version.into_iter().flat_map(|version| ["-f".to_owned(), version.to_owned()]));
+    arguments.extend(settings.cipher.iter().flat_map(|cipher| ["-Z".to_owned(), cipher.clone()]));
+    arguments.extend(headers(settings, false));
+    arguments
+}
+
+fn h2load(settings: &LoadSettings, seconds: u64) -> Vec<String> {
+    let mut arguments = words(["--h1", "-t"]);
+    arguments.push(settings.threads.to_string());
+    arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
+    arguments.extend(["-D".to_owned(), seconds.to_string()]);
+    arguments.extend(settings.cipher.iter().map(|cipher| format!("--ciphers={cipher}")));
+    arguments.extend(headers(settings, false));
+    arguments
+}
+
+/// k6 runs the user's script, or one that makes the requests that the settings ask for.
+fn k6(
+    settings: &LoadSettings,
+    address: &str,
+    seconds: u64,
+    scratch: &Path,
+) -> Result<(Vec<String>, Option<PathBuf>), String> {
+    let summary = scratch.join("k6-summary.json");
+    let script = match &settings.script {
+        Some(script) => PathBuf::from(script),
+        None => {
+            let path = scratch.join("plumb.js");
+            std::fs::write(&path, script_of(settings, seconds))
+                .map_err(|error| format!("write {}: {error}", path.display()))?;
+            path
+        }
+    };
+    let mut arguments = words(["run", "--quiet", "--no-color", "--no-usage-report"]);
+    arguments.push(format!("--summary-export={}", summary.display()));
+    arguments.push("--summary-trend-stats=avg,min,med,max,p(90),p(95),p(99),p(99.9)".to_owned());
+    arguments.extend(["--address".to_owned(), String::new()]);
+    arguments.extend(["-e".to_owned(), format!("URL={address}")]);
+    arguments.push(script.display().to_string());
+    Ok((arguments, Some(summary)))
+}
+
+fn script_of(settings: &LoadSettings, seconds: u64) -> String {
+    let version = match settings.tls {
+        Some(TlsVersion::V12) => Some("tls1.2"),
+        Some(TlsVersion::V13) => Some("tls1.3"),
+        Some(TlsVersion::None) | None => None,
+    };
+    let mut options = json!({
+        "vus": settings.connections,
+        "duration": format!("{seconds}s"),
+        "insecureSkipTLSVerify": true,
+        "noConnectionReuse": settings.reuse == Reuse::None,
+        "discardResponseBodies": true,
+        "summaryTimeUnit": "ms",
+    });
+    if let Some(version) = version {
+        options["tlsVersion"] = json!(version);
+    }
+    let parameters = json!({
+        "headers": settings.headers,
+        "timeout": format!("{}s", whole_seconds(settings.timeout)),
+    });
+    format!(
+        "import http from 'k6/http';\nexport const options = {options};\nexport default function () {{\n  \
+         http.request({}, __ENV.URL, {}, {parameters});\n}}\n",
+        json!(settings.method),
+        settings.body.as_ref().map_or(json!(null), |body| json!(body))
+    )
+}
+
+fn whole_seconds(span: Span) -> u64 {
+    span.0.div_ceil(SECOND_NS).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(driver: Driver, change: impl Fn(&mut LoadSettings)) -> String {
+        let mut settings = LoadSettings { driver, connections: 20, ..LoadSettings::default() };
+        change(&mut settings);
+        let url = Url::parse("https://127.0.0.1:8443/x").unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        Invocation::new(&settings, &url, 1_500_000_000, scratch.path()).unwrap().arguments.join(" ")
+    }
+
+    #[test]
+    fn settings_become_options() {
+        assert_eq!(
+            arguments(Driver::Wrk, |settings| settings.reuse = Reuse::None),
+            "--latency -t 1 -c 20 -d 2s --timeout 30s -H Connection: close https://127.0.0.1:8443/x"
+        );
+        assert_eq!(
+            arguments(Driver::Ab, |settings| {
+                settings.tls = Some(TlsVersion::V12);
+                settings.cipher = Some("ECDHE-RSA-AES256-GCM-SHA384".to_owned());
+            }),
+            "-q -l -r -c 20 -t 2 -n 2000000 -s 30 -k -f TLS1.2 -Z ECDHE-RSA-AES256-GCM-SHA384 https://127.0.0.1:8443/x"
+        );
+        assert_eq!(
+            arguments(Driver::H2load, |settings| settings.options = vec!["--rate=5".to_owned()]),
+            "--h1 -t 1 -c 20 -D 2 --rate=5 https://127.0.0.1:8443/x"
+        );
+    }
+
+    #[test]
+    fn a_script_of_k6_asks_for_what_the_settings_say() {
+        let settings = LoadSettings {
+            driver: Driver::K6,
+            reuse: Reuse::None,
+            tls: Some(TlsVersion::V13),
+            body: Some("a \"b\"".to_owned()),
+            method: "POST".to_owned(),
+            ..LoadSettings::default()
+        };
+        let script = script_of(&settings, 3);
+        assert!(
+            script.contains("\"noConnectionReuse\":true") && script.contains("\"tlsVersion\":\"tls1.3\""),
+            "{script}"
+        );
+        assert!(script.contains("http.request(\"POST\", __ENV.URL, \"a \\\"b\\\"\","), "{script}");
+        assert!(script.contains("\"duration\":\"3s\"") && script.contains("\"vus\":10"), "{script}");
+    }
+}
