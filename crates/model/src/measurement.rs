@@ -55,7 +55,10 @@ impl Reading {
         match self {
             Self::Rate { value, .. } | Self::Gauge(value) => Some(*value),
             Self::Count(count) => Some(*count as f64),
-            Self::Share { yes, no } => (yes + no > 0).then(|| *yes as f64 / (yes + no) as f64),
+            Self::Share { yes, no } => {
+                let all = *yes as f64 + *no as f64;
+                (all > 0.0).then(|| *yes as f64 / all)
+            }
             Self::Trend(histogram) => {
                 histogram.statistic_ns(statistic?).map(|value_ns| in_unit(value_ns, unit))
             }
