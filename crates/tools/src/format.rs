@@ -28,8 +28,27 @@ impl Format {
     }
 }
 
-/// Every format, those first that others could be mistaken for.
+/// Every format. Those of which the first lines are enough come first, because their files are large.
 pub const FORMATS: &[Format] = &[
+    Format {
+        name: "k6-points",
+        about: "k6's points, of --out json",
+        is: k6::is_points,
+        read: k6::read_points,
+    },
+    Format {
+        name: "h2load-log",
+        about: "h2load's times, of --log-file",
+        is: h2load::is_log,
+        read: h2load::read_log,
+    },
+    Format { name: "ab-times", about: "ab's times, of -g", is: ab::is_times, read: ab::read_times_of_each },
+    Format {
+        name: "k6",
+        about: "k6's JSON summaries, of --summary-export and handleSummary",
+        is: k6::is_summary,
+        read: k6::read_summary,
+    },
     Format { name: "wrk", about: "wrk's and wrk2's text", is: wrk::is, read: wrk::read },
     Format {
         name: "fio",
@@ -50,19 +69,6 @@ pub const FORMATS: &[Format] = &[
         is: ab::is_percentiles,
         read: ab::read_percentiles,
     },
-    Format { name: "ab-times", about: "ab's times, of -g", is: ab::is_times, read: ab::read_times_of_each },
-    Format {
-        name: "k6",
-        about: "k6's JSON summaries, of --summary-export and handleSummary",
-        is: k6::is_summary,
-        read: k6::read_summary,
-    },
-    Format {
-        name: "k6-points",
-        about: "k6's points, of --out json",
-        is: k6::is_points,
-        read: k6::read_points,
-    },
     Format { name: "k6-text", about: "k6's summary as text", is: k6::is_text, read: k6::read_text },
     Format {
         name: "iperf3",
@@ -76,12 +82,6 @@ pub const FORMATS: &[Format] = &[
         about: "h2load's JSON, of --output-file",
         is: h2load::is_json,
         read: h2load::read_json,
-    },
-    Format {
-        name: "h2load-log",
-        about: "h2load's times, of --log-file",
-        is: h2load::is_log,
-        read: h2load::read_log,
     },
     Format {
         name: "sockperf",
