@@ -85,6 +85,7 @@ macro_rules! pages_with_commands {
 
 pages_with_commands! {
     commands_of_the_readme_run: "README.md",
+    commands_of_audit_run: "docs/guides/audit.md",
     commands_of_ci_run: "docs/guides/ci.md",
     commands_of_commands_run: "docs/guides/commands.md",
     commands_of_container_network_run: "docs/guides/container-network.md",
