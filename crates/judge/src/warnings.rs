@@ -33,6 +33,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
     warnings.extend(variants.iter().flat_map(|summary| about_variant(table, summary)));
     warnings.extend(about_load(table, variants));
     warnings.extend(about_correlation(table));
+    warnings.extend(about_moves(table));
     if !table.plan.synthetic {
         warnings.extend(about_noise(table.plan, table.slots));
     }
@@ -231,6 +232,24 @@ fn about_correlation(table: &Table<'_>) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// An effect that changes with time has no one size.
+fn about_moves(table: &Table<'_>) -> Vec<String> {
+    let level = table.level(table.plan.alpha_each());
+    let cells = 0..table.plan.cells.len();
+    let all = cells.flat_map(|cell| table.plan.claims.iter().map(move |claim| (cell, claim)));
+    let moved = all.filter_map(|(cell, claim)| {
+        let Operand::Term { term, .. } = &claim.right else { return None };
+        sample(table, cell, claim).filter(|sample| sample.has_moved(level))?;
+        Some(format!(
+            "the ratio of {} to {term}{} moved during the run: its mean is no longer within what earlier blocks allow, and the \
+             nearest value that they do is shown",
+            claim.left,
+            place(table, cell)
+        ))
+    });
+    moved.collect()
 }
 
 fn about_noise(plan: &Plan, slots: &[Slot]) -> Vec<String> {

@@ -68,7 +68,7 @@ impl Level {
 /// An estimate with its confidence bounds, in natural logarithms of a ratio. The bounds may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The mean of the blocks' log ratios.
+    /// The mean of the blocks' log ratios, or the nearest value that earlier looks still allow.
     pub estimate: f64,
     /// The lower bound, −∞ while there are too few blocks.
     pub low: f64,
@@ -77,11 +77,12 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// What both this interval and a `later` one allow, around the later estimate. Where they exclude each other the effect
-    /// changed between the looks, and what was found first stays.
+    /// What both this interval and a `later` one allow, around the later estimate, or as near to it as they allow. Where they
+    /// exclude each other the effect changed between the looks, and what was found first stays.
     pub(crate) fn narrowed(self, later: Self) -> Self {
         let (low, high) = (self.low.max(later.low), self.high.min(later.high));
-        if low <= high { Self { low, high, ..later } } else { Self { estimate: later.estimate, ..self } }
+        let (low, high) = if low <= high { (low, high) } else { (self.low, self.high) };
+        Self { estimate: later.estimate.clamp(low, high), low, high }
     }
 
     /// Whether `value` (a logarithm) lies outside, by more than rounding.

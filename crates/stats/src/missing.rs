@@ -10,6 +10,7 @@
 use crate::confidence::{Interval, Level};
 use crate::forecast::blocks_needed;
 use crate::hypothesis::{Decision, Hypothesis};
+use crate::moments::Moments;
 use crate::serial::Design;
 use crate::unusable::log_of;
 
@@ -101,6 +102,12 @@ impl Sample {
         let last = self.design.interval(&self.logs, level)?;
         let looks = (1..self.logs.len()).filter_map(|n| self.design.interval(&self.logs[..n], level));
         looks.chain([last]).reduce(Interval::narrowed)
+    }
+
+    /// Whether the blocks' mean has left what earlier looks allow: the effect changed during the run, or chance misled them.
+    pub fn has_moved(&self, level: Level) -> bool {
+        let mean = self.logs.iter().copied().collect::<Moments>().mean();
+        self.known_interval(level).zip(mean).is_some_and(|(interval, mean)| interval.excludes(mean))
     }
 
     /// The interval for all that the missing values may have been; it contains [`Sample::known_interval`].
@@ -197,6 +204,22 @@ mod tests {
         sample.push_ratio([Known(1.0); 2], [Lowest; 2]);
         assert_eq!(sample.blocks_needed(&claim(1.9), LEVEL), None);
         assert!(sample.blocks_needed(&claim(2.1), LEVEL).is_some_and(|more| more > 0));
+    }
+
+    #[test]
+    fn an_estimate_stays_within_what_earlier_looks_allow_and_says_when_it_would_not() {
+        let mut sample = Sample::new(Design::Paired);
+        for b in [1.30, 1.31, 1.29, 1.30, 1.32, 1.28] {
+            sample.push_ratio([Known(1.0); 2], [Known(b); 2]);
+        }
+        assert!(!sample.has_moved(LEVEL));
+        let early = sample.known_interval(LEVEL).unwrap();
+        for _ in 0..6 {
+            sample.push_ratio([Known(1.0); 2], [Known(1.05); 2]);
+        }
+        let late = sample.known_interval(LEVEL).unwrap();
+        assert!(sample.has_moved(LEVEL));
+        assert_eq!((late.estimate, late.low), (early.low, early.low), "the mean of all is below");
     }
 
     #[test]
