@@ -184,7 +184,16 @@ mod tests {
     fn metric(regex: Option<&str>, pointer: Option<&str>) -> MetricSettings {
         let own = |text: Option<&str>| text.map(str::to_owned);
         let (regex, pointer) = (own(regex), own(pointer));
-        MetricSettings { from: "stdout".to_owned(), regex, pointer, unit: None, better: Better::Lower }
+        let (format, value) = (None, None);
+        MetricSettings {
+            from: "stdout".to_owned(),
+            regex,
+            pointer,
+            format,
+            value,
+            unit: None,
+            better: Better::Lower,
+        }
     }
 
     #[test]
@@ -239,8 +248,8 @@ mod tests {
         };
         assert!(fault("wall_time", metric(Some("(a)"), None)).contains("choose another name"));
         assert!(fault("Rps", metric(Some("(a)"), None)).starts_with("load.metrics.Rps: "));
-        assert!(fault("rps", metric(None, None)).contains("`regex` or `pointer`"));
-        assert!(fault("rps", metric(Some("(a)"), Some("/a"))).contains("`regex` or `pointer`"));
+        assert!(fault("rps", metric(None, None)).contains("`regex`, `pointer` and `format`"));
+        assert!(fault("rps", metric(Some("(a)"), Some("/a"))).contains("`regex`, `pointer` and `format`"));
         assert!(fault("rps", metric(Some("a"), None)).starts_with("load.metrics.rps.regex: "));
         assert!(fault("rps", metric(Some("(a"), None)).starts_with("load.metrics.rps.regex: "));
         assert!(fault("rps", metric(None, Some("a"))).starts_with("load.metrics.rps.pointer: "));

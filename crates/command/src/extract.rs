@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use plumb_host::process::Written;
+use plumb_model::{Statistic, Unit, metric_key};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
@@ -36,6 +37,17 @@ pub(crate) enum Source {
 enum Rule {
     Regex(Regex),
     Pointer(String),
+    Tool(OfTool),
+}
+
+/// What a tool says under a name that Plumbline knows.
+#[derive(Debug, Clone)]
+struct OfTool {
+    format: &'static str,
+    metric: String,
+    statistic: Option<Statistic>,
+    /// The unit in which the metric's values are kept.
+    unit: Unit,
 }
 
 /// Reads one metric.
@@ -63,15 +75,24 @@ impl Extractor {
         metric: &MetricSettings,
         directory: Option<&Path>,
     ) -> Result<Self, (&'static str, String)> {
-        let (_, factor) = unit_of(metric).map_err(|message| ("unit", message))?;
-        let rule = match (&metric.regex, &metric.pointer) {
-            (Some(regex), None) => Rule::Regex(expression(regex).map_err(|message| ("regex", message))?),
-            (None, Some(pointer)) => Rule::Pointer(checked(pointer).map_err(|message| ("pointer", message))?),
+        let (unit, factor) = unit_of(metric).map_err(|message| ("unit", message))?;
+        let rule = match (&metric.regex, &metric.pointer, &metric.format) {
+            (Some(regex), None, None) => {
+                Rule::Regex(expression(regex).map_err(|message| ("regex", message))?)
+            }
+            (None, Some(pointer), None) => {
+                Rule::Pointer(checked(pointer).map_err(|message| ("pointer", message))?)
+            }
+            (None, None, Some(format)) => Rule::Tool(of_tool(format, metric.value.as_deref(), unit)?),
             _ => {
-                let message = "a metric is read by either `regex` or `pointer`; give it one of the two";
+                let message =
+                    "a metric is read by one of `regex`, `pointer` and `format`; give it one of the three";
                 return Err(("", message.to_owned()));
             }
         };
+        if metric.value.is_some() && metric.format.is_none() {
+            return Err(("value", "`value` is a metric of the tool that `format` names".to_owned()));
+        }
         let source = match metric.from.as_str() {
             "" => return Err(("from", "write `stdout`, `stderr` or the path of a file".to_owned())),
             STDOUT => Source::Stdout,
@@ -109,6 +130,8 @@ impl Extractor {
             return Err(format!("{place} has more than {} MiB", OUTPUT_BYTES_MAX >> 20));
         }
         let number = match &self.rule {
+            // It is in the unit of the metric already.
+            Rule::Tool(tool) => return tool.read(&String::from_utf8_lossy(&written.bytes), &place),
             Rule::Regex(regex) => matched(regex, &String::from_utf8_lossy(&written.bytes), &place)?,
             Rule::Pointer(pointer) => pointed(pointer, &written.bytes, &place)?,
         };
@@ -130,6 +153,63 @@ impl Extractor {
         }
         let bytes = std::fs::read(file).map_err(|cause| format!("failed to read {path}: {cause}"))?;
         Ok(Written { bytes, is_cut: false })
+    }
+}
+
+fn of_tool(format: &str, value: Option<&str>, unit: Unit) -> Result<OfTool, (&'static str, String)> {
+    let Some(known) = plumb_tools::format_named(format) else {
+        let names: Vec<&str> = plumb_tools::FORMATS.iter().map(|format| format.name).collect();
+        return Err(("format", format!("no format is named `{format}`; known: {}", names.join(", "))));
+    };
+    let value = value.ok_or(("value", format!("say what of {format}: a metric such as `http_reqs`")))?;
+    let (metric, statistic) = match value.split_once('.') {
+        Some((metric, name)) => {
+            let unknown = || {
+                (
+                    "value",
+                    format!("`{name}` is no statistic; known: avg, min, med, max, p90, p95, p99, p99.9"),
+                )
+            };
+            (metric, Some(Statistic::from_name(name).ok_or_else(unknown)?))
+        }
+        None => (value, None),
+    };
+    Ok(OfTool { format: known.name, metric: metric.to_owned(), statistic, unit })
+}
+
+impl OfTool {
+    fn read(&self, text: &str, place: &str) -> Result<f64, String> {
+        let format = plumb_tools::format_named(self.format).ok_or("its format is gone")?;
+        let runs =
+            plumb_tools::read_as(format, text).map_err(|error| format!("{place}: failed to {error}"))?;
+        let [run] = &runs[..] else {
+            return Err(format!(
+                "{place} has {} runs of {}, and a metric needs one",
+                runs.len(),
+                self.format
+            ));
+        };
+        let wanted = metric_key(&self.metric, self.statistic);
+        let Some(metric) = run.metric(&self.metric) else {
+            let known: Vec<&str> = run.metrics.iter().map(|metric| metric.name.as_str()).collect();
+            return Err(format!("{place} has no {wanted} of {}, only {}", self.format, known.join(", ")));
+        };
+        let number = run
+            .measurement
+            .readings
+            .get(&self.metric)
+            .and_then(|reading| reading.number(self.statistic, metric.unit));
+        let number = number.ok_or_else(|| format!("{place} has no {wanted} of {}", self.format))?;
+        let is_time = |unit| matches!(unit, Unit::Milliseconds | Unit::Microseconds | Unit::Seconds);
+        if metric.unit != self.unit && !(is_time(metric.unit) && is_time(self.unit)) {
+            return Err(format!(
+                "{wanted} of {} is in {}; write `unit: {}`",
+                self.format,
+                metric.unit.symbol(),
+                metric.unit.symbol()
+            ));
+        }
+        Ok(number / metric.unit.per_base() * self.unit.per_base())
     }
 }
 
@@ -210,7 +290,9 @@ mod tests {
     fn extractor(from: &str, regex: Option<&str>, pointer: Option<&str>, unit: &str) -> Extractor {
         let own = |text: &str| Some(text.to_owned());
         let (regex, pointer, unit) = (regex.and_then(own), pointer.and_then(own), own(unit));
-        let metric = MetricSettings { from: from.to_owned(), regex, pointer, unit, better: Better::Higher };
+        let from = from.to_owned();
+        let (format, value) = (None, None);
+        let metric = MetricSettings { from, regex, pointer, format, value, unit, better: Better::Higher };
         Extractor::new("rps", &metric, None).unwrap()
     }
 
@@ -263,6 +345,37 @@ mod tests {
         assert_eq!(read("/b", r#"{ "a": 1 }"#), Err("nothing at `/b` in stdout".to_owned()));
         assert_eq!(read("/a", r#"{ "a": [] }"#), Err("no number at `/a` in stdout".to_owned()));
         assert!(read("/a", "warning\n{ \"a\": 1 }").unwrap_err().starts_with("stdout is not JSON: "));
+    }
+
+    const WRK: &str = "Running 2s test @ http://127.0.0.1:8080/\n  1 threads and 10 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
+        Latency   120.00us   20.00us   1.10ms   90.00%\n    Req/Sec    80.00k     1.00k   82.00k    70.00%\n  Latency Distribution\n     50%  110.00us\n     \
+        75%  120.00us\n     90%  140.00us\n     99%  300.00us\n  160000 requests in 2.00s, 130.00MB read\nRequests/sec:  80000.00\n\
+        Transfer/sec:     65.00MB\n";
+
+    #[test]
+    fn a_tool_is_read_by_the_name_of_its_format() {
+        let read = |value: &str, unit: &str| {
+            let metric = MetricSettings {
+                from: "stdout".to_owned(),
+                regex: None,
+                pointer: None,
+                format: Some("wrk".to_owned()),
+                value: Some(value.to_owned()),
+                unit: Some(unit.to_owned()),
+                better: Better::Higher,
+            };
+            let reader =
+                Extractor::new("rps", &metric, None).map_err(|(key, message)| format!("{key}: {message}"))?;
+            reader.read(&written(WRK), &Written::default(), Stamp(None))
+        };
+        assert_eq!(read("http_reqs", "1/s"), Ok(80_000.0));
+        let p99_us = read("http_req_duration.p99", "us").unwrap();
+        assert!((p99_us - 300.0).abs() < 1e-6, "{p99_us}");
+        assert_eq!(read("http_reqs", "ms"), Err("http_reqs of wrk is in 1/s; write `unit: 1/s`".to_owned()));
+        assert!(
+            read("http_req_duration.p95", "ms").unwrap_err().contains("has no http_req_duration.p95 of wrk")
+        );
+        assert!(read("http_req_duration.p42", "ms").unwrap_err().starts_with("value: `p42` is no statistic"));
     }
 
     #[test]

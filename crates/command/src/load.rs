@@ -260,7 +260,8 @@ mod tests {
         let mut declared = settings("head -c 268435456 /dev/zero | tail -c 268435456 | wc -c");
         let regex = Some("([0-9]+)".to_owned());
         let (from, pointer, unit) = ("stdout".to_owned(), None, Some("B".to_owned()));
-        let metric = MetricSettings { from, regex, pointer, unit, better: Better::Higher };
+        let (format, value) = (None, None);
+        let metric = MetricSettings { from, regex, pointer, format, value, unit, better: Better::Higher };
         declared.load.metrics.insert("copied".to_owned(), metric);
         declared.load.runs = Some(2);
         declared.load.duration = Span(MS);

@@ -138,7 +138,15 @@ mod tests {
         let unit = |text: &str| {
             let unit = Some(text.to_owned()).filter(|text| !text.is_empty());
             let (from, better) = ("stdout".to_owned(), Better::Lower);
-            unit_of(&MetricSettings { from, regex: None, pointer: None, unit, better })
+            unit_of(&MetricSettings {
+                from,
+                regex: None,
+                pointer: None,
+                format: None,
+                value: None,
+                unit,
+                better,
+            })
         };
         for (text, kept, factor) in [
             ("", Unit::Count, 1.0),

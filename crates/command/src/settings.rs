@@ -177,6 +177,12 @@ pub struct MetricSettings {
     /// A JSON pointer (RFC 6901) to the number, where all of it is one JSON value: `/jobs/0/read/iops`.
     #[serde(default)]
     pub pointer: Option<String>,
+    /// The format of a tool, such as `wrk`, as `plumb import` knows it; `value` says what of it.
+    #[serde(default)]
+    pub format: Option<String>,
+    /// A metric of that tool, with a statistic where it is a distribution: `http_reqs`, `http_req_duration.p99`.
+    #[serde(default)]
+    pub value: Option<String>,
     /// The unit of the number, such as `ms`, `1/s` or `MB/s`; a pure number if absent.
     #[serde(default)]
     pub unit: Option<String>,

@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-tools", &["plumb-model"]),
     ("plumb-audit", &["plumb-model", "plumb-tools"]),
     ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace"]),
-    ("plumb-command", &["plumb-model", "plumb-stats", "plumb-host", "plumb-path"]),
+    ("plumb-command", &["plumb-model", "plumb-stats", "plumb-host", "plumb-path", "plumb-tools"]),
     ("plumb-devices", &["plumb-host"]),
     ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path", "plumb-devices"]),
     ("plumb-ingress", &["plumb-model", "plumb-host", "plumb-devices"]),
