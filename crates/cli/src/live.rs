@@ -72,7 +72,7 @@ impl LiveLine {
                 let before = self.before.replace((work, elapsed_ns));
                 self.show(&course.words(before, (work, elapsed_ns)));
             }
-            Mark::Closed => {}
+            Mark::Agreed { .. } | Mark::Closed => {}
         }
     }
 

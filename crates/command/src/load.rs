@@ -251,6 +251,7 @@ mod tests {
             seed: 1,
             index: 0,
             attempt: 0,
+            start_ns: 0,
         };
         load.measure(window, &mut |_| ())
     }

@@ -66,7 +66,7 @@ impl CpuLedger {
 }
 
 /// The counters of one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     taken_ns: u64,
     stat: SystemStat,
@@ -213,7 +213,7 @@ fn throttling_between(before: Option<Throttling>, after: Option<Throttling>) -> 
 }
 
 /// What is used of /proc/stat (proc_stat(5)).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct SystemStat {
     all: CpuLedger,
     cpus: BTreeMap<u32, CpuLedger>,

@@ -3,10 +3,11 @@
 //! Requests are read on a separate thread, so that the end of the control channel is noticed even in the middle
 //! of a measurement: an agent whose runner is gone stops what it started and ends itself.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
@@ -36,8 +37,9 @@ pub fn serve(
     std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || read_requests(input, &sender, &seen_by_control))?;
-    let mut agent = Agent { paths, output, system: None, load: None };
-    let outcome = agent.run(&requests);
+    let requests = Requests { lines: requests, early: VecDeque::new() };
+    let mut agent = Agent { paths, output, requests, system: None, load: None };
+    let outcome = agent.run();
     if let Some(mut system) = agent.system.take() {
         // Nobody is left to hear of a failure here; the end of the process kills what would not stop.
         let _ = system.stop();
@@ -66,25 +68,54 @@ fn read_requests(input: impl BufRead, requests: &Sender<String>, done: &AtomicBo
     }
 }
 
+/// What the runner asks for; an empty line stands for the end of the input.
+struct Requests {
+    lines: Receiver<String>,
+    /// What came while the agent waited for a moment.
+    early: VecDeque<String>,
+}
+
+impl Requests {
+    fn next(&mut self) -> Option<Result<Request, String>> {
+        let line = self.early.pop_front().or_else(|| self.lines.recv().ok())?;
+        (!line.is_empty()).then(|| parse(&line))
+    }
+
+    /// Waits for a moment, unless the runner is in a hurry, wants something else or is gone.
+    fn wait_until(&mut self, at_ns: u64) {
+        let can_wait = |line: &String| matches!(parse(line), Ok(Request::Snapshot { .. }));
+        while self.early.iter().all(can_wait) {
+            let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.early.push_back(line),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+}
+
+fn parse(line: &str) -> Result<Request, String> {
+    serde_json::from_str(line).map_err(|error| format!("read a request: {error}"))
+}
+
 struct Agent<'p, W> {
     paths: &'p [DataPath],
     output: W,
+    requests: Requests,
     system: Option<Box<dyn System>>,
     load: Option<Box<dyn Load>>,
 }
 
 impl<W: Write> Agent<'_, W> {
-    /// Serves until the end; an empty line stands for the end of the input.
-    fn run(&mut self, requests: &Receiver<String>) -> std::io::Result<()> {
-        while let Ok(line) = requests.recv() {
-            if line.is_empty() {
-                break;
-            }
-            let request = match serde_json::from_str(&line) {
+    /// Serves until the end.
+    fn run(&mut self) -> std::io::Result<()> {
+        while let Some(request) = self.requests.next() {
+            let request = match request {
                 Ok(Request::Stop) => return self.stop(),
+                // What it was about has passed.
+                Ok(Request::Hurry) => continue,
                 Ok(request) => request,
-                Err(error) => {
-                    let reason = format!("read a request: {error}");
+                Err(reason) => {
                     self.reply(&Reply::Failed { reason, cause: FailureCause::Harness })?;
                     continue;
                 }
@@ -107,10 +138,12 @@ impl<W: Write> Agent<'_, W> {
                 self.load = Some(find(self.paths, &path)?.decode(&settings)?.load(&target, &place)?);
                 Ok(Reply::Ready { target: Value::Null })
             }
-            Request::Snapshot => {
+            Request::Snapshot { at_ns } => {
+                self.requests.wait_until(at_ns);
                 let system =
                     self.system.as_mut().ok_or_else(|| PathError::new("there is no system to ask"))?;
-                Ok(Reply::Snapshot { snapshot: system.snapshot()? })
+                let snapshot = system.snapshot()?;
+                Ok(Reply::Snapshot { at_ns: monotonic_ns(), snapshot })
             }
             Request::Measure { window } => {
                 let Self { load, output, .. } = self;
@@ -121,7 +154,7 @@ impl<W: Write> Agent<'_, W> {
                 })?;
                 Ok(Reply::Measured { measurement: Box::new(measurement) })
             }
-            Request::Stop => Ok(Reply::Stopped),
+            Request::Hurry | Request::Stop => Ok(Reply::Stopped),
         }
     }
 
@@ -158,6 +191,10 @@ mod tests {
         let mut output = Vec::new();
         let input = std::io::Cursor::new(format!("{requests}\n{{\"request\":\"stop\"}}\n").into_bytes());
         serve(&[DataPath::of::<Null>()], input, &mut output).unwrap();
+        lines(output)
+    }
+
+    fn lines(output: Vec<u8>) -> Vec<Value> {
         String::from_utf8(output).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -166,6 +203,8 @@ mod tests {
     }
 
     const PLACE: &str = r#"{"scratch":"/tmp","cpus":1}"#;
+    const PREPARE_SYSTEM: &str =
+        r#"{"request":"prepare-system","path":"null","settings":{},"place":{"scratch":"/tmp","cpus":1}}"#;
 
     #[test]
     fn a_load_is_prepared_and_measured_with_marks() {
@@ -185,9 +224,36 @@ mod tests {
         let replies = talk(&format!(
             "{}\n{}",
             format_args!(r#"{{"request":"prepare-system","path":"null","settings":{{}},"place":{PLACE}}}"#),
-            r#"{"request":"snapshot"}"#
+            r#"{"request":"snapshot","at_ns":0}"#
         ));
         assert_eq!(words(&replies), ["ready", "snapshot", "stopped"]);
+    }
+
+    #[test]
+    fn a_snapshot_waits_for_its_moment() {
+        let (input, mut runner) = std::io::pipe().unwrap();
+        let soon_ns = monotonic_ns() + 30_000_000;
+        let writer = std::thread::spawn(move || {
+            writeln!(runner, "{PREPARE_SYSTEM}\n{{\"request\":\"snapshot\",\"at_ns\":{soon_ns}}}").unwrap();
+            // What is not a snapshot ends the wait, so it comes only after the moment.
+            plumb_host::time::sleep(Duration::from_nanos(soon_ns.saturating_sub(monotonic_ns()) + 1));
+        });
+        let mut output = Vec::new();
+        serve(&[DataPath::of::<Null>()], std::io::BufReader::new(input), &mut output).unwrap();
+        writer.join().unwrap();
+        let replies = lines(output);
+        assert_eq!(words(&replies), ["ready", "snapshot"]);
+        assert!(replies[1]["at_ns"].as_u64().unwrap() >= soon_ns);
+    }
+
+    #[test]
+    fn a_hurry_ends_the_wait_for_a_snapshot() {
+        let never_ns = u64::MAX;
+        let replies = talk(&format!(
+            "{PREPARE_SYSTEM}\n{{\"request\":\"snapshot\",\"at_ns\":{never_ns}}}\n{{\"request\":\"hurry\"}}"
+        ));
+        assert_eq!(words(&replies), ["ready", "snapshot", "stopped"]);
+        assert!(replies[1]["at_ns"].as_u64().unwrap() < never_ns);
     }
 
     #[test]
@@ -195,7 +261,7 @@ mod tests {
         let replies = talk(&format!(
             "{}\n{}\n{}",
             "garbage",
-            r#"{"request":"snapshot"}"#,
+            r#"{"request":"snapshot","at_ns":0}"#,
             format_args!(
                 r#"{{"request":"prepare-system","path":"storage","settings":{{}},"place":{PLACE}}}"#
             ),

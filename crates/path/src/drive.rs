@@ -93,6 +93,7 @@ impl Drive {
             ran: Vec::new(),
             watch,
         };
+        threads.watch.agreed(threads.closing.frame());
         threads.start(self, sender, make)?;
         let (opened, closed) = threads.measure()?;
         let last_ns = monotonic_ns().saturating_add(PATIENCE_NS);
@@ -114,7 +115,8 @@ impl Drive {
 
     /// The moments of the measurement. The window of a schedule ends after its last unit of work, if that is earlier.
     fn frame(&self) -> Frame {
-        let start_ns = monotonic_ns() + LEAD_NS * u64::from(self.threads);
+        let ready_ns = monotonic_ns() + LEAD_NS * u64::from(self.threads);
+        let start_ns = ready_ns.max(self.window.start_ns);
         let frame = Frame::new(start_ns, self.window.warmup_ns, self.window.window_ns);
         let (Some(schedule), Some(units)) = (self.schedule(), self.units) else { return frame };
         let first = schedule.first_at_or_after(frame.open_ns - start_ns);
@@ -281,7 +283,14 @@ mod tests {
     }
 
     fn drive(window_ms: u64) -> Drive {
-        let window = Window { warmup_ns: 5 * MS, window_ns: window_ms * MS, seed: 7, index: 0, attempt: 0 };
+        let window = Window {
+            warmup_ns: 5 * MS,
+            window_ns: window_ms * MS,
+            seed: 7,
+            index: 0,
+            attempt: 0,
+            start_ns: 0,
+        };
         Drive { threads: 3, window, rate_per_s: None, units: None, look_ns: LOOK_NS }
     }
 
@@ -307,7 +316,12 @@ mod tests {
     fn every_thread_has_its_part_and_the_window_is_that_of_all() {
         let (driven, marks) = run(&Drive { rate_per_s: Some(300.0), ..drive(1100) }, None, false);
         let driven = driven.unwrap();
-        let [Mark::Opened, Mark::Progress { work, elapsed_ns: 1_000_000_000 }, Mark::Closed] = marks[..]
+        let [
+            Mark::Agreed { .. },
+            Mark::Opened,
+            Mark::Progress { work, elapsed_ns: 1_000_000_000 },
+            Mark::Closed,
+        ] = marks[..]
         else {
             panic!("{marks:?}")
         };

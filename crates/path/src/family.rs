@@ -196,8 +196,8 @@ pub fn read_target<T: DeserializeOwned>(target: &serde_json::Value) -> Result<T,
 
 /// A load that is ready to measure.
 pub trait Load {
-    /// Warms up, measures one window, and reports. `mark` is called when the window opens and when it closes, so
-    /// that the other side can be asked for its counters at the same moments.
+    /// Warms up, measures one window, and reports. `mark` says in advance when the window opens and closes, or that it does so
+    /// now, so that the other side reads its counters at the same moments.
     ///
     /// # Errors
     /// When nothing can be measured at all. Failed requests are counted in the measurement and are not an error.
@@ -217,12 +217,23 @@ pub struct Window {
     pub index: u64,
     /// 0 for the first attempt at the slot; 1 for the second, after another process had killed an agent.
     pub attempt: u32,
+    /// When its warm-up begins at the earliest, on the monotonic clock of the load's host; 0 for at once.
+    #[serde(default)]
+    pub start_ns: u64,
 }
 
 /// A moment in a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
+    /// When the window will open and close, in ns of the load's monotonic clock. It comes before the warm-up, from loads that
+    /// keep to a clock. The window may still close earlier.
+    Agreed {
+        /// When it opens.
+        open_ns: u64,
+        /// When it closes.
+        close_ns: u64,
+    },
     /// The window opened.
     Opened,
     /// About once a second: units of work done so far in the window.

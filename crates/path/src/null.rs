@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     fn window(seed: u64, index: u64) -> Window {
-        Window { warmup_ns: 0, window_ns: 1_000_000_000, seed, index, attempt: 0 }
+        Window { warmup_ns: 0, window_ns: 1_000_000_000, seed, index, attempt: 0, start_ns: 0 }
     }
 
     fn rate(settings: &NullSettings, window: Window) -> f64 {

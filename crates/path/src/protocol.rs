@@ -33,8 +33,13 @@ pub enum Request {
         /// What the agent may use.
         place: Place,
     },
-    /// Say the system's counters.
-    Snapshot,
+    /// Say the system's counters, as they are at a moment.
+    Snapshot {
+        /// The moment, in ns of the agent's monotonic clock; at once where it has passed.
+        at_ns: u64,
+    },
+    /// Take at once the snapshot that is waited for: the window closed early. It has no reply of its own.
+    Hurry,
     /// Measure one window.
     Measure {
         /// The window.
@@ -55,6 +60,8 @@ pub enum Reply {
     },
     /// The system's counters.
     Snapshot {
+        /// When it was taken, in ns of the agent's monotonic clock: after all of it was read.
+        at_ns: u64,
         /// The counters.
         snapshot: Snapshot,
     },
@@ -88,12 +95,12 @@ mod tests {
     #[test]
     fn a_request_is_one_line_and_is_read_back() {
         let request = Request::Measure {
-            window: Window { warmup_ns: 1, window_ns: 2, seed: u64::MAX, index: 3, attempt: 0 },
+            window: Window { warmup_ns: 1, window_ns: 2, seed: u64::MAX, index: 3, attempt: 0, start_ns: 0 },
         };
         let line = serde_json::to_string(&request).unwrap();
         assert_eq!(
             line,
-            r#"{"request":"measure","window":{"warmup_ns":1,"window_ns":2,"seed":18446744073709551615,"index":3,"attempt":0}}"#
+            r#"{"request":"measure","window":{"warmup_ns":1,"window_ns":2,"seed":18446744073709551615,"index":3,"attempt":0,"start_ns":0}}"#
         );
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
     }

@@ -7,27 +7,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, CpuTime, tree_cpu_time};
-use plumb_host::noise::{Noise as HostNoise, Snapshot as HostSnapshot};
-use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
+use plumb_host::cpu::{CpuSet, CpuTime};
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{CpuCost, Measurement, Noise, SlotResult};
+use plumb_model::{CpuCost, Measurement, SlotResult};
 use plumb_path::protocol::{Reply, Request};
-use plumb_path::{DataPath, Mark, PathSettings, Snapshot};
-use plumb_tunings::{Sight as SettingsSight, Tuner};
+use plumb_path::{DataPath, Mark, PathSettings};
+use plumb_tunings::Tuner;
 use serde_json::Value;
 
-use crate::agent::{Agent, Launch, Rights};
+use crate::agent::{Agent, unexpected};
+use crate::course::{Course, SeenWindow, Sight};
 use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::host_tunings::{self, SettingsSeen};
+use crate::hosts::{Clock, Launch, Local, Rights};
 
 /// How long a system may take to start and to prove that it answers.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a system may take to say its counters.
-const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much longer than its window a measurement may take (draining, slow connections).
-const MEASURE_SLACK: Duration = Duration::from_secs(60);
 
 /// Measures slots with agents.
 pub struct AgentExecutor<'a> {
@@ -79,12 +75,18 @@ impl<'a> AgentExecutor<'a> {
         self
     }
 
+    /// Starts an agent pinned to `cpus`.
+    fn start(&self, name: &str, cpus: &CpuSet, rights: Rights) -> Result<Agent, SlotError> {
+        let (link, place) = Local::start(&self.launch, name, cpus, rights).map_err(SlotError::Harness)?;
+        Ok(Agent::new(name.to_owned(), Box::new(link), place))
+    }
+
     fn prepare_system(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
         if self.systems.contains_key(name) {
             return Ok(());
         }
         let rights = rights(&self.path, self.path.system_is_unprivileged);
-        let agent = Agent::start(&self.launch, &format!("system-{name}"), &self.system_cpus, rights)?;
+        let agent = self.start(&format!("system-{name}"), &self.system_cpus, rights)?;
         let mut agent = agent.stops_within(self.path.stop_grace);
         let request = Request::PrepareSystem {
             path: self.path.name.to_owned(),
@@ -109,7 +111,7 @@ impl<'a> AgentExecutor<'a> {
             Some(agent) => agent,
             None => {
                 let rights = rights(&self.path, self.path.load_is_unprivileged);
-                Agent::start(&self.launch, "load", &self.load_cpus, rights)?
+                self.start("load", &self.load_cpus, rights)?
             }
         };
         let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
@@ -129,48 +131,32 @@ impl<'a> AgentExecutor<'a> {
     }
 
     fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
-        let interrupted = self.interrupted;
         let (Some(load), Some((system, _))) = (&mut self.load, self.systems.get_mut(order.name)) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
-        load.send(&Request::Measure { window: order.window })?;
-        let timeout = Duration::from_nanos(order.window.warmup_ns.saturating_add(order.window.window_ns))
-            + MEASURE_SLACK;
-        let (mut opened, mut closed) = (None, None);
-        let mut measurement = loop {
-            match load.reply(timeout, interrupted)? {
-                Reply::Mark { mark: Mark::Opened, at_ns } => {
-                    opened = Some(Sight::take(system, self.tuner.as_deref(), at_ns, interrupted)?);
-                }
-                Reply::Mark { mark: Mark::Closed, at_ns } => {
-                    closed = Some(Sight::take(system, self.tuner.as_deref(), at_ns, interrupted)?);
-                }
-                Reply::Mark { mark: mark @ Mark::Progress { .. }, .. } => {
-                    if let Some(watch) = self.watch {
-                        watch(mark, order.settings.in_flight());
-                    }
-                }
-                Reply::Measured { measurement } => break *measurement,
-                other => return Err(unexpected("measured", &other)),
+        let watch = self.watch;
+        let tell = |mark| {
+            if let Some(watch) = watch {
+                watch(mark, order.settings.in_flight());
             }
         };
-        let (Some(opened), Some(closed)) = (opened, closed) else {
-            return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
+        let course = Course {
+            load,
+            system: (system, Clock::default()),
+            tuner: self.tuner.as_deref(),
+            watch: &tell,
+            interrupted: self.interrupted,
         };
+        let SeenWindow { mut measurement, opened, closed } = course.run(order.window)?;
         let evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
         // Without a system there are no counters of it that could be late.
-        let has_system = order.settings.has_system();
-        let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
-        let is_late = has_system && is_late(span_ns, measurement.window_ns);
-        let lag_ns = opened.lag_ns().max(closed.lag_ns());
-        let is_off = has_system && is_off(lag_ns, measurement.window_ns);
-        let doubt = (is_late || is_off).then(|| in_doubt(&evidence)).flatten();
+        let is_late = order.settings.has_system() && is_late((&opened, &closed), measurement.window_ns);
+        let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
         if is_late {
             measurement.warnings.push(LATE.to_owned());
         }
         measurement.warnings.extend(closed.system.warnings.iter().cloned());
-        let opened_ns = opened.at_ns;
-        let opened_at = opened.at.clone();
+        let (opened_ns, opened_at) = (opened.at_ns, opened.at.clone());
         let result = assemble(measurement, &opened, &closed, evidence);
         Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))
     }
@@ -246,53 +232,6 @@ impl Drop for AgentExecutor<'_> {
     }
 }
 
-fn unexpected(expected: &str, reply: &Reply) -> SlotError {
-    let words = serde_json::to_string(reply).unwrap_or_default();
-    SlotError::Harness(format!("understand an agent: expected `{expected}`, got {words:.200}"))
-}
-
-/// The host and the system at one moment.
-struct Sight {
-    /// When the load said that it was.
-    marked_ns: u64,
-    at_ns: u64,
-    /// When the system had answered.
-    read_ns: u64,
-    at: String,
-    host: HostSnapshot,
-    /// CPU time so far of the runner and all that descends from it. It is more than both sides' cost: filling memory
-    /// or reading a disk between two pieces of work costs nobody anything, and is not somebody else's noise either.
-    own: CpuTime,
-    system: Snapshot,
-    settings: Option<SettingsSight>,
-}
-
-impl Sight {
-    /// How long after the load's mark the system had answered.
-    fn lag_ns(&self) -> u64 {
-        self.read_ns.saturating_sub(self.marked_ns)
-    }
-
-    fn take(
-        system: &mut Agent,
-        tuner: Option<&Tuner>,
-        marked_ns: u64,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, SlotError> {
-        let (at_ns, at) = (monotonic_ns(), wall_clock_rfc3339());
-        let snapshot = match system.ask(&Request::Snapshot, SNAPSHOT_TIMEOUT, interrupted)? {
-            Reply::Snapshot { snapshot } => snapshot,
-            other => return Err(unexpected("snapshot", &other)),
-        };
-        let read_ns = monotonic_ns();
-        let failed = |error: plumb_host::Error| SlotError::Harness(error.to_string());
-        let own = tree_cpu_time(std::process::id()).map_err(failed)?;
-        let host = HostSnapshot::take().map_err(failed)?;
-        let settings = tuner.map(Tuner::look);
-        Ok(Self { marked_ns, at_ns, read_ns, at, host, own, system: snapshot, settings })
-    }
-}
-
 fn assemble(
     mut measurement: Measurement,
     opened: &Sight,
@@ -307,33 +246,26 @@ fn assemble(
     };
     measurement.read_cpu(CPU_SYSTEM, system_cpu.total_ns());
     measurement.read_cpu_load();
-    let mut own = closed.own.saturating_sub(opened.own);
-    if closed.system.is_foreign {
-        own += CpuTime { user_ns: system_cpu.user_ns, system_ns: system_cpu.system_ns };
-    }
-    let noise = noise_between(&opened.host, &closed.host, own);
+    let foreign = match closed.system.is_foreign {
+        true => CpuTime { user_ns: system_cpu.user_ns, system_ns: system_cpu.system_ns },
+        false => CpuTime::default(),
+    };
+    let noise = closed.host.noise_since(&opened.host, foreign);
     SlotResult { measurement, system_cpu, load_cpu, evidence, noise }
 }
 
-/// By how much of the window the system's counters may span more or less than it.
-const SPAN_TOLERANCE: f64 = 0.05;
-
-/// Whether counters were read too far from the moments at which the window opened and closed.
-fn is_late(span_ns: u64, window_ns: u64) -> bool {
-    let window_s = Duration::from_nanos(window_ns).as_secs_f64();
-    let off_s = (Duration::from_nanos(span_ns).as_secs_f64() - window_s).abs();
-    off_s > SPAN_TOLERANCE * window_s
-}
-
-/// Below this, readings after the load's mark are what asking takes.
+/// By how much of the window the system's counters may be of another time than the window, at either end or in length.
+const TOLERANCE: f64 = 0.05;
+/// At either end, what asking takes where the moment was not known in advance.
 const LAG_NS: u64 = 20_000_000;
 
-/// Whether a reading was so long after the load's mark that the counters are those of another time than the window's. Both
-/// may be late by the same, which the span between them does not show.
-fn is_off(lag_ns: u64, window_ns: u64) -> bool {
-    lag_ns > LAG_NS
-        && Duration::from_nanos(lag_ns).as_secs_f64()
-            > SPAN_TOLERANCE * Duration::from_nanos(window_ns).as_secs_f64()
+/// Whether the system's counters were read too far from the moments at which the window opened and closed. Both may be late by
+/// the same, which the time between them does not show.
+fn is_late((opened, closed): (&Sight, &Sight), window_ns: u64) -> bool {
+    let tolerance_ns = (window_ns as f64 * TOLERANCE) as u64;
+    let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
+    let lag_ns = opened.read_ns.abs_diff(opened.at_ns).max(closed.read_ns.abs_diff(closed.at_ns));
+    span_ns.abs_diff(window_ns) > tolerance_ns || lag_ns > tolerance_ns.max(LAG_NS)
 }
 
 /// The warning where they were.
@@ -363,38 +295,41 @@ fn cpu_between(before: &CpuCost, after: &CpuCost) -> CpuCost {
     }
 }
 
-/// What else the host did between two moments, of which `own` was this run's own CPU time.
-#[must_use]
-pub fn noise_between(before: &HostSnapshot, after: &HostSnapshot, own: CpuTime) -> Noise {
-    let noise = HostNoise::between(before, after, own);
-    Noise {
-        steal: noise.steal_share,
-        softirq: noise.softirq_share,
-        pressure_cpu: noise.cpu_pressure,
-        others: noise.other_cpu_share,
-        throttled_ns: noise.throttling.map_or(0, |throttling| throttling.stopped_ns),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use plumb_model::Evidence;
+    use plumb_path::Snapshot;
 
-    use super::{in_doubt, is_late, is_off};
+    use super::{in_doubt, is_late};
+    use crate::course::Sight;
+    use crate::hosts::HostSight;
+
+    const MS: u64 = 1_000_000;
+
+    /// Whether counters are late that were read this long after a window of `window_ms` had opened and closed.
+    fn read_after(opened_ms: u64, closed_ms: u64, window_ms: u64) -> bool {
+        let sight = |at_ms: u64, after_ms: u64| Sight {
+            at_ns: at_ms * MS,
+            at: String::new(),
+            read_ns: (at_ms + after_ms) * MS,
+            system: Snapshot::default(),
+            host: HostSight::take().unwrap(),
+            settings: None,
+        };
+        is_late((&sight(500, opened_ms), &sight(500 + window_ms, closed_ms)), window_ms * MS)
+    }
 
     #[test]
     fn counters_are_late_beyond_a_twentieth_of_the_window() {
-        assert!(!is_late(1_040_000_000, 1_000_000_000));
-        assert!(!is_late(960_000_000, 1_000_000_000));
-        assert!(is_late(1_060_000_000, 1_000_000_000));
-        assert!(is_late(260_000_000, 300_000_000));
+        assert!(!read_after(0, 40, 1000) && !read_after(40, 0, 1000));
+        assert!(read_after(0, 60, 1000) && read_after(40, 0, 300));
     }
 
     #[test]
     fn counters_that_are_both_late_are_of_another_time() {
-        assert!(!is_off(4_000_000, 20_000_000), "asking takes that long");
-        assert!(!is_off(40_000_000, 1_000_000_000));
-        assert!(is_off(60_000_000, 1_000_000_000));
+        assert!(!read_after(4, 4, 20), "asking takes that long");
+        assert!(!read_after(40, 40, 1000));
+        assert!(read_after(60, 60, 1000));
     }
 
     #[test]

@@ -127,6 +127,7 @@ impl Dispatch<'_, '_> {
                 seed: slot_seed(self.plan.seed, cell, u32::MAX, position),
                 index: self.slots.len() as u64,
                 attempt: 0,
+                start_ns: 0,
             };
             let reason = match self
                 .measure(SlotOrder { name, settings, tunings: &variant.tunings, window }, &mut Vec::new())
@@ -217,6 +218,7 @@ impl Dispatch<'_, '_> {
                 seed: slot_seed(self.plan.seed, cell, block, position),
                 index: self.slots.len() as u64,
                 attempt: 0,
+                start_ns: 0,
             };
             let Some(slot) = self.slot(
                 (cell, block, position),

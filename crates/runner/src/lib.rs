@@ -5,21 +5,23 @@
 
 mod agent;
 mod agent_executor;
+mod course;
 mod dispatcher;
 mod error;
 mod executor;
 pub mod file;
 mod host_tunings;
+mod hosts;
 mod order;
 mod prepare;
 mod session;
 mod time_left;
 
-pub use agent::Launch;
-pub use agent_executor::{AgentExecutor, noise_between};
+pub use agent_executor::AgentExecutor;
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
+pub use hosts::{Launch, noise_between};
 pub use order::block_order;
 pub use prepare::{Planned, prepare};
 pub use session::{Session, host_lines};

@@ -15,11 +15,11 @@ use plumb_path::Mark;
 use plumb_store::RunDirectory;
 use plumb_tunings::Tuner;
 
-use crate::agent::Launch;
 use crate::agent_executor::AgentExecutor;
 use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
 use crate::host_tunings;
+use crate::hosts::Launch;
 use crate::prepare::Planned;
 
 /// What a run needs beside its plan.

@@ -33,7 +33,7 @@ impl Surroundings {
         match mark {
             Mark::Opened if self.opened.is_none() => self.opened = self.look(),
             Mark::Closed => self.closed = self.look(),
-            Mark::Opened | Mark::Progress { .. } => {}
+            Mark::Agreed { .. } | Mark::Opened | Mark::Progress { .. } => {}
         }
     }
 

@@ -177,8 +177,14 @@ impl Point {
         let measurement = match self.source {
             Source::Device(device) => {
                 let key = self.work.algorithm.signature().map(|kind| keys.of(kind)).transpose()?;
-                let window =
-                    Window { warmup_ns: warmup.0, window_ns: window.0, seed: 0, index: 0, attempt: 0 };
+                let window = Window {
+                    warmup_ns: warmup.0,
+                    window_ns: window.0,
+                    seed: 0,
+                    index: 0,
+                    attempt: 0,
+                    start_ns: 0,
+                };
                 Bench::new(device, self.work, key)?.measure(window, mark)
             }
             Source::OpensslSpeed => speed_measurement(self.work, window)?,
@@ -254,7 +260,7 @@ mod tests {
         let mut mark = |mark| match mark {
             Mark::Opened => opened += 1,
             Mark::Closed => closed += 1,
-            Mark::Progress { .. } => {}
+            Mark::Agreed { .. } | Mark::Progress { .. } => {}
         };
         let points = sweep.points();
         for point in &points {

@@ -188,6 +188,7 @@ impl Watch for Course<'_, '_> {
                     return Err(Error::Starved { test: test.name() });
                 }
                 Mark::Opened => self.before = self.series.open(test, &sample),
+                Mark::Agreed { .. } => {}
                 Mark::Progress { .. } => self.series.progress(test, sample.messages - self.before),
                 Mark::Closed => {
                     self.series.close(test, sample.messages - self.before, self.is_last);

@@ -27,6 +27,9 @@ pub trait Watch {
     /// # Errors
     /// As [`Watch::look`].
     fn mark(&mut self, mark: Mark, threads: &Standing<'_>) -> Result<(), Self::Error>;
+
+    /// The measurement is planned. A load of several windows keeps that for itself.
+    fn agreed(&mut self, _: Frame) {}
 }
 
 /// How far the threads are.
@@ -63,5 +66,9 @@ impl Watch for Marks<'_> {
     fn mark(&mut self, mark: Mark, _: &Standing<'_>) -> Result<(), PathError> {
         (self.mark)(mark);
         Ok(())
+    }
+
+    fn agreed(&mut self, Frame { open_ns, close_ns, .. }: Frame) {
+        (self.mark)(Mark::Agreed { open_ns, close_ns });
     }
 }

@@ -35,8 +35,14 @@ fn measure(spec: &LoadSettings, url: &str) -> Measurement {
 fn measure_trusting(spec: &LoadSettings, url: &str, ca_pem: Option<String>) -> Measurement {
     let target = Target { url: url.to_owned(), ca_pem };
     let mut load = http_load(spec, &target).unwrap();
-    let window =
-        Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed: 7, index: 0, attempt: 0 };
+    let window = Window {
+        warmup_ns: spec.warmup.0,
+        window_ns: spec.duration.0,
+        seed: 7,
+        index: 0,
+        attempt: 0,
+        start_ns: 0,
+    };
     load.measure(window, &mut |_| ()).unwrap()
 }
 
@@ -80,10 +86,18 @@ fn the_moments_of_a_measurement_are_marked() {
     let target = Target { url: server.url, ca_pem: None };
     let mut load = http_load(&spec, &target).unwrap();
     let mut marks = Vec::new();
-    let window =
-        Window { warmup_ns: spec.warmup.0, window_ns: spec.duration.0, seed: 7, index: 0, attempt: 0 };
+    let window = Window {
+        warmup_ns: spec.warmup.0,
+        window_ns: spec.duration.0,
+        seed: 7,
+        index: 0,
+        attempt: 0,
+        start_ns: 0,
+    };
     let measurement = load.measure(window, &mut |mark| marks.push(mark)).unwrap();
-    let [Mark::Opened, Mark::Progress { work, elapsed_ns: 1_000_000_000 }, Mark::Closed] = marks[..] else {
+    let [Mark::Agreed { .. }, Mark::Opened, Mark::Progress { work, elapsed_ns: 1_000_000_000 }, Mark::Closed] =
+        marks[..]
+    else {
         panic!("{marks:?}")
     };
     assert!(work > 0 && work <= measurement.work, "{work} of {}", measurement.work);
@@ -100,7 +114,7 @@ fn a_load_can_be_measured_again() {
     let target = Target { url: server.url, ca_pem: None };
     let mut load = http_load(&spec(), &target).unwrap();
     for index in 0..2 {
-        let window = Window { warmup_ns: 0, window_ns: 50 * MS, seed: index, index, attempt: 0 };
+        let window = Window { warmup_ns: 0, window_ns: 50 * MS, seed: index, index, attempt: 0, start_ns: 0 };
         assert!(load.measure(window, &mut |_| ()).unwrap().work > 0);
     }
 }

@@ -1,0 +1,147 @@
+//! Agents as child processes of this one.
+//!
+//! An agent is in a separate process group, so that Ctrl-C in the terminal reaches the runner alone and the runner decides in
+//! which order things end.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use plumb_host::cpu::CpuSet;
+use plumb_host::memory::out_of_memory_kills;
+use plumb_host::process::{Child, Command, Exit, Stream, kill_tree};
+use plumb_host::scratch::Scratch;
+use plumb_path::Place;
+use serde::{Deserialize, Serialize};
+
+use super::link::{Ended, Link, Received};
+
+/// How agents are started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Under which directory agents get their scratch directories.
+    pub directory: PathBuf,
+    /// Environment variables that agents get beside those that every child does.
+    pub environment: Vec<String>,
+}
+
+/// What an agent may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Rights {
+    /// As much as this process: it runs commands of the user.
+    Whole,
+    /// As much, but it gains none by executing a file.
+    Kept,
+    /// As `Kept`, without root's capabilities.
+    Few,
+}
+
+/// An agent that is a child of this process.
+pub(crate) struct Local {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    scratch: Scratch,
+    /// Processes that the kernel had killed for want of memory when this one started.
+    memory_kills: Option<u64>,
+}
+
+impl Local {
+    /// Starts an agent pinned to `cpus`. `name` becomes a part of its scratch directory's name.
+    pub(crate) fn start(
+        launch: &Launch,
+        name: &str,
+        cpus: &CpuSet,
+        rights: Rights,
+    ) -> Result<(Self, Place), String> {
+        let failed = |error: &dyn std::fmt::Display| format!("start the agent {name}: {error}");
+        let scratch =
+            Scratch::create(&launch.directory, &format!("{name}-")).map_err(|error| failed(&error))?;
+        let log = File::create(scratch.path().join("agent.log")).map_err(|error| failed(&error))?;
+        let command = Command::new(&launch.program);
+        let command = if rights == Rights::Few { command.without_capabilities() } else { command };
+        let mut child = command
+            .args(&launch.arguments)
+            .args((rights == Rights::Whole).then_some("--runs-commands"))
+            .inherit(&launch.environment)
+            .stdin(Stream::Piped)
+            .stdout(Stream::Piped)
+            .stderr(Stream::File(log))
+            .pin(cpus.clone())
+            .own_group()
+            .spawn()
+            .map_err(|error| failed(&error))?;
+        let input = child.take_stdin();
+        let output = child.take_stdout().ok_or_else(|| failed(&"it has no standard output"))?;
+        let (sender, lines) = channel();
+        std::thread::Builder::new()
+            .name(format!("from {name}"))
+            .spawn(move || pass_on(output, &sender))
+            .map_err(|error| failed(&error))?;
+        let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len() };
+        Ok((Self { child, input, lines, scratch, memory_kills: out_of_memory_kills() }, place))
+    }
+}
+
+fn pass_on(output: ChildStdout, sender: &Sender<String>) {
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        if sender.send(line).is_err() {
+            break;
+        }
+    }
+}
+
+impl Link for Local {
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        match &mut self.input {
+            Some(input) => input.write_all(line).and_then(|()| input.flush()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn receive(&mut self, wait: Duration) -> Received {
+        match self.lines.recv_timeout(wait) {
+            Ok(line) => Received::Line(line),
+            Err(RecvTimeoutError::Timeout) => Received::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Received::End,
+        }
+    }
+
+    fn close(&mut self) {
+        self.input = None;
+    }
+
+    fn ended(&mut self, wait: Duration) -> Option<Ended> {
+        let exit: Exit = self.child.wait_timeout(wait).ok().flatten()?;
+        let memory_is_short = out_of_memory_kills() != self.memory_kills;
+        let how = if memory_is_short {
+            format!("{exit}, after the kernel had begun to kill processes for want of memory")
+        } else {
+            exit.to_string()
+        };
+        let log = std::fs::read_to_string(self.scratch.path().join("agent.log")).unwrap_or_default();
+        let last_words = log.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned);
+        Some(Ended { how, is_from_outside: exit.is_from_outside() && !memory_is_short, last_words })
+    }
+
+    fn kill(&mut self) {
+        kill_tree(self.child.pid());
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.input = None;
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            kill_tree(self.child.pid());
+        }
+    }
+}
