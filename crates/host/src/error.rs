@@ -129,6 +129,14 @@ pub enum Error {
         /// The first line of what it said.
         words: String,
     },
+    /// A command of the user's failed, or a service did not do what it was to do.
+    #[error("{what}: {reason}")]
+    Command {
+        /// What was tried, as it completes "failed to …".
+        what: String,
+        /// What came of it.
+        reason: String,
+    },
     /// The kernel refused something that has neither a path nor a process.
     #[error("{what}: {cause}")]
     System {

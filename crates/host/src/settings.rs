@@ -1,13 +1,16 @@
 //! Settings of the machine that can be changed and put back: sysctls, files of /sys, a card's rings, a daemon that
-//! undoes what others set.
+//! undoes what others set; and what users change by themselves: files, and whatever commands change.
 //!
-//! A setting has one value, a text without line breaks, whatever the kernel writes around it: the chosen one of
+//! A setting of the kernel's has one value, a text without line breaks, whatever the kernel writes around it: the chosen one of
 //! `always [madvise] never`, numbers with single blanks between them, and for two files of which one rules the other
 //! out (`vm.dirty_ratio` and `vm.dirty_bytes`) the one that is in force.
 
+pub mod contents;
 pub mod journal;
 mod machine;
 mod rings;
+pub mod secrets;
+mod shell;
 pub mod state;
 
 use std::fmt;
@@ -16,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use machine::{Calls, Machine};
 pub use rings::{Ring, RingSizes};
+pub use shell::{Action, RUNNING, Shell};
 
 /// Where sysctls are.
 const SYSCTL: &str = "/proc/sys/";
@@ -53,6 +57,12 @@ pub enum Setting {
         /// When it started, in clock ticks since boot: with the pid it names one process for ever.
         started_ticks: u64,
     },
+    /// A file that is not the kernel's, see [`contents`].
+    Contents(String),
+    /// What commands change, see [`Shell`].
+    Shell(Shell),
+    /// What makes others notice a change, see [`Action`].
+    Action(Action),
 }
 
 impl Setting {
@@ -97,8 +107,37 @@ impl Setting {
     pub fn is_of_network_namespace(&self) -> bool {
         match self {
             Self::File(path) => path.starts_with("/proc/sys/net/") || path.starts_with("/sys/class/net/"),
-            Self::Ring { .. } => true,
-            Self::OneOf(_) | Self::Daemon { .. } => false,
+            // Nobody knows, so they are not run in another one.
+            Self::Ring { .. } | Self::Shell(_) | Self::Action(_) => true,
+            Self::OneOf(_) | Self::Daemon { .. } | Self::Contents(_) => false,
+        }
+    }
+
+    /// Whether a change of it may still be there after a boot.
+    #[must_use]
+    pub fn outlives_boot(&self) -> bool {
+        matches!(self, Self::Contents(_) | Self::Shell(_) | Self::Action(_))
+    }
+
+    /// Whether its value is whatever the user's command prints. A command that was interrupted may have left a third value
+    /// between the old one and the new one.
+    #[must_use]
+    pub fn is_command(&self) -> bool {
+        matches!(self, Self::Shell(_))
+    }
+
+    /// Whether it is done after a change, and once more after it was undone.
+    #[must_use]
+    pub fn is_action(&self) -> bool {
+        matches!(self, Self::Action(_))
+    }
+
+    /// Whether its value says anything.
+    #[must_use]
+    pub fn has_state(&self) -> bool {
+        match self {
+            Self::Action(action) => action.has_state(),
+            _ => true,
         }
     }
 
@@ -113,7 +152,8 @@ impl Setting {
         match self {
             Self::File(path) => is_kernels(path),
             Self::OneOf(paths) => paths.iter().all(is_kernels),
-            Self::Ring { .. } | Self::Daemon { .. } => true,
+            Self::Contents(path) => path.starts_with('/') && path.split('/').all(|part| part != ".."),
+            Self::Ring { .. } | Self::Daemon { .. } | Self::Shell(_) | Self::Action(_) => true,
         }
     }
 }
@@ -127,6 +167,9 @@ impl fmt::Display for Setting {
             }
             Self::Ring { interface, ring } => write!(formatter, "{ring} ring of {interface}"),
             Self::Daemon { name, pid, .. } => write!(formatter, "{name} (process {pid})"),
+            Self::Contents(path) => formatter.write_str(path),
+            Self::Shell(shell) => write!(formatter, "`{}`", shell.verify),
+            Self::Action(action) => action.fmt(formatter),
         }
     }
 }
@@ -150,8 +193,14 @@ pub fn normal(text: &str) -> String {
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     match chosen {
         Some((chosen, _)) => chosen.trim().to_owned(),
-        None => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        None => normal_words(text),
     }
+}
+
+/// A text as words with single blanks between them.
+#[must_use]
+pub fn normal_words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ fn pairs_of_cells(sides: &[Side<'_>; 2], refusals: &mut Vec<String>) -> Vec<[usi
 }
 
 fn is_same(one: &PlannedVariant, other: &PlannedVariant) -> bool {
-    one.settings == other.settings && one.tunings == other.tunings
+    one.settings == other.settings && one.tunings == other.tunings && one.changes == other.changes
 }
 
 fn pair_variants(sides: &[Side<'_>; 2], cells: [usize; 2], is_same_host: bool, found: &mut Contrast) {

@@ -33,6 +33,7 @@ fn plan(claims: &[&str]) -> Plan {
             variant,
             settings: String::new(),
             tunings: Vec::new(),
+            changes: Vec::new(),
             skipped: None,
             saving: None,
         })

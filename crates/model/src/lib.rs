@@ -21,6 +21,7 @@ pub mod random;
 pub mod run;
 pub mod slot;
 pub mod stall;
+pub mod user_change;
 pub mod verdict;
 
 pub use claim::{Claim, Operand, Relation, Term};
@@ -38,4 +39,5 @@ pub use random::SplitMix;
 pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
+pub use user_change::{CommandChange, FileChange, ServiceAction, ServiceChange, UserChange};
 pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Claim, MetricInfo, MetricKind, Operand, Question, Relation};
+use crate::{Claim, MetricInfo, MetricKind, Operand, Question, Relation, UserChange};
 
 /// How many blocks a run takes.
 ///
@@ -54,6 +54,9 @@ pub struct PlannedVariant {
     /// The tunings of the host that are in effect in its slots, in the order in which they are applied.
     #[serde(default)]
     pub tunings: Vec<String>,
+    /// What users changed in its slots beyond that, in the order in which it is applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<UserChange>,
     /// Why it cannot run on this host, if it cannot.
     pub skipped: Option<String>,
     /// What it has to save where no counter proves that its treatment was in effect.

@@ -494,6 +494,9 @@ quantity_type!(
     Percent(f64), Dimension::Share, "5%", |share| Some(share).filter(|share| *share <= 1.0), |value| format!("{}%", (value * 1e8).round() / 1e6)
 );
 
+/// Whole nanoseconds, unlike the quantities that are fractions.
+impl Eq for Span {}
+
 impl Span {
     /// The length in seconds.
     #[must_use]

@@ -282,6 +282,10 @@ fn settings_of(planned: &PlannedVariant) -> Vec<(String, String)> {
         serde_json::from_str(&planned.settings).unwrap_or_else(|_| planned.settings.clone().into());
     flatten("", &settings, &mut found);
     found.push(("host.tunings".to_owned(), planned.tunings.join(", ")));
+    if !planned.changes.is_empty() {
+        let changes: Vec<String> = planned.changes.iter().map(ToString::to_string).collect();
+        found.push(("changes".to_owned(), changes.join(", ")));
+    }
     found
 }
 

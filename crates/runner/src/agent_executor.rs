@@ -180,14 +180,14 @@ impl<'a> AgentExecutor<'a> {
 
 impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let names = order.tunings;
+        let treatment = order.treatment;
         let before = match &mut self.tuner {
-            Some(tuner) => Some(host_tunings::begin(tuner, names)?),
+            Some(tuner) => Some(host_tunings::begin(tuner, treatment)?),
             None => None,
         };
         let attempted = self.attempt(order);
         let measured = match (&mut self.tuner, before) {
-            (Some(tuner), Some(before)) => host_tunings::end(tuner, names, before, attempted),
+            (Some(tuner), Some(before)) => host_tunings::end(tuner, treatment, before, attempted),
             _ => attempted.map(|(measured, _)| measured),
         };
         if !matches!(measured, Ok(_) | Err(SlotError::Interrupted)) {

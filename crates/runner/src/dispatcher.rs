@@ -11,6 +11,7 @@ use plumb_path::Window;
 
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
+use crate::host_tunings::treatment;
 use crate::order::{block_order, slot_seed};
 use crate::prepare::Planned;
 use crate::time_left::{at_most_s, is_out_of_time, time_left};
@@ -130,7 +131,7 @@ impl Dispatch<'_, '_> {
                 start_ns: 0,
             };
             let reason = match self
-                .measure(SlotOrder { name, settings, tunings: &variant.tunings, window }, &mut Vec::new())
+                .measure(SlotOrder { name, settings, treatment: treatment(variant), window }, &mut Vec::new())
             {
                 Ok(_) => continue,
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
@@ -222,7 +223,7 @@ impl Dispatch<'_, '_> {
             };
             let Some(slot) = self.slot(
                 (cell, block, position),
-                SlotOrder { name, settings, tunings: &variant.tunings, window },
+                SlotOrder { name, settings, treatment: treatment(variant), window },
             ) else {
                 return Ok(Ending::Interrupted);
             };

@@ -2,6 +2,7 @@
 
 use plumb_model::SlotResult;
 use plumb_path::{PathSettings, Window};
+use plumb_tunings::Treatment;
 
 use crate::error::SlotError;
 
@@ -12,8 +13,8 @@ pub struct SlotOrder<'a> {
     pub name: &'a str,
     /// Its settings.
     pub settings: &'a PathSettings,
-    /// The tunings of the host that are in effect in the slot.
-    pub tunings: &'a [String],
+    /// What is changed on the host in the slot.
+    pub treatment: Treatment<'a>,
     /// The window.
     pub window: Window,
 }

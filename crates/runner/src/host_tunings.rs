@@ -4,10 +4,8 @@
 //! before it begins, each applied and put back, and a variant whose tunings are refused is skipped like one without
 //! its device.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use plumb_model::{Plan, PlannedVariant};
-use plumb_tunings::{Machine, Resolved, Sight, StateDirectory, Tuner, TuningError};
+use plumb_tunings::{Machine, PutBack, Resolved, Sight, StateDirectory, Treatment, Tuner, TuningError};
 
 use crate::error::{RunError, SlotError};
 use crate::executor::Measured;
@@ -27,23 +25,35 @@ pub(crate) fn mark_impossible(plan: &mut Plan, machine: &Machine) {
 }
 
 fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>, machine: &Machine) -> Option<String> {
-    let resolve = |name: &String| plumb_tunings::find(name)?.resolve(machine);
-    let resolved: Vec<Resolved> = match variant.tunings.iter().map(resolve).collect() {
+    let resolved = match plumb_tunings::resolve(treatment(variant), machine) {
         Ok(resolved) => resolved,
         Err(error) => return Some(reason(error)),
     };
-    let base = base.filter(|base| base.settings == variant.settings && base.tunings != variant.tunings)?;
-    let own: Vec<&Resolved> = resolved
+    let base =
+        base.filter(|base| base.settings == variant.settings && treatment(base) != treatment(variant))?;
+    let (tunings, changes) = resolved.split_at(variant.tunings.len());
+    // What a list of changes changes beyond another one cannot be said before it is applied.
+    if base.changes != variant.changes && !base.changes.is_empty() {
+        return None;
+    }
+    let own: Vec<&Resolved> = tunings
         .iter()
-        .filter(|tuning| !base.tunings.contains(&tuning.name) && !tuning.wanted.is_empty())
+        .filter(|tuning| !base.tunings.contains(&tuning.name))
+        .chain(changes.iter().filter(|_| base.changes != variant.changes))
+        .filter(|tuning| !tuning.wanted.is_empty())
         .collect();
-    let changes_nothing = !own.is_empty()
+    let changes_nothing = own.iter().any(|tuning| tuning.has_values())
         && base.tunings.iter().all(|name| variant.tunings.contains(name))
-        && own.iter().all(|tuning| tuning.is_in_effect(machine));
+        && own.iter().all(|tuning| !tuning.has_values() || tuning.is_in_effect(machine));
     changes_nothing.then(|| {
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
         format!("this machine already has all values of {}: there is nothing to compare", names.join(" and "))
     })
+}
+
+/// What is in effect in a variant's slots.
+pub(crate) fn treatment(variant: &PlannedVariant) -> Treatment<'_> {
+    Treatment { tunings: &variant.tunings, changes: &variant.changes }
 }
 
 /// An error as the reason of a skipped variant.
@@ -55,64 +65,76 @@ fn reason(error: TuningError) -> String {
     }
 }
 
-/// A tuner for the variants that are to run; `None` where none has tunings.
+/// A tuner for the variants that are to run; `None` where none changes anything.
 pub(crate) fn open(plan: &Plan) -> Result<Option<Tuner>, RunError> {
     let running =
         plan.cells.iter().flat_map(|cell| &cell.variants).filter(|variant| variant.skipped.is_none());
-    let names: BTreeSet<String> = running.flat_map(|variant| variant.tunings.iter().cloned()).collect();
-    if names.is_empty() {
+    let treatments: Vec<Treatment<'_>> = running.map(treatment).filter(|it| !it.is_empty()).collect();
+    if treatments.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Tuner::open(Machine::this(), StateDirectory::of_user(), &names)?))
+    Ok(Some(Tuner::open(Machine::this(), StateDirectory::of_user(), &treatments)?))
 }
 
-/// Applies each variant's tunings and puts them back, and marks the variants with which the kernel does not go along.
+/// Applies each variant's treatment and puts it back, and marks the variants with which the machine does not go along.
 pub(crate) fn try_out(plan: &mut Plan, tuner: &mut Tuner) -> Result<(), RunError> {
-    let mut tried: BTreeMap<Vec<String>, Option<String>> = BTreeMap::new();
+    let mut tried: Vec<(PlannedVariant, Option<String>)> = Vec::new();
     for variant in plan.cells.iter_mut().flat_map(|cell| &mut cell.variants) {
-        if variant.skipped.is_some() || variant.tunings.is_empty() {
+        if variant.skipped.is_some() || treatment(variant).is_empty() {
             continue;
         }
-        if !tried.contains_key(&variant.tunings) {
-            let refused = match tuner.apply(&variant.tunings) {
-                Ok(()) => None,
-                Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
-                Err(error) => return Err(error.into()),
-            };
-            put_back_whole(tuner)?;
-            tried.insert(variant.tunings.clone(), refused);
-        }
-        variant.skipped = tried.get(&variant.tunings).cloned().flatten();
+        let known = tried.iter().find(|(other, _)| treatment(other) == treatment(variant));
+        let refused = match known {
+            Some((_, refused)) => refused.clone(),
+            None => {
+                let refused = match tuner.apply(treatment(variant)) {
+                    Ok(()) => None,
+                    Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
+                    Err(error) => return Err(error.into()),
+                };
+                put_back_whole(tuner)?;
+                tried.push((variant.clone(), refused.clone()));
+                refused
+            }
+        };
+        variant.skipped = refused;
     }
     Ok(())
 }
 
-/// Applies a variant's tunings; what the settings were before.
-pub(crate) fn begin(tuner: &mut Tuner, names: &[String]) -> Result<Sight, SlotError> {
+/// Applies a variant's treatment, unless it is still in effect from the slot before; what the settings were until then.
+pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight, SlotError> {
     let failed = |error: TuningError| SlotError::Harness(error.to_string());
+    if tuner.is_still_applied(treatment) {
+        return Ok(tuner.look());
+    }
     tuner.put_back().map_err(failed)?;
     let before = tuner.look();
-    tuner.apply(names).map_err(failed)?;
+    tuner.apply(treatment).map_err(failed)?;
     Ok(before)
 }
 
-/// Puts everything back, whatever came of the slot, and adds the evidence to its result.
+/// Puts tunings back, whatever came of the slot, and adds the evidence to its result.
+///
+/// What users change often takes longer than a slot, such as the restart of a service. It stays until a slot of another
+/// variant comes.
 pub(crate) fn end(
     tuner: &mut Tuner,
-    names: &[String],
+    treatment: Treatment<'_>,
     before: Sight,
     attempted: Result<(Measured, SettingsSeen), SlotError>,
 ) -> Result<Measured, SlotError> {
-    let back = tuner.put_back();
+    let stays = !treatment.changes.is_empty() && attempted.is_ok();
+    let back = if stays { Ok(PutBack::default()) } else { tuner.put_back() };
     let (mut measured, seen) = attempted?;
     let back = back.map_err(|error| SlotError::Harness(error.to_string()))?;
     let Some((opened, closed)) = seen else {
         return Err(SlotError::Harness("see the host's settings while it measured".to_owned()));
     };
     let after = tuner.look();
-    measured.result.evidence.extend(tuner.evidence(names, &[before, opened, closed, after]));
+    measured.result.evidence.extend(tuner.evidence(treatment, stays, &[before, opened, closed, after]));
     let warnings = &mut measured.result.measurement.warnings;
-    warnings.extend(tuner.left_out(names));
+    warnings.extend(tuner.left_out(treatment));
     warnings.extend(back.sentences());
     Ok(measured)
 }

@@ -164,11 +164,12 @@ fn mark_infeasible(plan: &mut Plan, settings: &[Vec<PathSettings>]) {
 /// that is the same but for the treatment.
 fn require_savings(cell: &mut Cell, settings: &[PathSettings]) {
     let all = cell.variants.clone();
-    for (variant, settings) in cell.variants.iter_mut().zip(settings) {
+    for (at, (variant, settings)) in cell.variants.iter_mut().zip(settings).enumerate() {
+        let treatment = host_tunings::treatment(&all[at]);
         variant.saving = settings.saving().map(|(without, saving)| {
             let without = without.to_json().map(|json| json.to_string()).ok();
             let is_without = |other: &&plumb_model::PlannedVariant| {
-                Some(&other.settings) == without.as_ref() && other.tunings == variant.tunings
+                Some(&other.settings) == without.as_ref() && host_tunings::treatment(other) == treatment
             };
             RequiredSaving { than: all.iter().find(is_without).map(|other| other.variant), ..saving }
         });

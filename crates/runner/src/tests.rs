@@ -83,6 +83,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         variant,
         settings: json!({ "system": system, "load": {} }).to_string(),
         tunings: Vec::new(),
+        changes: Vec::new(),
         skipped: None,
         saving: None,
     });

@@ -304,6 +304,7 @@ mod tests {
             variant: 0,
             settings: "{}".to_owned(),
             tunings: Vec::new(),
+            changes: Vec::new(),
             skipped: None,
             saving: None,
         };

@@ -5,21 +5,22 @@
 
 use plumb_model::Evidence;
 
-use crate::tuner::{Sight, Tuner};
+use crate::treatment::Treatment;
+use crate::tuner::{Sight, Tuner, Watched};
 
 impl Tuner {
-    /// Evidence that the tunings of a variant were in effect from the window's opening to its close, and those of others
-    /// were not, and that everything was as before afterwards.
+    /// Evidence that the treatment of a variant was in effect from the window's opening to its close, and those of others
+    /// were not, and that everything was as before afterwards. What `stays` for the variant's next slot is not asked to be.
     #[must_use]
-    pub fn evidence(&self, names: &[String], sights: &[Sight; 4]) -> Vec<Evidence> {
+    pub fn evidence(&self, treatment: Treatment<'_>, stays: bool, sights: &[Sight; 4]) -> Vec<Evidence> {
         let mut labels: Vec<&str> = Vec::new();
         for watched in &self.watched {
             if !labels.contains(&watched.label.as_str()) {
                 labels.push(&watched.label);
             }
         }
-        let settings = labels.into_iter().map(|label| self.of_label(label, names, sights));
-        let checked = self.named(names).filter_map(|tuning| {
+        let settings = labels.into_iter().map(|label| self.of_label(label, treatment, stays, sights));
+        let checked = self.named(treatment).filter_map(|tuning| {
             let words = tuning.checked.clone()?;
             let what = format!("host: {}", tuning.name);
             Some(Evidence { what, expected: words.clone(), observed: words, holds: true })
@@ -28,26 +29,37 @@ impl Tuner {
     }
 
     /// The settings of one label together: what differs between them stands side by side.
-    fn of_label(&self, label: &str, names: &[String], sights: &[Sight; 4]) -> Evidence {
+    fn of_label(&self, label: &str, treatment: Treatment<'_>, stays: bool, sights: &[Sight; 4]) -> Evidence {
         let mut expected = Vec::new();
         let mut observed: [Vec<String>; 4] = Default::default();
         let mut holds = true;
         let members = self.watched.iter().enumerate().filter(|(_, watched)| watched.label == label);
         for (at, watched) in members {
             let wanted = self
-                .named(names)
+                .named(treatment)
                 .flat_map(|tuning| &tuning.wanted)
                 .filter(|wanted| wanted.setting == watched.setting)
                 .last();
-            let due = wanted.map_or(&watched.original, |wanted| &wanted.value);
-            add(&mut expected, due);
+            let Watched { setting, original, .. } = watched;
+            let shown = |value: &String| self.machine().shown(setting, value);
+            add(
+                &mut expected,
+                &wanted.map_or_else(|| shown(original), |wanted| wanted.shown(self.machine())),
+            );
             let [before, opened, closed, after] = [0, 1, 2, 3].map(|sight| sights[sight].0[at].as_ref());
-            holds &= opened == Some(due) && closed == Some(due) && before == after;
+            let is_due = |value: Option<&String>| {
+                value.is_some_and(|value| wanted.map_or(value == original, |wanted| wanted.is_met_by(value)))
+            };
+            holds &= is_due(opened) && is_due(closed) && (stays || before == after);
             for (values, value) in observed.iter_mut().zip([before, opened, closed, after]) {
-                add(values, value.map_or("unreadable", String::as_str));
+                add(values, &value.map_or_else(|| "unreadable".to_owned(), shown));
             }
         }
-        let observed = history(&observed.map(|values| values.join(", ")));
+        let observed = observed.map(|values| values.join(", "));
+        let observed = match &observed {
+            [_, opened, closed, _] if stays && opened == closed => format!("{opened} during"),
+            observed => history(observed),
+        };
         Evidence { what: format!("host: {label}"), expected: expected.join(", "), observed, holds }
     }
 }

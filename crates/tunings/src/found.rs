@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use plumb_host::settings::{Machine, Setting};
+use regex::Regex;
 
 /// One setting and the value that it should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,8 +12,34 @@ pub struct Wanted {
     pub label: String,
     /// The setting.
     pub setting: Setting,
-    /// The value as it reads back.
+    /// The value as it reads back, or the regular expression that matches it.
     pub value: String,
+    /// Whether it is a regular expression.
+    pub is_pattern: bool,
+}
+
+impl Wanted {
+    /// A setting with the very value that it should have.
+    pub(crate) fn of(label: &str, setting: Setting, value: &str) -> Self {
+        Self { label: label.to_owned(), setting, value: value.to_owned(), is_pattern: false }
+    }
+
+    /// Whether a value is the one that it should be.
+    #[must_use]
+    pub fn is_met_by(&self, now: &str) -> bool {
+        match self.is_pattern {
+            true => Regex::new(&self.value).is_ok_and(|pattern| pattern.is_match(now)),
+            false => self.value == now,
+        }
+    }
+
+    /// The value that it should have, as people may see it.
+    pub(crate) fn shown(&self, machine: &Machine) -> String {
+        match self.is_pattern {
+            true => format!("what matches `{}`", self.value),
+            false => machine.shown(&self.setting, &self.value),
+        }
+    }
 }
 
 /// A tuning on this machine.
@@ -31,10 +58,17 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// Whether it has settings with values, and does not only have others notice something.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        self.wanted.iter().any(|wanted| !wanted.setting.is_action())
+    }
+
     /// Whether every setting has its value already, so that nothing would change.
     #[must_use]
     pub fn is_in_effect(&self, machine: &Machine) -> bool {
-        self.wanted.iter().all(|wanted| machine.read(&wanted.setting).is_ok_and(|now| now == wanted.value))
+        let mut of_value = self.wanted.iter().filter(|wanted| !wanted.setting.is_action());
+        of_value.all(|wanted| machine.read(&wanted.setting).is_ok_and(|now| wanted.is_met_by(&now)))
     }
 }
 
@@ -52,7 +86,7 @@ impl Found {
     /// Wants a setting to have a value, where the machine has such a setting.
     pub(crate) fn want(&mut self, machine: &Machine, label: &str, setting: Setting, value: &str) {
         match machine.read(&setting) {
-            Ok(_) => self.wanted.push(Wanted { label: label.to_owned(), setting, value: value.to_owned() }),
+            Ok(_) => self.wanted.push(Wanted::of(label, setting, value)),
             Err(plumb_host::Error::Read { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
                 self.leave_out(label, "this machine has no such setting");
             }

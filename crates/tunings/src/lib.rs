@@ -9,21 +9,25 @@
 //! the kernel are read and written by `plumb-host` alone.
 
 mod catalogue;
+mod changes;
 mod commands;
 mod evidence;
 mod found;
 mod kinds;
 mod recovery;
 mod transaction;
+mod treatment;
 mod tuned;
 mod tuner;
 
 pub use catalogue::{Argument, Asked, Purpose, Tuning, catalogue, find};
+pub use changes::{ChangeFault, check as check_change, resolve_treatment as resolve};
 pub use commands::{InEffect, Made, apply_to_stay, in_effect, revert};
 pub use found::{Resolved, Wanted};
 pub use plumb_host::settings::Machine;
 pub use plumb_host::settings::state::StateDirectory;
 pub use recovery::{PutBack, recover};
+pub use treatment::Treatment;
 pub use tuner::{Sight, Tuner};
 
 /// Why a tuning is not in effect, or not undone. Messages complete "failed to …".

@@ -48,9 +48,13 @@ impl PutBack {
 }
 
 /// Puts settings back, the last change first. To do it twice does no harm.
+///
+/// What makes others notice a change is done once more after all that, in the order in which it was done.
 pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
     let mut outcome = PutBack::default();
-    for entry in entries.iter().rev() {
+    let (actions, values): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|entry| entry.setting.is_action());
+    for entry in values.into_iter().rev() {
         // An earlier change of a setting can be judged only after the later one is undone.
         if outcome.still_due.iter().any(|due| due.setting == entry.setting) {
             outcome.still_due.push(entry.clone());
@@ -59,30 +63,41 @@ pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
         outcome.put_back_one(machine, entry);
     }
     outcome.still_due.reverse();
+    let has_restored = !outcome.restored.is_empty();
+    for (at, entry) in actions.iter().enumerate() {
+        if actions[..at].iter().all(|earlier| earlier.setting != entry.setting) {
+            outcome.act_again(machine, entry, has_restored);
+        }
+    }
     outcome
 }
 
 impl PutBack {
     fn put_back_one(&mut self, machine: &Machine, entry: &Entry) {
         let Entry { setting, old, new, .. } = entry;
+        machine.tidy(setting);
+        let shown = |value: &str| machine.shown(setting, value);
+        let (was, became) = (shown(old), shown(new));
         let now = match machine.read(setting) {
             Ok(now) => now,
             Err(error) if error.is_absence() => {
-                let sentence = format!("{setting} is gone, and with it the change from {old:?} to {new:?}");
+                let sentence =
+                    format!("{setting} is gone, and with it the change from {was:?} to {became:?}");
                 return self.leave_alone(setting, "is gone", sentence);
             }
             Err(error) => {
                 let sentence =
-                    format!("failed to {error}, so {setting} may still be {new:?} and not {old:?}");
+                    format!("failed to {error}, so {setting} may still be {became:?} and not {was:?}");
                 return self.fail(sentence, entry.clone());
             }
         };
         if now == *old || now == "gone" {
             return;
         }
-        if now != *new {
+        if now != *new && !setting.is_command() {
+            let now = shown(&now);
             let sentence = format!(
-                "{setting} is {now:?} now, which somebody else set: it is not changed (it was {old:?} before {new:?})"
+                "{setting} is {now:?} now, which somebody else set: it is not changed (it was {was:?} before {became:?})"
             );
             return self.leave_alone(setting, "is", sentence);
         }
@@ -90,11 +105,26 @@ impl PutBack {
             Ok(back) if back == *old => self.restored.push(entry.clone()),
             // The kernel changed the value that was written, so the remaining change is this one and not another user's.
             Ok(back) => self.fail(
-                format!("{setting} was put back to {old:?} and reads {back:?}"),
+                format!("{setting} was put back to {was:?} and reads {:?}", shown(&back)),
                 Entry { new: back, ..entry.clone() },
             ),
             Err(error) => {
-                self.fail(format!("{setting} could not be put back to {old:?}: {error}"), entry.clone());
+                self.fail(format!("{setting} could not be put back to {was:?}: {error}"), entry.clone());
+            }
+        }
+    }
+
+    /// A failure is tried again at the next start, unless nothing was restored any more: a service that is gone for good must
+    /// not keep every later run from starting.
+    fn act_again(&mut self, machine: &Machine, entry: &Entry, has_restored: bool) {
+        let Entry { setting, old, .. } = entry;
+        match machine.write(setting, old) {
+            Ok(()) => self.restored.push(entry.clone()),
+            Err(error) if has_restored => {
+                self.fail(format!("all is back, but the {setting} after it failed: {error}"), entry.clone());
+            }
+            Err(error) => {
+                self.left_alone.push(format!("all is back, but the {setting} after it failed: {error}"));
             }
         }
     }
@@ -141,14 +171,18 @@ pub fn recover(machine: &Machine, state: &StateDirectory) -> Result<PutBack, Tun
 pub(crate) fn recover_locked(machine: &Machine, state: &StateDirectory) -> Result<PutBack, TuningError> {
     let mut outcome = PutBack::default();
     for path in [run_journal(state), staying_journal(state)] {
-        let Some(record) = journal::read(&path)? else {
+        let Some(mut record) = journal::read(&path)? else {
             // It may be there with nothing in it, when its writer was killed in the first line.
             journal::replace(&path, &nothing())?;
             continue;
         };
         if !record.writer.is_of_this_boot() {
-            journal::replace(&path, &nothing())?;
-            continue;
+            record.staying.clear();
+            record.unfinished.retain(|entry| entry.setting.outlives_boot());
+            if record.unfinished.is_empty() {
+                journal::replace(&path, &nothing())?;
+                continue;
+            }
         }
         if record.unfinished.is_empty() && !record.staying.is_empty() {
             continue;

@@ -1,7 +1,7 @@
 //! Changing settings so that they can be put back: note, write, read back.
 
-use plumb_host::settings::Machine;
 use plumb_host::settings::journal::{Entry, Journal};
+use plumb_host::settings::{Machine, Setting};
 
 use crate::TuningError;
 use crate::found::{Resolved, Wanted};
@@ -19,7 +19,8 @@ pub(crate) fn apply(
     }
     journal.note(&entries)?;
     for entry in &entries {
-        if let Err(reason) = change(machine, entry) {
+        let wanted = tuning.wanted.iter().rfind(|wanted| wanted.setting == entry.setting);
+        if let Err(reason) = change(machine, entry, wanted) {
             // A value that the kernel chose instead is this tuning's doing as well, and nobody else's.
             if let Ok(new) = machine.read(&entry.setting) {
                 journal.note(&[Entry { new, ..entry.clone() }])?;
@@ -33,28 +34,37 @@ pub(crate) fn apply(
 /// What there is to change: settings that already have their value are left alone.
 fn changes(machine: &Machine, tuning: &Resolved) -> Result<Vec<Entry>, TuningError> {
     let mut entries: Vec<Entry> = Vec::new();
-    for Wanted { setting, value, .. } in &tuning.wanted {
+    for wanted in &tuning.wanted {
+        let Wanted { setting, value, .. } = wanted;
         // A profile may name a setting twice; the last one counts.
         if let Some(earlier) = entries.iter_mut().find(|entry| entry.setting == *setting) {
             earlier.new.clone_from(value);
             continue;
         }
         let old = machine.read(setting)?;
-        let (tuning, new) = (tuning.name.clone(), value.clone());
-        entries.push(Entry { tuning, setting: setting.clone(), old, new });
+        // A command's value is whatever it prints, so one that is met already is as good as the same.
+        let new = if wanted.is_met_by(&old) { old.clone() } else { value.clone() };
+        entries.push(Entry { tuning: tuning.name.clone(), setting: setting.clone(), old, new });
     }
-    entries.retain(|entry| entry.old != entry.new);
+    entries.retain(|entry| entry.old != entry.new || entry.setting.is_action());
     Ok(entries)
 }
 
 /// Writes, and reads back: the kernel may refuse a value, or take another one without a word.
-fn change(machine: &Machine, entry: &Entry) -> Result<(), String> {
-    machine
-        .write(&entry.setting, &entry.new)
-        .map_err(|error| format!("the kernel refused {:?} for {} ({error})", entry.new, entry.setting))?;
-    let now = machine.read(&entry.setting).map_err(|error| error.to_string())?;
-    if now == entry.new {
+fn change(machine: &Machine, entry: &Entry, wanted: Option<&Wanted>) -> Result<(), String> {
+    let Entry { setting, new, .. } = entry;
+    machine.change(setting, new).map_err(|error| match setting {
+        Setting::Contents(_) | Setting::Shell(_) | Setting::Action(_) => format!("failed to {error}"),
+        _ => format!("the kernel refused {new:?} for {setting} ({error})"),
+    })?;
+    let now = machine.read(setting).map_err(|error| format!("failed to {error}"))?;
+    if wanted.map_or(now == *new, |wanted| wanted.is_met_by(&now)) {
         return Ok(());
     }
-    Err(format!("{} was set to {:?} and reads back {now:?}", entry.setting, entry.new))
+    let (now, new) =
+        (machine.shown(setting, &now), wanted.map_or_else(|| new.clone(), |it| it.shown(machine)));
+    if setting.is_command() {
+        return Err(format!("after `apply`, {setting} prints {now:?}, and should print {new:?}"));
+    }
+    Err(format!("{setting} was set to {new:?} and reads back {now:?}"))
 }

@@ -1,14 +1,14 @@
 //! Tunings of a run: applied for a slot and put back after it, and looked at whenever evidence is taken.
 
-use std::collections::BTreeSet;
-
 use plumb_host::settings::journal::Journal;
 use plumb_host::settings::state::{Lock, StateDirectory};
 use plumb_host::settings::{Machine, Setting};
+use plumb_model::UserChange;
 
 use crate::found::Resolved;
 use crate::recovery::{PutBack, put_back, recover_locked, run_journal};
-use crate::{TuningError, find, transaction};
+use crate::treatment::Treatment;
+use crate::{TuningError, changes, find, transaction};
 
 /// A setting that some variant changes.
 #[derive(Debug, Clone)]
@@ -30,7 +30,11 @@ pub struct Tuner {
     state: StateDirectory,
     /// Every tuning of every variant, by its text.
     tunings: Vec<Resolved>,
+    /// The changes of every variant that has some.
+    changes: Vec<(Vec<UserChange>, Vec<Resolved>)>,
     pub(crate) watched: Vec<Watched>,
+    /// What was applied last as a whole.
+    applied: Option<(Vec<String>, Vec<UserChange>)>,
     /// The journal of what is in effect, or may be. It is there until all that it names was read back as it was.
     journal: Option<Journal>,
     /// What could not be put back the last time, in sentences.
@@ -39,15 +43,16 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// A tuner for these tunings. It first puts back the changes that a killed process left, and returns them too.
+    /// A tuner for these treatments. It first puts back the changes that a killed process left, and then reads the present
+    /// values of all settings that any of them changes. It changes nothing.
     ///
     /// # Errors
-    /// When another process changes this host at this moment, an earlier change could not be put back, or a tuning is
-    /// not possible here.
+    /// When another process changes this host at this moment, an earlier change could not be put back, or a tuning or
+    /// change is not possible here.
     pub fn open(
         machine: Machine,
         state: StateDirectory,
-        names: &BTreeSet<String>,
+        treatments: &[Treatment<'_>],
     ) -> Result<Self, TuningError> {
         let lock = state.lock()?;
         let left = recover_locked(&machine, &state)?;
@@ -58,21 +63,37 @@ impl Tuner {
             machine,
             state,
             tunings: Vec::new(),
+            changes: Vec::new(),
             watched: Vec::new(),
+            applied: None,
             journal: None,
             trouble: Vec::new(),
             _lock: lock,
         };
-        for name in names {
-            let resolved = find(name)?.resolve(&tuner.machine)?;
-            tuner.watch(&resolved)?;
-            tuner.tunings.push(resolved);
+        for treatment in treatments {
+            tuner.learn(*treatment)?;
         }
         Ok(tuner)
     }
 
+    fn learn(&mut self, treatment: Treatment<'_>) -> Result<(), TuningError> {
+        for name in treatment.tunings {
+            let resolved = find(name)?.resolve(&self.machine)?;
+            if self.tunings.iter().all(|known| known.name != resolved.name) {
+                self.watch(&resolved)?;
+                self.tunings.push(resolved);
+            }
+        }
+        if self.changes.iter().all(|(known, _)| known != treatment.changes) {
+            let resolved = changes::resolve(treatment.changes, &self.machine)?;
+            resolved.iter().try_for_each(|resolved| self.watch(resolved))?;
+            self.changes.push((treatment.changes.to_vec(), resolved));
+        }
+        Ok(())
+    }
+
     fn watch(&mut self, tuning: &Resolved) -> Result<(), TuningError> {
-        for wanted in &tuning.wanted {
+        for wanted in tuning.wanted.iter().filter(|wanted| wanted.setting.has_state()) {
             if self.watched.iter().all(|watched| watched.setting != wanted.setting) {
                 self.watched.push(Watched {
                     label: wanted.label.clone(),
@@ -84,16 +105,16 @@ impl Tuner {
         Ok(())
     }
 
-    /// Applies tunings in their order: all or none. It first puts back the tunings that were applied before.
+    /// Applies a treatment in its order: all of it or nothing. It first puts back what was applied before.
     ///
     /// # Errors
-    /// When the kernel does not take a value, or the journal cannot be written.
-    pub fn apply(&mut self, names: &[String]) -> Result<(), TuningError> {
+    /// When the kernel does not take a value, a command fails, or the journal cannot be written.
+    pub fn apply(&mut self, treatment: Treatment<'_>) -> Result<(), TuningError> {
         let before = self.put_back()?;
         if !before.failed.is_empty() {
             return Err(TuningError::StillChanged(before.failed));
         }
-        let tunings: Vec<Resolved> = self.named(names).cloned().collect();
+        let tunings: Vec<Resolved> = self.named(treatment).cloned().collect();
         if tunings.iter().all(|tuning| tuning.wanted.is_empty()) {
             return Ok(());
         }
@@ -103,6 +124,7 @@ impl Tuner {
                 return Err(error.but(self.put_back()?.failed));
             }
         }
+        self.applied = Some((treatment.tunings.to_vec(), treatment.changes.to_vec()));
         Ok(())
     }
 
@@ -113,6 +135,7 @@ impl Tuner {
     /// When the journal cannot be removed or rewritten.
     pub fn put_back(&mut self) -> Result<PutBack, TuningError> {
         let Some(journal) = &mut self.journal else { return Ok(PutBack::default()) };
+        self.applied = None;
         let outcome = put_back(&self.machine, journal.entries());
         self.trouble.clone_from(&outcome.failed);
         if outcome.still_due.is_empty() {
@@ -144,17 +167,33 @@ impl Tuner {
 
     /// What this machine does not have of some tunings, in sentences.
     #[must_use]
-    pub fn left_out(&self, names: &[String]) -> Vec<String> {
+    pub fn left_out(&self, treatment: Treatment<'_>) -> Vec<String> {
         let sentence = |tuning: &Resolved| {
             let parts = tuning.left_out.join("; ");
             (!parts.is_empty())
                 .then(|| format!("host tuning {}: left out on this machine: {parts}", tuning.name))
         };
-        self.named(names).filter_map(sentence).collect()
+        self.named(treatment).filter_map(sentence).collect()
     }
 
-    pub(crate) fn named<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Resolved> {
-        names.iter().filter_map(|name| self.tunings.iter().find(|tuning| tuning.name == *name))
+    pub(crate) fn named<'a>(&'a self, treatment: Treatment<'a>) -> impl Iterator<Item = &'a Resolved> {
+        let tuning = |name: &String| self.tunings.iter().find(|tuning| tuning.name == *name);
+        let changes = self.changes.iter().find(|(changes, _)| changes == treatment.changes);
+        let changes = changes.map_or(&[][..], |(_, resolved)| resolved);
+        treatment.tunings.iter().filter_map(tuning).chain(changes)
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Whether the treatment that was applied last is this one and was not put back.
+    #[must_use]
+    pub fn is_still_applied(&self, treatment: Treatment<'_>) -> bool {
+        let is_it = |(tunings, changes): &(Vec<String>, Vec<UserChange>)| {
+            *treatment.tunings == **tunings && *treatment.changes == **changes
+        };
+        self.journal.is_some() && self.applied.as_ref().is_some_and(is_it)
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use plumb_host::settings::journal::{Entry, Journal};
 use plumb_host::settings::state::StateDirectory;
 use plumb_host::settings::{Calls, Machine, Ring, RingSizes, Setting};
-use plumb_tunings::{Sight, Tuner, apply_to_stay, find, in_effect, recover, revert};
+use plumb_tunings::{Sight, Treatment, Tuner, apply_to_stay, find, in_effect, recover, revert};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -160,7 +160,8 @@ impl Bench {
 
     fn tuner(&self, names: &[&str]) -> Tuner {
         let names: BTreeSet<String> = owned(names).into_iter().collect();
-        Tuner::open(self.machine(), self.state.clone(), &names).unwrap()
+        let names: Vec<String> = names.into_iter().collect();
+        Tuner::open(self.machine(), self.state.clone(), &[tunings(&names)]).unwrap()
     }
 
     /// Every file and its text, and the rings: what has to be the same afterwards.
@@ -194,6 +195,10 @@ impl Bench {
         }
         text
     }
+}
+
+fn tunings(names: &[String]) -> Treatment<'_> {
+    Treatment { tunings: names, changes: &[] }
 }
 
 fn owned(names: &[&str]) -> Vec<String> {
@@ -287,7 +292,7 @@ fn everything_is_put_back_and_proven() {
     let names = owned(&names);
     let looks = |tuner: &Tuner| -> Sight { tuner.look() };
     let first = looks(&tuner);
-    tuner.apply(&names).unwrap();
+    tuner.apply(tunings(&names)).unwrap();
     assert_eq!(bench.get("proc/sys/net/core/busy_read"), "100");
     assert_eq!(bench.get(&format!("{CPU}/cpufreq/policy1/scaling_governor")), "performance");
     assert_eq!(bench.get("proc/irq/40/smp_affinity_list"), "1");
@@ -298,7 +303,7 @@ fn everything_is_put_back_and_proven() {
     assert_eq!(bench.all(), before);
     assert!(!bench.state.path().join("tunings-of-a-run.jsonl").exists());
     let sights = [first, opened, closed, looks(&tuner)];
-    let evidence = tuner.evidence(&names, &sights);
+    let evidence = tuner.evidence(tunings(&names), false, &sights);
     assert!(evidence.iter().all(|evidence| evidence.holds), "{evidence:#?}");
     let lines: Vec<String> = evidence.iter().map(|it| format!("{}: {}", it.what, it.observed)).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
@@ -317,7 +322,7 @@ fn everything_is_put_back_and_proven() {
     host: transmit ring of eth0: 255 before, 4096 during, 255 after
     ");
     // The same sights prove nothing for a variant without the tunings, nor without any of them.
-    let others = tuner.evidence(&[], &sights);
+    let others = tuner.evidence(Treatment::default(), false, &sights);
     assert!(others.iter().any(|evidence| !evidence.holds));
 }
 
@@ -327,7 +332,7 @@ fn a_clamped_value_puts_everything_back() {
     bench.card.accepts = 1000;
     let before = bench.all();
     let mut tuner = bench.tuner(&["busy-read", "rings"]);
-    let error = tuner.apply(&owned(&["busy-read", "rings"])).unwrap_err().to_string();
+    let error = tuner.apply(tunings(&owned(&["busy-read", "rings"]))).unwrap_err().to_string();
     insta::assert_snapshot!(error, @r#"apply rings: transmit ring of eth0 was set to "4096" and reads back "1000"; all of it is put back"#);
     tuner.put_back().unwrap();
     assert_eq!(bench.all(), before);
@@ -337,7 +342,7 @@ fn a_clamped_value_puts_everything_back() {
 fn what_somebody_else_has_set_meanwhile_is_left_alone() {
     let bench = Bench::new();
     let mut tuner = bench.tuner(&["busy-read", "sysctl=vm.swappiness=1"]);
-    tuner.apply(&owned(&["busy-read", "sysctl=vm.swappiness=1"])).unwrap();
+    tuner.apply(tunings(&owned(&["busy-read", "sysctl=vm.swappiness=1"]))).unwrap();
     bench.put("proc/sys/net/core/busy_read", "7");
     let said = tuner.put_back().unwrap().sentences();
     insta::assert_snapshot!(said.join("\n"), @r#"net.core.busy_read is "7" now, which somebody else set: it is not changed (it was "0" before "50")"#);
@@ -393,7 +398,7 @@ fn what_is_applied_by_hand_stays_until_it_is_ended() {
     assert_eq!((found.len(), last.entry.old.as_str(), last.now.as_deref()), (3, "50", Some("9")));
     // A run on top of it takes back its own alone.
     let mut tuner = bench.tuner(&["busy-read=70"]);
-    tuner.apply(&owned(&["busy-read=70"])).unwrap();
+    tuner.apply(tunings(&owned(&["busy-read=70"]))).unwrap();
     assert!(revert(&machine, &bench.state).unwrap_err().to_string().contains("another plumb"));
     drop(tuner);
     assert_eq!(bench.get("proc/sys/net/core/busy_read"), "9");
@@ -421,12 +426,12 @@ fn the_journal_stays_while_a_tuning_that_failed_halfway_is_still_in_effect() {
         let before = bench.all();
         let mut tuner = bench.tuner(&["rings"]);
         bench.break_card(fault);
-        let error = tuner.apply(&owned(&["rings"])).unwrap_err().to_string();
+        let error = tuner.apply(tunings(&owned(&["rings"]))).unwrap_err().to_string();
         assert!(error.contains("receive ring of eth0"), "what could not be put back is named: {error}");
         assert!(bench.has_journal());
         // Every way on finds it: the next slot, the end of the run, and the next start.
         assert_eq!(tuner.put_back().unwrap().failed.len(), 1);
-        let refused = tuner.apply(&owned(&["rings"])).unwrap_err().to_string();
+        let refused = tuner.apply(tunings(&owned(&["rings"]))).unwrap_err().to_string();
         assert!(refused.contains("receive ring of eth0"), "{refused}");
         assert_eq!(tuner.trouble().len(), 1);
         drop(tuner);
@@ -444,7 +449,7 @@ fn a_setting_that_cannot_be_read_does_not_count_as_put_back() {
     let bench = Bench::new();
     let before = bench.all();
     let mut tuner = bench.tuner(&["rings"]);
-    tuner.apply(&owned(&["rings"])).unwrap();
+    tuner.apply(tunings(&owned(&["rings"]))).unwrap();
     bench.break_card(Fault::Unreadable);
     assert_eq!(tuner.put_back().unwrap().failed.len(), 2);
     assert_eq!((tuner.trouble().len(), bench.has_journal()), (2, true));
@@ -486,7 +491,7 @@ fn an_earlier_change_of_a_setting_waits_for_the_later_one() {
 fn a_setting_that_is_gone_is_reported_and_forgotten() {
     let bench = Bench::new();
     let mut tuner = bench.tuner(&["busy-read"]);
-    tuner.apply(&owned(&["busy-read"])).unwrap();
+    tuner.apply(tunings(&owned(&["busy-read"]))).unwrap();
     fs::remove_file(bench.path("proc/sys/net/core/busy_read")).unwrap();
     let done = tuner.put_back().unwrap();
     insta::assert_snapshot!(done.sentences().join("\n"), @r#"net.core.busy_read is gone, and with it the change from "0" to "50""#);

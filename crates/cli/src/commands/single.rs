@@ -7,6 +7,7 @@ use plumb_host::signals::Interrupts;
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, SlotResult, Span};
 use plumb_path::{DataPath, Mark, PathSettings, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
+use plumb_tunings::Treatment;
 
 use super::surroundings::{self, Surroundings};
 use crate::args::shared::MeasurementArguments;
@@ -121,7 +122,7 @@ pub fn by_agents(
     let interrupted = || interrupts.is_interrupted();
     let mut executor =
         AgentExecutor::new(path, launch, sides.system, sides.load, &interrupted).watched_by(watch);
-    let order = SlotOrder { name: path.name, settings, tunings: &[], window };
+    let order = SlotOrder { name: path.name, settings, treatment: Treatment::default(), window };
     match executor.measure(order) {
         Ok(measured) => {
             let mut result = measured.result;

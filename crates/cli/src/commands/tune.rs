@@ -5,6 +5,7 @@ mod listing;
 
 use std::fmt::Write;
 
+use plumb_host::settings::journal::Entry;
 use plumb_host::signals::Interrupts;
 use plumb_tunings::{
     Asked, InEffect, Machine, PutBack, StateDirectory, TuningError, apply_to_stay, find, in_effect, recover,
@@ -25,7 +26,7 @@ pub fn tune(command: &TuneCommand) -> Outcome {
         TuneCommand::Apply { names } => apply(&machine, &state, names),
         TuneCommand::Revert => {
             let done = revert(&machine, &state).map_err(failure)?;
-            output::result(&describe(&done))?;
+            output::result(&describe(&machine, &done))?;
             Ok(if done.failed.is_empty() { HOLDS } else { FAILED })
         }
     }
@@ -33,10 +34,11 @@ pub fn tune(command: &TuneCommand) -> Outcome {
 
 /// Puts back what a killed plumb left on this host, and says so.
 pub fn put_back_leftovers() -> Result<(), Failure> {
-    let done = recover(&Machine::this(), &StateDirectory::of_user()).map_err(failure)?;
+    let machine = Machine::this();
+    let done = recover(&machine, &StateDirectory::of_user()).map_err(failure)?;
     if done != PutBack::default() {
         output::message("an earlier plumb was killed while its tunings were in effect; put back now:");
-        output::message(describe(&done).trim_end());
+        output::message(describe(&machine, &done).trim_end());
     }
     Ok(())
 }
@@ -110,10 +112,16 @@ fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
     Ok(HOLDS)
 }
 
-fn describe(done: &PutBack) -> String {
+fn describe(machine: &Machine, done: &PutBack) -> String {
     let mut text = String::new();
-    for entry in &done.restored {
-        let _ = writeln!(text, "{}: {} → {}", entry.setting, entry.new, entry.old);
+    for Entry { setting, old, new, .. } in &done.restored {
+        // Writing to a String cannot fail.
+        let _ = match setting.is_action() {
+            true => writeln!(text, "{setting}: done again"),
+            false => {
+                writeln!(text, "{setting}: {} → {}", machine.shown(setting, new), machine.shown(setting, old))
+            }
+        };
     }
     for sentence in done.sentences() {
         let _ = writeln!(text, "{sentence}");

@@ -32,6 +32,7 @@ mod storage;
 mod storage_ontap;
 mod systems;
 mod tunings;
+mod user_changes;
 mod verdicts;
 mod volumes;
 mod volumes_rest;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::contents::{self, Contents};
 use super::rings::{self, Ring, RingSizes};
+use super::secrets::Secrets;
 use super::{SYS, Setting, last_part, normal};
 use crate::Error;
 use crate::procfs::Stat;
@@ -110,6 +112,7 @@ impl Calls for Nothing {
 pub struct Machine {
     root: PathBuf,
     calls: Box<dyn Calls>,
+    secrets: Secrets,
 }
 
 impl std::fmt::Debug for Machine {
@@ -131,7 +134,7 @@ impl Machine {
     /// A machine whose files are under `root`.
     #[must_use]
     pub fn at(root: &Path, calls: Box<dyn Calls>) -> Self {
-        Self { root: root.to_owned(), calls }
+        Self { root: root.to_owned(), calls, secrets: Secrets::default() }
     }
 
     /// A machine of files alone.
@@ -155,10 +158,66 @@ impl Machine {
             Setting::Daemon { pid, started_ticks, .. } => {
                 Ok(self.calls.daemon(*pid, *started_ticks).to_owned())
             }
+            Setting::Contents(path) => {
+                let read = contents::read(&self.place(path));
+                read.map_err(|cause| Error::Read { path: path.into(), cause })
+            }
+            Setting::Shell(shell) => shell.read(&self.secrets),
+            Setting::Action(action) => action.read(&self.secrets),
         }
     }
 
-    /// Writes a setting, and does not look whether the kernel took it.
+    /// Changes a setting to a new value. For commands and actions the text does not matter: they do what they do.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or a command fails.
+    pub fn change(&self, setting: &Setting, new: &str) -> Result<(), Error> {
+        match setting {
+            Setting::Shell(shell) => shell.write(true, &self.secrets),
+            _ => self.write(setting, new),
+        }
+    }
+
+    /// Removes what a process may have left that was killed while it wrote a setting.
+    pub fn tidy(&self, setting: &Setting) {
+        if let Setting::Contents(path) = setting {
+            contents::tidy(&self.place(path));
+        }
+    }
+
+    /// A value as people may see it.
+    #[must_use]
+    pub fn shown(&self, setting: &Setting, value: &str) -> String {
+        match setting {
+            Setting::Contents(_) => Contents::shown(value, self.secrets.are_in(value)),
+            _ => self.secrets.hidden(value),
+        }
+    }
+
+    /// The secrets that commands and files of this machine were given.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// The path behind symbolic links, as this machine has it.
+    ///
+    /// # Errors
+    /// When its directory does not exist.
+    pub fn whole_path(&self, path: &Path) -> io::Result<PathBuf> {
+        let place = self.place(&path.to_string_lossy());
+        let whole = match fs::canonicalize(&place) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+                fs::canonicalize(place.parent().unwrap_or(Path::new("/")))?.join(name)
+            }
+            found => found?,
+        };
+        let root = fs::canonicalize(&self.root)?;
+        Ok(Path::new("/").join(whole.strip_prefix(root).unwrap_or(&whole)))
+    }
+
+    /// Writes a setting, and does not look whether the kernel took it. What commands changed is undone.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -179,6 +238,9 @@ impl Machine {
             Setting::Daemon { pid, started_ticks, .. } => {
                 self.calls.pause(*pid, *started_ticks, value == "paused").map_err(refused)
             }
+            Setting::Contents(path) => contents::write(&self.place(path), value).map_err(refused),
+            Setting::Shell(shell) => shell.write(false, &self.secrets),
+            Setting::Action(action) => action.carry_out(&self.secrets),
         }
     }
 
@@ -194,6 +256,11 @@ impl Machine {
         match setting {
             Setting::File(path) => access(path),
             Setting::OneOf(paths) => paths.iter().try_for_each(access),
+            Setting::Contents(path) => {
+                let directory = Path::new(path).parent().unwrap_or(Path::new("/"));
+                access(&directory.to_string_lossy().into_owned())
+            }
+            Setting::Shell(_) | Setting::Action(_) => Ok(()),
             Setting::Ring { .. } | Setting::Daemon { .. } if rustix::process::geteuid().is_root() => Ok(()),
             Setting::Ring { .. } | Setting::Daemon { .. } => {
                 Err(write_error(setting, io::Error::from_raw_os_error(libc::EPERM)))

@@ -35,6 +35,7 @@ fn plan(than: Option<usize>) -> Plan {
         variant,
         settings: String::new(),
         tunings: Vec::new(),
+        changes: Vec::new(),
         skipped: None,
         saving,
     });

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Blocks, Percent, Plan};
+use plumb_model::{Blocks, Percent, Plan, UserChange};
 use plumb_path::DataPath;
-use plumb_path::tree::{Location, Mistake, Node, Scalar, Value, collect, from_node_thorough, hint, keep};
+use plumb_path::tree::{
+    Location, Mistake, Node, Scalar, Value, collect, from_node, from_node_thorough, hint, keep,
+};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, Unexpected, Visitor};
@@ -77,6 +79,9 @@ pub(super) struct Spec {
     /// Settings of the host for all variants.
     #[serde(rename = "host", default)]
     _host: Option<HostPart>,
+    /// Changes of the host for all variants that have no list of their own.
+    #[serde(rename = "changes", default)]
+    _changes: Option<Vec<UserChange>>,
     /// The variant that all others are compared with.
     pub(super) baseline: String,
     /// The variants by name: what each changes in `system`, `load` and `host`.
@@ -120,6 +125,10 @@ struct VariantPart {
     /// What changes on the host.
     #[serde(rename = "host", default)]
     _host: Option<HostPart>,
+    /// What else changes on the host in its slots: commands, files, sysctls, services. They are made in this order before a
+    /// slot, and undone in reverse order before a slot of another variant.
+    #[serde(rename = "changes", default)]
+    _changes: Option<Vec<UserChange>>,
 }
 
 /// Settings of the host.
@@ -217,6 +226,7 @@ pub(super) fn document(root: &Node) -> Result<Document, Vec<Mistake>> {
     let mut mistakes = Vec::new();
     keep(&mut mistakes, experiment_name(root, &document.metadata.name));
     keep(&mut mistakes, known_tunings(spec_value(root, "host")));
+    keep(&mut mistakes, sound_changes(spec_value(root, "changes")));
     if mistakes.is_empty() { Ok(document) } else { Err(mistakes) }
 }
 
@@ -286,9 +296,34 @@ pub(super) fn tunings(tree: &Node) -> Vec<String> {
     names.iter().filter_map(Node::scalar).map(|scalar| scalar.text.clone()).collect()
 }
 
+/// Every change is one that can be made, proven and undone, as far as that can be said without looking at the host.
+pub(super) fn sound_changes(changes: Option<&Node>) -> Result<(), Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    for item in changes.map_or(&[][..], Node::items) {
+        // Its form was read before.
+        let Ok(change) = from_node::<UserChange>(item) else { continue };
+        if let Err((key, message)) = plumb_tunings::check_change(&change) {
+            let of_kind = item.entries().first();
+            let place = of_kind.and_then(|(kind, value)| {
+                let entry = value.entry(key);
+                entry.map(|(key, value)| key.span.through(value.span)).or(Some(kind.span))
+            });
+            collect(&mut mistakes, [Mistake::new(place.unwrap_or(item.span), message)]);
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+/// The changes in a merged tree of settings.
+pub(super) fn changes(tree: &Node) -> Vec<UserChange> {
+    let items = tree.get("changes").map_or(&[][..], Node::items);
+    items.iter().filter_map(|item| from_node(item).ok()).collect()
+}
+
 /// A merged tree of settings without what is the host's: what a data path reads.
 pub(super) fn without_host(tree: &Node) -> Node {
-    let entries = tree.entries().iter().filter(|(key, _)| key.text != "host").cloned();
+    let is_hosts = |key: &str| matches!(key, "host" | "changes");
+    let entries = tree.entries().iter().filter(|(key, _)| !is_hosts(&key.text)).cloned();
     Node { span: tree.span, value: Value::Mapping(entries.collect()) }
 }
 
@@ -353,5 +388,5 @@ pub(super) fn others_max(part: Option<NoisePart>, path: &str) -> f64 {
 /// The settings of the baseline: `system`, `load` and `host`, as far as the file has them.
 pub(super) fn settings(spec: &Node) -> Node {
     let part = |key: &str| spec.entry(key).filter(|(_, value)| value.value != Value::Null).cloned();
-    Node::mapping(["system", "load", "host"].into_iter().filter_map(part).collect())
+    Node::mapping(["system", "load", "host", "changes"].into_iter().filter_map(part).collect())
 }

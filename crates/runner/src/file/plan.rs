@@ -1,7 +1,7 @@
 //! The last step: an experiment's cells and variants, each with its settled settings, as the plan of a run.
 
 use plumb_model::claim::Scope;
-use plumb_model::{Blocks, Cell, Claim, Operand, Percent, Plan, PlannedVariant, Span, Variant};
+use plumb_model::{Blocks, Cell, Claim, Operand, Percent, Plan, PlannedVariant, Span, UserChange, Variant};
 use plumb_path::tree::{Location, Mistake, Node, collect, hint, keep};
 use plumb_path::{DataPath, PathSettings};
 
@@ -261,11 +261,12 @@ struct AllSettled {
 
 type CellValues = std::collections::BTreeMap<String, String>;
 
-/// A variant in a cell: the data path's settings, also as JSON, and the tunings of the host.
+/// A variant in a cell: the data path's settings, also as JSON, and what is changed on the host.
 struct SettledVariant {
     settings: PathSettings,
     json: String,
     tunings: Vec<String>,
+    changes: Vec<UserChange>,
 }
 
 impl Settling<'_> {
@@ -325,6 +326,7 @@ impl Settling<'_> {
                     settings: settled.settings,
                     json: settled.json,
                     tunings: document::tunings(tree),
+                    changes: document::changes(tree),
                 });
             }
         }
@@ -438,6 +440,7 @@ impl AllSettled {
                     variant,
                     settings: settings[at].json.clone(),
                     tunings: settings[at].tunings.clone(),
+                    changes: settings[at].changes.clone(),
                     skipped: None,
                     saving: None,
                 })

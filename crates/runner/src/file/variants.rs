@@ -2,7 +2,9 @@
 
 use plumb_path::tree::{Location, Mistake, Node, Value, collect, hint, keep};
 
-use super::document::{known_tunings, name_fault, spec_place, spec_value, spec_value_place};
+use super::document::{
+    self, known_tunings, name_fault, sound_changes, spec_place, spec_value, spec_value_place,
+};
 use super::matrix::{Axis, conflict};
 
 /// The most variants of one experiment.
@@ -13,6 +15,9 @@ const CONTROL: &str = "control";
 
 /// A longer value is cut in a treatment's line, in characters.
 const LONG_VALUE: usize = 40;
+
+/// A change of the user's that takes longer to say is cut there, in characters.
+const LONG_CHANGE: usize = 80;
 
 /// A variant as the file has it.
 #[derive(Debug, Clone)]
@@ -39,6 +44,7 @@ pub(super) fn variants(
     for (key, over) in spec_value(root, "variants").map_or(&[][..], Node::entries) {
         keep(&mut mistakes, variant_name(&key.text, key.span));
         keep(&mut mistakes, known_tunings(over.get("host")));
+        keep(&mut mistakes, sound_changes(over.get("changes")));
         collect(&mut mistakes, conflict(axes, over));
         let over = match over.value {
             Value::Null => Node::mapping(Vec::new()),
@@ -118,6 +124,7 @@ fn differences(baseline: &Node, variant: &Node, prefix: &str, changes: &mut Vec<
         }
         let dotted = dotted(prefix, &key.text);
         match value.value {
+            Value::Sequence(_) if dotted == "changes" => changes.push(user_changes(variant)),
             Value::Mapping(_) => match below {
                 Some(below) => differences(below, value, &dotted, changes),
                 None => differences(&Node::mapping(Vec::new()), value, &dotted, changes),
@@ -130,6 +137,18 @@ fn differences(baseline: &Node, variant: &Node, prefix: &str, changes: &mut Vec<
             defaults(value, &dotted(prefix, &key.text), changes);
         }
     }
+}
+
+/// The user's changes of a variant in few words.
+fn user_changes(variant: &Node) -> String {
+    let words = document::changes(variant).into_iter().map(|change| {
+        let words = change.to_string();
+        match words.chars().count() > LONG_CHANGE {
+            true => format!("{}…", words.chars().take(LONG_CHANGE).collect::<String>()),
+            false => words,
+        }
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn defaults(value: &Node, prefix: &str, changes: &mut Vec<String>) {

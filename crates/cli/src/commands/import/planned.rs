@@ -128,6 +128,7 @@ pub(super) fn plan(sides: &[Side], arguments: &ImportArguments) -> Result<Plan, 
         variant,
         settings: serde_json::json!({ "tool": first.tool, "options": said(&side.runs[0]) }).to_string(),
         tunings: Vec::new(),
+        changes: Vec::new(),
         skipped: None,
         saving: None,
     };

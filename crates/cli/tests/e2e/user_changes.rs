@@ -1,0 +1,291 @@
+//! Changes that users define, through the program: made in the slots of their variant alone, proven in every slot, undone at
+//! the end, on Ctrl-C and after a kill; and secrets, which nothing shows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{code, plumb, signal, slots_on_disk, stderr, stdout, wait, wait_until, write};
+
+const CONF: &str = "# app\nmode slow\n";
+const SECRET: &str = "correct-horse-battery";
+
+/// A tree of files that stands for the machine, and a file that commands change.
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self(tempfile::tempdir().unwrap());
+        for (path, text) in
+            [("root/etc/app.conf", CONF), ("root/proc/sys/vm/swappiness", "60\n"), ("state", "off\n")]
+        {
+            let path = bench.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        bench
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_default()
+    }
+
+    fn is_as_it_was(&self) -> bool {
+        self.text("root/etc/app.conf") == CONF
+            && self.text("root/proc/sys/vm/swappiness").trim() == "60"
+            && self.text("state").trim() == "off"
+            && !self.path("root/etc/new.conf").exists()
+            && !self.path("journals/tunings-of-a-run.jsonl").exists()
+    }
+
+    fn is_changed(&self) -> bool {
+        self.text("root/etc/app.conf").contains("fast") && self.text("state").trim() == "on"
+    }
+
+    /// Changes of every kind that needs no service.
+    fn changes(&self) -> String {
+        let state = self.path("state").display().to_string();
+        let log = self.path("log").display().to_string();
+        format!(
+            "[{{ file: {{ path: /etc/app.conf, replace: '^mode', with: mode fast, mode: '0600', reload: 'echo reload >> {log}' }} }}, \
+             {{ file: {{ path: /etc/new.conf, contents: \"a\\nb\\n\" }} }}, {{ sysctl: {{ vm.swappiness: 7 }} }}, \
+             {{ command: {{ apply: 'echo on > {state}', revert: 'echo off > {state}', verify: 'cat {state}', expect: \"on\", timeout: 5 s }} }}]"
+        )
+    }
+
+    fn experiment(&self, changes: &str, took: &str, more: &str) -> PathBuf {
+        let text = format!(
+            "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: changed }}\nspec:\n  path: null\n  \
+             load: {{ duration: {took}, real_time: true }}\n  baseline: plain\n  variants:\n    plain: {{}}\n    \
+             changed: {{ changes: {changes} }}\n  blocks: {{ min: 2, max: 2 }}\n{more}"
+        );
+        write(self.0.path(), "changed.yaml", text)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = plumb();
+        command.args(arguments);
+        command.env("PLUMB_HOST_ROOT", self.path("root")).env("PLUMB_STATE_DIR", self.path("journals"));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts a run with long slots, and returns while a change is in effect.
+    fn changed_run(&self) -> (std::process::Child, PathBuf) {
+        let file = self.experiment(&self.changes(), "300 ms", "");
+        let run = self.path("run");
+        let mut command = self.command(&["run", file.to_str().unwrap(), "--seed", "1", "--output"]);
+        let child = command.arg(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until("a changed slot", || self.is_changed() && slots_on_disk(&run) > 0);
+        (child, run)
+    }
+}
+
+/// The evidence of each slot on disk: the variant, and each line of `host: `.
+fn evidence(run: &Path) -> Vec<(String, Vec<String>)> {
+    let slots = fs::read_to_string(run.join("slots.jsonl")).unwrap();
+    let of_slot = |line: &str| {
+        let slot: serde_json::Value = serde_json::from_str(line).unwrap();
+        let slot = &slot["slot"];
+        let found = slot.pointer("/outcome/measured/evidence").and_then(serde_json::Value::as_array);
+        let lines = found.unwrap_or_else(|| panic!("no evidence in {line:.300}")).iter();
+        let lines = lines.filter(|it| it["what"].as_str().unwrap().starts_with("host: "));
+        let lines = lines.map(|it| format!("{} {}", it["observed"].as_str().unwrap(), it["holds"]));
+        (slot["variant"].as_str().unwrap().to_owned(), lines.collect())
+    };
+    slots.lines().map(of_slot).collect()
+}
+
+#[test]
+fn every_slot_of_every_variant_proves_what_was_changed() {
+    let bench = Bench::new();
+    let file = bench.experiment(&bench.changes(), "10 ms", "");
+    let run = bench.path("run");
+    let output =
+        bench.run(&["run", file.to_str().unwrap(), "--seed", "1", "--output", run.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(bench.is_as_it_was());
+    let slots = evidence(&run);
+    assert_eq!(slots.len(), 8);
+    for (variant, lines) in slots {
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert!(lines.iter().all(|line| line.ends_with("true")), "{variant}: {lines:?}");
+        let (mode, swappiness, state, new) = match variant.as_str() {
+            "plain" => {
+                ("mode 0644", "60 before, during and after", "off before, during and after", "absent before")
+            }
+            _ => ("mode 0600", "7 during", "on during", "4 bytes of hash"),
+        };
+        for part in [mode, swappiness, state, new] {
+            assert!(lines.iter().any(|line| line.contains(part)), "{variant}: {part} in {lines:?}");
+        }
+    }
+    // Once for the whole run, once for the trial, and for each row of slots; each is followed by one after the revert.
+    assert_eq!(bench.text("log").lines().count() % 2, 0);
+    let shown = stdout(&bench.run(&["check", file.to_str().unwrap()]));
+    assert!(
+        shown.contains("file /etc/app.conf: `mode fast`, file /etc/new.conf, sysctl vm.swappiness=7"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn ctrl_c_undoes_a_users_changes() {
+    let bench = Bench::new();
+    let (child, _) = bench.changed_run();
+    signal(child.id(), "INT");
+    assert_eq!(code(&wait(child)), 130);
+    assert!(bench.is_as_it_was());
+}
+
+#[test]
+fn after_a_kill_the_next_start_undoes_a_users_changes() {
+    let bench = Bench::new();
+    let (mut child, run) = bench.changed_run();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(bench.is_changed());
+    let output = bench.run(&["run", "--resume", run.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("put back now"), "{}", stderr(&output));
+    assert!(bench.is_as_it_was());
+    fs::remove_dir_all(&run).unwrap();
+    let (mut child, _) = bench.changed_run();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = bench.run(&["tune", "revert"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("vm.swappiness: 7 → 60") && said.contains("mode 0600"), "{said}");
+    assert!(!said.contains("mode fast"), "a file is shown by its hash: {said}");
+    assert!(bench.is_as_it_was());
+}
+
+#[test]
+fn a_change_that_does_not_last_makes_the_verdict_void() {
+    let bench = Bench::new();
+    let state = bench.path("state").display().to_string();
+    let changes = format!(
+        "[{{ command: {{ apply: 'echo on > {state}', revert: 'echo off > {state}', verify: 'cat {state}', expect: \"on\" }} }}]"
+    );
+    let file =
+        bench.experiment(&changes, "500 ms", "  claims: [changed.throughput >= 0.01 * plain.throughput]\n");
+    let run = bench.path("run");
+    let mut command = bench.command(&["run", file.to_str().unwrap(), "--seed", "1", "--output"]);
+    let child = command.arg(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Something else on the host undoes it while a window is open.
+    wait_until("a slot", || slots_on_disk(&run) > 0);
+    wait_until("a changed slot", || bench.text("state").trim() == "on");
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    fs::write(bench.path("state"), "off\n").unwrap();
+    let output = wait(child);
+    assert_eq!(code(&output), 4, "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("on when the window opened, off when it closed"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_is_wrong_with_a_change_is_said_where_it_stands() {
+    let bench = Bench::new();
+    let said = |changes: &str| {
+        let output = bench.run(&["check", bench.experiment(changes, "10 ms", "").to_str().unwrap()]);
+        assert_eq!(code(&output), 2, "{}", stdout(&output));
+        stderr(&output)
+    };
+    let blind = said("[{ command: { apply: a, revert: b, verify: c } }]");
+    assert!(
+        blind.contains("nothing says what `verify` prints") && blind.contains("changed.yaml:10"),
+        "{blind}"
+    );
+    assert!(
+        said("[{ command: { apply: a, revert: b, expect: c } }]").contains("the key `verify` is missing"),
+        "no verify"
+    );
+    assert!(said("[{ file: { path: etc/x, contents: a } }]").contains("is not the whole path of a file"));
+    assert!(said("[{ kernel: { x: y } }]").contains("kernel"), "an unknown kind");
+    assert!(
+        said("[{ file: { path: /etc/app.conf, contents: a, place: x } }]").contains("place"),
+        "an unknown key"
+    );
+}
+
+#[test]
+fn what_this_host_cannot_change_is_skipped_with_the_reason_and_nothing_is_written() {
+    let bench = Bench::new();
+    let said = |changes: &str| {
+        let file = bench.experiment(changes, "10 ms", "");
+        let output = bench.run(&["check", file.to_str().unwrap(), "--json"]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(bench.is_as_it_was());
+        let plan: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        plan["cells"][0]["variants"][1]["skipped"].as_str().unwrap_or_default().to_owned()
+    };
+    let reason = said("[{ file: { path: /etc/app.conf, replace: '^nothing', with: x } }]");
+    assert!(
+        reason.ends_with("is not possible here: no line of /etc/app.conf matches `^nothing`"),
+        "{reason}"
+    );
+    let reason =
+        said("[{ command: { apply: a, revert: b, verify: 'echo no bridge >&2; exit 1', expect: c } }]");
+    assert!(
+        reason.contains("failed to run `verify`") && reason.ends_with("exit code 1: no bridge"),
+        "{reason}"
+    );
+    let reason = said("[{ sysctl: { no.such: 1 } }]");
+    assert!(reason.contains("no/such"), "{reason}");
+    let reason = said("[{ file: { path: /etc/app.conf, replace: '^mode', with: mode slow } }]");
+    assert!(reason.starts_with("this machine already has all values of file /etc/app.conf"), "{reason}");
+    let reason = said("[{ service: { name: no-such-service, action: reload } }]");
+    assert!(reason.contains("no-such-service"), "{reason}");
+}
+
+#[test]
+fn secrets_appear_in_nothing_that_a_run_leaves() {
+    let bench = Bench::new();
+    let state = bench.path("state").display().to_string();
+    fs::write(bench.path("key"), format!("{SECRET}\n")).unwrap();
+    let reference = format!("${{file:{}}}", bench.path("key").display());
+    let changes = format!(
+        "[{{ file: {{ path: /etc/app.conf, contents: \"password ${{env:PLUMB_TEST_PASSWORD}}\\n\" }} }}, \
+         {{ command: {{ apply: 'echo {reference} > {state}; echo {reference} >&2', revert: 'echo off > {state}', verify: 'cat {state}', expect: '{reference}' }} }}, \
+         {{ sysctl: {{ vm.swappiness: 7 }} }}]"
+    );
+    let file = bench.experiment(&changes, "10 ms", "");
+    let run = bench.path("run");
+    let with_secret = |arguments: &[&str]| {
+        let mut command = bench.command(arguments);
+        command.env("PLUMB_TEST_PASSWORD", SECRET.to_uppercase()).output().unwrap()
+    };
+    let output = with_secret(&["run", file.to_str().unwrap(), "--json", "--output", run.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(bench.is_as_it_was());
+    let mut texts = vec![stdout(&output), stderr(&output)];
+    assert!(texts[0].contains("text with a secret"), "{}", texts[0]);
+    for format in ["text", "html", "markdown", "json"] {
+        texts.push(stdout(&bench.run(&["report", run.to_str().unwrap(), "--format", format])));
+    }
+    texts.push(stdout(&with_secret(&["check", file.to_str().unwrap(), "--json"])));
+    for entry in fs::read_dir(&run).unwrap() {
+        let path = entry.unwrap().path();
+        texts.push(String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned());
+    }
+    assert!(texts.len() > 9, "{}", texts.len());
+    for text in &texts {
+        assert!(!text.to_lowercase().contains(SECRET), "{text}");
+    }
+    // A failing command shows the reference as well.
+    let fails = format!(
+        "[{{ command: {{ apply: 'echo wrong {reference} >&2; exit 1', revert: 'true', verify: 'cat {state}', expect: \"on\" }} }}]"
+    );
+    let file = bench.experiment(&fails, "10 ms", "");
+    let output =
+        bench.run(&["run", file.to_str().unwrap(), "--output", bench.path("run2").to_str().unwrap()]);
+    let all = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(all.contains("exit code 1: wrong ${file:") && !all.contains(SECRET), "{all}");
+}

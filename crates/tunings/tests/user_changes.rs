@@ -1,0 +1,321 @@
+//! Changes that users define: made, proven, undone; and refused where they could not be.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise, in its helpers as well")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use plumb_host::settings::Machine;
+use plumb_host::settings::state::StateDirectory;
+use plumb_model::{CommandChange, FileChange, UserChange};
+use plumb_tunings::{Treatment, Tuner, TuningError, check_change, recover, resolve};
+
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self(tempfile::tempdir().unwrap());
+        for (path, text) in [
+            ("root/etc/app.conf", "# app\nmode slow\ncache off\n"),
+            ("root/proc/sys/vm/swappiness", "60\n"),
+            ("state", "off\n"),
+        ] {
+            let path = bench.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        bench
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_default()
+    }
+
+    fn machine(&self) -> Machine {
+        Machine::of_files(&self.path("root"))
+    }
+
+    fn state(&self) -> StateDirectory {
+        StateDirectory::at(&self.path("journals"))
+    }
+
+    fn tuner(&self, changes: &[UserChange]) -> Result<Tuner, TuningError> {
+        Tuner::open(self.machine(), self.state(), &[of(changes)])
+    }
+
+    /// A command that writes down what is done, and changes the file `state`.
+    fn command(&self, value: &str, expect: Option<&str>, matches: Option<&str>) -> UserChange {
+        let file = |name: &str| self.path(name).display().to_string();
+        let (state, log) = (file("state"), file("log"));
+        UserChange::Command(CommandChange {
+            apply: format!("echo apply >> {log}; echo {value} > {state}"),
+            revert: format!("echo revert >> {log}; echo off > {state}"),
+            verify: format!("cat {state}"),
+            expect: expect.map(str::to_owned),
+            matches: matches.map(str::to_owned),
+            timeout: None,
+        })
+    }
+
+    fn line(&self, replace: &str, with: &str) -> UserChange {
+        UserChange::File(FileChange {
+            replace: Some(replace.to_owned()),
+            with: Some(with.to_owned()),
+            reload: Some(format!("echo reload >> {}", self.path("log").display())),
+            ..file("/etc/app.conf")
+        })
+    }
+}
+
+fn of(changes: &[UserChange]) -> Treatment<'_> {
+    Treatment { tunings: &[], changes }
+}
+
+fn file(path: &str) -> FileChange {
+    FileChange {
+        path: path.to_owned(),
+        contents: None,
+        replace: None,
+        with: None,
+        mode: None,
+        owner: None,
+        reload: None,
+        timeout: None,
+    }
+}
+
+fn whole(path: &str, contents: &str) -> UserChange {
+    UserChange::File(FileChange { contents: Some(contents.to_owned()), ..file(path) })
+}
+
+fn sysctl(name: &str, value: &str) -> UserChange {
+    UserChange::Sysctl([(name.to_owned(), value.to_owned())].into())
+}
+
+#[test]
+fn changes_are_made_in_order_and_undone_in_reverse() {
+    let bench = Bench::new();
+    let changes = [
+        bench.line("^mode ", "mode fast"),
+        bench.line("^cache", "cache on"),
+        sysctl("vm.swappiness", "7"),
+        bench.command("on", Some("on"), None),
+        whole("/etc/new.conf", "made\n"),
+    ];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    let before = tuner.look();
+    tuner.apply(of(&changes)).unwrap();
+    assert!(tuner.is_still_applied(of(&changes)) && !tuner.is_still_applied(Treatment::default()));
+    assert_eq!(bench.text("root/etc/app.conf"), "# app\nmode fast\ncache on\n");
+    assert_eq!((bench.text("root/proc/sys/vm/swappiness").trim(), bench.text("state").trim()), ("7", "on"));
+    assert_eq!(bench.text("root/etc/new.conf"), "made\n");
+    let during = tuner.look();
+    let sights = [before.clone(), during.clone(), during.clone(), during];
+    assert!(tuner.evidence(of(&changes), true, &sights).iter().all(|evidence| evidence.holds));
+    assert!(tuner.evidence(Treatment::default(), false, &sights).iter().all(|evidence| !evidence.holds));
+    assert_eq!(tuner.put_back().unwrap().sentences(), Vec::<String>::new());
+    assert_eq!(tuner.look(), before);
+    assert_eq!(bench.text("root/etc/app.conf"), "# app\nmode slow\ncache off\n");
+    assert!(
+        !bench.path("root/etc/new.conf").exists() && !bench.path("journals/tunings-of-a-run.jsonl").exists()
+    );
+    // Each reload happens where it stands, and once more when everything is back.
+    assert_eq!(bench.text("log"), "reload\nreload\napply\nrevert\nreload\n");
+}
+
+#[test]
+fn a_change_that_fails_half_way_undoes_what_was_done() {
+    let bench = Bench::new();
+    let changes = [bench.line("^mode ", "mode fast"), bench.command("half", Some("on"), None)];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    let error = tuner.apply(of(&changes)).unwrap_err().to_string();
+    assert!(error.contains("prints \"half\", and should print \"on\"; all of it is put back"), "{error}");
+    assert_eq!(
+        (bench.text("root/etc/app.conf").as_str(), bench.text("state").trim()),
+        ("# app\nmode slow\ncache off\n", "off")
+    );
+    assert_eq!(bench.text("log"), "reload\napply\nrevert\nreload\n");
+    let UserChange::Command(command) = bench.command("on", Some("on"), None) else { unreachable!() };
+    let fails = [UserChange::Command(CommandChange { apply: "echo no >&2; exit 3".to_owned(), ..command })];
+    let error = bench_after(tuner, &bench, &fails);
+    assert_eq!(
+        error,
+        "apply command `echo no >&2; exit 3`: failed to run `apply` (`echo no >&2; exit 3`): exit code 3: no; all of it is put back"
+    );
+}
+
+fn bench_after(tuner: Tuner, bench: &Bench, changes: &[UserChange]) -> String {
+    drop(tuner);
+    bench.tuner(changes).unwrap().apply(of(changes)).unwrap_err().to_string()
+}
+
+#[test]
+fn a_regular_expression_matches_what_a_command_prints() {
+    let bench = Bench::new();
+    let changes = [bench.command("flows=17", None, Some("^flows=[0-9]+$"))];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    let before = tuner.look();
+    tuner.apply(of(&changes)).unwrap();
+    let during = tuner.look();
+    let evidence = tuner.evidence(of(&changes), true, &[before, during.clone(), during.clone(), during]);
+    assert_eq!(evidence[0].expected, "what matches `^flows=[0-9]+$`");
+    assert_eq!((evidence[0].observed.as_str(), evidence[0].holds), ("flows=17 during", true));
+    tuner.put_back().unwrap();
+    assert_eq!(bench.text("state").trim(), "off");
+}
+
+#[test]
+fn what_a_kill_left_is_undone_at_the_next_start() {
+    let bench = Bench::new();
+    let changes = [
+        bench.line("^mode ", "mode fast"),
+        bench.command("on", Some("on"), None),
+        whole("/etc/new.conf", "made\n"),
+    ];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    tuner.apply(of(&changes)).unwrap();
+    // A kill runs no destructor. The journal is the same with a lock or without.
+    let journal = bench.text("journals/tunings-of-a-run.jsonl");
+    drop(tuner);
+    fs::write(bench.path("journals/tunings-of-a-run.jsonl"), &journal).unwrap();
+    fs::write(bench.path("state"), "between\n").unwrap();
+    fs::write(bench.path("root/etc/app.conf"), "# app\nmode fast\ncache off\n").unwrap();
+    fs::write(bench.path("root/etc/new.conf"), "made\n").unwrap();
+    fs::write(bench.path("root/etc/.app.conf.plumb-new"), "half").unwrap();
+    let done = recover(&bench.machine(), &bench.state()).unwrap();
+    assert_eq!(done.sentences(), Vec::<String>::new());
+    assert_eq!(
+        (bench.text("root/etc/app.conf").as_str(), bench.text("state").trim()),
+        ("# app\nmode slow\ncache off\n", "off")
+    );
+    let left: Vec<_> =
+        fs::read_dir(bench.path("root/etc")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["app.conf"]);
+    assert!(!bench.path("journals/tunings-of-a-run.jsonl").exists());
+    // Files outlive a boot, and values of the kernel's do not.
+    let boot = "\"boot\":\"";
+    let at = journal.find(boot).unwrap() + boot.len();
+    let earlier = format!("{}0{}", &journal[..at], &journal[at + 1..]);
+    fs::write(
+        bench.path("journals/tunings-of-a-run.jsonl"),
+        earlier.replace("\"boot\":\"00", "\"boot\":\"01"),
+    )
+    .unwrap();
+    fs::write(bench.path("root/etc/new.conf"), "made\n").unwrap();
+    recover(&bench.machine(), &bench.state()).unwrap();
+    assert!(!bench.path("root/etc/new.conf").exists());
+}
+
+#[test]
+fn a_reload_that_fails_is_tried_again_once() {
+    let bench = Bench::new();
+    let UserChange::File(line) = bench.line("^mode ", "mode fast") else { unreachable!() };
+    let gate = bench.path("gate");
+    fs::write(&gate, "").unwrap();
+    let reload = Some(format!("test -e {}", gate.display()));
+    let changes = [UserChange::File(FileChange { reload, ..line })];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    tuner.apply(of(&changes)).unwrap();
+    fs::remove_file(&gate).unwrap();
+    let done = tuner.put_back().unwrap();
+    assert!(done.failed[0].starts_with("all is back, but the `test -e "), "{done:?}");
+    assert_eq!(bench.text("root/etc/app.conf"), "# app\nmode slow\ncache off\n");
+    let done = tuner.put_back().unwrap();
+    assert_eq!((done.failed.len(), done.sentences().len()), (0, 1), "{done:?}");
+    assert!(!bench.path("journals/tunings-of-a-run.jsonl").exists());
+}
+
+#[test]
+fn secrets_are_in_the_file_and_in_nothing_else() {
+    let bench = Bench::new();
+    let key = bench.path("key");
+    fs::write(&key, "hunter2hunter2\n").unwrap();
+    let reference = format!("${{file:{}}}", key.display());
+    let changes = [
+        whole("/etc/app.conf", &format!("password {reference}\n")),
+        UserChange::Command(CommandChange {
+            apply: format!("echo {reference} > {}", bench.path("state").display()),
+            revert: format!("echo off > {}", bench.path("state").display()),
+            verify: format!("cat {}", bench.path("state").display()),
+            expect: Some(reference.clone()),
+            matches: None,
+            timeout: None,
+        }),
+    ];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    let before = tuner.look();
+    tuner.apply(of(&changes)).unwrap();
+    assert_eq!(
+        (bench.text("root/etc/app.conf").as_str(), bench.text("state").trim()),
+        ("password hunter2hunter2\n", "hunter2hunter2")
+    );
+    let journal = bench.path("journals/tunings-of-a-run.jsonl");
+    let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&journal).unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+    let during = tuner.look();
+    let evidence = tuner.evidence(of(&changes), true, &[before, during.clone(), during.clone(), during]);
+    let text = format!("{evidence:?}");
+    assert!(evidence.iter().all(|evidence| evidence.holds), "{text}");
+    assert!(
+        !text.contains("hunter2") && text.contains("text with a secret") && text.contains(&reference),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_this_machine_cannot_have_is_said() {
+    let bench = Bench::new();
+    let said = |change: UserChange| {
+        let error = resolve(of(&[change]), &bench.machine()).unwrap_err().to_string();
+        error.replace(&bench.0.path().display().to_string(), "")
+    };
+    insta::assert_snapshot!(said(bench.line("^nothing", "x")), @"apply file /etc/app.conf: `x`: no line of /etc/app.conf matches `^nothing`");
+    insta::assert_snapshot!(said(bench.line("o", "x")), @"apply file /etc/app.conf: `x`: 2 lines of /etc/app.conf match `o` (2, 3); make the expression match only one");
+    insta::assert_snapshot!(said(whole("/no/such/file", "x")), @"apply file /no/such/file: failed to find /no/such/file: No such file or directory (os error 2)");
+    insta::assert_snapshot!(said(sysctl("no.such", "1")), @"apply sysctl no.such=1: failed to read /proc/sys/no/such: No such file or directory (os error 2)");
+    insta::assert_snapshot!(said(whole("/etc/app.conf", "${env:PLUMB_NO_SUCH_VARIABLE}")), @"apply file /etc/app.conf: failed to read ${env:PLUMB_NO_SUCH_VARIABLE}: this environment variable is not set");
+    let owned = FileChange {
+        owner: Some("no-such-user".to_owned()),
+        contents: Some(String::new()),
+        ..file("/etc/app.conf")
+    };
+    insta::assert_snapshot!(said(UserChange::File(owned)), @"apply file /etc/app.conf: this host has no user or group no-such-user");
+    let UserChange::Command(command) = bench.command("on", Some("on"), None) else { unreachable!() };
+    let blind = UserChange::Command(CommandChange {
+        verify: "echo no bridge >&2; exit 1".to_owned(),
+        apply: "x".to_owned(),
+        ..command
+    });
+    insta::assert_snapshot!(said(blind), @"apply command `x`: failed to run `verify` (`echo no bridge >&2; exit 1`): exit code 1: no bridge");
+}
+
+#[test]
+fn what_no_machine_could_mend_is_said_with_its_key() {
+    let bench = Bench::new();
+    let said = |change: UserChange| {
+        let (key, message) = check_change(&change).unwrap_err();
+        format!("{key}: {message}")
+    };
+    let path = |path: &str| said(whole(path, ""));
+    assert!(path("etc/x").starts_with("path: `etc/x` is not the whole path"));
+    assert!(path("/proc/sys/vm/swappiness").starts_with("path: `/proc/sys/vm/swappiness` is the kernel's"));
+    assert!(said(UserChange::File(file("/x"))).starts_with("path: a file needs either `contents`"));
+    assert_eq!(said(bench.line("(", "x")), "replace: `(` is not a regular expression: unclosed group");
+    assert!(said(bench.line("a", "x\ny")).starts_with("with: the new line has a line break"));
+    assert!(said(bench.command("on", None, None)).starts_with("verify: nothing says what `verify` prints"));
+    assert!(said(bench.command("on", Some("a"), Some("b"))).starts_with("matches: give only one"));
+    assert!(said(bench.command("'${env:X}'", Some("a"), None)).contains("stands in single quotes"));
+    assert!(said(bench.command("${file:x}", Some("a"), None)).contains("`${file:x}` names no secret"));
+    assert!(said(sysctl("vm/../x", "1")).starts_with("sysctl: `vm/../x` is not the name"));
+    let mode = UserChange::File(FileChange {
+        contents: Some(String::new()),
+        mode: Some("rw".to_owned()),
+        ..file("/x")
+    });
+    assert!(said(mode).starts_with("mode: `rw` is not the rights"));
+    assert!(check_change(&bench.command("on", Some("on"), None)).is_ok());
+}
