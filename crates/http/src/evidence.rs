@@ -5,8 +5,8 @@ mod module;
 use plumb_model::{Evidence, Measurement, Span};
 use plumb_path::Snapshot;
 
-use crate::load;
 use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
+use crate::{load, system};
 
 /// Proof, from counters before and after the window, that a slot did what was asked.
 pub fn evidence(
@@ -35,6 +35,7 @@ pub fn evidence(
     });
     evidence.extend(settings.driver_evidence(measurement));
     evidence.extend(settings.offload_evidence(before, after));
+    evidence.extend(settings.config_evidence(after));
     evidence.extend(settings.library_evidence(after));
     let full = match settings.load.driver {
         Driver::Native => measurement.observed_count("handshakes", "full"),
@@ -158,6 +159,14 @@ impl HttpSettings {
             observed: format!("{full} full, {resumed} resumed"),
             holds,
         })
+    }
+
+    /// The configuration with which the ingress started, where it is not all plumb's own.
+    fn config_evidence(&self, after: &Snapshot) -> Option<Evidence> {
+        let expected = system::expected_config(&self.system.ingress)?;
+        let observed = after.states.get(system::CONFIG_STATE).cloned().unwrap_or_default();
+        let holds = observed == expected;
+        Some(Evidence { what: "configuration of the ingress".to_owned(), expected, observed, holds })
     }
 
     /// Which tool drove the load.

@@ -4,6 +4,7 @@
 //! a variant that changes only `kind` must leave its neighbours standing. What a kind does not use is checked in
 //! `check.rs`.
 
+mod config;
 mod driver;
 mod ingress;
 mod load;
@@ -13,6 +14,7 @@ mod tls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use config::ConfigSettings;
 pub use driver::Driver;
 pub use ingress::{IngressKind, IngressSettings, Offload, OffloadMode};
 pub use load::{LoadSettings, Reuse};

@@ -13,6 +13,7 @@ mod command;
 mod commands;
 mod common;
 mod compare;
+mod configs;
 mod crypto;
 mod directories;
 mod documents;

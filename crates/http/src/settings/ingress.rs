@@ -7,6 +7,7 @@ use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::config::ConfigSettings;
 use super::tls::{KeyKind, TlsVersion};
 
 /// Which program is the ingress.
@@ -86,6 +87,9 @@ pub struct IngressSettings {
     pub workers: Option<u32>,
     /// Whether sessions can be resumed.
     pub tickets: bool,
+    /// `haproxy`, `nginx`: lines for sections of its configuration, or a whole template.
+    #[serde(skip_serializing_if = "ConfigSettings::is_empty")]
+    pub config: ConfigSettings,
     /// Where an external system is.
     pub url: Option<String>,
     /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
@@ -109,6 +113,7 @@ impl Default for IngressSettings {
             threads: 1,
             workers: None,
             tickets: true,
+            config: ConfigSettings::default(),
             url: None,
             pid: None,
             unit: None,

@@ -1,12 +1,17 @@
 //! What can be said of a system's settings before it is built.
 
 use plumb_devices::DeviceKind;
-use plumb_path::Fault;
+use plumb_host::scratch::Scratch;
+use plumb_path::{Fault, Place};
 
+use super::certificates::Certificates;
+use super::config;
+use super::haproxy::{self, Haproxy};
 use super::installable::{HAPROXY, NGINX};
+use super::nginx::{self, Nginx};
 use super::offload::{Module, is_name_or_path};
 use crate::settings::{
-    IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, SystemSettings, TlsVersion,
+    IngressKind, IngressSettings, KeyKind, Offload, OffloadMode, OriginKind, SystemSettings, TlsVersion,
 };
 use crate::url::Url;
 
@@ -28,10 +33,44 @@ pub fn check(spec: &SystemSettings) -> Result<(), Fault> {
     check_threads(&spec.ingress)?;
     check_offload(&spec.ingress)?;
     check_batches(&spec.ingress)?;
+    let dialect = match spec.ingress.kind {
+        IngressKind::Haproxy => Some(haproxy::DIALECT),
+        IngressKind::Nginx => Some(nginx::DIALECT),
+        IngressKind::Embedded | IngressKind::External => None,
+    };
+    config::check(&spec.ingress.config, dialect)?;
+    test_config(&spec.ingress)?;
     if spec.origin.body.0 > BODY_BYTES_MAX {
         return Err(Fault::new("system.origin.body", "a body has at most 1 GiB"));
     }
     Ok(())
+}
+
+/// Has the program test a user's configuration, where it is installed.
+fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
+    let program = match ingress.kind {
+        IngressKind::Haproxy => HAPROXY,
+        IngressKind::Nginx => NGINX,
+        IngressKind::Embedded | IngressKind::External => return Ok(()),
+    };
+    if ingress.config.is_empty() || program.find().is_err() {
+        return Ok(());
+    }
+    let fault = |message: String| Fault::new("system.ingress.config", message);
+    let scratch = Scratch::create(&std::env::temp_dir(), "plumb-config-")
+        .map_err(|error| fault(format!("failed to {error}")))?;
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
+    // Any key does: what is tested is the configuration.
+    let certificates = match ingress.tls {
+        TlsVersion::None => None,
+        _ => Some(Certificates::in_scratch(&place.scratch, KeyKind::EcdsaP256)),
+    };
+    let test = |certificates: Option<&Certificates>| match ingress.kind {
+        IngressKind::Haproxy => Haproxy::test(ingress, &place, certificates),
+        _ => Nginx::test(ingress, &place, certificates),
+    };
+    let tested = certificates.transpose().and_then(|certificates| test(certificates.as_ref()));
+    tested.map_err(|error| fault(format!("{} refuses this configuration: {error}", program.title)))
 }
 
 /// Whether this host has what the system needs.

@@ -6,6 +6,7 @@ use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
+use super::config::{self, CONFIG_STATE, Dialect};
 use super::installable::HAPROXY;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Expected, Program, Recipe};
@@ -24,9 +25,20 @@ pub(super) struct Haproxy {
     program: Program,
     /// What does its private-key operations, if not OpenSSL itself.
     module: Option<Module>,
+    /// What evidence shows of its configuration, where that is not plumb's own.
+    config: Option<String>,
 }
 
 impl Haproxy {
+    /// Has HAProxy test a configuration. Without the words for a module of OpenSSL, which are not the user's.
+    pub(super) fn test(
+        spec: &IngressSettings,
+        place: &Place,
+        certificates: Option<&Certificates>,
+    ) -> Result<(), PathError> {
+        Program::test(&recipe(place, None, certificates, &|port| config(spec, "", port, 1)))
+    }
+
     /// Starts one in front of an origin on a port of 127.0.0.1.
     pub(super) fn start(
         spec: &IngressSettings,
@@ -34,26 +46,12 @@ impl Haproxy {
         place: &Place,
         expected: Expected<'_>,
     ) -> Result<(Self, Answered), PathError> {
-        let directory = place.scratch.join("haproxy");
         let module = Module::of(spec, HAPROXY).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::haproxy).unwrap_or_default();
-        let recipe = Recipe {
-            program: HAPROXY,
-            environment: Environment::new(module.as_ref(), HOME),
-            directory,
-            secrets: expected.certificates.map(Certificates::files).unwrap_or_default(),
-            is_nobody: may_give_up_root(module.as_ref()),
-            // In the foreground, and without a master process.
-            arguments: &["-db", "-f", "/proc/self/fd/0/haproxy.cfg"],
-            // Once HAProxy has read its configuration, it changes back to the directory where it started, by the whole path.
-            // `nobody` may not be able to walk that path.
-            working_directory: Some("/"),
-            config_name: "haproxy.cfg",
-            config: &|port| config(spec, &words, port, origin_port, expected.certificates.is_some()),
-            death_signal: Signal::KILL,
-        };
+        let config = |port| config(spec, &words, port, origin_port);
+        let recipe = recipe(place, module.as_ref(), expected.certificates, &config);
         let (program, proof) = Program::start(&recipe, expected)?;
-        Ok((Self { program, module }, proof))
+        Ok((Self { program, module, config: expected_config(spec) }, proof))
     }
 
     pub(super) fn program(&mut self) -> &mut Program {
@@ -81,6 +79,7 @@ impl Haproxy {
             ("program", Some(self.program.version.as_str())),
             ("threads", value("Nbthread")),
             (LIBRARY_STATE, library.as_deref()),
+            (CONFIG_STATE, self.config.as_deref().map(|config| self.program.config_state(config))),
         ];
         Ok(states
             .into_iter()
@@ -92,6 +91,30 @@ impl Haproxy {
         self.program
             .ask(STATS_SOCKET, &format!("{question}\n"))
             .map_err(|error| PathError::new(format!("ask HAProxy to {question}: {error}")))
+    }
+}
+
+fn recipe<'a>(
+    place: &Place,
+    module: Option<&Module>,
+    certificates: Option<&Certificates>,
+    config: &'a dyn Fn(u16) -> Result<String, String>,
+) -> Recipe<'a> {
+    Recipe {
+        program: HAPROXY,
+        environment: Environment::new(module, HOME),
+        directory: place.scratch.join("haproxy"),
+        secrets: certificates.map(Certificates::files).unwrap_or_default(),
+        is_nobody: may_give_up_root(module),
+        // In the foreground, and without a master process.
+        arguments: &["-db", "-f", "/proc/self/fd/0/haproxy.cfg"],
+        // Once HAProxy has read its configuration, it changes back to the directory where it started, by the whole path.
+        // `nobody` may not be able to walk that path.
+        working_directory: Some("/"),
+        config_name: "haproxy.cfg",
+        config,
+        test_argument: "-c",
+        death_signal: Signal::KILL,
     }
 }
 
@@ -115,18 +138,21 @@ fn counters(csv: &str) -> Option<BTreeMap<String, u64>> {
     Some(counters.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
-fn config(spec: &IngressSettings, words: &str, port: u16, origin_port: u16, has_tls: bool) -> String {
-    let threads = spec.threads;
-    let (tls, bind, protocol) = if has_tls {
-        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn http/1.1"), "https")
-    } else {
-        (String::new(), String::new(), "http")
-    };
-    format!(
-        "global
-    nbthread {threads}
-    stats socket unix@{HOME}/{STATS_SOCKET} mode 600 level operator
-{tls}
+/// How HAProxy is configured.
+pub(super) const DIALECT: Dialect = Dialect {
+    sections: &["global", "defaults", "frontend", "backend"],
+    placeholders: &[
+        ("global", true),
+        ("tls", false),
+        ("bind", true),
+        ("origin", false),
+        ("protocol", false),
+        ("port", false),
+        ("threads", false),
+    ],
+    has_braces: false,
+    template: "global
+{{global}}{{tls}}
 defaults
     mode http
     timeout connect 5s
@@ -137,15 +163,43 @@ defaults
     http-reuse always
 
 frontend ingress
-    bind 127.0.0.1:{port}{bind}
+    bind {{bind}}
     option forwardfor
-    http-request set-header X-Forwarded-Proto {protocol}
+    http-request set-header X-Forwarded-Proto {{protocol}}
     default_backend origin
 
 backend origin
-    server origin 127.0.0.1:{origin_port}
-"
-    )
+    server origin {{origin}}
+",
+};
+
+/// What evidence shows of the configuration, whatever its ports are; `None` where it is plumb's own.
+pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
+    config::expected(&spec.config, || config(spec, "", 0, 0))
+}
+
+/// The configuration, with the words that have it use a module of OpenSSL.
+fn config(spec: &IngressSettings, words: &str, port: u16, origin_port: u16) -> Result<String, String> {
+    let threads = spec.threads;
+    let has_tls = spec.tls != TlsVersion::None;
+    let (tls, bind, protocol) = if has_tls {
+        (format!("{words}{}", tls(spec)), format!(" ssl crt {HOME}/bundle.pem alpn http/1.1"), "https")
+    } else {
+        (String::new(), String::new(), "http")
+    };
+    let global = format!(
+        "    nbthread {threads}\n    stats socket unix@{HOME}/{STATS_SOCKET} mode 600 level operator\n"
+    );
+    let values = [
+        ("global", global),
+        ("tls", tls),
+        ("bind", format!("127.0.0.1:{port}{bind}")),
+        ("origin", format!("127.0.0.1:{origin_port}")),
+        ("protocol", protocol.to_owned()),
+        ("port", port.to_string()),
+        ("threads", threads.to_string()),
+    ];
+    config::text(&spec.config, DIALECT, &values)
 }
 
 fn tls(spec: &IngressSettings) -> String {

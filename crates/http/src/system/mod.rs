@@ -3,6 +3,7 @@
 
 mod certificates;
 mod check;
+mod config;
 mod external;
 mod haproxy;
 mod installable;
@@ -16,12 +17,22 @@ mod tests;
 
 use plumb_path::{PathError, Place, System};
 
-use crate::settings::{IngressKind, SystemSettings};
+use crate::settings::{IngressKind, IngressSettings, SystemSettings};
 use running::Running;
 
 pub(crate) use check::{check, feasible};
+pub(crate) use config::CONFIG_STATE;
 pub use external::service_at;
 pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
+
+/// What evidence shows of the ingress' configuration; `None` where it is plumb's own.
+pub(crate) fn expected_config(ingress: &IngressSettings) -> Option<String> {
+    match ingress.kind {
+        IngressKind::Haproxy => haproxy::expected_config(ingress),
+        IngressKind::Nginx => nginx::expected_config(ingress),
+        IngressKind::Embedded | IngressKind::External => None,
+    }
+}
 
 /// Builds and starts an HTTP system, and proves that it answers.
 ///

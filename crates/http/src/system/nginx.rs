@@ -9,11 +9,12 @@ use plumb_ingress::text;
 use plumb_path::{PathError, Place};
 
 use super::certificates::Certificates;
+use super::config::{self, CONFIG_STATE, Dialect};
 use super::installable::NGINX;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
 use super::program::{Expected, Program, Recipe};
 use super::readiness::Answered;
-use crate::settings::{IngressSettings, TlsVersion};
+use crate::settings::{ConfigSettings, IngressSettings, TlsVersion};
 
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
 const STATUS_SOCKET: &str = "status.sock";
@@ -27,11 +28,31 @@ pub(super) struct Nginx {
     program: Program,
     /// What does its private-key operations, if not OpenSSL itself.
     module: Option<Module>,
+    /// What evidence shows of its configuration, where that is not plumb's own.
+    config: Option<String>,
     /// Requests for its status, which it counts like others.
     status_requests: u64,
 }
 
 impl Nginx {
+    /// Has nginx test a configuration. Without the words for a module of OpenSSL, which are not the user's.
+    pub(super) fn test(
+        spec: &IngressSettings,
+        place: &Place,
+        certificates: Option<&Certificates>,
+    ) -> Result<(), PathError> {
+        let is_nobody = may_give_up_root(None);
+        let config = |port| config(spec, "", (port, 1), is_nobody);
+        let directory = place.scratch.join("nginx-ingress");
+        Program::test(&recipe(
+            directory,
+            Environment::default(),
+            (spec.threads, is_nobody),
+            &config,
+            certificates,
+        ))
+    }
+
     /// Starts one as the ingress in front of an origin on a port of 127.0.0.1.
     pub(super) fn start_ingress(
         spec: &IngressSettings,
@@ -42,15 +63,13 @@ impl Nginx {
         let module = Module::of(spec, NGINX).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let is_nobody = may_give_up_root(module.as_ref());
-        let config = |port| {
-            let server = ingress(spec, port, origin_port, expected.certificates.is_some());
-            format!("{words}{}", frame(spec.threads, is_nobody, &server))
-        };
+        let config = |port| config(spec, &words, (port, origin_port), is_nobody);
         let directory = place.scratch.join("nginx-ingress");
         let environment = Environment::new(module.as_ref(), ".");
-        let (program, proof) =
-            Self::start(directory, environment, (spec.threads, is_nobody), &config, expected)?;
-        Ok((Self { program, module, status_requests: 0 }, proof))
+        let recipe =
+            recipe(directory, environment, (spec.threads, is_nobody), &config, expected.certificates);
+        let (program, proof) = Program::start(&recipe, expected)?;
+        Ok((Self { program, module, config: expected_config(spec), status_requests: 0 }, proof))
     }
 
     /// Starts one as the origin of a static file.
@@ -66,32 +85,10 @@ impl Nginx {
         })?;
         let expected = Expected { certificates: None, body_bytes };
         let is_nobody = may_give_up_root(None);
-        let config = |port| frame(1, is_nobody, &origin(port));
-        let (program, _) = Self::start(home, Environment::default(), (1, is_nobody), &config, expected)?;
-        Ok(Self { program, module: None, status_requests: 0 })
-    }
-
-    fn start(
-        directory: PathBuf,
-        environment: Environment,
-        (workers, is_nobody): (u32, bool),
-        config: &dyn Fn(u16) -> String,
-        expected: Expected<'_>,
-    ) -> Result<(Program, Answered), PathError> {
-        let recipe = Recipe {
-            program: NGINX,
-            directory,
-            environment,
-            arguments: &ARGUMENTS,
-            config_name: "nginx.conf",
-            config,
-            secrets: expected.certificates.map(Certificates::files).unwrap_or_default(),
-            working_directory: None,
-            is_nobody,
-            // Workers do not end with a master that is killed, but with one that is asked to end.
-            death_signal: if has_master(workers) { Signal::TERM } else { Signal::KILL },
-        };
-        Program::start(&recipe, expected)
+        let config = |port| origin(port, is_nobody);
+        let recipe = recipe(home, Environment::default(), (1, is_nobody), &config, None);
+        let (program, _) = Program::start(&recipe, expected)?;
+        Ok(Self { program, module: None, config: None, status_requests: 0 })
     }
 
     pub(super) fn program(&mut self) -> &mut Program {
@@ -117,8 +114,36 @@ impl Nginx {
 
     pub(super) fn states(&self) -> BTreeMap<String, String> {
         let library = self.module.as_ref().map(|module| module.mapped(self.program.pid()));
-        let states = [("program", Some(self.program.version.clone())), (LIBRARY_STATE, library)];
+        let config = self.config.as_deref().map(|config| self.program.config_state(config).to_owned());
+        let states = [
+            ("program", Some(self.program.version.clone())),
+            (LIBRARY_STATE, library),
+            (CONFIG_STATE, config),
+        ];
         states.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+fn recipe<'a>(
+    directory: PathBuf,
+    environment: Environment,
+    (workers, is_nobody): (u32, bool),
+    config: &'a dyn Fn(u16) -> Result<String, String>,
+    certificates: Option<&Certificates>,
+) -> Recipe<'a> {
+    Recipe {
+        program: NGINX,
+        directory,
+        environment,
+        arguments: &ARGUMENTS,
+        config_name: "nginx.conf",
+        config,
+        test_argument: "-t",
+        secrets: certificates.map(Certificates::files).unwrap_or_default(),
+        working_directory: None,
+        is_nobody,
+        // Workers do not end with a master that is killed, but with one that is asked to end.
+        death_signal: if has_master(workers) { Signal::TERM } else { Signal::KILL },
     }
 }
 
@@ -133,24 +158,25 @@ fn has_master(workers: u32) -> bool {
     workers > 1
 }
 
-/// What every configuration has, around its servers.
-fn frame(workers: u32, is_nobody: bool, servers: &str) -> String {
-    let master = if has_master(workers) { "on" } else { "off" };
-    // The workers of a master that stays root would change to `nobody`, which cannot read root's files.
-    let stays_root = !is_nobody && rustix::process::geteuid().is_root();
-    let user = if stays_root { "user root;\n" } else { "" };
-    format!(
-        "daemon off;
-master_process {master};
-worker_processes {workers};
-{user}pid nginx.pid;
-error_log stderr error;
-
-events {{
+/// How nginx is configured.
+pub(super) const DIALECT: Dialect = Dialect {
+    sections: &["main", "events", "http", "upstream", "server", "location"],
+    placeholders: &[
+        ("main", true),
+        ("http", true),
+        ("listen", true),
+        ("tls", false),
+        ("origin", false),
+        ("port", false),
+        ("threads", false),
+    ],
+    has_braces: true,
+    template: "{{main}}
+events {
     worker_connections 8192;
-}}
+}
 
-http {{
+http {
     access_log off;
     sendfile on;
     tcp_nopush on;
@@ -159,57 +185,18 @@ http {{
     keepalive_requests 1000000000;
     client_max_body_size 0;
     default_type text/plain;
-    client_body_temp_path temp-client;
-    proxy_temp_path temp-proxy;
-    fastcgi_temp_path temp-fastcgi;
-    uwsgi_temp_path temp-uwsgi;
-    scgi_temp_path temp-scgi;
-{servers}
-    server {{
-        listen unix:{STATUS_SOCKET};
-        location / {{
-            stub_status;
-        }}
-    }}
-}}
-"
-    )
-}
 
-fn origin(port: u16) -> String {
-    format!(
-        "
-    open_file_cache max=16 inactive=1d;
-    open_file_cache_valid 1d;
-
-    server {{
-        listen 127.0.0.1:{port} backlog=4096;
-        root files;
-        # A static file takes GET and HEAD only; the other methods get the same answer by this way.
-        error_page 405 =200 /body;
-        location / {{
-            rewrite ^ /body break;
-        }}
-    }}
-"
-    )
-}
-
-fn ingress(spec: &IngressSettings, port: u16, origin_port: u16, has_tls: bool) -> String {
-    let (ssl, tls) = if has_tls { (" ssl", tls(spec)) } else { ("", String::new()) };
-    format!(
-        "
-    upstream origin {{
-        server 127.0.0.1:{origin_port};
+    upstream origin {
+        server {{origin}};
         keepalive 256;
         keepalive_requests 1000000000;
-    }}
+    }
 
-    server {{
-        listen 127.0.0.1:{port}{ssl} backlog=4096;
+    server {
+        listen {{listen}};
         server_name localhost;
-{tls}
-        location / {{
+{{tls}}
+        location / {
             proxy_pass http://origin;
             proxy_http_version 1.1;
             proxy_connect_timeout 5s;
@@ -218,10 +205,108 @@ fn ingress(spec: &IngressSettings, port: u16, origin_port: u16, has_tls: bool) -
             proxy_set_header Host $host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
             proxy_set_header X-Forwarded-Proto $scheme;
+        }
+    }
+{{http}}}
+",
+};
+
+/// The origin's configuration.
+const ORIGIN: Dialect = Dialect {
+    template: "{{main}}
+events {
+    worker_connections 8192;
+}
+
+http {
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    tcp_nodelay on;
+    keepalive_timeout 60s;
+    keepalive_requests 1000000000;
+    client_max_body_size 0;
+    default_type text/plain;
+    open_file_cache max=16 inactive=1d;
+    open_file_cache_valid 1d;
+
+    server {
+        listen {{listen}};
+        root files;
+        # A static file takes GET and HEAD only; the other methods get the same answer by this way.
+        error_page 405 =200 /body;
+        location / {
+            rewrite ^ /body break;
+        }
+    }
+{{http}}}
+",
+    ..DIALECT
+};
+
+/// What plumb needs of every configuration: outside of all blocks, and in `http`.
+fn needs(workers: u32, is_nobody: bool, words: &str) -> [(&'static str, String); 2] {
+    let master = if has_master(workers) { "on" } else { "off" };
+    // The workers of a master that stays root would change to `nobody`, which cannot read root's files.
+    let stays_root = !is_nobody && rustix::process::geteuid().is_root();
+    let user = if stays_root { "user root;\n" } else { "" };
+    let main = format!(
+        "{words}daemon off;
+master_process {master};
+worker_processes {workers};
+{user}pid nginx.pid;
+error_log stderr error;
+"
+    );
+    let http = format!(
+        "    client_body_temp_path temp-client;
+    proxy_temp_path temp-proxy;
+    fastcgi_temp_path temp-fastcgi;
+    uwsgi_temp_path temp-uwsgi;
+    scgi_temp_path temp-scgi;
+
+    server {{
+        listen unix:{STATUS_SOCKET};
+        location / {{
+            stub_status;
         }}
     }}
 "
-    )
+    );
+    [("main", main), ("http", http)]
+}
+
+fn origin(port: u16, is_nobody: bool) -> Result<String, String> {
+    let [main, http] = needs(1, is_nobody, "");
+    let values = [main, http, ("listen", format!("127.0.0.1:{port} backlog=4096"))];
+    config::text(&ConfigSettings::default(), ORIGIN, &values)
+}
+
+/// What evidence shows of the configuration, whatever its ports are; `None` where it is plumb's own.
+pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
+    config::expected(&spec.config, || config(spec, "", (0, 0), true))
+}
+
+/// The ingress' configuration, with the words that have it use a module of OpenSSL.
+fn config(
+    spec: &IngressSettings,
+    words: &str,
+    (port, origin_port): (u16, u16),
+    is_nobody: bool,
+) -> Result<String, String> {
+    let has_tls = spec.tls != TlsVersion::None;
+    let (ssl, tls) = if has_tls { (" ssl", tls(spec)) } else { ("", String::new()) };
+    let [main, http] = needs(spec.threads, is_nobody, words);
+    let values = [
+        main,
+        http,
+        ("listen", format!("127.0.0.1:{port}{ssl} backlog=4096")),
+        ("tls", tls),
+        ("origin", format!("127.0.0.1:{origin_port}")),
+        ("port", port.to_string()),
+        ("threads", spec.threads.to_string()),
+    ];
+    config::text(&spec.config, DIALECT, &values)
 }
 
 fn tls(spec: &IngressSettings) -> String {

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private};
+use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private, output_of};
 use plumb_path::PathError;
 
 use super::certificates::Certificates;
@@ -22,6 +22,10 @@ const ATTEMPTS: usize = 5;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a program may take to answer a question about itself.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a program may take to test its configuration.
+const TEST_PATIENCE: Duration = Duration::from_secs(10);
+/// How many faults of a configuration are shown.
+const OBJECTIONS_MAX: usize = 3;
 /// How much of a program's log goes into an error.
 const LAST_WORDS_BYTES: u64 = 1_000;
 
@@ -33,7 +37,9 @@ pub(super) struct Recipe<'a> {
     pub arguments: &'a [&'a str],
     pub config_name: &'a str,
     /// The configuration, given the port to listen on.
-    pub config: &'a dyn Fn(u16) -> String,
+    pub config: &'a dyn Fn(u16) -> Result<String, String>,
+    /// What has the program only test its configuration.
+    pub test_argument: &'static str,
     /// What its OpenSSL is told.
     pub environment: Environment,
     /// What the parent's death is to send. A program without children is best killed.
@@ -63,6 +69,8 @@ pub(super) struct Program {
     pub port: u16,
     /// What it says of its version.
     pub version: String,
+    /// Its configuration as it was written.
+    config: (PathBuf, String),
 }
 
 impl Program {
@@ -83,39 +91,45 @@ impl Program {
         }
     }
 
+    /// Has a program test its configuration, and start nothing.
+    ///
+    /// # Errors
+    /// What it says against it.
+    pub(super) fn test(recipe: &Recipe<'_>) -> Result<(), PathError> {
+        let file = recipe.program.find().map_err(PathError::new)?;
+        let prepared = Prepared::new(recipe)?;
+        let command = prepared.command(recipe, &file)?.arg(recipe.test_argument);
+        let output = output_of(command, recipe.program.command, TEST_PATIENCE)?;
+        if output.exit.is_success() {
+            return Ok(());
+        }
+        let said = format!("{}{}", output.stderr, output.stdout);
+        Err(PathError::new(objections(&said, recipe.config_name, &prepared.text)))
+    }
+
     fn spawn(recipe: &Recipe<'_>, file: &Path, version: &str) -> Result<Self, PathError> {
         let directory = &recipe.directory;
-        let failed = |error: io::Error| {
-            PathError::new(format!("prepare {} in {}: {error}", recipe.program.title, directory.display()))
-        };
-        make_private(directory)?;
-        let port = free_port().map_err(failed)?;
-        fs::write(directory.join(recipe.config_name), (recipe.config)(port)).map_err(failed)?;
+        let failed = |error: io::Error| failure(recipe, &error);
+        let prepared = Prepared::new(recipe)?;
+        let port = prepared.port;
         let log = File::create(directory.join(LOG)).map_err(failed)?;
-        for (name, text) in &recipe.environment.files {
-            fs::write(directory.join(name), text).map_err(failed)?;
-        }
-        for secret in &recipe.secrets {
-            fs::copy(secret, directory.join(secret.file_name().unwrap_or_default())).map_err(failed)?;
-        }
-        if recipe.is_nobody {
-            give_to_nobody(directory)?;
-        }
-        let variables = recipe.environment.variables.iter();
-        let command = variables.fold(Command::new(file), |command, (name, value)| command.env(name, value));
-        let command = if recipe.is_nobody { command.as_nobody() } else { command };
-        let child = command
-            .no_new_privileges()
-            .args(recipe.arguments)
-            .working_directory(recipe.working_directory.map_or(directory.as_path(), Path::new))
-            .stdin(Stream::File(File::open(directory).map_err(failed)?))
+        let child = prepared
+            .command(recipe, file)?
             .stdout(Stream::File(log.try_clone().map_err(failed)?))
             .stderr(Stream::File(log))
             .own_group()
             .dies_with_parent(recipe.death_signal)
             .spawn()?;
         let (title, version) = (recipe.program.title, version.to_owned());
-        Ok(Self { title, child, directory: directory.clone(), port, version })
+        let config = (directory.join(recipe.config_name), prepared.text);
+        Ok(Self { title, child, directory: directory.clone(), port, version, config })
+    }
+
+    /// The summary of its configuration, as long as that is the one with which it started.
+    pub(super) fn config_state<'s>(&self, summary: &'s str) -> &'s str {
+        let (path, text) = &self.config;
+        let is_it = fs::read_to_string(path).is_ok_and(|now| now == *text);
+        if is_it { summary } else { "not the one with which it started" }
     }
 
     fn prove(&mut self, expected: Expected<'_>) -> Result<Answered, PathError> {
@@ -182,6 +196,87 @@ impl Program {
             Some((_, whole_lines)) if is_cut => whole_lines.to_owned(),
             _ => text,
         }
+    }
+}
+
+/// A program's directory with its files.
+struct Prepared {
+    port: u16,
+    /// The configuration.
+    text: String,
+}
+
+impl Prepared {
+    fn new(recipe: &Recipe<'_>) -> Result<Self, PathError> {
+        let directory = &recipe.directory;
+        let failed = |error: io::Error| failure(recipe, &error);
+        make_private(directory)?;
+        let port = free_port().map_err(failed)?;
+        let text = (recipe.config)(port).map_err(PathError::new)?;
+        fs::write(directory.join(recipe.config_name), &text).map_err(failed)?;
+        for (name, text) in &recipe.environment.files {
+            fs::write(directory.join(name), text).map_err(failed)?;
+        }
+        for secret in &recipe.secrets {
+            fs::copy(secret, directory.join(secret.file_name().unwrap_or_default())).map_err(failed)?;
+        }
+        File::create(directory.join(LOG)).map_err(failed)?;
+        if recipe.is_nobody {
+            give_to_nobody(directory)?;
+        }
+        Ok(Self { port, text })
+    }
+
+    /// What starts the program in there.
+    fn command(&self, recipe: &Recipe<'_>, file: &Path) -> Result<Command, PathError> {
+        let directory = &recipe.directory;
+        let variables = recipe.environment.variables.iter();
+        let command = variables.fold(Command::new(file), |command, (name, value)| command.env(name, value));
+        let command = if recipe.is_nobody { command.as_nobody() } else { command };
+        let stdin = File::open(directory).map_err(|error| failure(recipe, &error))?;
+        Ok(command
+            .no_new_privileges()
+            .args(recipe.arguments)
+            .working_directory(recipe.working_directory.map_or(directory.as_path(), Path::new))
+            .stdin(Stream::File(stdin)))
+    }
+}
+
+fn failure(recipe: &Recipe<'_>, error: &io::Error) -> PathError {
+    let directory = recipe.directory.display();
+    PathError::new(format!("prepare {} in {directory}: {error}", recipe.program.title))
+}
+
+/// What a program says against its configuration, with the lines that it means.
+fn objections(said: &str, config_name: &str, text: &str) -> String {
+    // HAProxy says in the end, once or twice, that there were faults.
+    let is_fault = |line: &&str| {
+        (line.contains("[ALERT]") || line.contains("[emerg]"))
+            && !line.contains("rrors found in configuration")
+            && !line.contains("rror(s) found")
+    };
+    let faults: Vec<String> =
+        said.lines().filter(is_fault).map(|line| objection(line, config_name, text)).collect();
+    match faults.as_slice() {
+        [] => said.lines().last().unwrap_or("it says nothing").trim().to_owned(),
+        faults => faults[..faults.len().min(OBJECTIONS_MAX)].join("; "),
+    }
+}
+
+/// One of them, without what concerns the process alone; a number of a line means nothing to people who have not seen the file.
+fn objection(line: &str, config_name: &str, text: &str) -> String {
+    let words =
+        line.split_once("config : ").or_else(|| line.split_once("[emerg] ")).map_or(line, |(_, rest)| rest);
+    // nginx begins with the numbers of its process and its thread.
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'#');
+    let words =
+        words.split_once(": ").filter(|(begin, _)| is_number(begin)).map_or(words, |(_, rest)| rest).trim();
+    let after = words.rsplit_once(&format!("{config_name}:")).map_or("", |(_, rest)| rest);
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    let meant = digits.parse::<usize>().ok().and_then(|number| text.lines().nth(number.checked_sub(1)?));
+    match meant {
+        Some(meant) => format!("{words}; that line is `{}`", meant.trim()),
+        None => words.to_owned(),
     }
 }
 

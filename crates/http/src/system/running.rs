@@ -44,7 +44,7 @@ enum Ingress {
 #[derive(Debug)]
 enum Origin {
     Embedded(OriginServer),
-    Nginx(Nginx),
+    Nginx(Box<Nginx>),
 }
 
 impl Running {
@@ -275,7 +275,7 @@ impl Origin {
                 prove("the embedded origin", origin.port(), expected, || origin.has_ended())?;
                 Ok(Self::Embedded(origin))
             }
-            OriginKind::Nginx => Ok(Self::Nginx(Nginx::start_origin(body_bytes, place)?)),
+            OriginKind::Nginx => Ok(Self::Nginx(Box::new(Nginx::start_origin(body_bytes, place)?))),
         }
     }
 

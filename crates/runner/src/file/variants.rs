@@ -176,7 +176,7 @@ fn shown(value: &Node) -> String {
     let text = match &value.value {
         Value::Null => "default".to_owned(),
         Value::Scalar(scalar) if scalar.text.is_empty() => "\"\"".to_owned(),
-        Value::Scalar(scalar) => scalar.text.clone(),
+        Value::Scalar(scalar) => scalar.text.lines().map(str::trim).collect::<Vec<_>>().join(" / "),
         Value::Sequence(items) => {
             format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", "))
         }

@@ -222,11 +222,11 @@ fn a_program_whose_port_was_taken_gets_another() {
     let config = |free: u16| {
         attempts.set(attempts.get() + 1);
         let port = if attempts.get() == 1 { taken.local_addr().unwrap().port() } else { free };
-        format!(
+        Ok(format!(
             "defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 5s\nlisten test\n \
              bind 127.0.0.1:{port}\n server origin 127.0.0.1:{}\n",
             origin.port()
-        )
+        ))
     };
     let scratch = tempfile::tempdir().unwrap();
     let recipe = Recipe {
@@ -236,6 +236,7 @@ fn a_program_whose_port_was_taken_gets_another() {
         arguments: &["-db", "-f", "haproxy.cfg"],
         config_name: "haproxy.cfg",
         config: &config,
+        test_argument: "-c",
         death_signal: Signal::KILL,
         secrets: Vec::new(),
         working_directory: None,
