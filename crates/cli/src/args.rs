@@ -12,6 +12,7 @@ mod init;
 pub mod keys;
 mod migrate;
 mod network;
+pub mod places;
 pub mod shared;
 mod storage;
 
@@ -26,7 +27,7 @@ use plumb_codec::measure::Form;
 use plumb_model::quantity::QuantityError;
 use plumb_model::{Bytes, Percent, Span};
 
-use self::shared::JsonArguments;
+use self::places::{PlacesArguments, PlacesCommand};
 
 pub use self::audit::AuditArguments;
 pub use self::command::{CommandArguments, Parameter};
@@ -111,7 +112,10 @@ pub enum Command {
     Volumes(Box<VolumesArguments>),
     /// Describe this machine, and show what would disturb a measurement on it.
     #[command(after_help = examples::HOST)]
-    Host(JsonArguments),
+    Host(HostArguments),
+    /// Hosts on which an experiment's two sides run.
+    #[command(subcommand, after_help = examples::PLACES)]
+    Places(PlacesCommand),
     /// Tune this host, and undo the tunings.
     #[command(subcommand, after_help = examples::TUNE)]
     Tune(TuneCommand),
@@ -129,6 +133,9 @@ pub enum Command {
     /// Serve one side of a slot (started by `plumb run`).
     #[command(hide = true)]
     Agent(AgentArguments),
+    /// Represent a runner on this host (started by `plumb run` over ssh).
+    #[command(hide = true)]
+    Keep(KeepArguments),
 }
 
 impl Command {
@@ -150,6 +157,8 @@ impl Command {
                 | Self::Completions { .. }
                 | Self::Version
                 | Self::Agent(_)
+                | Self::Places(_)
+                | Self::Keep(_)
                 | Self::Tune(TuneCommand::List(_) | TuneCommand::Status(_))
         )
     }
@@ -166,8 +175,30 @@ pub struct AgentArguments {
     pub runs_commands: bool,
 }
 
-/// How a plan is made from an experiment.
+/// `plumb keep`.
 #[derive(Debug, Args)]
+pub struct KeepArguments {
+    /// A private directory, which exists.
+    #[arg(required_unless_present = "build")]
+    pub directory: Option<PathBuf>,
+    /// Print what identifies this build, and nothing else.
+    #[arg(long)]
+    pub build: bool,
+}
+
+/// `plumb host`.
+#[derive(Debug, Args)]
+pub struct HostArguments {
+    /// Describe this host instead: `ssh://user@host`, or a name that ssh knows.
+    #[arg(long, value_name = "HOST")]
+    pub on: Option<String>,
+    /// Print as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a plan is made from an experiment.
+#[derive(Debug, Default, Args)]
 pub struct PlanArguments {
     /// Run only the first cell, with slots of about a second; after six blocks, begin only blocks that end within 85 s.
     #[arg(long)]
@@ -193,11 +224,14 @@ pub struct RunArguments {
     /// See [`PlanArguments`].
     #[command(flatten)]
     pub plan: PlanArguments,
+    /// See [`PlacesArguments`].
+    #[command(flatten)]
+    pub places: PlacesArguments,
     /// The run directory to write; `plumb-runs/NAME-TIME` if absent.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Continue the run in this directory after its last whole slot; refused if the experiment, the build or the host changed.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "output", "quick", "only", "seed"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "output", "quick", "only", "seed", "places", "system_on", "load_on"])]
     pub resume: Option<PathBuf>,
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -218,6 +252,9 @@ pub struct CheckArguments {
     /// See [`PlanArguments`].
     #[command(flatten)]
     pub plan: PlanArguments,
+    /// See [`PlacesArguments`].
+    #[command(flatten)]
+    pub places: PlacesArguments,
     /// Print the plan as JSON.
     #[arg(long)]
     pub json: bool,

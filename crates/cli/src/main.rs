@@ -76,6 +76,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Schema(schema) => commands::schema::schema(&schema),
         Command::Completions { shell } => commands::completions::completions(shell),
         Command::Version => commands::version::version(),
+        Command::Places(command) => commands::places::places(&command),
+        Command::Keep(keep) => commands::keep::keep(&keep),
         Command::Agent(agent) => commands::agent::agent(&agent),
     }
 }

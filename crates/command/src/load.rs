@@ -243,7 +243,7 @@ mod tests {
 
     fn measure(settings: &CommandSettings, window_ms: u64) -> Result<Measurement, PathError> {
         let scratch = tempfile::tempdir().unwrap();
-        let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
+        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
         let mut load = Command::load(settings, &serde_json::Value::Null, &place).unwrap();
         let window = Window {
             warmup_ns: settings.load.warmup.0,

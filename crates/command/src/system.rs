@@ -160,7 +160,7 @@ mod tests {
 
     fn start(settings: &CommandSettings) -> Result<Box<dyn System>, PathError> {
         let scratch = tempfile::tempdir().unwrap();
-        Command::system(settings, &Place { scratch: scratch.path().to_owned(), cpus: 1 })
+        Command::system(settings, &Place { scratch: scratch.path().to_owned(), cpus: 1, address: None })
     }
 
     fn is_running(pid: &str) -> bool {

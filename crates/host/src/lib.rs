@@ -36,4 +36,4 @@ mod unprivileged;
 
 pub use cgroup::Throttling;
 pub use error::Error;
-pub use own_build::{file_digest, own_build};
+pub use own_build::{file_digest, own_build, own_program};

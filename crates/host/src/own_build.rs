@@ -8,6 +8,12 @@ use twox_hash::XxHash3_128;
 
 use crate::Error;
 
+/// This program's file: the one that was started, even if another file has its name by now.
+#[must_use]
+pub fn own_program() -> &'static Path {
+    Path::new("/proc/self/exe")
+}
+
 /// XXH3 of this program's file with 128 bits, as 32 hexadecimal digits. This is the file that was started, even if another
 /// file has its name by now.
 ///
@@ -15,7 +21,7 @@ use crate::Error;
 ///
 /// When /proc is not mounted.
 pub fn own_build() -> Result<String, Error> {
-    file_digest(Path::new("/proc/self/exe"))
+    file_digest(own_program())
 }
 
 /// XXH3 of a file's content with 128 bits, as 32 hexadecimal digits.

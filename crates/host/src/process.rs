@@ -31,6 +31,12 @@ pub use usage::Usage;
 
 use rustix::process::Pid;
 
+/// Whether this process runs as root.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Ends this process with SIGKILL, as if somebody else had done it.
 pub fn kill_this_process() {
     // The kernel lets every process kill itself.

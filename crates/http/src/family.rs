@@ -30,6 +30,8 @@ impl Family for Http {
 
     const LOAD_IS_UNPRIVILEGED: bool = true;
 
+    const SPANS_HOSTS: bool = true;
+
     fn system(settings: &HttpSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
         system::http_system(&settings.system, place)
     }

@@ -1,11 +1,15 @@
 //! What an embedded ingress is made from.
 
+use std::net::Ipv4Addr;
+
 use rustls::SupportedProtocolVersion;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// An ingress that is to be started.
 #[derive(Debug)]
 pub struct Config<'a> {
+    /// The address of this host on which it listens.
+    pub address: Ipv4Addr,
     /// The port of 127.0.0.1 on which the origin listens.
     pub origin_port: u16,
     /// Event-loop threads.

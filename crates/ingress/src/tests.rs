@@ -65,7 +65,14 @@ impl Client {
 
 /// An ingress without TLS in front of a port.
 fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
-    EmbeddedIngress::start(&Config { origin_port, threads: 1, tls: None, timeouts }).unwrap()
+    EmbeddedIngress::start(&Config {
+        address: std::net::Ipv4Addr::LOCALHOST,
+        origin_port,
+        threads: 1,
+        tls: None,
+        timeouts,
+    })
+    .unwrap()
 }
 
 /// An origin that reads one head on each connection, and then does as it is told until it is told no more.

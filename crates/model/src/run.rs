@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Plan, Slot};
+use crate::{Places, Plan, Slot};
 
 /// What is known of a run before its first slot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Header {
     pub system_cpus: String,
     /// CPUs of the load's side.
     pub load_cpus: String,
+    /// Where both sides are; absent where that is the host that runs plumb.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<Places>,
 }
 
 impl Header {
@@ -39,15 +42,19 @@ impl Header {
         "load on cpus",
     ];
 
-    /// The lasting facts in which another host differs: name, here, there.
+    /// The lasting facts in which another host, or one of several, differs: name, here, there.
     #[must_use]
-    pub fn host_differences(&self, other: &[(String, String)]) -> Vec<(&'static str, String, String)> {
+    pub fn host_differences(&self, other: &[(String, String)]) -> Vec<(String, String, String)> {
         let value = |lines: &[(String, String)], name: &str| {
             let line = lines.iter().find(|(known, _)| known == name);
             line.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
         };
-        let facts =
-            Self::LASTING_FACTS.into_iter().map(|name| (name, value(&self.host, name), value(other, name)));
+        let fact = |name: &str| name.rsplit_once(": ").map_or(name.to_owned(), |(_, fact)| fact.to_owned());
+        let mut names: Vec<&String> = self.host.iter().chain(other).map(|(name, _)| name).collect();
+        names.retain(|name| Self::LASTING_FACTS.contains(&fact(name).as_str()));
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(*name));
+        let facts = names.into_iter().map(|name| (name.clone(), value(&self.host, name), value(other, name)));
         facts.filter(|(_, here, there)| here != there).collect()
     }
 }

@@ -56,6 +56,18 @@ pub struct Noise {
 impl Noise {
     /// From this share of CPU time on, a hypervisor that took it is worth a warning.
     pub const STEAL_LIMIT: f64 = 0.02;
+
+    /// The most of each that either host has.
+    #[must_use]
+    pub fn worst(&self, other: &Self) -> Self {
+        Self {
+            steal: self.steal.max(other.steal),
+            softirq: self.softirq.max(other.softirq),
+            pressure_cpu: [self.pressure_cpu, other.pressure_cpu].into_iter().flatten().reduce(f64::max),
+            others: self.others.max(other.others),
+            throttled_ns: self.throttled_ns.max(other.throttled_ns),
+        }
+    }
 }
 
 /// What a successful slot holds.
@@ -69,8 +81,15 @@ pub struct SlotResult {
     pub load_cpu: CpuCost,
     /// Proof that the treatment was in effect.
     pub evidence: Vec<Evidence>,
-    /// What else the host did.
+    /// What else the host did; of several hosts, the most that any of them did.
     pub noise: Noise,
+    /// The same of each host by its name, where there are others than the one that runs plumb.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noise_by_host: BTreeMap<String, Noise>,
+    /// By how much the moments at which the hosts took the window to open and close may differ, in ns; absent where both sides
+    /// share a clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skew_ns: Option<u64>,
 }
 
 /// Whose failure a failed slot is, which decides what the slot says of its variant.

@@ -38,6 +38,8 @@ pub struct DataPath {
     pub load_is_unprivileged: bool,
     /// See [`Family::RUNS_COMMANDS`].
     pub runs_commands: bool,
+    /// See [`Family::SPANS_HOSTS`].
+    pub spans_hosts: bool,
     /// See [`Family::STOP_GRACE`].
     pub stop_grace: Duration,
     read: fn(&Node) -> Result<PathSettings, Vec<Mistake>>,
@@ -66,6 +68,7 @@ impl DataPath {
             system_is_unprivileged: F::SYSTEM_IS_UNPRIVILEGED,
             load_is_unprivileged: F::LOAD_IS_UNPRIVILEGED,
             runs_commands: F::RUNS_COMMANDS,
+            spans_hosts: F::SPANS_HOSTS,
             stop_grace: F::STOP_GRACE,
             read: |tree| from_node_thorough::<F::Settings>(tree).map(PathSettings::of::<F>),
             decode: |json| serde_json::from_value::<F::Settings>(json.clone()).map(PathSettings::of::<F>),

@@ -1,6 +1,7 @@
 //! The traits that every data path implements, and the small values that pass through them.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,6 +47,9 @@ pub trait Family {
 
     /// Whether its agents run commands of the user, which get limits and rights as the user has them.
     const RUNS_COMMANDS: bool = false;
+
+    /// Whether a load on another host than the system's can reach it.
+    const SPANS_HOSTS: bool = false;
 
     /// How long a system may take to stop before it is killed.
     const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -166,6 +170,25 @@ pub struct Place {
     pub scratch: PathBuf,
     /// How many CPUs the side is pinned to.
     pub cpus: usize,
+    /// For a system with loads on other hosts, the address of this host by which they reach it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+}
+
+impl Place {
+    /// The address on which a system listens for its loads: one that other hosts reach, or that of loads on this host.
+    ///
+    /// # Errors
+    /// When it is not an IPv4 address, the only kind that systems listen on.
+    pub fn listens_on(&self) -> Result<Ipv4Addr, PathError> {
+        match self.address {
+            None => Ok(Ipv4Addr::LOCALHOST),
+            Some(IpAddr::V4(address)) => Ok(address),
+            Some(IpAddr::V6(address)) => Err(PathError::new(format!(
+                "listen on {address}: systems listen on IPv4; give the system's place an IPv4 `address`"
+            ))),
+        }
+    }
 }
 
 /// A system under test that has been started.

@@ -162,6 +162,8 @@ impl Family for Null {
 
     const SYNTHETIC: bool = true;
 
+    const SPANS_HOSTS: bool = true;
+
     const METRICS: &'static [Metric] = &[
         Metric {
             name: "throughput",

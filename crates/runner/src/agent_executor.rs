@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumb_host::cpu::{CpuSet, CpuTime};
+use plumb_host::cpu::CpuTime;
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{CpuCost, Measurement, SlotResult};
+use plumb_model::{CpuCost, Measurement, Noise, SlotResult};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
 use plumb_tunings::Tuner;
@@ -20,7 +20,7 @@ use crate::course::{Course, SeenWindow, Sight};
 use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::host_tunings::{self, SettingsSeen};
-use crate::hosts::{Clock, Launch, Local, Rights};
+use crate::hosts::{Hosts, Launch, Rights, SeenHost, Side, noise_by_machine};
 
 /// How long a system may take to start and to prove that it answers.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -29,13 +29,15 @@ const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct AgentExecutor<'a> {
     path: DataPath,
     launch: Launch,
-    system_cpus: CpuSet,
-    load_cpus: CpuSet,
+    hosts: Hosts,
+    /// Whether a system is beside the load, so that they share CPUs.
+    has_system: bool,
     interrupted: &'a dyn Fn() -> bool,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     tuner: Option<&'a mut Tuner>,
     systems: BTreeMap<String, (Agent, Value)>,
-    load: Option<Agent>,
+    /// One for each place of the load, or none before the first slot.
+    loads: Vec<Agent>,
 }
 
 impl<'a> AgentExecutor<'a> {
@@ -44,20 +46,19 @@ impl<'a> AgentExecutor<'a> {
     pub fn new(
         path: DataPath,
         launch: Launch,
-        system_cpus: CpuSet,
-        load_cpus: CpuSet,
+        (hosts, has_system): (Hosts, bool),
         interrupted: &'a dyn Fn() -> bool,
     ) -> Self {
         Self {
             path,
             launch,
-            system_cpus,
-            load_cpus,
+            hosts,
+            has_system,
             interrupted,
             watch: None,
             tuner: None,
             systems: BTreeMap::new(),
-            load: None,
+            loads: Vec::new(),
         }
     }
 
@@ -75,18 +76,16 @@ impl<'a> AgentExecutor<'a> {
         self
     }
 
-    /// Starts an agent pinned to `cpus`.
-    fn start(&self, name: &str, cpus: &CpuSet, rights: Rights) -> Result<Agent, SlotError> {
-        let (link, place) = Local::start(&self.launch, name, cpus, rights).map_err(SlotError::Harness)?;
-        Ok(Agent::new(name.to_owned(), Box::new(link), place))
+    fn start(&mut self, side: Side, name: &str, is_unprivileged: bool) -> Result<Agent, SlotError> {
+        let rights = rights(&self.path, is_unprivileged);
+        self.hosts.start(&self.launch, (side, name), rights, self.has_system)
     }
 
     fn prepare_system(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
         if self.systems.contains_key(name) {
             return Ok(());
         }
-        let rights = rights(&self.path, self.path.system_is_unprivileged);
-        let agent = self.start(&format!("system-{name}"), &self.system_cpus, rights)?;
+        let agent = self.start(Side::System, &format!("system-{name}"), self.path.system_is_unprivileged)?;
         let mut agent = agent.stops_within(self.path.stop_grace);
         let request = Request::PrepareSystem {
             path: self.path.name.to_owned(),
@@ -106,32 +105,34 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    fn prepare_load(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
-        let mut agent = match self.load.take() {
-            Some(agent) => agent,
-            None => {
-                let rights = rights(&self.path, self.path.load_is_unprivileged);
-                self.start("load", &self.load_cpus, rights)?
-            }
-        };
-        let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
-        let request = Request::PrepareLoad {
-            path: self.path.name.to_owned(),
-            settings: json(settings)?,
-            target,
-            place: agent.place(),
-        };
-        match agent.ask(&request, PREPARE_TIMEOUT, self.interrupted)? {
-            Reply::Ready { .. } => {
-                self.load = Some(agent);
-                Ok(())
-            }
-            other => Err(unexpected("ready", &other)),
+    fn prepare_loads(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
+        let count = self.hosts.loads();
+        for load in self.loads.len()..count {
+            let label = if count == 1 { "load".to_owned() } else { format!("load-{}", load + 1) };
+            let agent = self.start(Side::Load(load), &label, self.path.load_is_unprivileged)?;
+            self.loads.push(agent);
         }
+        let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
+        for (load, agent) in self.loads.iter_mut().enumerate() {
+            let request = Request::PrepareLoad {
+                path: self.path.name.to_owned(),
+                settings: share(settings, load, count)?,
+                target: target.clone(),
+                place: agent.place(),
+            };
+            agent.send(&request)?;
+        }
+        for agent in &mut self.loads {
+            match agent.reply(PREPARE_TIMEOUT, self.interrupted)? {
+                Reply::Ready { .. } => {}
+                other => return Err(unexpected("ready", &other)),
+            }
+        }
+        Ok(())
     }
 
     fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
-        let (Some(load), Some((system, _))) = (&mut self.load, self.systems.get_mut(order.name)) else {
+        let Some((system, _)) = self.systems.get_mut(order.name) else {
             return Err(SlotError::Harness("measure: a side is missing".to_owned()));
         };
         let watch = self.watch;
@@ -141,13 +142,15 @@ impl<'a> AgentExecutor<'a> {
             }
         };
         let course = Course {
-            load,
-            system: (system, Clock::default()),
+            loads: &mut self.loads,
+            system,
+            hosts: &mut self.hosts,
             tuner: self.tuner.as_deref(),
             watch: &tell,
             interrupted: self.interrupted,
         };
-        let SeenWindow { mut measurement, opened, closed } = course.run(order.window)?;
+        let SeenWindow { measurements, opened, closed, skew_ns, hosts } = course.run(order.window)?;
+        let mut measurement = self.union(measurements)?;
         let evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
         // Without a system there are no counters of it that could be late.
         let is_late = order.settings.has_system() && is_late((&opened, &closed), measurement.window_ns);
@@ -155,26 +158,36 @@ impl<'a> AgentExecutor<'a> {
         if is_late {
             measurement.warnings.push(LATE.to_owned());
         }
+        measurement.warnings.extend(skew_ns.and_then(|skew_ns| skew_warning(skew_ns, measurement.window_ns)));
         measurement.warnings.extend(closed.system.warnings.iter().cloned());
         let (opened_ns, opened_at) = (opened.at_ns, opened.at.clone());
-        let result = assemble(measurement, &opened, &closed, evidence);
+        let result = SlotResult { skew_ns, ..assemble(measurement, (&opened, &closed), &hosts, evidence) };
         Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))
+    }
+
+    /// What all loads measured together.
+    fn union(&self, mut measurements: Vec<Measurement>) -> Result<Measurement, SlotError> {
+        match (measurements.pop(), measurements.is_empty()) {
+            (Some(only), true) => Ok(only),
+            _ => Err(SlotError::Harness("measure with several loads".to_owned())),
+        }
     }
 
     /// Builds or wakes both sides and measures.
     fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
+        self.hosts.revive()?;
+        self.hosts.compare_clocks()?;
         self.prepare_system(order)?;
-        self.prepare_load(order)?;
+        self.prepare_loads(order)?;
         self.measure_prepared(order)
     }
 
     /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
     fn discard(&mut self, name: &str) {
-        for mut agent in self.load.take().into_iter().chain(self.systems.remove(name).map(|(agent, _)| agent))
-        {
-            agent.release();
-            agent.stop();
-        }
+        let system = self.systems.remove(name).map(|(agent, _)| agent);
+        let mut agents: Vec<Agent> = std::mem::take(&mut self.loads).into_iter().chain(system).collect();
+        agents.iter_mut().for_each(Agent::release);
+        agents.into_iter().for_each(Agent::stop);
     }
 }
 
@@ -222,20 +235,21 @@ fn json(settings: &PathSettings) -> Result<Value, SlotError> {
 
 impl Drop for AgentExecutor<'_> {
     fn drop(&mut self) {
-        if let Some(load) = &mut self.load {
-            load.release();
-        }
+        self.loads.iter_mut().for_each(Agent::release);
         self.end_cell();
-        if let Some(load) = self.load.take() {
-            load.stop();
-        }
+        std::mem::take(&mut self.loads).into_iter().for_each(Agent::stop);
     }
+}
+
+/// The settings of one load of several, as its agent reads them.
+fn share(settings: &PathSettings, _load: usize, _count: usize) -> Result<Value, SlotError> {
+    json(settings)
 }
 
 fn assemble(
     mut measurement: Measurement,
-    opened: &Sight,
-    closed: &Sight,
+    (opened, closed): (&Sight, &Sight),
+    hosts: &[SeenHost],
     evidence: Vec<plumb_model::Evidence>,
 ) -> SlotResult {
     let system_cpu = cpu_between(&opened.system.cpu, &closed.system.cpu);
@@ -250,9 +264,26 @@ fn assemble(
         true => CpuTime { user_ns: system_cpu.user_ns, system_ns: system_cpu.system_ns },
         false => CpuTime::default(),
     };
-    let noise = closed.host.noise_since(&opened.host, foreign);
-    SlotResult { measurement, system_cpu, load_cpu, evidence, noise }
+    let noise_by_host = noise_by_machine(hosts, foreign);
+    let noise = noise_by_host.values().fold(Noise::default(), |worst, noise| worst.worst(noise));
+    // A run on this host alone has no other to tell it from.
+    let noise_by_host = if hosts.len() < 2 { BTreeMap::new() } else { noise_by_host };
+    SlotResult { measurement, system_cpu, load_cpu, evidence, noise, noise_by_host, skew_ns: None }
 }
+
+/// The warning where clocks are known too badly for the window.
+fn skew_warning(skew_ns: u64, window_ns: u64) -> Option<String> {
+    (skew_ns as f64 > SKEW_LIMIT * window_ns as f64).then(|| {
+        format!(
+            "the hosts' clocks may differ by {:.1} ms, more than 1% of the window: CPU costs are less exact; \
+             use a longer window",
+            skew_ns as f64 / 1e6
+        )
+    })
+}
+
+/// From this share of the window on, clocks that may differ are worth a warning.
+const SKEW_LIMIT: f64 = 0.01;
 
 /// By how much of the window the system's counters may be of another time than the window, at either end or in length.
 const TOLERANCE: f64 = 0.05;
@@ -302,7 +333,6 @@ mod tests {
 
     use super::{in_doubt, is_late};
     use crate::course::Sight;
-    use crate::hosts::HostSight;
 
     const MS: u64 = 1_000_000;
 
@@ -313,7 +343,6 @@ mod tests {
             at: String::new(),
             read_ns: (at_ms + after_ms) * MS,
             system: Snapshot::default(),
-            host: HostSight::take().unwrap(),
             settings: None,
         };
         is_late((&sight(500, opened_ms), &sight(500 + window_ms, closed_ms)), window_ms * MS)

@@ -1,19 +1,19 @@
 //! One window under way: loads measure it, and everybody else reads counters at its ends.
 //!
-//! A load that keeps to a clock says in advance when its window opens and closes, and the system reads its counters at these
-//! moments. Another load says so when it happens, and the system is asked then.
+//! A load that keeps to a clock says in advance when its window opens and closes, and systems and hosts read their counters at
+//! these moments, each by its own clock. Another load says so when it happens, and the others are asked then.
 
 use std::time::Duration;
 
-use plumb_host::time::wall_clock_rfc3339;
-use plumb_model::Measurement;
+use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
+use plumb_model::{Measurement, SplitMix};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{Mark, Snapshot, Window};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
 
-use crate::agent::{Agent, unexpected};
+use crate::agent::{Agent, GLANCE, unexpected};
 use crate::error::SlotError;
-use crate::hosts::{Clock, HostSight};
+use crate::hosts::{Clock, HostSight, Hosts, SeenHost, Side};
 
 /// How long a system may take to say its counters.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,16 +21,20 @@ const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 const MEASURE_SLACK: Duration = Duration::from_secs(60);
 /// A window that closes earlier than it was to by more than this was cut short.
 const EARLY_NS: u64 = 1_000_000;
+/// Loads that begin further apart than this, beyond what their clocks allow, do not measure one window.
+const APART_NS: u64 = 1_000_000;
 
 /// Who takes part in a window.
 pub(crate) struct Course<'a> {
-    /// The load, which says when the window opens and closes.
-    pub load: &'a mut Agent,
-    /// The system, with the clock by which it reads its counters.
-    pub system: (&'a mut Agent, Clock),
+    /// The loads.
+    pub loads: &'a mut [Agent],
+    /// The system.
+    pub system: &'a mut Agent,
+    /// Where they are.
+    pub hosts: &'a mut Hosts,
     /// The settings of this host that variants change.
     pub tuner: Option<&'a Tuner>,
-    /// Is told how far the load has come.
+    /// Is told how far the loads have come.
     pub watch: &'a dyn Fn(Mark),
     /// Whether somebody wants the run to end.
     pub interrupted: &'a dyn Fn() -> bool,
@@ -38,12 +42,17 @@ pub(crate) struct Course<'a> {
 
 /// What was seen of a window. All moments are of the runner's clock.
 pub(crate) struct SeenWindow {
-    pub measurement: Measurement,
+    /// Of each load, in their order.
+    pub measurements: Vec<Measurement>,
     pub opened: Sight,
     pub closed: Sight,
+    /// By how much the moments of different hosts may differ.
+    pub skew_ns: Option<u64>,
+    /// The hosts, at both ends.
+    pub hosts: Vec<SeenHost>,
 }
 
-/// One end of a window, as all but the load saw it.
+/// One end of a window, as all but the loads saw it.
 pub(crate) struct Sight {
     /// When it was.
     pub at_ns: u64,
@@ -52,84 +61,193 @@ pub(crate) struct Sight {
     /// When the system had read its counters.
     pub read_ns: u64,
     pub system: Snapshot,
-    pub host: HostSight,
     pub settings: Option<SettingsSight>,
 }
 
-/// One end of a window before the system's answer.
+/// One end of a window before the answers of others.
 struct End {
     at_ns: u64,
     at: String,
-    host: HostSight,
+    host: Option<HostSight>,
     settings: Option<SettingsSight>,
+}
+
+/// How far a window has come.
+#[derive(Default)]
+struct Progress {
+    /// When it opens and closes, where that is known in advance.
+    agreed_ns: Option<(u64, u64)>,
+    opened: Option<End>,
+    closed: Option<End>,
+    /// How many loads have closed it.
+    closings: usize,
+    /// Units of work by load.
+    work: Vec<u64>,
+    measurements: Vec<Option<Measurement>>,
 }
 
 impl Course<'_> {
     /// Measures a window.
     pub(crate) fn run(mut self, window: Window) -> Result<SeenWindow, SlotError> {
-        self.load.send(&Request::Measure { window })?;
+        let clocks: Vec<Clock> =
+            (0..self.loads.len()).map(|load| self.hosts.clock(Side::Load(load))).collect();
+        self.begin(window, &clocks)?;
         let timeout = Duration::from_nanos(window.warmup_ns.saturating_add(window.window_ns)) + MEASURE_SLACK;
-        // The moments at which the window is to close, where that is known in advance, and those at which it did open and close.
-        let (mut agreed_ns, mut opened, mut closed) = (None, None, None);
-        let measurement = loop {
-            match self.load.reply(timeout, self.interrupted)? {
-                Reply::Mark { mark: Mark::Agreed { open_ns, close_ns }, .. } => {
-                    agreed_ns = Some((open_ns, close_ns));
-                    self.ask(Some(open_ns))?;
-                    self.ask(Some(close_ns))?;
-                }
-                Reply::Mark { mark: Mark::Opened, at_ns } => {
-                    if agreed_ns.is_none() {
-                        self.ask(None)?;
-                    }
-                    opened = Some(self.look(agreed_ns.map_or(at_ns, |(open_ns, _)| open_ns))?);
-                }
-                Reply::Mark { mark: Mark::Closed, at_ns } => {
-                    let close_ns = match agreed_ns {
-                        None => {
-                            self.ask(None)?;
-                            at_ns
-                        }
-                        Some((_, close_ns)) if at_ns + EARLY_NS < close_ns => {
-                            self.system.0.send(&Request::Hurry)?;
-                            at_ns
-                        }
-                        Some((_, close_ns)) => close_ns,
-                    };
-                    closed = Some(self.look(close_ns)?);
-                }
-                Reply::Mark { mark: mark @ Mark::Progress { .. }, .. } => (self.watch)(mark),
-                Reply::Measured { measurement } => break *measurement,
-                other => return Err(unexpected("measured", &other)),
+        let last_ns = monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let count = self.loads.len();
+        let mut progress =
+            Progress { work: vec![0; count], measurements: vec![None; count], ..Progress::default() };
+        while let Some(waiting) = waiting(&progress) {
+            if (self.interrupted)() {
+                return Err(SlotError::Interrupted);
             }
-        };
-        let (Some(opened), Some(closed)) = (opened, closed) else {
+            if monotonic_ns() >= last_ns {
+                return Err(self.loads[waiting[0]].silence(timeout));
+            }
+            let glance = GLANCE / u32::try_from(waiting.len()).unwrap_or(1);
+            for load in waiting {
+                if let Some(reply) = self.loads[load].reply_within(glance)? {
+                    self.take(load, clocks[load], reply, &mut progress)?;
+                }
+            }
+        }
+        let (Some(opened), Some(closed)) = (progress.opened, progress.closed) else {
             return Err(SlotError::Harness("measure: the load never opened or closed its window".to_owned()));
         };
-        Ok(SeenWindow { measurement, opened: self.sight(opened)?, closed: self.sight(closed)? })
+        let (opened, here_before, others_before) = self.sight(opened)?;
+        let (closed, here_after, others_after) = self.sight(closed)?;
+        Ok(SeenWindow {
+            measurements: progress.measurements.into_iter().flatten().collect(),
+            opened,
+            closed,
+            skew_ns: self.hosts.skew_ns(),
+            hosts: self.hosts.seen(here_before.zip(here_after), (others_before, others_after)),
+        })
     }
 
-    /// Asks the system for its counters at a moment, or at once.
-    fn ask(&mut self, at_ns: Option<u64>) -> Result<(), SlotError> {
-        let (system, clock) = &mut self.system;
-        system.send(&Request::Snapshot { at_ns: at_ns.map_or(0, |at_ns| clock.theirs(at_ns)) })
+    /// Has all loads measure, from one moment on where there are several or one is on another host.
+    fn begin(&mut self, window: Window, clocks: &[Clock]) -> Result<(), SlotError> {
+        self.hosts.begin_window();
+        let lead_ns = u64::try_from(self.hosts.lead().as_nanos()).unwrap_or(u64::MAX);
+        let start_ns = (lead_ns > 0).then(|| monotonic_ns().saturating_add(lead_ns));
+        for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
+            let seed = if number == 0 { window.seed } else { SplitMix::seed_of(window.seed, number) };
+            let start_ns = start_ns.map_or(0, |start_ns| clock.theirs(start_ns));
+            load.send(&Request::Measure { window: Window { seed, start_ns, ..window } })?;
+        }
+        Ok(())
+    }
+
+    /// Does what a load's reply asks for.
+    fn take(
+        &mut self,
+        load: usize,
+        clock: Clock,
+        reply: Reply,
+        progress: &mut Progress,
+    ) -> Result<(), SlotError> {
+        match reply {
+            Reply::Mark { mark: Mark::Agreed { open_ns, close_ns }, .. } => {
+                self.agree((clock.ours(open_ns), clock.ours(close_ns)), clock, progress)?;
+            }
+            Reply::Mark { mark: Mark::Opened, at_ns } if progress.opened.is_none() => {
+                let open_ns = match progress.agreed_ns {
+                    Some((open_ns, _)) => open_ns,
+                    None => self.ask_now(clock.ours(at_ns))?,
+                };
+                progress.opened = Some(self.look(open_ns)?);
+            }
+            Reply::Mark { mark: Mark::Opened, .. } => {}
+            Reply::Mark { mark: Mark::Closed, at_ns } => {
+                progress.closings += 1;
+                if progress.closings == self.loads.len() {
+                    let close_ns = self.close(clock.ours(at_ns), progress.agreed_ns)?;
+                    progress.closed = Some(self.look(close_ns)?);
+                }
+            }
+            Reply::Mark { mark: Mark::Progress { work, elapsed_ns }, .. } => {
+                progress.work[load] = work;
+                if load == 0 {
+                    (self.watch)(Mark::Progress { work: progress.work.iter().sum(), elapsed_ns });
+                }
+            }
+            Reply::Measured { measurement } => progress.measurements[load] = Some(*measurement),
+            other => return Err(unexpected("measured", &other)),
+        }
+        Ok(())
+    }
+
+    /// A load has said when its window opens and closes: the others are told, and all loads have the same.
+    fn agree(
+        &mut self,
+        (open_ns, close_ns): (u64, u64),
+        clock: Clock,
+        progress: &mut Progress,
+    ) -> Result<(), SlotError> {
+        if let Some((first_ns, _)) = progress.agreed_ns {
+            let apart_ns = open_ns.abs_diff(first_ns);
+            if apart_ns <= APART_NS + 2 * clock.bound_ns {
+                return Ok(());
+            }
+            return Err(SlotError::Harness(format!(
+                "begin all loads at one moment: one began {:.1} ms from another",
+                apart_ns as f64 / 1e6
+            )));
+        }
+        progress.agreed_ns = Some((open_ns, close_ns));
+        let system = self.hosts.clock(Side::System);
+        self.system.send(&Request::Snapshot { at_ns: system.theirs(open_ns) })?;
+        self.system.send(&Request::Snapshot { at_ns: system.theirs(close_ns) })?;
+        self.hosts.look_at(&[Some(open_ns), Some(close_ns)])
+    }
+
+    /// The window closes: at the moment that was agreed on, or at this one.
+    fn close(&mut self, at_ns: u64, agreed_ns: Option<(u64, u64)>) -> Result<u64, SlotError> {
+        match agreed_ns {
+            None => self.ask_now(at_ns),
+            Some((_, close_ns)) if at_ns + EARLY_NS < close_ns => {
+                self.system.send(&Request::Hurry)?;
+                self.hosts.hurry()?;
+                Ok(at_ns)
+            }
+            Some((_, close_ns)) => Ok(close_ns),
+        }
+    }
+
+    /// Asks the system and the other hosts for their counters at once. Returns the moment that they are for.
+    fn ask_now(&mut self, at_ns: u64) -> Result<u64, SlotError> {
+        if self.loads.len() > 1 {
+            return Err(SlotError::Harness(
+                "measure with several loads: this load cannot begin at a given moment".to_owned(),
+            ));
+        }
+        self.system.send(&Request::Snapshot { at_ns: 0 })?;
+        self.hosts.look_at(&[None])?;
+        Ok(at_ns)
     }
 
     /// Looks at this host, as an end of the window has come.
     fn look(&self, at_ns: u64) -> Result<End, SlotError> {
         let at = wall_clock_rfc3339();
-        let host = HostSight::take().map_err(|error| SlotError::Harness(error.to_string()))?;
+        let host = self.hosts.has_one_here().then(HostSight::take).transpose();
+        let host = host.map_err(|error| SlotError::Harness(error.to_string()))?;
         Ok(End { at_ns, at, host, settings: self.tuner.map(Tuner::look) })
     }
 
-    /// The same with what the system answers.
-    fn sight(&mut self, End { at_ns, at, host, settings }: End) -> Result<Sight, SlotError> {
-        let (system, clock) = &mut self.system;
-        match system.reply(SNAPSHOT_TIMEOUT, self.interrupted)? {
-            Reply::Snapshot { at_ns: read_ns, snapshot } => {
-                Ok(Sight { at_ns, at, read_ns: clock.ours(read_ns), system: snapshot, host, settings })
-            }
-            other => Err(unexpected("snapshot", &other)),
-        }
+    /// The same with what the system answers, and how this host and the others were seen.
+    fn sight(&mut self, end: End) -> Result<(Sight, Option<HostSight>, Vec<HostSight>), SlotError> {
+        let End { at_ns, at, host, settings } = end;
+        let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.interrupted)? {
+            Reply::Snapshot { at_ns, snapshot } => (self.hosts.clock(Side::System).ours(at_ns), snapshot),
+            other => return Err(unexpected("snapshot", &other)),
+        };
+        Ok((Sight { at_ns, at, read_ns, system, settings }, host, self.hosts.looked()?))
     }
+}
+
+/// The loads that still measure; `None` where none does.
+fn waiting(progress: &Progress) -> Option<Vec<usize>> {
+    let open = |(load, measured): (usize, &Option<Measurement>)| measured.is_none().then_some(load);
+    let waiting: Vec<usize> = progress.measurements.iter().enumerate().filter_map(open).collect();
+    (!waiting.is_empty()).then_some(waiting)
 }

@@ -1,13 +1,355 @@
-//! The hosts of a run, on which agents run: so far this one.
+//! The hosts of a run, on which agents run: this one, and others by way of a keeper.
 
+mod account;
 mod clock;
+mod facts;
 mod here;
+mod keeper;
 mod link;
+mod remote;
 mod sight;
+mod ssh;
+mod wire;
 
+use std::net::IpAddr;
+use std::time::Duration;
+
+use plumb_host::cpu::{available_cpus, sides};
+use plumb_host::facts::{HostFacts, boot};
+use plumb_model::{PlaceOf, Places};
+use plumb_path::{DataPath, PathSettings, Place};
+
+use crate::agent::Agent;
+use crate::error::SlotError;
+
+pub use account::{HostAccount, told_by};
 pub(crate) use clock::Clock;
+pub use facts::host_lines;
 pub use here::Launch;
-pub(crate) use here::{Local, Rights};
+use here::LocalLink;
+pub(crate) use here::Rights;
+pub use keeper::keep;
 pub(crate) use link::{Link, Received};
-pub(crate) use sight::HostSight;
+use remote::Remote;
 pub use sight::noise_between;
+pub(crate) use sight::{HostSight, SeenHost, noise_by_machine};
+
+/// The hosts of a run, connected.
+#[derive(Default)]
+pub struct Hosts {
+    places: Places,
+    build: String,
+    others: Vec<Other>,
+}
+
+/// Another host.
+struct Other {
+    /// As the places name it.
+    ssh: String,
+    remote: Remote,
+}
+
+/// A side of a run. Loads are numbered from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    System,
+    Load(usize),
+}
+
+impl std::fmt::Debug for Hosts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Hosts").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Hosts {
+    /// Connects to the hosts of `places`, all at the same time. `build` is this program's, see [`plumb_host::own_build`].
+    ///
+    /// # Errors
+    /// When one cannot be used; the text completes "failed to ...".
+    pub fn connect(mut places: Places, build: &str) -> Result<Self, String> {
+        if places.load.is_empty() {
+            places.load.push(PlaceOf::default());
+        }
+        let others = std::thread::scope(|scope| {
+            let connect = |ssh: &str| {
+                let ssh = ssh.to_owned();
+                scope.spawn(move || Remote::connect(&ssh, build).map(|remote| Other { ssh, remote }))
+            };
+            let threads: Vec<_> = places.others().into_iter().map(connect).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err("connect: a thread panicked".to_owned())))
+                .collect::<Result<Vec<Other>, String>>()
+        })?;
+        Ok(Self { places, build: build.to_owned(), others })
+    }
+
+    /// Where the sides are; `None` where both are here.
+    #[must_use]
+    pub fn places(&self) -> Option<&Places> {
+        (!self.others.is_empty()).then_some(&self.places)
+    }
+
+    /// How many load agents there are.
+    pub(crate) fn loads(&self) -> usize {
+        self.places.load.len().max(1)
+    }
+
+    /// Connects again to hosts whose connection has ended.
+    pub(crate) fn revive(&mut self) -> Result<(), SlotError> {
+        for other in &mut self.others {
+            if other.remote.is_lost() {
+                other.remote = Remote::connect(&other.ssh, &self.build).map_err(SlotError::Harness)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every host that has a side of it can build a variant.
+    pub(crate) fn feasible(&mut self, path: &DataPath, settings: &PathSettings) -> Result<(), String> {
+        let has_one_here =
+            (0..self.loads()).map(Side::Load).chain([Side::System]).any(|side| self.is_here(side));
+        if has_one_here {
+            settings.feasible()?;
+        }
+        let json = settings.to_json().map_err(|error| error.to_string())?;
+        for other in &mut self.others {
+            other
+                .remote
+                .feasible(path.name, json.clone())?
+                .map_err(|reason| format!("on {}: {reason}", other.remote.name()))?;
+        }
+        Ok(())
+    }
+
+    /// Starts an agent. `has_system` says whether a load shares its host with a system.
+    pub(crate) fn start(
+        &mut self,
+        launch: &Launch,
+        (side, name): (Side, &str),
+        rights: Rights,
+        has_system: bool,
+    ) -> Result<Agent, SlotError> {
+        let cpus = self.cpus(side, has_system).map_err(SlotError::Harness)?;
+        let label = self.label(side, name);
+        let address = self.address(side).map_err(SlotError::Harness)?;
+        let (link, place): (Box<dyn Link>, _) = match self.other(side) {
+            None => {
+                let cpus = cpus
+                    .parse()
+                    .map_err(|error| SlotError::Harness(format!("read the CPUs `{cpus}`: {error}")))?;
+                let (link, place) =
+                    LocalLink::start(launch, name, &cpus, rights).map_err(SlotError::Harness)?;
+                (Box::new(link), place)
+            }
+            Some(other) => {
+                let started = other.remote.start(name, &cpus, rights, &launch.environment);
+                let (link, place) = started.map_err(SlotError::Harness)?;
+                (Box::new(link), place)
+            }
+        };
+        Ok(Agent::new(label, link, Place { address, ..place }))
+    }
+
+    /// A side's clock, as it is known now.
+    pub(crate) fn clock(&mut self, side: Side) -> Clock {
+        self.other(side).map_or_else(Clock::default, |other| other.remote.clock())
+    }
+
+    /// Compares the clocks of all hosts with this one's.
+    pub(crate) fn compare_clocks(&mut self) -> Result<(), SlotError> {
+        self.others.iter_mut().try_for_each(|other| other.remote.compare_clocks()).map_err(lost)
+    }
+
+    /// How long before a window begins its moments have to be agreed on; 0 where all sides are here and there is one load.
+    pub(crate) fn lead(&self) -> Duration {
+        if self.others.is_empty() && self.loads() == 1 {
+            return Duration::ZERO;
+        }
+        let trip_ns = self.others.iter().map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
+        Duration::from_nanos(LEAD_NS + 3 * trip_ns)
+    }
+
+    /// By how much the moments of a window may differ between the hosts of a run; `None` where all have one clock.
+    pub(crate) fn skew_ns(&mut self) -> Option<u64> {
+        let sides: Vec<Side> = (0..self.loads()).map(Side::Load).chain([Side::System]).collect();
+        let mut hosts: Vec<Option<String>> = sides.iter().map(|side| self.place(*side).ssh.clone()).collect();
+        hosts.sort();
+        hosts.dedup();
+        if hosts.len() == 1 {
+            return None;
+        }
+        let bound = |host: &Option<String>| {
+            let other = self.others.iter().find(|other| Some(&other.ssh) == host.as_ref());
+            other.map_or(0, |other| other.remote.clock().bound_ns)
+        };
+        let mut bounds: Vec<u64> = hosts.iter().map(bound).collect();
+        bounds.sort_unstable();
+        Some(bounds.iter().rev().take(2).sum())
+    }
+
+    /// Whether this host has a side.
+    pub(crate) fn is_here(&self, side: Side) -> bool {
+        self.place(side).ssh.is_none()
+    }
+
+    /// Whether this host has any side.
+    pub(crate) fn has_one_here(&self) -> bool {
+        (0..self.loads()).map(Side::Load).chain([Side::System]).any(|side| self.is_here(side))
+    }
+
+    /// Whether the two sides are on the same host.
+    pub(crate) fn are_together(&self, one: Side, two: Side) -> bool {
+        self.place(one).ssh == self.place(two).ssh
+    }
+
+    /// What a side's host is called.
+    pub(crate) fn name(&self, side: Side) -> String {
+        self.place(side).name().to_owned()
+    }
+
+    /// Looks from now on are for another window.
+    pub(crate) fn begin_window(&mut self) {
+        self.others.iter_mut().for_each(|other| other.remote.begin_window());
+    }
+
+    /// Has every other host looked at: at these moments of this clock, or at once.
+    pub(crate) fn look_at(&mut self, moments_ns: &[Option<u64>]) -> Result<(), SlotError> {
+        self.others.iter_mut().try_for_each(|Other { remote, .. }| {
+            let clock = remote.clock();
+            let theirs = |at_ns: &Option<u64>| at_ns.map_or(0, |at_ns| clock.theirs(at_ns));
+            let moments: Vec<u64> = moments_ns.iter().map(theirs).collect();
+            remote.look_at(&moments).map_err(lost)
+        })
+    }
+
+    /// Has them looked at at once instead.
+    pub(crate) fn hurry(&mut self) -> Result<(), SlotError> {
+        self.others.iter_mut().try_for_each(|other| other.remote.hurry()).map_err(lost)
+    }
+
+    /// The next look of each other host.
+    pub(crate) fn looked(&mut self) -> Result<Vec<HostSight>, SlotError> {
+        self.others.iter_mut().map(|other| other.remote.looked()).collect::<Result<_, _>>().map_err(lost)
+    }
+
+    /// The hosts as they were seen at both ends of a window: this one, if it was, and all others.
+    pub(crate) fn seen(
+        &self,
+        here: Option<(HostSight, HostSight)>,
+        others: (Vec<HostSight>, Vec<HostSight>),
+    ) -> Vec<SeenHost> {
+        let here = here.map(|ends| SeenHost { name: "here".to_owned(), boot: boot(), ends });
+        let others = self.others.iter().zip(others.0.into_iter().zip(others.1));
+        let others = others.map(|(Other { remote, .. }, ends)| SeenHost {
+            name: remote.name().to_owned(),
+            boot: remote.hello().boot.clone(),
+            ends,
+        });
+        here.into_iter().chain(others).collect()
+    }
+
+    /// The CPUs of a side.
+    pub(crate) fn cpus(&self, side: Side, has_system: bool) -> Result<String, String> {
+        let place = self.place(side);
+        if let Some(cpus) = &place.cpus {
+            return Ok(cpus.clone());
+        }
+        let shared = match side {
+            Side::System => {
+                has_system && (0..self.loads()).any(|load| self.are_together(Side::Load(load), side))
+            }
+            Side::Load(_) => has_system && self.are_together(Side::System, side),
+        };
+        let other = self.others.iter().find(|other| Some(&other.ssh) == place.ssh.as_ref());
+        Ok(match (other, shared, side) {
+            (None, true, Side::System) => {
+                sides(has_system).map_err(|error| error.to_string())?.system.to_string()
+            }
+            (None, true, Side::Load(_)) => sides(true).map_err(|error| error.to_string())?.load.to_string(),
+            (None, false, _) => available_cpus().map_err(|error| error.to_string())?.to_string(),
+            (Some(other), true, Side::System) => other.remote.hello().halves.0.clone(),
+            (Some(other), true, Side::Load(_)) => other.remote.hello().halves.1.clone(),
+            (Some(other), false, _) => other.remote.hello().cpus.clone(),
+        })
+    }
+
+    /// Facts about every host that has a side, as lines, with the CPUs of each side.
+    pub(crate) fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, String> {
+        if self.others.is_empty() && self.places.system.cpus.is_none() {
+            let sides = sides(has_system).map_err(|error| error.to_string())?;
+            return Ok(host_lines(&HostFacts::read(), &sides));
+        }
+        let mut lines = Vec::new();
+        if self.has_one_here() {
+            lines.extend(facts::of_host(&HostFacts::read()));
+        }
+        for Other { remote, .. } in &self.others {
+            let named =
+                |(name, value): &(String, String)| (format!("{}: {name}", remote.name()), value.clone());
+            lines.extend(remote.hello().facts.iter().map(named));
+            let trip_ms = remote.round_trip_ns() as f64 / 1e6;
+            lines.push((format!("{}: round trip", remote.name()), format!("{trip_ms:.2} ms")));
+        }
+        if has_system {
+            lines.push(("system on cpus".to_owned(), self.cpus_of(Side::System, has_system)?));
+        }
+        lines.push(("load on cpus".to_owned(), self.cpus_of_loads(has_system)?));
+        Ok(lines)
+    }
+
+    /// The CPUs of a side, with its host where that is not this one.
+    pub(crate) fn cpus_of(&self, side: Side, has_system: bool) -> Result<String, String> {
+        let cpus = self.cpus(side, has_system)?;
+        Ok(if self.is_here(side) { cpus } else { format!("{cpus} of {}", self.name(side)) })
+    }
+
+    /// The same of all loads.
+    pub(crate) fn cpus_of_loads(&self, has_system: bool) -> Result<String, String> {
+        let each = (0..self.loads()).map(|load| self.cpus_of(Side::Load(load), has_system));
+        Ok(each.collect::<Result<Vec<_>, _>>()?.join(", "))
+    }
+
+    /// The address by which loads on other hosts reach the system; `None` where there are none.
+    pub(crate) fn address(&self, side: Side) -> Result<Option<IpAddr>, String> {
+        if side != Side::System || !self.places.are_apart() {
+            return Ok(None);
+        }
+        let place = self.place(side);
+        let known = match self.others.iter().find(|other| Some(&other.ssh) == place.ssh.as_ref()) {
+            Some(other) => other.remote.hello().address,
+            // What the first load's host sees of this one.
+            None => self.others.first().and_then(|other| other.remote.hello().peer),
+        };
+        place.address.or(known).map(Some).ok_or_else(|| {
+            format!("find the address by which loads reach {}: give `address` in the places", place.name())
+        })
+    }
+
+    fn place(&self, side: Side) -> &PlaceOf {
+        match side {
+            Side::System => &self.places.system,
+            // Without places there is one load, where the system is.
+            Side::Load(load) => self.places.load.get(load).unwrap_or(&self.places.system),
+        }
+    }
+
+    fn other(&mut self, side: Side) -> Option<&mut Other> {
+        let ssh = self.place(side).ssh.clone()?;
+        self.others.iter_mut().find(|other| other.ssh == ssh)
+    }
+
+    /// What messages call an agent.
+    fn label(&self, side: Side, name: &str) -> String {
+        if self.is_here(side) { name.to_owned() } else { format!("{name} on {}", self.name(side)) }
+    }
+}
+
+/// Besides round trips, what agents need to begin.
+const LEAD_NS: u64 = 50_000_000;
+
+/// A connection that ended: that says nothing of the variant.
+fn lost(reason: String) -> SlotError {
+    SlotError::Killed(reason)
+}

@@ -21,10 +21,10 @@ pub use agent_executor::AgentExecutor;
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
-pub use hosts::{Launch, noise_between};
+pub use hosts::{HostAccount, Hosts, Launch, host_lines, keep, noise_between, told_by};
 pub use order::block_order;
 pub use prepare::{Planned, prepare};
-pub use session::{Session, host_lines};
+pub use session::Session;
 pub use time_left::at_most_s;
 
 #[cfg(test)]

@@ -6,25 +6,27 @@
 
 use std::collections::BTreeSet;
 
-use plumb_model::{Cell, Header, Plan, RequiredSaving};
+use plumb_model::{Cell, Header, Plan, PlannedVariant, RequiredSaving};
 use plumb_path::{DataPath, PathSettings, find};
 use plumb_tunings::Machine;
 
 use crate::error::RunError;
 use crate::file::{Experiment, FileError, ReadOptions, read};
 use crate::host_tunings;
+use crate::hosts::Hosts;
 
 /// A plan whose variants were held against this host, with everything that it takes to run it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Planned {
     plan: Plan,
     path: DataPath,
     /// By cell and variant, in the plan's orders.
     settings: Vec<Vec<PathSettings>>,
     text: String,
+    hosts: Hosts,
 }
 
-/// Reads an experiment file, enters the namespaces that it needs, and marks the variants that this host cannot build.
+/// Reads an experiment file, enters the namespaces that it needs, and marks the variants that a host of it cannot build.
 ///
 /// # Errors
 /// What is wrong with the file, with its places.
@@ -33,14 +35,15 @@ pub fn prepare(
     bytes: &[u8],
     options: &ReadOptions,
     paths: &[DataPath],
+    mut hosts: Hosts,
 ) -> Result<Planned, FileError> {
     let Experiment { mut plan, path, settings } = read(name_of_file, bytes, options, paths)?;
     enter_namespace(&settings);
-    mark_infeasible(&mut plan, &settings);
+    mark_infeasible(&mut plan, &path, &settings, &mut hosts);
     for (cell, settings) in plan.cells.iter_mut().zip(&settings) {
         require_savings(cell, settings);
     }
-    Ok(Planned { plan, path, settings, text: String::from_utf8_lossy(bytes).into_owned() })
+    Ok(Planned { plan, path, settings, text: String::from_utf8_lossy(bytes).into_owned(), hosts })
 }
 
 impl Planned {
@@ -48,7 +51,7 @@ impl Planned {
     ///
     /// # Errors
     /// When this program has no such data path, or cannot read its settings.
-    pub fn again(header: &Header, text: &str, paths: &[DataPath]) -> Result<Self, RunError> {
+    pub fn again(header: &Header, text: &str, paths: &[DataPath], hosts: Hosts) -> Result<Self, RunError> {
         let failed = |error: &dyn std::fmt::Display| RunError::Harness(format!("continue the run: {error}"));
         let plan = header.plan.clone();
         let path = *find(paths, &plan.path).map_err(|error| failed(&error))?;
@@ -72,7 +75,7 @@ impl Planned {
         };
         let settings = plan.cells.iter().map(decoded).collect::<Result<Vec<_>, _>>()?;
         enter_namespace(&settings);
-        Ok(Self { plan, path, settings, text: text.to_owned() })
+        Ok(Self { plan, path, settings, text: text.to_owned(), hosts })
     }
 
     /// The same with up to `blocks` blocks in each cell.
@@ -121,6 +124,11 @@ impl Planned {
         self.settings.iter().flatten().any(|settings| settings.has_system())
     }
 
+    /// The hosts, for the run that begins.
+    pub(crate) fn take_hosts(&mut self) -> Hosts {
+        std::mem::take(&mut self.hosts)
+    }
+
     pub(crate) fn plan_mut(&mut self) -> &mut Plan {
         &mut self.plan
     }
@@ -150,14 +158,31 @@ fn enter_namespace(settings: &[Vec<PathSettings>]) {
     }
 }
 
-/// Asks of every variant whether this host can build it, and marks those that it cannot.
-fn mark_infeasible(plan: &mut Plan, settings: &[Vec<PathSettings>]) {
+/// Asks of every variant whether the hosts can build it, and marks those that one cannot.
+fn mark_infeasible(plan: &mut Plan, path: &DataPath, settings: &[Vec<PathSettings>], hosts: &mut Hosts) {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
-            variant.skipped = settings.feasible().err();
+            variant.skipped =
+                misplaced(path, variant, hosts).or_else(|| hosts.feasible(path, settings).err());
         }
     }
     host_tunings::mark_impossible(plan, &Machine::this());
+}
+
+/// Why a variant cannot be on the hosts that the run has, if so.
+fn misplaced(path: &DataPath, variant: &PlannedVariant, hosts: &Hosts) -> Option<String> {
+    let places = hosts.places()?;
+    if places.are_apart() && !path.spans_hosts {
+        return Some(format!(
+            "the load of the {} data path has to be on the system's host: give both sides the same place",
+            path.name
+        ));
+    }
+    (!host_tunings::treatment(variant).is_empty()).then(|| {
+        "its tunings and changes would be applied to the host that runs plumb, and its sides are on others: \
+         run plumb on the host to be changed"
+            .to_owned()
+    })
 }
 
 /// Asks of every variant what its treatment has to save, and finds the variant that it has to be cheaper than: the first

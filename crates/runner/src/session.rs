@@ -5,9 +5,6 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use plumb_host::accelerators::cpu_features;
-use plumb_host::cpu::{Sides, sides};
-use plumb_host::facts::HostFacts;
 use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Ending, Event, Header, Run, Slot, VariantState};
@@ -19,7 +16,7 @@ use crate::agent_executor::AgentExecutor;
 use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
 use crate::host_tunings;
-use crate::hosts::Launch;
+use crate::hosts::{Hosts, Launch, Side};
 use crate::prepare::Planned;
 
 /// What a run needs beside its plan.
@@ -49,15 +46,18 @@ impl Session<'_> {
         if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
-        let sides = sides(planned.has_system())?;
+        let hosts = planned.take_hosts();
+        let has_system = planned.has_system();
+        let failed = |reason| RunError::Harness(format!("begin: {reason}"));
         let header = Header {
             program_version: self.program_version.to_owned(),
             build: Some(self.build.to_owned()),
             started_at: wall_clock_rfc3339(),
             plan: planned.plan().clone(),
-            host: host_lines(&HostFacts::read(), &sides),
-            system_cpus: sides.system.to_string(),
-            load_cpus: sides.load.to_string(),
+            host: hosts.lines(has_system).map_err(failed)?,
+            system_cpus: hosts.cpus_of(Side::System, has_system).map_err(failed)?,
+            load_cpus: hosts.cpus_of_loads(has_system).map_err(failed)?,
+            places: hosts.places().cloned(),
         };
         let store = RunDirectory::create(directory, &header, planned.text())?;
         let run = Run {
@@ -68,7 +68,7 @@ impl Session<'_> {
             ending: None,
             took_s: None,
         };
-        self.carry_on(run, &planned, store, &sides, tuner)
+        self.carry_on(run, &planned, store, hosts, tuner)
     }
 
     /// Continues the run in `directory`, of which `planned` is the plan, after its last whole slot. A plan that was extended
@@ -77,10 +77,12 @@ impl Session<'_> {
     /// # Errors
     /// As [`Session::start`], and when the directory holds no run, its experiment was edited, or another build or another
     /// host began it.
-    pub fn resume(self, planned: &Planned, directory: &Path) -> Result<Run, RunError> {
+    pub fn resume(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
         let (mut store, mut run) = RunDirectory::resume(directory)?;
-        let sides = sides(planned.has_system())?;
-        let differences = differences(&run.header, self.build, &host_lines(&HostFacts::read(), &sides));
+        let hosts = planned.take_hosts();
+        let lines = hosts.lines(planned.has_system());
+        let lines = lines.map_err(|reason| RunError::Harness(format!("continue the run: {reason}")))?;
+        let differences = differences(&run.header, self.build, &lines);
         if !differences.is_empty() {
             return Err(RunError::Differs(differences));
         }
@@ -92,7 +94,7 @@ impl Session<'_> {
             store.extend(&run)?;
         }
         remove_leftovers(directory)?;
-        self.carry_on(run, planned, store, &sides, tuner)
+        self.carry_on(run, &planned, store, hosts, tuner)
     }
 
     fn carry_on(
@@ -100,7 +102,7 @@ impl Session<'_> {
         mut run: Run,
         planned: &Planned,
         mut store: RunDirectory,
-        sides: &Sides,
+        hosts: Hosts,
         mut tuner: Option<Tuner>,
     ) -> Result<Run, RunError> {
         let Self { agent_program, emit, interrupted, .. } = self;
@@ -123,15 +125,10 @@ impl Session<'_> {
                     (teller.borrow_mut())(&Event::SlotProgress { work, elapsed_ns, in_flight });
                 }
             };
-            let mut executor = AgentExecutor::new(
-                planned.path(),
-                launch,
-                sides.system.clone(),
-                sides.load.clone(),
-                interrupted,
-            )
-            .watched_by(&watch)
-            .tuned_by(tuner.as_mut());
+            let mut executor =
+                AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), interrupted)
+                    .watched_by(&watch)
+                    .tuned_by(tuner.as_mut());
             let mut record = |slot: &Slot| store.append(slot).map_err(RunError::from);
             let mut tell = |event: &Event| (teller.borrow_mut())(event);
             let mut outlets = Outlets { record: &mut record, emit: &mut tell, interrupted };
@@ -205,47 +202,6 @@ fn announce(run: &Run, emit: &mut dyn FnMut(&Event)) {
     }
 }
 
-/// Facts about the host as lines, the most telling first.
-#[must_use]
-pub fn host_lines(facts: &HostFacts, sides: &Sides) -> Vec<(String, String)> {
-    let mut lines: Vec<(String, String)> = Vec::new();
-    let mut add = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            lines.push((name.to_owned(), value));
-        }
-    };
-    add("cpu", facts.cpu_model.clone());
-    add("cpus", Some(facts.cpus_usable.len().to_string()));
-    let features = cpu_features(facts);
-    let present = features.iter().filter(|feature| feature.present).map(|feature| feature.name);
-    add("cpu features", Some(present.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty()));
-    add("accelerators", plumb_host::accelerators::summary(&facts.accelerators));
-    add("memory", facts.memory_bytes.map(|bytes| format!("{:.1} GiB", gibibytes(bytes))));
-    add("os", facts.os.clone());
-    add("kernel", Some(facts.kernel.clone()));
-    add("virtualisation", facts.virtualisation.clone());
-    add("container", facts.container.clone());
-    add("clock source", facts.clocksource.clone());
-    add("governor", facts.governor.clone());
-    add("smt", facts.smt.map(|on| if on { "on" } else { "off" }.to_owned()));
-    add("turbo", facts.turbo.map(|on| if on { "on" } else { "off" }.to_owned()));
-    add("transparent huge pages", facts.transparent_huge_pages.clone());
-    add("tunings", host_tunings::in_effect());
-    add("load average", facts.load_average.map(|[one, five, fifteen]| format!("{one} {five} {fifteen}")));
-    let shared = match (sides.shared, sides.load.len()) {
-        (false, _) => "",
-        (true, 0 | 1) => " (shared: there is only one CPU)",
-        (true, _) => " (shared: there is no system beside the load)",
-    };
-    add("system on cpus", Some(format!("{}{shared}", sides.system)));
-    add("load on cpus", Some(format!("{}{shared}", sides.load)));
-    lines
-}
-
-fn gibibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 30)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,6 +221,7 @@ mod tests {
             host: host.clone(),
             system_cpus: "0".to_owned(),
             load_cpus: "1".to_owned(),
+            places: None,
         };
         assert_eq!(differences(&header, "1f", &host), Vec::<String>::new());
         let now =

@@ -45,7 +45,7 @@ impl Executor for InProcess {
             return Err(SlotError::Failed("connect to 127.0.0.1:1: timed out".to_owned()));
         }
         let json = order.settings.to_json().unwrap();
-        let place = Place { scratch: "/nonexistent".into(), cpus: 1 };
+        let place = Place { scratch: "/nonexistent".into(), cpus: 1, address: None };
         let mut marks = Vec::new();
         let measurement = order
             .settings
@@ -128,11 +128,12 @@ fn header(plan: &Plan) -> Header {
         host: Vec::new(),
         system_cpus: String::new(),
         load_cpus: String::new(),
+        places: None,
     }
 }
 
 fn planned(plan: &Plan) -> Planned {
-    Planned::again(&header(plan), "", &[DataPath::of::<Null>()]).unwrap()
+    Planned::again(&header(plan), "", &[DataPath::of::<Null>()], Hosts::default()).unwrap()
 }
 
 #[derive(Debug)]
@@ -350,7 +351,7 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
 
 fn prepared(text: &str) -> Planned {
     let paths = [DataPath::of::<TestFamily>(), DataPath::of::<Null>()];
-    prepare("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths)
+    prepare("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths, Hosts::default())
         .unwrap_or_else(|error| panic!("{}", error.plain()))
 }
 
@@ -371,9 +372,10 @@ fn settings_that_cannot_be_read_again_are_an_error_and_not_the_defaults() {
     let mut plan = plan(1, &[("a", json!({})), ("b", json!({}))], &[]);
     plan.cells[0].variants[1].settings = json!({ "system": { "treatment": 1 } }).to_string();
     let header = header(&plan);
-    let error = Planned::again(&header, "", &[DataPath::of::<Null>()]).unwrap_err().to_string();
+    let error =
+        Planned::again(&header, "", &[DataPath::of::<Null>()], Hosts::default()).unwrap_err().to_string();
     assert!(error.contains("unknown field `treatment`"), "{error}");
-    let error = Planned::again(&header, "", &[]).unwrap_err().to_string();
+    let error = Planned::again(&header, "", &[], Hosts::default()).unwrap_err().to_string();
     assert!(error.contains("no data path `null`"), "{error}");
 }
 

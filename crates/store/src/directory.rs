@@ -342,6 +342,7 @@ mod tests {
             host: vec![("kernel".to_owned(), "6.18".to_owned())],
             system_cpus: "0".to_owned(),
             load_cpus: "1".to_owned(),
+            places: None,
         }
     }
 
@@ -535,10 +536,6 @@ mod tests {
             reading(Reading::Count(u64::MAX)),
             measured(Measurement {
                 health: LoadHealth { waited: 1e300, ..LoadHealth::default() },
-                ..Measurement::default()
-            }),
-            measured(Measurement {
-                shares: vec![plumb_model::Share { work_per_s: f64::INFINITY, ..Default::default() }],
                 ..Measurement::default()
             }),
             bins("[5,1,0,1]"),

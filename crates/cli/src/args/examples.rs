@@ -122,7 +122,14 @@ Examples:
 pub const HOST: &str = "\
 Examples:
   plumb host
-  plumb host --json";
+  plumb host --json
+  plumb host --on ssh://root@server1";
+
+pub const PLACES: &str = "\
+Examples:
+  plumb places check lab.yaml
+  plumb places check --system-on ssh://root@server1 --load-on client1,client2
+  plumb places check lab.yaml --experiment tls-offload # what each variant would lack";
 
 pub const TUNE: &str = "\
 Examples:

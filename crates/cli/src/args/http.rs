@@ -5,6 +5,7 @@ use clap::{Arg, ArgAction, Args};
 use plumb_http::Http;
 
 use super::keys::{Flagged, Keys, key, switch, time, time_unless};
+use super::places::OnArguments;
 use super::shared::MeasurementArguments;
 
 /// `plumb http`.
@@ -13,6 +14,9 @@ pub struct HttpArguments {
     /// What is measured.
     #[command(flatten)]
     pub keys: Keys<Http>,
+    /// From where it is measured.
+    #[command(flatten)]
+    pub places: OnArguments,
     /// How it is shown.
     #[command(flatten)]
     pub shown: MeasurementArguments,

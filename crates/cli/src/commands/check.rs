@@ -3,22 +3,28 @@
 use std::fmt::Write;
 
 use plumb_model::{Claim, Plan, RequiredSaving};
-use plumb_runner::at_most_s;
+use plumb_runner::{Planned, at_most_s};
 
 use crate::args::CheckArguments;
-use crate::commands::planning;
+use crate::commands::{connecting, planning};
 use crate::exit::{HOLDS, Outcome};
 use crate::output;
 
 /// Prints the plan.
 pub fn check(arguments: &CheckArguments) -> Outcome {
-    let planned = planning::plan(&arguments.experiment, &arguments.plan)?;
+    let hosts = connecting::hosts(&arguments.places)?;
+    let planned = planning::on(&arguments.experiment, &arguments.plan, hosts)?;
     if arguments.json {
         output::json(planned.plan())?;
     } else {
-        output::result(&describe(planned.plan(), planned.hopeless().as_deref()))?;
+        output::result(&described(&planned))?;
     }
     Ok(HOLDS)
+}
+
+/// The plan as text.
+pub fn described(planned: &Planned) -> String {
+    describe(planned.plan(), planned.hopeless().as_deref())
 }
 
 /// The plan as text. `hopeless` is why it cannot run here, if so.

@@ -12,6 +12,7 @@ use plumb_command::{Command, CommandSettings};
 use plumb_host::signals::Interrupts;
 use plumb_model::{MetricInfo, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Settings};
+use plumb_runner::Hosts;
 
 use self::experiment::Contest;
 use super::{planning, run, single};
@@ -63,7 +64,13 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     let course = Course { job: "", goal, unit: Command::UNITS, in_flight: settings.in_flight() };
     let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
     let of_path = PathSettings::of::<Command>(settings.clone());
-    let measured = single::by_agents(DataPath::of::<Command>(), &of_path, window, &interrupts, &watch);
+    let measured = single::by_agents(
+        DataPath::of::<Command>(),
+        &of_path,
+        window,
+        Hosts::default(),
+        (&interrupts, &watch),
+    );
     line.clear();
     let Some(result) = measured? else {
         output::message("interrupted before the command's runs were done");

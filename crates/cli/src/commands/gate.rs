@@ -15,7 +15,7 @@ use plumb_judge::judge;
 use plumb_model::{Judgement, Operand, Plan, Run, Span, Verdict};
 use plumb_report::{figures, plural};
 use plumb_runner::file::ReadOptions;
-use plumb_runner::prepare;
+use plumb_runner::{Hosts, prepare};
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 
 use self::subject::Subject;
@@ -181,8 +181,8 @@ impl Gate<'_> {
 
     fn planned(&self, options: &ReadOptions) -> Result<plumb_runner::Planned, Failure> {
         let Subject { name, text, .. } = &self.subject;
-        let planned =
-            prepare(name, text.as_bytes(), options, &data_paths::all()).map_err(planning::failure)?;
+        let planned = prepare(name, text.as_bytes(), options, &data_paths::all(), Hosts::default())
+            .map_err(planning::failure)?;
         match planned.hopeless() {
             Some(reason) => Err(Failure::usage(reason)),
             None => Ok(planned),
@@ -194,7 +194,7 @@ impl Gate<'_> {
         let mut progress = Progress::new(planned.plan(), self.arguments.quiet);
         let mut emit = |event: &plumb_model::Event| progress.show(event);
         let interrupted = || self.interrupts.is_interrupted();
-        let build = crate::commands::run::own_build()?;
+        let build = crate::commands::version::own_build()?;
         let session = session(&build, &mut emit, &interrupted)?;
         let run = session.start(planned, directory).map_err(crate::commands::run::failure)?;
         if run.ending == Some(plumb_model::Ending::Interrupted) {

@@ -14,7 +14,8 @@ use plumb_host::noise::{Noise, Snapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::args::shared::JsonArguments;
+use crate::args::HostArguments;
+use crate::commands::version::own_build;
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::output;
 
@@ -45,7 +46,13 @@ pub fn json_schema() -> String {
 }
 
 /// Prints facts and a verdict on each.
-pub fn host(arguments: &JsonArguments) -> Outcome {
+pub fn host(arguments: &HostArguments) -> Outcome {
+    if let Some(host) = &arguments.on {
+        let words: &[&str] = if arguments.json { &["host", "--json"] } else { &["host"] };
+        let told = plumb_runner::told_by(host, &own_build()?, words).map_err(Failure::harness)?;
+        output::result(told.trim_end())?;
+        return Ok(HOLDS);
+    }
     let facts = HostFacts::read();
     let sides = split_sides(&available_cpus().map_err(Failure::harness)?);
     if !arguments.json {

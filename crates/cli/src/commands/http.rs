@@ -3,11 +3,12 @@
 use plumb_host::signals::Interrupts;
 use plumb_http::{Http, Target};
 use plumb_model::{Measurement, Reading};
-use plumb_path::{Family, Settings};
+use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Window};
 
+use super::connecting;
 use super::single::{self, Watch};
 use crate::args::{HttpArguments, keys};
-use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
+use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
 use crate::live::{Course, Goal};
 
 /// Measures and prints.
@@ -15,11 +16,14 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     let mut settings = arguments.keys.settings()?;
     settings.check().map_err(|fault| keys::fault::<Http>(&fault))?;
     let window = single::window(&mut settings);
-    let (url, spec) = (settings.system.ingress.url.unwrap_or_default(), settings.load);
+    let (url, spec) = (settings.system.ingress.url.clone().unwrap_or_default(), settings.load.clone());
     plumb_host::limits::raise_open_files_limit();
     let connections = plumb_report::plural(spec.connections as usize, "connection");
     single::headline(&arguments.shown, &format!("{url} · {connections}"));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    if !arguments.places.on.is_empty() {
+        return from_hosts(arguments, &settings, window, &interrupts);
+    }
     let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
     let mut load = plumb_http::load::interruptible(&spec, &Target { url, ca_pem: None }, interrupts.flag())
         .map_err(|error| Failure::usage(format!("failed to {error}")))?;
@@ -35,6 +39,27 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         return Ok(single::interrupted(&measurement));
     }
     Ok(single::code(&measurement, &arguments.shown, code(&measurement)))
+}
+
+/// Measures from other hosts.
+fn from_hosts(
+    arguments: &HttpArguments,
+    settings: &<Http as Family>::Settings,
+    window: Window,
+    interrupts: &Interrupts,
+) -> Outcome {
+    let hosts = connecting::loads(&arguments.places)?;
+    let (spec, line) = (&settings.load, single::live_line(&arguments.shown));
+    let goal = Goal::of(spec.duration, spec.requests);
+    let course = Course { job: "", goal, unit: "requests", in_flight: spec.in_flight() };
+    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
+    let of_path = PathSettings::of::<Http>(settings.clone());
+    let path = DataPath::of::<Http>();
+    let measured = single::by_agents(path, &of_path, window, hosts, (interrupts, &watch))?;
+    line.clear();
+    let Some(result) = measured else { return Ok(INTERRUPTED) };
+    single::print(&result.measurement, Http::METRICS, &result.evidence, &arguments.shown)?;
+    Ok(single::code(&result.measurement, &arguments.shown, code(&result.measurement)))
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.

@@ -11,6 +11,7 @@ use plumb_migration::engine::{Listening, both, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{Reading, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Window};
+use plumb_runner::Hosts;
 use serde_json::json;
 
 use super::single;
@@ -62,7 +63,13 @@ fn on_this_host(
     let line = single::live_line(&arguments.shown);
     let watch = |mark: Mark, _: Option<f64>| show(&line, mark);
     let of_path = PathSettings::of::<Migration>(settings.clone());
-    let measured = single::by_agents(DataPath::of::<Migration>(), &of_path, window, interrupts, &watch);
+    let measured = single::by_agents(
+        DataPath::of::<Migration>(),
+        &of_path,
+        window,
+        Hosts::default(),
+        (interrupts, &watch),
+    );
     line.clear();
     measured
 }
@@ -84,7 +91,7 @@ fn to_another_host(
         }));
     }
     let target = json!({ "address": address, "certificate_pem": certificate(arguments)? });
-    let place = Place { scratch: std::env::temp_dir(), cpus: 1 };
+    let place = Place { scratch: std::env::temp_dir(), cpus: 1, address: None };
     let mut load = Migration::load(settings, &target, &place).map_err(Failure::harness)?;
     let line = single::live_line(&arguments.shown);
     // A destination that another command serves on this host is a side of the measurement.

@@ -2,21 +2,23 @@
 
 use plumb_model::Plan;
 use plumb_runner::file::{self, FileError, ReadOptions};
-use plumb_runner::{Planned, prepare};
+use plumb_runner::{Hosts, Planned, prepare};
 
 use crate::args::PlanArguments;
 use crate::exit::{Failure, USAGE};
 use crate::experiments::{self, Source};
 use crate::{data_paths, output};
 
-/// Reads an experiment and marks the variants that this host cannot build.
-pub fn plan(experiment: &str, arguments: &PlanArguments) -> Result<Planned, Failure> {
-    prepared(&experiments::find(experiment)?, arguments)
+/// Reads an experiment and marks the variants that a host of it cannot build.
+pub fn on(experiment: &str, arguments: &PlanArguments, hosts: Hosts) -> Result<Planned, Failure> {
+    let source = experiments::find(experiment)?;
+    prepare(&source.name, &source.bytes, &options(arguments), &data_paths::all(), hosts).map_err(failure)
 }
 
-/// The same of an experiment's text.
+/// The same of an experiment's text, on this host.
 pub fn prepared(source: &Source, arguments: &PlanArguments) -> Result<Planned, Failure> {
-    prepare(&source.name, &source.bytes, &options(arguments), &data_paths::all()).map_err(failure)
+    let (options, paths) = (options(arguments), data_paths::all());
+    prepare(&source.name, &source.bytes, &options, &paths, Hosts::default()).map_err(failure)
 }
 
 /// Reads, checks, merges and expands an experiment, without a look at this host.

@@ -9,8 +9,8 @@ use plumb_runner::{Planned, RunError, Session};
 use plumb_store::StoreError;
 
 use crate::args::{BLOCKS_MAX, Format, RunArguments};
-use crate::commands::planning;
 use crate::commands::report::{PAGE, print, write_all};
+use crate::commands::{connecting, planning, version::own_build};
 use crate::data_paths;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
@@ -55,7 +55,7 @@ pub fn point_at(run: &Run, judgement: &Judgement, directory: &Path) {
 
 fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
     let experiment = arguments.experiment.as_deref().unwrap_or_default();
-    let planned = planning::plan(experiment, &arguments.plan)?;
+    let planned = planning::on(experiment, &arguments.plan, connecting::hosts(&arguments.places)?)?;
     begin(planned, arguments.output.as_deref(), arguments.quiet, interrupts)
 }
 
@@ -98,8 +98,9 @@ fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -
             directory.display()
         )));
     }
-    let planned =
-        Planned::again(&before.header, &before.experiment_text, &data_paths::all()).map_err(failure)?;
+    let hosts = connecting::again(before.header.places.as_ref())?;
+    let planned = Planned::again(&before.header, &before.experiment_text, &data_paths::all(), hosts)
+        .map_err(failure)?;
     let planned = match arguments.plan.blocks {
         Some(blocks) => planned.extended(blocks).map_err(failure)?,
         None => planned,
@@ -109,7 +110,7 @@ fn resume(arguments: &RunArguments, directory: &Path, interrupts: &Interrupts) -
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
     let build = own_build()?;
-    session(&build, &mut emit, &interrupted)?.resume(&planned, directory).map_err(failure)
+    session(&build, &mut emit, &interrupted)?.resume(planned, directory).map_err(failure)
 }
 
 /// How many blocks in all would probably decide the claims that are still open, where more than the run may take would.
@@ -127,11 +128,6 @@ pub fn raise_limits(planned: &Planned) {
     if !planned.runs_commands() {
         plumb_host::limits::raise_open_files_limit();
     }
-}
-
-/// Identifies this build.
-pub fn own_build() -> Result<String, Failure> {
-    plumb_host::own_build().map_err(Failure::harness)
 }
 
 /// A session that starts this program's agents.

@@ -1,12 +1,11 @@
 //! Code that the commands for a single measurement share: they watch it, print it, and fail where too much of it failed.
 
-use plumb_host::cpu::sides;
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, SlotResult, Span};
 use plumb_path::{DataPath, Mark, PathSettings, Settings, Window};
-use plumb_runner::{AgentExecutor, Executor, Launch, SlotError, SlotOrder};
+use plumb_runner::{AgentExecutor, Executor, Hosts, Launch, SlotError, SlotOrder};
 use plumb_tunings::Treatment;
 
 use super::surroundings::{self, Surroundings};
@@ -105,8 +104,8 @@ pub fn by_agents(
     path: DataPath,
     settings: &PathSettings,
     window: Window,
-    interrupts: &Interrupts,
-    watch: &dyn Fn(Mark, Option<f64>),
+    hosts: Hosts,
+    (interrupts, watch): (&Interrupts, &dyn Fn(Mark, Option<f64>)),
 ) -> Result<Option<SlotResult>, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::harness(format!("find this program, to start agents with it: {error}")))?;
@@ -118,10 +117,9 @@ pub fn by_agents(
         directory: scratch.path().to_owned(),
         environment: settings.environment(),
     };
-    let sides = sides(settings.has_system()).map_err(Failure::harness)?;
     let interrupted = || interrupts.is_interrupted();
     let mut executor =
-        AgentExecutor::new(path, launch, sides.system, sides.load, &interrupted).watched_by(watch);
+        AgentExecutor::new(path, launch, (hosts, settings.has_system()), &interrupted).watched_by(watch);
     let order = SlotOrder { name: path.name, settings, treatment: Treatment::default(), window };
     match executor.measure(order) {
         Ok(measured) => {

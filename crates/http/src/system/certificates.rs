@@ -6,6 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -40,13 +41,13 @@ impl Certificates {
         vec![self.bundle_file.clone(), self.leaf_file.clone(), self.key_file.clone()]
     }
 
-    /// Those in the scratch directory, made if there are none.
-    pub(super) fn in_scratch(scratch: &Path, kind: KeyKind) -> Result<Self, PathError> {
+    /// Those in the scratch directory for a server on an address, made if there are none.
+    pub(super) fn in_scratch(scratch: &Path, kind: KeyKind, address: Ipv4Addr) -> Result<Self, PathError> {
         let directory = scratch.join("certificates").join(kind.name());
         if let Ok(existing) = Self::read(&directory) {
             return Ok(existing);
         }
-        make(&directory, kind).map_err(|reason| {
+        make(&directory, kind, address).map_err(|reason| {
             PathError::new(format!("make certificates in {}: {reason}", directory.display()))
         })?;
         Self::read(&directory).map_err(|reason| {
@@ -69,13 +70,13 @@ impl Certificates {
     }
 }
 
-fn make(directory: &Path, kind: KeyKind) -> Result<(), String> {
+fn make(directory: &Path, kind: KeyKind, address: Ipv4Addr) -> Result<(), String> {
     let failed = |error: rcgen::Error| error.to_string();
     let authority_key = key_pair(authority_kind(kind)).map_err(failed)?;
     let authority_params = authority();
     let authority = authority_params.self_signed(&authority_key).map_err(failed)?;
     let key = key_pair(kind).map_err(failed)?;
-    let leaf = leaf()
+    let leaf = leaf(address)
         .map_err(failed)?
         .signed_by(&key, &Issuer::new(authority_params, authority_key))
         .map_err(failed)?;
@@ -120,12 +121,15 @@ fn authority() -> CertificateParams {
     params
 }
 
-fn leaf() -> Result<CertificateParams, rcgen::Error> {
+fn leaf(address: Ipv4Addr) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "localhost");
-    let addresses = [[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()];
+    let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    if address != Ipv4Addr::LOCALHOST {
+        addresses.push(address.into());
+    }
     params.subject_alt_names = vec![SanType::DnsName("localhost".try_into()?)];
-    params.subject_alt_names.extend(addresses.map(SanType::IpAddress));
+    params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;

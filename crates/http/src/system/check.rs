@@ -1,5 +1,7 @@
 //! What can be said of a system's settings before it is built.
 
+use std::net::Ipv4Addr;
+
 use plumb_devices::DeviceKind;
 use plumb_host::scratch::Scratch;
 use plumb_path::{Fault, Place};
@@ -59,11 +61,11 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
     let fault = |message: String| Fault::new("system.ingress.config", message);
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-config-")
         .map_err(|error| fault(format!("failed to {error}")))?;
-    let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
     // Any key does: what is tested is the configuration.
     let certificates = match ingress.tls {
         TlsVersion::None => None,
-        _ => Some(Certificates::in_scratch(&place.scratch, KeyKind::EcdsaP256)),
+        _ => Some(Certificates::in_scratch(&place.scratch, KeyKind::EcdsaP256, Ipv4Addr::LOCALHOST)),
     };
     let test = |certificates: Option<&Certificates>| match ingress.kind {
         IngressKind::Haproxy => Haproxy::test(ingress, &place, certificates),

@@ -1,6 +1,7 @@
 //! HAProxy as the ingress.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 
 use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
@@ -9,8 +10,8 @@ use super::certificates::Certificates;
 use super::config::{self, CONFIG_STATE, Dialect};
 use super::installable::HAPROXY;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
-use super::program::{Expected, Program, Recipe};
-use super::readiness::Answered;
+use super::program::{Program, Recipe};
+use super::readiness::{Answered, Expected, here};
 use crate::settings::{IngressSettings, TlsVersion};
 
 /// In HAProxy's directory.
@@ -36,10 +37,10 @@ impl Haproxy {
         place: &Place,
         certificates: Option<&Certificates>,
     ) -> Result<(), PathError> {
-        Program::test(&recipe(place, None, certificates, &|port| config(spec, "", port, 1)))
+        Program::test(&recipe(place, None, certificates, &|port| config(spec, "", here(port), 1)))
     }
 
-    /// Starts one in front of an origin on a port of 127.0.0.1.
+    /// Starts one in front of an origin.
     pub(super) fn start(
         spec: &IngressSettings,
         origin_port: u16,
@@ -48,7 +49,7 @@ impl Haproxy {
     ) -> Result<(Self, Answered), PathError> {
         let module = Module::of(spec, HAPROXY).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::haproxy).unwrap_or_default();
-        let config = |port| config(spec, &words, port, origin_port);
+        let config = |port| config(spec, &words, SocketAddrV4::new(expected.address, port), origin_port);
         let recipe = recipe(place, module.as_ref(), expected.certificates, &config);
         let (program, proof) = Program::start(&recipe, expected)?;
         Ok((Self { program, module, config: expected_config(spec) }, proof))
@@ -175,11 +176,11 @@ backend origin
 
 /// What evidence shows of the configuration, whatever its ports are; `None` where it is plumb's own.
 pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
-    config::expected(&spec.config, || config(spec, "", 0, 0))
+    config::expected(&spec.config, || config(spec, "", here(0), 0))
 }
 
 /// The configuration, with the words that have it use a module of OpenSSL.
-fn config(spec: &IngressSettings, words: &str, port: u16, origin_port: u16) -> Result<String, String> {
+fn config(spec: &IngressSettings, words: &str, at: SocketAddrV4, origin_port: u16) -> Result<String, String> {
     let threads = spec.threads;
     let has_tls = spec.tls != TlsVersion::None;
     let (tls, bind, protocol) = if has_tls {
@@ -193,10 +194,10 @@ fn config(spec: &IngressSettings, words: &str, port: u16, origin_port: u16) -> R
     let values = [
         ("global", global),
         ("tls", tls),
-        ("bind", format!("127.0.0.1:{port}{bind}")),
+        ("bind", format!("{at}{bind}")),
         ("origin", format!("127.0.0.1:{origin_port}")),
         ("protocol", protocol.to_owned()),
-        ("port", port.to_string()),
+        ("port", at.port().to_string()),
         ("threads", threads.to_string()),
     ];
     config::text(&spec.config, DIALECT, &values)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use plumb_host::process::Signal;
@@ -12,8 +13,8 @@ use super::certificates::Certificates;
 use super::config::{self, CONFIG_STATE, Dialect};
 use super::installable::NGINX;
 use super::offload::{Environment, LIBRARY_STATE, Module, may_give_up_root};
-use super::program::{Expected, Program, Recipe};
-use super::readiness::Answered;
+use super::program::{Program, Recipe};
+use super::readiness::{Answered, Expected, here};
 use crate::settings::{ConfigSettings, IngressSettings, TlsVersion};
 
 /// Relative to nginx's working directory: a whole path may be longer than a socket's address can be.
@@ -42,7 +43,7 @@ impl Nginx {
         certificates: Option<&Certificates>,
     ) -> Result<(), PathError> {
         let is_nobody = may_give_up_root(None);
-        let config = |port| config(spec, "", (port, 1), is_nobody);
+        let config = |port| config(spec, "", (here(port), 1), is_nobody);
         let directory = place.scratch.join("nginx-ingress");
         Program::test(&recipe(
             directory,
@@ -53,7 +54,7 @@ impl Nginx {
         ))
     }
 
-    /// Starts one as the ingress in front of an origin on a port of 127.0.0.1.
+    /// Starts one as the ingress in front of an origin.
     pub(super) fn start_ingress(
         spec: &IngressSettings,
         origin_port: u16,
@@ -63,7 +64,8 @@ impl Nginx {
         let module = Module::of(spec, NGINX).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let is_nobody = may_give_up_root(module.as_ref());
-        let config = |port| config(spec, &words, (port, origin_port), is_nobody);
+        let config =
+            |port| config(spec, &words, (SocketAddrV4::new(expected.address, port), origin_port), is_nobody);
         let directory = place.scratch.join("nginx-ingress");
         let environment = Environment::new(module.as_ref(), ".");
         let recipe =
@@ -83,7 +85,7 @@ impl Nginx {
         content.map_err(std::io::Error::other).and_then(write).map_err(|error| {
             PathError::new(format!("write the origin's body into {}: {error}", directory.display()))
         })?;
-        let expected = Expected { certificates: None, body_bytes };
+        let expected = Expected { address: Ipv4Addr::LOCALHOST, certificates: None, body_bytes };
         let is_nobody = may_give_up_root(None);
         let config = |port| origin(port, is_nobody);
         let recipe = recipe(home, Environment::default(), (1, is_nobody), &config, None);
@@ -284,14 +286,14 @@ fn origin(port: u16, is_nobody: bool) -> Result<String, String> {
 
 /// What evidence shows of the configuration, whatever its ports are; `None` where it is plumb's own.
 pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
-    config::expected(&spec.config, || config(spec, "", (0, 0), true))
+    config::expected(&spec.config, || config(spec, "", (here(0), 0), true))
 }
 
 /// The ingress' configuration, with the words that have it use a module of OpenSSL.
 fn config(
     spec: &IngressSettings,
     words: &str,
-    (port, origin_port): (u16, u16),
+    (at, origin_port): (SocketAddrV4, u16),
     is_nobody: bool,
 ) -> Result<String, String> {
     let has_tls = spec.tls != TlsVersion::None;
@@ -300,10 +302,10 @@ fn config(
     let values = [
         main,
         http,
-        ("listen", format!("127.0.0.1:{port}{ssl} backlog=4096")),
+        ("listen", format!("{at}{ssl} backlog=4096")),
         ("tls", tls),
         ("origin", format!("127.0.0.1:{origin_port}")),
-        ("port", port.to_string()),
+        ("port", at.port().to_string()),
         ("threads", spec.threads.to_string()),
     ];
     config::text(&spec.config, DIALECT, &values)

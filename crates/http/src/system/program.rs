@@ -11,10 +11,9 @@ use std::time::Duration;
 use plumb_host::process::{Child, Command, Signal, Stream, give_to_nobody, make_private, output_of};
 use plumb_path::PathError;
 
-use super::certificates::Certificates;
 use super::installable::Installable;
 use super::offload::Environment;
-use super::readiness::{self, Answered};
+use super::readiness::{self, Answered, Expected};
 
 /// How often another port is tried when somebody else was faster.
 const ATTEMPTS: usize = 5;
@@ -52,14 +51,6 @@ pub(super) struct Recipe<'a> {
     pub is_nobody: bool,
 }
 
-/// What a program is to be proven by.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Expected<'a> {
-    /// Where it terminates TLS.
-    pub certificates: Option<&'a Certificates>,
-    pub body_bytes: u64,
-}
-
 /// A running program. Dropping it kills it; [`Program::stop`] is kinder and cleans up.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -74,14 +65,14 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a program on a free port of 127.0.0.1, and proves that it answers.
+    /// Starts a program on a free port, and proves that it answers.
     pub(super) fn start(recipe: &Recipe<'_>, expected: Expected<'_>) -> Result<(Self, Answered), PathError> {
         let file = recipe.program.find().map_err(PathError::new)?;
         let version = recipe.program.version(&file)?;
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let mut program = Self::spawn(recipe, &file, &version)?;
+            let mut program = Self::spawn(recipe, &file, &version, expected.address)?;
             match program.prove(expected) {
                 Ok(proof) => return Ok((program, proof)),
                 // The port was free when it was looked for; somebody else may have taken it since.
@@ -97,7 +88,7 @@ impl Program {
     /// What it says against it.
     pub(super) fn test(recipe: &Recipe<'_>) -> Result<(), PathError> {
         let file = recipe.program.find().map_err(PathError::new)?;
-        let prepared = Prepared::new(recipe)?;
+        let prepared = Prepared::new(recipe, Ipv4Addr::LOCALHOST)?;
         let command = prepared.command(recipe, &file)?.arg(recipe.test_argument);
         let output = output_of(command, recipe.program.command, TEST_PATIENCE)?;
         if output.exit.is_success() {
@@ -107,10 +98,10 @@ impl Program {
         Err(PathError::new(objections(&said, recipe.config_name, &prepared.text)))
     }
 
-    fn spawn(recipe: &Recipe<'_>, file: &Path, version: &str) -> Result<Self, PathError> {
+    fn spawn(recipe: &Recipe<'_>, file: &Path, version: &str, address: Ipv4Addr) -> Result<Self, PathError> {
         let directory = &recipe.directory;
         let failed = |error: io::Error| failure(recipe, &error);
-        let prepared = Prepared::new(recipe)?;
+        let prepared = Prepared::new(recipe, address)?;
         let port = prepared.port;
         let log = File::create(directory.join(LOG)).map_err(failed)?;
         let child = prepared
@@ -134,7 +125,7 @@ impl Program {
 
     fn prove(&mut self, expected: Expected<'_>) -> Result<Answered, PathError> {
         let (port, title) = (self.port, self.title);
-        let proof = readiness::prove(port, expected.certificates, expected.body_bytes, || self.check())?;
+        let proof = readiness::prove(port, expected, || self.check())?;
         proof.map_err(|reason| {
             PathError::new(format!("get an answer from {title}: {reason}{}", self.last_words()))
         })
@@ -207,11 +198,11 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(recipe: &Recipe<'_>) -> Result<Self, PathError> {
+    fn new(recipe: &Recipe<'_>, address: Ipv4Addr) -> Result<Self, PathError> {
         let directory = &recipe.directory;
         let failed = |error: io::Error| failure(recipe, &error);
         make_private(directory)?;
-        let port = free_port().map_err(failed)?;
+        let port = free_port(address).map_err(failed)?;
         let text = (recipe.config)(port).map_err(PathError::new)?;
         fs::write(directory.join(recipe.config_name), &text).map_err(failed)?;
         for (name, text) in &recipe.environment.files {
@@ -283,7 +274,7 @@ fn objection(line: &str, config_name: &str, text: &str) -> String {
 /// Where a program's standard output and standard error go.
 const LOG: &str = "log";
 
-/// A port of 127.0.0.1 that nobody listens on at the moment.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+/// A port of an address of this host that nobody listens on at the moment.
+fn free_port(address: Ipv4Addr) -> io::Result<u16> {
+    Ok(TcpListener::bind((address, 0))?.local_addr()?.port())
 }

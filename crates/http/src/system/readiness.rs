@@ -4,7 +4,7 @@
 //! started when a client that trusts only the system's own authority has got the whole body from it.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,21 @@ pub(super) struct Answered {
     pub cipher: Option<String>,
 }
 
+/// A port for loads on this host.
+pub(super) fn here(port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+}
+
+/// What a server is to be proven by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected<'a> {
+    /// The address of this host on which it listens.
+    pub address: Ipv4Addr,
+    /// Where it terminates TLS.
+    pub certificates: Option<&'a Certificates>,
+    pub body_bytes: u64,
+}
+
 /// Asks until the system answers with a body of the given length. `check` is called between attempts, to give up early.
 ///
 /// # Errors
@@ -40,13 +55,12 @@ pub(super) struct Answered {
 /// What the last attempt met when time was up, or what `check` returned.
 pub(super) fn prove<E>(
     port: u16,
-    certificates: Option<&Certificates>,
-    body_bytes: u64,
+    expected: Expected<'_>,
     mut check: impl FnMut() -> Result<(), E>,
 ) -> Result<Result<Answered, String>, E> {
     let deadline_ns = monotonic_ns() + PATIENCE.as_nanos() as u64;
     loop {
-        match attempt(port, certificates, body_bytes) {
+        match attempt(port, expected) {
             Ok(proof) => return Ok(Ok(proof)),
             Err(reason) if monotonic_ns() >= deadline_ns => {
                 return Ok(Err(format!("it did not answer within {} s: {reason}", PATIENCE.as_secs())));
@@ -57,8 +71,9 @@ pub(super) fn prove<E>(
     }
 }
 
-fn attempt(port: u16, certificates: Option<&Certificates>, body_bytes: u64) -> Result<Answered, String> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, String> {
+    let Expected { address, certificates, body_bytes } = expected;
+    let address = SocketAddr::from((address, port));
     let stream =
         TcpStream::connect_timeout(&address, STEP_TIMEOUT).map_err(|error| format!("connect: {error}"))?;
     stream

@@ -1,6 +1,7 @@
 //! A system that was built here, of whatever parts.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use plumb_devices::Batcher;
 use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
@@ -13,8 +14,8 @@ use super::certificates::Certificates;
 use super::haproxy::Haproxy;
 use super::nginx::Nginx;
 use super::offload;
-use super::program::{Expected, Program};
-use super::readiness::{self, Answered};
+use super::program::Program;
+use super::readiness::{self, Answered, Expected};
 use crate::settings::{
     IngressKind, IngressSettings, Offload, OffloadMode, OriginKind, OriginSettings, SystemSettings,
     TlsVersion,
@@ -49,19 +50,22 @@ enum Origin {
 
 impl Running {
     pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Self, PathError> {
+        let address = place.listens_on()?;
         let certificates = match spec.ingress.tls {
             TlsVersion::None => None,
             TlsVersion::V12 | TlsVersion::V13 => {
-                Some(Certificates::in_scratch(&place.scratch, spec.ingress.key)?)
+                Some(Certificates::in_scratch(&place.scratch, spec.ingress.key, address)?)
             }
         };
         let cpu_at_start = own_cpu()?;
         let origin = Origin::start(&spec.origin, place)?;
-        let expected = Expected { certificates: certificates.as_ref(), body_bytes: spec.origin.body.0 };
+        let expected =
+            Expected { address, certificates: certificates.as_ref(), body_bytes: spec.origin.body.0 };
         let (ingress, proof) = Ingress::start(&spec.ingress, origin.port(), place, expected)?;
         let scheme = if certificates.is_some() { "https" } else { "http" };
+        let host = place.address.map_or_else(|| "localhost".to_owned(), |address| address.to_string());
         let target = Target {
-            url: format!("{scheme}://localhost:{}/", ingress.port()),
+            url: format!("{scheme}://{host}:{}/", ingress.port()),
             ca_pem: certificates.map(|certificates| certificates.ca_pem),
         };
         let states = states(&spec.ingress, proof);
@@ -245,7 +249,8 @@ fn embedded_ingress(
         key,
         key_operations: key_operations(spec, place),
     });
-    let config = Config { origin_port, threads: spec.threads, tls, timeouts: Timeouts::default() };
+    let address = place.listens_on()?;
+    let config = Config { address, origin_port, threads: spec.threads, tls, timeouts: Timeouts::default() };
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }
 
@@ -271,7 +276,7 @@ impl Origin {
                 let failed = |reason: String| PathError::new(format!("start the embedded origin: {reason}"));
                 let size = usize::try_from(body_bytes).map_err(|error| failed(error.to_string()))?;
                 let origin = OriginServer::start(size).map_err(|error| failed(error.to_string()))?;
-                let expected = Expected { certificates: None, body_bytes };
+                let expected = Expected { address: Ipv4Addr::LOCALHOST, certificates: None, body_bytes };
                 prove("the embedded origin", origin.port(), expected, || origin.has_ended())?;
                 Ok(Self::Embedded(origin))
             }
@@ -326,6 +331,6 @@ fn prove(
     has_ended: impl Fn() -> bool,
 ) -> Result<Answered, PathError> {
     let check = || check_embedded(title.trim_start_matches("the embedded "), has_ended());
-    readiness::prove(port, expected.certificates, expected.body_bytes, check)?
+    readiness::prove(port, expected, check)?
         .map_err(|reason| PathError::new(format!("get an answer from {title}: {reason}")))
 }

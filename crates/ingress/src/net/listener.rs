@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::socket::{accept, listen_on_loopback};
+use super::socket::{accept, listen_on};
 use plumb_host::epoll::Epoll;
 
 /// A listener in one event loop. Clones share the socket: a loop that is free takes the next connection, so that no loop
@@ -19,9 +19,9 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// On a free port of 127.0.0.1.
-    pub(crate) fn on_loopback() -> io::Result<Self> {
-        let (socket, port) = listen_on_loopback()?;
+    /// On a free port of an address of this host.
+    pub(crate) fn on(address: Ipv4Addr) -> io::Result<Self> {
+        let (socket, port) = listen_on(address)?;
         Ok(Self { socket: Arc::new(socket), port, token: 0, is_paused: true })
     }
 

@@ -70,12 +70,12 @@ fn stream_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?)
 }
 
-/// A listener on a free port of 127.0.0.1, and that port. Connections that it accepts send small writes at once.
-pub(super) fn listen_on_loopback() -> io::Result<(OwnedFd, u16)> {
+/// A listener on a free port of an address of this host, and that port. Connections that it accepts send small writes at once.
+pub(super) fn listen_on(address: Ipv4Addr) -> io::Result<(OwnedFd, u16)> {
     let listener = stream_socket()?;
     // Accepted sockets inherit it from their listener (tcp(7)), which saves a call for each.
     sockopt::set_tcp_nodelay(&listener, true)?;
-    net::bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+    net::bind(&listener, &SocketAddrV4::new(address, 0))?;
     net::listen(&listener, BACKLOG)?;
     let address = SocketAddr::try_from(net::getsockname(&listener)?)?;
     Ok((listener, address.port()))

@@ -3,6 +3,7 @@
 //! It is here so that what is measured is the ingress: one read and one write a request, nothing else.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ impl OriginServer {
     ///
     /// When a thread or a socket is missing.
     pub fn start(body_bytes: usize) -> io::Result<Self> {
-        let listener = Listener::on_loopback()?;
+        let listener = Listener::on(Ipv4Addr::LOCALHOST)?;
         let port = listener.port();
         let signals = Signals::new()?;
         let mut server = EventLoop::new(listener, Arc::clone(&signals), body_bytes)?;

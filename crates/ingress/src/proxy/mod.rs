@@ -71,7 +71,7 @@ struct Multibuffer {
 }
 
 impl EmbeddedIngress {
-    /// Starts an ingress on a free port of 127.0.0.1.
+    /// Starts an ingress on a free port.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl EmbeddedIngress {
         };
         let server_config =
             config.tls.as_ref().map(|tls| tls::server_config(tls, &inline_count, prepared)).transpose()?;
-        let listener = Listener::on_loopback()?;
+        let listener = Listener::on(config.address)?;
         let mut ingress = Self {
             port: listener.port(),
             threads: Vec::new(),

@@ -46,7 +46,7 @@ impl Sides {
 }
 
 fn place(directory: &Path) -> Place {
-    Place { scratch: directory.to_owned(), cpus: 2 }
+    Place { scratch: directory.to_owned(), cpus: 2, address: None }
 }
 
 fn window(warmup_ns: u64) -> Window {

@@ -40,7 +40,7 @@ pub(super) struct Document {
 
 /// The version of the format.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-enum ApiVersion {
+pub(super) enum ApiVersion {
     /// The first version; it may still change.
     #[serde(rename = "plumbline.dev/v1alpha1")]
     V1Alpha1,

@@ -14,6 +14,7 @@ mod matrix;
 mod merge;
 mod metrics;
 mod parse;
+mod places;
 mod plan;
 mod schema;
 mod settle;
@@ -21,6 +22,7 @@ mod variants;
 
 pub use error::FileError;
 pub use parse::MAX_BYTES;
+pub use places::read_places;
 pub use plan::{Experiment, ReadOptions, read};
 pub use schema::schema;
 

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use plumb_host::cpu::CpuSet;
@@ -48,19 +48,20 @@ pub(crate) enum Rights {
 pub(crate) struct Local {
     child: Child,
     input: Option<ChildStdin>,
-    lines: Receiver<String>,
     scratch: Scratch,
     /// Processes that the kernel had killed for want of memory when this one started.
     memory_kills: Option<u64>,
 }
 
 impl Local {
-    /// Starts an agent pinned to `cpus`. `name` becomes a part of its scratch directory's name.
+    /// Starts an agent pinned to `cpus`. `name` becomes a part of its scratch directory's name. `deliver` is given each line that
+    /// it says, then `None`, and returns whether it wants more.
     pub(crate) fn start(
         launch: &Launch,
         name: &str,
         cpus: &CpuSet,
         rights: Rights,
+        deliver: impl FnMut(Option<String>) -> bool + Send + 'static,
     ) -> Result<(Self, Place), String> {
         let failed = |error: &dyn std::fmt::Display| format!("start the agent {name}: {error}");
         let scratch =
@@ -81,45 +82,40 @@ impl Local {
             .map_err(|error| failed(&error))?;
         let input = child.take_stdin();
         let output = child.take_stdout().ok_or_else(|| failed(&"it has no standard output"))?;
-        let (sender, lines) = channel();
         std::thread::Builder::new()
             .name(format!("from {name}"))
-            .spawn(move || pass_on(output, &sender))
+            .spawn(move || pass_on(output, deliver))
             .map_err(|error| failed(&error))?;
-        let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len() };
-        Ok((Self { child, input, lines, scratch, memory_kills: out_of_memory_kills() }, place))
+        let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len(), address: None };
+        Ok((Self { child, input, scratch, memory_kills: out_of_memory_kills() }, place))
     }
 }
 
-fn pass_on(output: ChildStdout, sender: &Sender<String>) {
+fn pass_on(output: ChildStdout, mut deliver: impl FnMut(Option<String>) -> bool) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {
-        if sender.send(line).is_err() {
-            break;
+        if !deliver(Some(line)) {
+            return;
         }
     }
+    deliver(None);
 }
 
-impl Link for Local {
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+impl Local {
+    /// Sends a line, which ends with its line break.
+    pub(crate) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         match &mut self.input {
             Some(input) => input.write_all(line).and_then(|()| input.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
-    fn receive(&mut self, wait: Duration) -> Received {
-        match self.lines.recv_timeout(wait) {
-            Ok(line) => Received::Line(line),
-            Err(RecvTimeoutError::Timeout) => Received::Nothing,
-            Err(RecvTimeoutError::Disconnected) => Received::End,
-        }
-    }
-
-    fn close(&mut self) {
+    /// Closes its standard input, its lifeline.
+    pub(crate) fn close(&mut self) {
         self.input = None;
     }
 
-    fn ended(&mut self, wait: Duration) -> Option<Ended> {
+    /// Waits for its end; `None` where it still runs then.
+    pub(crate) fn ended(&mut self, wait: Duration) -> Option<Ended> {
         let exit: Exit = self.child.wait_timeout(wait).ok().flatten()?;
         let memory_is_short = out_of_memory_kills() != self.memory_kills;
         let how = if memory_is_short {
@@ -132,7 +128,8 @@ impl Link for Local {
         Some(Ended { how, is_from_outside: exit.is_from_outside() && !memory_is_short, last_words })
     }
 
-    fn kill(&mut self) {
+    /// Ends it and everything below it by force.
+    pub(crate) fn kill(&mut self) {
         kill_tree(self.child.pid());
     }
 }
@@ -143,5 +140,52 @@ impl Drop for Local {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             kill_tree(self.child.pid());
         }
+    }
+}
+
+/// The same with the lines that it says.
+pub(crate) struct LocalLink {
+    local: Local,
+    lines: Receiver<String>,
+}
+
+impl LocalLink {
+    /// Starts an agent, see [`Local::start`].
+    pub(crate) fn start(
+        launch: &Launch,
+        name: &str,
+        cpus: &CpuSet,
+        rights: Rights,
+    ) -> Result<(Self, Place), String> {
+        let (sender, lines) = channel();
+        let deliver = move |line: Option<String>| line.is_some_and(|line| sender.send(line).is_ok());
+        let (local, place) = Local::start(launch, name, cpus, rights, deliver)?;
+        Ok((Self { local, lines }, place))
+    }
+}
+
+impl Link for LocalLink {
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        self.local.write(line)
+    }
+
+    fn receive(&mut self, wait: Duration) -> Received {
+        match self.lines.recv_timeout(wait) {
+            Ok(line) => Received::Line(line),
+            Err(RecvTimeoutError::Timeout) => Received::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Received::End,
+        }
+    }
+
+    fn close(&mut self) {
+        self.local.close();
+    }
+
+    fn ended(&mut self, wait: Duration) -> Option<Ended> {
+        self.local.ended(wait)
+    }
+
+    fn kill(&mut self) {
+        self.local.kill();
     }
 }

@@ -1,5 +1,7 @@
 //! What a whole host did in a window, beside the two sides.
 
+use std::collections::BTreeMap;
+
 use plumb_host::cpu::{CpuTime, tree_cpu_time};
 use plumb_host::noise::{Noise as HostNoise, Snapshot};
 use plumb_model::Noise;
@@ -20,13 +22,39 @@ impl HostSight {
         let own = tree_cpu_time(std::process::id())?;
         Ok(Self { host: Snapshot::take()?, own })
     }
+}
 
-    /// What the host did since `earlier` that neither this program nor `foreign`, a system that it did not start, did.
-    pub(crate) fn noise_since(&self, earlier: &Self, foreign: CpuTime) -> Noise {
-        let mut own = self.own.saturating_sub(earlier.own);
-        own += foreign;
-        noise_between(&earlier.host, &self.host, own)
+/// A host at both ends of a window.
+pub(crate) struct SeenHost {
+    /// What messages call it.
+    pub name: String,
+    /// The kernel's name for its boot, which hosts share that are namespaces or containers of one machine.
+    pub boot: Option<String>,
+    /// When the window opened, and when it closed.
+    pub ends: (HostSight, HostSight),
+}
+
+/// What each machine did in a window that neither this program nor `foreign`, a system that it did not start, did. Hosts that
+/// are on one machine are no noise to each other.
+pub(crate) fn noise_by_machine(hosts: &[SeenHost], foreign: CpuTime) -> BTreeMap<String, Noise> {
+    let is_with = |one: &SeenHost, two: &SeenHost| {
+        std::ptr::eq(one, two) || (one.boot.is_some() && one.boot == two.boot)
+    };
+    let mut noise = BTreeMap::new();
+    for (at, host) in hosts.iter().enumerate() {
+        if hosts[..at].iter().any(|earlier| is_with(earlier, host)) {
+            continue;
+        }
+        let here: Vec<&SeenHost> = hosts.iter().filter(|other| is_with(host, other)).collect();
+        let mut own = foreign;
+        for SeenHost { ends: (opened, closed), .. } in &here {
+            own += closed.own.saturating_sub(opened.own);
+        }
+        let names: Vec<&str> = here.iter().map(|host| host.name.as_str()).collect();
+        let (opened, closed) = &host.ends;
+        noise.insert(names.join(", "), noise_between(&opened.host, &closed.host, own));
     }
+    noise
 }
 
 /// What else the host did between two moments, of which `own` was this run's own CPU time.
@@ -39,5 +67,30 @@ pub fn noise_between(before: &Snapshot, after: &Snapshot, own: CpuTime) -> Noise
         pressure_cpu: noise.cpu_pressure,
         others: noise.other_cpu_share,
         throttled_ns: noise.throttling.map_or(0, |throttling| throttling.stopped_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_of_one_machine_are_no_noise_to_each_other() {
+        let opened = HostSight::take().unwrap();
+        let busy_ns = plumb_host::time::monotonic_ns() + 50_000_000;
+        while plumb_host::time::monotonic_ns() < busy_ns {}
+        let closed = HostSight::take().unwrap();
+        // One host's own time is all that was used; the other's is none of it.
+        let idle = HostSight { own: opened.own, ..closed.clone() };
+        let seen = |name: &str, boot: &str, closed: &HostSight| SeenHost {
+            name: name.to_owned(),
+            boot: Some(boot.to_owned()),
+            ends: (opened.clone(), closed.clone()),
+        };
+        let apart = noise_by_machine(&[seen("a", "1", &closed), seen("b", "2", &idle)], CpuTime::default());
+        assert!(apart["b"].others >= apart["a"].others && apart.len() == 2, "{apart:?}");
+        let together =
+            noise_by_machine(&[seen("a", "1", &closed), seen("b", "1", &idle)], CpuTime::default());
+        assert_eq!(together, [("a, b".to_owned(), apart["a"].clone())].into());
     }
 }

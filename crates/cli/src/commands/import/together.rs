@@ -13,7 +13,8 @@ use super::order::{Order, Placed, order};
 use super::planned::{self, Side};
 use crate::args::{Format, ImportArguments};
 use crate::commands::report::{print, write_all};
-use crate::commands::run::{default_directory, failure, own_build};
+use crate::commands::run::{default_directory, failure};
+use crate::commands::version::own_build;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
 
@@ -167,6 +168,7 @@ fn record(arguments: &ImportArguments, plan: Plan, slots: Vec<Slot>, text: &str)
         plan,
         system_cpus: String::new(),
         load_cpus: String::new(),
+        places: None,
     };
     let took_s = slots.iter().map(|slot| slot.offset_s + slot.took_s).fold(0.0, f64::max);
     let run = Run {

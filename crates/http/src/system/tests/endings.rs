@@ -14,7 +14,8 @@ use super::*;
 use crate::settings::{Offload, OriginKind};
 use crate::system::installable::HAPROXY;
 use crate::system::offload::Environment;
-use crate::system::program::{Expected, Program, Recipe};
+use crate::system::program::{Program, Recipe};
+use crate::system::readiness::Expected;
 
 /// Waits until a process is gone, or is a zombie that only its parent can reap.
 fn ends(pid: u32) {
@@ -107,7 +108,7 @@ fn a_program_that_cannot_start_says_why() {
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
-    let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
     drop(Running::start(&spec, &place).unwrap());
     fs::write(scratch.path().join("certificates/ecdsa-p256/bundle.pem"), "no certificate").unwrap();
     let message = Running::start(&spec, &place).unwrap_err().to_string();
@@ -242,7 +243,11 @@ fn a_program_whose_port_was_taken_gets_another() {
         working_directory: None,
         is_nobody: false,
     };
-    let (mut program, _) = Program::start(&recipe, Expected { certificates: None, body_bytes: 7 }).unwrap();
+    let (mut program, _) = Program::start(
+        &recipe,
+        Expected { address: std::net::Ipv4Addr::LOCALHOST, certificates: None, body_bytes: 7 },
+    )
+    .unwrap();
     assert_eq!(attempts.get(), 2);
     program.stop().unwrap();
 }

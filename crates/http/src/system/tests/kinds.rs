@@ -184,7 +184,7 @@ fn a_key_of_4096_bits_is_made_once_in_a_scratch_directory() {
     let mut spec = spec(IngressKind::Embedded, TlsVersion::V12);
     spec.ingress.key = KeyKind::Rsa4096;
     let scratch = tempfile::tempdir().unwrap();
-    let place = Place { scratch: scratch.path().to_owned(), cpus: 1 };
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
     let key_file = scratch.path().join("certificates/rsa-4096/key.pem");
     let mut keys = Vec::new();
     for _ in 0..2 {
@@ -195,6 +195,38 @@ fn a_key_of_4096_bits_is_made_once_in_a_scratch_directory() {
     assert_eq!(keys[0], keys[1]);
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&key_file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn every_kind_listens_where_other_hosts_reach_it_and_nowhere_else() {
+    const ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(127, 0, 0, 2);
+    for kind in PROGRAMS {
+        let spec = spec(kind, TlsVersion::V13);
+        if !is_feasible("kinds::every_kind_listens_where_other_hosts_reach_it_and_nowhere_else", &spec) {
+            continue;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .unwrap();
+        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: Some(ADDRESS.into()) };
+        let mut system = Running::start(&spec, &place).unwrap();
+        let target: Target = serde_json::from_value(system.target()).unwrap();
+        let port = target.url.strip_prefix("https://127.0.0.2:").and_then(|rest| rest.strip_suffix('/'));
+        let port: u16 = port.unwrap_or_else(|| panic!("{kind:?}: {}", target.url)).parse().unwrap();
+        let mut load = crate::load::http_load(&Default::default(), &target).unwrap();
+        let window = plumb_path::Window {
+            warmup_ns: 0,
+            window_ns: 50_000_000,
+            seed: 1,
+            index: 0,
+            attempt: 0,
+            start_ns: 0,
+        };
+        let measured = load.measure(window, &mut |_| ()).unwrap();
+        assert!(measured.work > 0 && measured.errors.is_empty(), "{kind:?}: {:?}", measured.errors);
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "{kind:?}");
+        system.stop().unwrap();
+    }
 }
 
 #[test]

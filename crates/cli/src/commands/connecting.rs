@@ -1,0 +1,55 @@
+//! The hosts that commands are told to use.
+
+use std::path::Path;
+
+use plumb_model::{PlaceOf, Places};
+use plumb_runner::Hosts;
+use plumb_runner::file::read_places;
+
+use crate::args::places::{OnArguments, PlacesArguments};
+use crate::commands::{planning, version::own_build};
+use crate::exit::Failure;
+
+/// Connects to the hosts that the arguments name.
+pub fn hosts(arguments: &PlacesArguments) -> Result<Hosts, Failure> {
+    let PlacesArguments { places, system_on, load_on } = arguments;
+    let places = match places {
+        Some(file) => from_file(file)?,
+        None => named(system_on.as_deref(), load_on)?,
+    };
+    connect(places)
+}
+
+/// The hosts of a single measurement's load. What it measures is seen from here.
+pub fn loads(arguments: &OnArguments) -> Result<Hosts, Failure> {
+    connect(named(None, &arguments.on)?)
+}
+
+/// Connects to the hosts of a run that began earlier.
+pub fn again(places: Option<&Places>) -> Result<Hosts, Failure> {
+    connect(places.cloned().unwrap_or_default())
+}
+
+/// Connects to these hosts.
+pub fn connect(places: Places) -> Result<Hosts, Failure> {
+    if places == Places::default() {
+        return Ok(Hosts::default());
+    }
+    Hosts::connect(places, &own_build()?).map_err(Failure::harness)
+}
+
+/// The places of a file.
+pub fn from_file(file: &Path) -> Result<Places, Failure> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| Failure::usage(format!("failed to read {}: {error}", file.display())))?;
+    read_places(&file.display().to_string(), &bytes).map_err(planning::failure)
+}
+
+/// Places from words on the command line.
+pub fn named(system_on: Option<&str>, load_on: &[String]) -> Result<Places, Failure> {
+    let place = |word: &str| PlaceOf::parse(word).map_err(Failure::usage);
+    Ok(Places {
+        system: system_on.map(place).transpose()?.unwrap_or_default(),
+        load: load_on.iter().map(|word| place(word)).collect::<Result<_, _>>()?,
+    })
+}

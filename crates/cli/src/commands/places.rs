@@ -1,0 +1,59 @@
+//! `plumb places check`: connects to hosts and says what each is and would lack.
+
+use std::fmt::Write;
+
+use plumb_runner::HostAccount;
+
+use crate::args::places::{PlacesCheckArguments, PlacesCommand};
+use crate::commands::connecting::{connect, from_file, named};
+use crate::commands::{check, planning, version::own_build};
+use crate::exit::{FAILED, HOLDS, Outcome};
+use crate::output;
+
+/// `plumb places`.
+pub fn places(command: &PlacesCommand) -> Outcome {
+    let PlacesCommand::Check(arguments) = command;
+    examine(arguments)
+}
+
+fn examine(arguments: &PlacesCheckArguments) -> Outcome {
+    let places = match &arguments.file {
+        Some(file) => from_file(file)?,
+        None => named(arguments.system_on.as_deref(), &arguments.load_on)?,
+    };
+    let build = own_build()?;
+    // Each by itself, so that one that cannot be reached does not hide what is known of the others.
+    let mut accounts: Vec<HostAccount> = Vec::new();
+    for host in places.others() {
+        accounts.push(HostAccount::of(host, &build));
+    }
+    let is_whole = accounts.iter().all(|account| account.trouble.is_none());
+    if arguments.json {
+        output::json(&accounts)?;
+    } else {
+        output::result(&describe(&accounts))?;
+    }
+    if let (Some(experiment), true) = (&arguments.experiment, is_whole) {
+        let planned = planning::on(experiment, &Default::default(), connect(places)?)?;
+        if !arguments.json {
+            output::result(&check::described(&planned))?;
+        }
+    }
+    Ok(if is_whole { HOLDS } else { FAILED })
+}
+
+fn describe(accounts: &[HostAccount]) -> String {
+    let mut text = String::new();
+    for account in accounts {
+        // Writing to a String cannot fail.
+        let _ = match &account.trouble {
+            Some(trouble) => writeln!(text, "✗ {}: failed to {trouble}", account.host),
+            None => writeln!(text, "✓ {}", account.host),
+        };
+        let width = account.facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in &account.facts {
+            let _ = writeln!(text, "  {name:width$}  {value}");
+        }
+    }
+    text.trim_end().to_owned()
+}

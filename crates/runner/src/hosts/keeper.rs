@@ -1,0 +1,263 @@
+//! What represents the runner on another host: a process that starts agents there, passes their lines on, and ends them all when
+//! the connection does.
+//!
+//! Its own requests are answered in order, except that a look at the host waits for its moment while other requests go on. A
+//! runner that stops or cannot be reached any more says nothing, and is gone for the keeper after [`SILENCE`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plumb_host::cpu::{available_cpus, split_sides};
+use plumb_host::facts::{HostFacts, boot};
+use plumb_host::own_program;
+use plumb_host::process::{Command, output_of};
+use plumb_host::time::monotonic_ns;
+use plumb_path::{DataPath, find};
+
+use super::facts;
+use super::here::{Launch, Local, Rights};
+use super::link::Ended;
+use super::sight::HostSight;
+use super::wire::{Answer, Ask, Hello, of_agent};
+
+/// After this long without a word the runner is gone. It says one every second.
+const SILENCE: Duration = Duration::from_secs(6);
+/// How long an agent that closed its output may take to end, and how long all may take when the runner is gone.
+const GRACE: Duration = Duration::from_millis(2500);
+/// How long a program that tells about the host may take.
+const TELL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What happens to a keeper.
+enum Happening {
+    Line(String),
+    /// An agent closed its output.
+    Closed(u32),
+    /// The runner did.
+    End,
+}
+
+/// Serves a runner from `input` until it is gone. Agents have their files below `directory`.
+///
+/// # Errors
+/// When nothing can be served at all. A runner that is gone is the ordinary end.
+pub fn keep(
+    paths: &[DataPath],
+    directory: &Path,
+    input: impl BufRead + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> Result<(), plumb_host::Error> {
+    let (sender, happenings) = channel();
+    let reader = sender.clone();
+    std::thread::spawn(move || {
+        for line in input.lines().map_while(Result::ok) {
+            if reader.send(Happening::Line(line)).is_err() {
+                return;
+            }
+        }
+        // The keeper may have ended by itself.
+        let _ = reader.send(Happening::End);
+    });
+    let launch = Launch {
+        program: own_program().to_owned(),
+        arguments: vec!["agent".to_owned()],
+        directory: directory.to_owned(),
+        environment: Vec::new(),
+    };
+    let output: Output = Arc::new(Mutex::new(Box::new(output)));
+    let mut keeper =
+        Keeper { paths, launch, output, sender, agents: BTreeMap::new(), looks: VecDeque::new() };
+    keeper.say(&Answer::Hello(Box::new(hello()?)));
+    keeper.serve(&happenings);
+    keeper.end();
+    Ok(())
+}
+
+/// What agents and the keeper write to, a line at a time.
+type Output = Arc<Mutex<Box<dyn Write + Send>>>;
+
+struct Keeper<'p> {
+    paths: &'p [DataPath],
+    launch: Launch,
+    output: Output,
+    sender: Sender<Happening>,
+    agents: BTreeMap<u32, Local>,
+    /// The moments of looks that are waited for, each with its window.
+    looks: VecDeque<(u64, u64)>,
+}
+
+impl Keeper<'_> {
+    fn serve(&mut self, happenings: &Receiver<Happening>) {
+        let silence_ns = SILENCE.as_nanos() as u64;
+        let mut gone_ns = monotonic_ns() + silence_ns;
+        loop {
+            let now_ns = monotonic_ns();
+            if now_ns >= gone_ns {
+                return;
+            }
+            while let Some((_, window)) = self.looks.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
+                self.look(window);
+            }
+            let next_ns = self.looks.front().map_or(u64::MAX, |(at_ns, _)| *at_ns).min(gone_ns);
+            match happenings.recv_timeout(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
+                Ok(Happening::Line(line)) => {
+                    gone_ns = monotonic_ns() + silence_ns;
+                    self.take(&line);
+                }
+                Ok(Happening::Closed(agent)) => self.bury(agent),
+                Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn take(&mut self, line: &str) {
+        if let Some((agent, line)) = of_agent(line) {
+            if let Some(agent) = self.agents.get_mut(&agent) {
+                // An agent that is gone is noticed by its output.
+                let _ = agent.write(format!("{line}\n").as_bytes());
+            }
+            return;
+        }
+        let answer = match serde_json::from_str(line) {
+            Ok(ask) => self.answer(ask),
+            Err(error) => Err(format!("understand the runner: {error}")),
+        };
+        match answer {
+            Ok(None) => {}
+            Ok(Some(answer)) => self.say(&answer),
+            Err(reason) => self.say(&Answer::Failed { reason }),
+        }
+    }
+
+    fn answer(&mut self, ask: Ask) -> Result<Option<Answer>, String> {
+        match ask {
+            Ask::Beat => return Ok(None),
+            Ask::Clock => return Ok(Some(Answer::Clock { at_ns: monotonic_ns() })),
+            Ask::Feasible { path, settings } => {
+                let path = find(self.paths, &path).map_err(|error| error.to_string())?;
+                let settings = path.decode(&settings).map_err(|error| error.to_string())?;
+                if settings.needs_namespaces() {
+                    // Where the kernel refuses that, the variant says so.
+                    let _ = plumb_host::namespace::become_root_if_needed();
+                }
+                return Ok(Some(Answer::Feasible { reason: settings.feasible().err() }));
+            }
+            Ask::Start { agent, name, cpus, rights, environment } => {
+                return self.start(agent, &name, &cpus, rights, environment).map(Some);
+            }
+            Ask::Close { agent } => {
+                if let Some(agent) = self.agents.get_mut(&agent) {
+                    agent.close();
+                }
+            }
+            Ask::Kill { agent } => {
+                if let Some(agent) = self.agents.get_mut(&agent) {
+                    agent.kill();
+                }
+            }
+            Ask::Look { window, at_ns } => self.looks.push_back((at_ns, window)),
+            Ask::Hurry => {
+                while let Some((_, window)) = self.looks.pop_front() {
+                    self.look(window);
+                }
+            }
+            Ask::Tell { arguments } => {
+                let command = Command::new(own_program()).args(&arguments);
+                let said = output_of(command, "plumb", TELL_TIMEOUT).map_err(|error| error.to_string())?;
+                return Ok(Some(Answer::Told { text: said.stdout }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn start(
+        &mut self,
+        agent: u32,
+        name: &str,
+        cpus: &str,
+        rights: Rights,
+        environment: Vec<String>,
+    ) -> Result<Answer, String> {
+        let cpus = cpus.parse().map_err(|error| format!("read the CPUs `{cpus}`: {error}"))?;
+        let launch = Launch { environment, ..self.launch.clone() };
+        let (output, sender) = (Arc::clone(&self.output), self.sender.clone());
+        let deliver = move |line: Option<String>| match line {
+            Some(line) => write_line(&output, &format!("{agent} {line}")),
+            // The keeper may have ended.
+            None => sender.send(Happening::Closed(agent)).is_ok(),
+        };
+        let (local, place) = Local::start(&launch, name, &cpus, rights, deliver)?;
+        self.agents.insert(agent, local);
+        Ok(Answer::Started { place })
+    }
+
+    /// An agent closed its output: how it ended.
+    fn bury(&mut self, agent: u32) {
+        let Some(mut local) = self.agents.remove(&agent) else { return };
+        let ended = local.ended(GRACE).unwrap_or_else(|| {
+            local.kill();
+            Ended { how: "closed its output".to_owned(), is_from_outside: false, last_words: None }
+        });
+        self.say(&Answer::Ended { agent, ended });
+    }
+
+    fn look(&self, window: u64) {
+        self.say(&match HostSight::take() {
+            Ok(sight) => Answer::Looked { window, sight: Box::new(sight) },
+            Err(error) => Answer::Failed { reason: error.to_string() },
+        });
+    }
+
+    fn say(&self, answer: &Answer) {
+        if let Ok(line) = serde_json::to_string(answer) {
+            write_line(&self.output, &line);
+        }
+    }
+
+    /// Ends all agents: each is told to by its lifeline, and by force where it does not end.
+    fn end(&mut self) {
+        self.agents.values_mut().for_each(Local::close);
+        let last_ns = monotonic_ns() + GRACE.as_nanos() as u64;
+        for local in self.agents.values_mut() {
+            let left = Duration::from_nanos(last_ns.saturating_sub(monotonic_ns()));
+            if local.ended(left).is_none() {
+                local.kill();
+            }
+        }
+        self.agents.clear();
+    }
+}
+
+/// Whether it could be written. A runner that is gone is noticed by its silence.
+fn write_line(output: &Output, line: &str) -> bool {
+    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    output
+        .write_all(line.as_bytes())
+        .and_then(|()| output.write_all(b"\n"))
+        .and_then(|()| output.flush())
+        .is_ok()
+}
+
+fn hello() -> Result<Hello, plumb_host::Error> {
+    let cpus = available_cpus()?;
+    let halves = split_sides(&cpus);
+    // sshd(8): the client's address and port, then the server's.
+    let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
+    let mut words = connection.split(' ');
+    let peer = words.next().and_then(|word| word.parse().ok());
+    let address = words.nth(1).and_then(|word| word.parse().ok());
+    Ok(Hello {
+        build: plumb_host::own_build()?,
+        boot: boot(),
+        cpus: cpus.to_string(),
+        halves: (halves.system.to_string(), halves.load.to_string()),
+        is_root: plumb_host::process::is_root(),
+        facts: facts::of_host(&HostFacts::read()),
+        address,
+        peer,
+    })
+}

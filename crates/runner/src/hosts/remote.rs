@@ -1,0 +1,467 @@
+//! Another host as the runner sees it: a keeper that is asked and answers, and agents behind it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
+use plumb_path::Place;
+use serde_json::Value;
+
+use super::clock::{Clock, Clocks};
+use super::here::Rights;
+use super::link::{Ended, Link, Received};
+use super::sight::HostSight;
+use super::ssh::{self, Client, Shell};
+use super::wire::{Answer, Ask, Hello, of_agent};
+
+/// How long a host may take for each step of the beginning, and for any answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long this program may take to travel.
+const COPY_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often the keeper hears that the runner is still there.
+const BEAT: Duration = Duration::from_secs(1);
+/// How many round trips the first estimate of a clock rests on.
+const FIRST_TRIPS: usize = 10;
+/// How long the end of a keeper is waited for.
+const END_GRACE: Duration = Duration::from_secs(5);
+
+/// What comes from a host that is not an agent's.
+enum Heard {
+    /// Before there is a keeper: a line of the shell.
+    Shell(String),
+    /// An answer, and when it came.
+    Answer(u64, Answer),
+}
+
+/// What comes for an agent.
+enum FromAgent {
+    Line(String),
+    Ended(Ended),
+}
+
+/// The agents that lines are passed on to.
+type Routes = Arc<Mutex<BTreeMap<u32, Sender<FromAgent>>>>;
+/// What requests and agents' lines are written to; `None` once the connection is closed.
+type Writer = Arc<Mutex<Option<ChildStdin>>>;
+
+/// Another host.
+pub(crate) struct Remote {
+    destination: String,
+    client: Client,
+    writer: Writer,
+    heard: Receiver<Heard>,
+    routes: Routes,
+    clocks: Clocks,
+    /// The window at hand, and its looks that came while another answer was waited for.
+    window: u64,
+    looks: VecDeque<HostSight>,
+    next_agent: u32,
+    shell: Shell,
+    hello: Hello,
+    copied: bool,
+}
+
+impl Remote {
+    /// Connects, takes this program there where the host lacks this build, and starts a keeper. The error completes "failed to …".
+    pub(crate) fn connect(destination: &str, build: &str) -> Result<Self, String> {
+        let (mut client, mut input, output) = Client::start(destination)?;
+        let (routes, (sender, heard)) = (Routes::default(), channel());
+        let to_agents = Arc::clone(&routes);
+        std::thread::spawn(move || sort(output, &sender, &to_agents));
+        let begun = begin(&mut input, &heard, build);
+        let (shell, hello, copied) = match begun {
+            Ok(begun) => begun,
+            Err(Stuck::Because(reason)) => {
+                client.kill();
+                return Err(format!("use {destination}: {reason}"));
+            }
+            Err(Stuck::Silent(step)) => {
+                // A client that still runs has nothing to say.
+                let trouble = client.trouble();
+                client.kill();
+                return Err(format!(
+                    "{step} {destination}: {trouble}; see that `ssh -o BatchMode=yes {destination} true` works"
+                ));
+            }
+        };
+        let writer: Writer = Arc::new(Mutex::new(Some(input)));
+        let beats = Arc::clone(&writer);
+        std::thread::spawn(move || beat(&beats));
+        let mut remote = Self {
+            destination: destination.to_owned(),
+            client,
+            writer,
+            heard,
+            routes,
+            clocks: Clocks::default(),
+            window: 0,
+            looks: VecDeque::new(),
+            next_agent: 0,
+            shell,
+            hello,
+            copied,
+        };
+        for _ in 0..FIRST_TRIPS {
+            remote.compare_clocks()?;
+        }
+        Ok(remote)
+    }
+
+    /// What messages call the host.
+    pub(crate) fn name(&self) -> &str {
+        self.destination.strip_prefix("ssh://").unwrap_or(&self.destination)
+    }
+
+    /// What the keeper said of the host.
+    pub(crate) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// The host's C library.
+    pub(crate) fn library(&self) -> &str {
+        &self.shell.library
+    }
+
+    /// Whether this program had to be taken there.
+    pub(crate) fn was_copied(&self) -> bool {
+        self.copied
+    }
+
+    /// The shortest round trip so far, in ns.
+    pub(crate) fn round_trip_ns(&self) -> u64 {
+        self.clocks.round_trip_ns()
+    }
+
+    /// The host's clock, as it is known now.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clocks.at(monotonic_ns())
+    }
+
+    /// Compares the clocks once more.
+    pub(crate) fn compare_clocks(&mut self) -> Result<(), String> {
+        let sent_ns = monotonic_ns();
+        self.say(&Ask::Clock)?;
+        match self.answer()? {
+            (came_ns, Answer::Clock { at_ns }) => {
+                self.clocks.add(sent_ns, at_ns, came_ns);
+                Ok(())
+            }
+            (_, other) => Err(self.odd(&other)),
+        }
+    }
+
+    /// Why the host cannot build a variant, if so.
+    pub(crate) fn feasible(&mut self, path: &str, settings: Value) -> Result<Result<(), String>, String> {
+        self.say(&Ask::Feasible { path: path.to_owned(), settings })?;
+        match self.answer()?.1 {
+            Answer::Feasible { reason } => Ok(reason.map_or(Ok(()), Err)),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// What this program prints there.
+    pub(crate) fn tell(&mut self, arguments: &[&str]) -> Result<String, String> {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self.say(&Ask::Tell { arguments })?;
+        match self.answer()?.1 {
+            Answer::Told { text } => Ok(text),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Looks from now on are for another window. Those of a window that failed may still come.
+    pub(crate) fn begin_window(&mut self) {
+        self.window += 1;
+        self.looks.clear();
+    }
+
+    /// Has the host looked at, at moments of its own clock.
+    pub(crate) fn look_at(&mut self, moments_ns: &[u64]) -> Result<(), String> {
+        let window = self.window;
+        moments_ns.iter().try_for_each(|at_ns| self.say(&Ask::Look { window, at_ns: *at_ns }))
+    }
+
+    /// Takes the looks that are waited for at once.
+    pub(crate) fn hurry(&mut self) -> Result<(), String> {
+        self.say(&Ask::Hurry)
+    }
+
+    /// The next look.
+    pub(crate) fn looked(&mut self) -> Result<HostSight, String> {
+        loop {
+            if let Some(sight) = self.looks.pop_front() {
+                return Ok(sight);
+            }
+            match self.hear()?.1 {
+                Answer::Looked { window, sight } => self.note(window, *sight),
+                other => return Err(self.odd(&other)),
+            }
+        }
+    }
+
+    fn note(&mut self, window: u64, sight: HostSight) {
+        if window == self.window {
+            self.looks.push_back(sight);
+        }
+    }
+
+    /// Starts an agent.
+    pub(crate) fn start(
+        &mut self,
+        name: &str,
+        cpus: &str,
+        rights: Rights,
+        environment: &[String],
+    ) -> Result<(RemoteLink, Place), String> {
+        self.next_agent += 1;
+        let agent = self.next_agent;
+        let (sender, lines) = channel();
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, sender);
+        self.say(&Ask::Start {
+            agent,
+            name: name.to_owned(),
+            cpus: cpus.to_owned(),
+            rights,
+            environment: environment.to_vec(),
+        })?;
+        match self.answer()?.1 {
+            Answer::Started { place } => {
+                let link = RemoteLink {
+                    agent,
+                    destination: self.destination.clone(),
+                    writer: Arc::clone(&self.writer),
+                    lines,
+                    ended: None,
+                };
+                Ok((link, place))
+            }
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Whether the connection is gone.
+    pub(crate) fn is_lost(&mut self) -> bool {
+        self.client.has_ended(Duration::ZERO)
+    }
+
+    fn say(&mut self, ask: &Ask) -> Result<(), String> {
+        say(&self.writer, ask).map_err(|_| self.loss())
+    }
+
+    /// The next answer that is not a look.
+    fn answer(&mut self) -> Result<(u64, Answer), String> {
+        loop {
+            match self.hear()? {
+                (_, Answer::Looked { window, sight }) => self.note(window, *sight),
+                heard => return Ok(heard),
+            }
+        }
+    }
+
+    fn hear(&mut self) -> Result<(u64, Answer), String> {
+        match self.heard.recv_timeout(ANSWER_TIMEOUT) {
+            Ok(Heard::Answer(_, Answer::Failed { reason })) => Err(reason),
+            Ok(Heard::Answer(came_ns, answer)) => Ok((came_ns, answer)),
+            Ok(Heard::Shell(line)) => Err(format!("understand {}: it says `{line:.100}`", self.destination)),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(format!("get an answer from {} within {ANSWER_TIMEOUT:?}", self.destination))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.loss()),
+        }
+    }
+
+    fn loss(&mut self) -> String {
+        format!("reach {} any more: {}", self.destination, self.client.trouble())
+    }
+
+    fn odd(&self, answer: &Answer) -> String {
+        let words = serde_json::to_string(answer).unwrap_or_default();
+        format!("understand {}: it says {words:.200}", self.destination)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if !self.client.has_ended(END_GRACE) {
+            self.client.kill();
+        }
+    }
+}
+
+/// Why a beginning got stuck.
+enum Stuck {
+    /// This is why.
+    Because(String),
+    /// The client may know, in this step.
+    Silent(&'static str),
+}
+
+/// Talks with the shell until there is a keeper. The last is whether this program had to be taken there.
+fn begin(
+    input: &mut ChildStdin,
+    heard: &Receiver<Heard>,
+    build: &str,
+) -> Result<(Shell, Hello, bool), Stuck> {
+    let line = |timeout, step| match heard.recv_timeout(timeout) {
+        Ok(Heard::Shell(line)) => Ok(Ok(line)),
+        Ok(Heard::Answer(_, Answer::Hello(hello))) => Ok(Err(hello)),
+        Ok(Heard::Answer(..)) => Err(Stuck::Because("its keeper does not say hello first".to_owned())),
+        Err(_) => Err(Stuck::Silent(step)),
+    };
+    let shell = loop {
+        if let Ok(line) = line(ANSWER_TIMEOUT, "reach")?
+            && let Some(shell) = Shell::read(&line)
+        {
+            break shell;
+        }
+    };
+    if let Some(misfit) = shell.misfit() {
+        return Err(Stuck::Because(misfit));
+    }
+    let bytes = ssh::program_bytes().map_err(|error| Stuck::Because(format!("this program: {error}")))?;
+    write!(input, "{build}\n{bytes}\n").map_err(|_| Stuck::Silent("begin on"))?;
+    let mut copied = false;
+    let hello = loop {
+        let timeout = if copied { COPY_TIMEOUT } else { ANSWER_TIMEOUT };
+        match line(timeout, "start plumb on")? {
+            Ok(word) if word == "plumb-lacks" => {
+                ssh::send_program(input).map_err(|_| Stuck::Silent("copy plumb to"))?;
+                copied = true;
+            }
+            Ok(_) => {}
+            Err(hello) => break *hello,
+        }
+    };
+    if hello.build != build {
+        let reason = format!("the copy of plumb there is build {}, not {build}: it was damaged", hello.build);
+        return Err(Stuck::Because(reason));
+    }
+    Ok((shell, hello, copied))
+}
+
+/// Passes what a host says on to whom it is for, until it says no more.
+fn sort(output: ChildStdout, heard: &Sender<Heard>, routes: &Routes) {
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let (came_ns, line) = (monotonic_ns(), String::from_utf8_lossy(&line).into_owned());
+        let to = |agent: u32, what: FromAgent| {
+            let routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
+            // One that nobody waits for any more has been given up.
+            routes.get(&agent).map(|route| route.send(what))
+        };
+        if let Some((agent, line)) = of_agent(&line) {
+            to(agent, FromAgent::Line(line.to_owned()));
+            continue;
+        }
+        let is_wanted = match serde_json::from_str(&line) {
+            Ok(Answer::Ended { agent, ended }) => {
+                to(agent, FromAgent::Ended(ended));
+                true
+            }
+            Ok(answer) => heard.send(Heard::Answer(came_ns, answer)).is_ok(),
+            Err(_) => heard.send(Heard::Shell(line)).is_ok(),
+        };
+        if !is_wanted {
+            break;
+        }
+    }
+    routes.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+fn beat(writer: &Writer) {
+    while say(writer, &Ask::Beat).is_ok() {
+        sleep(BEAT);
+    }
+}
+
+fn say(writer: &Writer, ask: &Ask) -> io::Result<()> {
+    let mut line = serde_json::to_vec(ask)?;
+    line.push(b'\n');
+    write(writer, &line)
+}
+
+fn write(writer: &Writer, line: &[u8]) -> io::Result<()> {
+    match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(input) => input.write_all(line).and_then(|()| input.flush()),
+        None => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// An agent on another host.
+pub(crate) struct RemoteLink {
+    agent: u32,
+    destination: String,
+    writer: Writer,
+    lines: Receiver<FromAgent>,
+    ended: Option<Ended>,
+}
+
+impl RemoteLink {
+    /// The agent's end, where the connection ended first.
+    fn lost(&self) -> Ended {
+        Ended {
+            how: format!("cannot be reached any more: the connection to {} ended", self.destination),
+            is_from_outside: true,
+            last_words: None,
+        }
+    }
+}
+
+impl Link for RemoteLink {
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let mut numbered = format!("{} ", self.agent).into_bytes();
+        numbered.extend_from_slice(line);
+        write(&self.writer, &numbered)
+    }
+
+    fn receive(&mut self, wait: Duration) -> Received {
+        if self.ended.is_some() {
+            return Received::End;
+        }
+        match self.lines.recv_timeout(wait) {
+            Ok(FromAgent::Line(line)) => Received::Line(line),
+            Ok(FromAgent::Ended(ended)) => {
+                self.ended = Some(ended);
+                Received::End
+            }
+            Err(RecvTimeoutError::Timeout) => Received::Nothing,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.ended = Some(self.lost());
+                Received::End
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        // Without a connection it is closed already.
+        let _ = say(&self.writer, &Ask::Close { agent: self.agent });
+    }
+
+    fn ended(&mut self, wait: Duration) -> Option<Ended> {
+        let last_ns = monotonic_ns().saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            let left = Duration::from_nanos(last_ns.saturating_sub(monotonic_ns()));
+            match self.receive(left) {
+                Received::End => return self.ended.clone(),
+                Received::Nothing => return None,
+                Received::Line(_) => {}
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = say(&self.writer, &Ask::Kill { agent: self.agent });
+    }
+}
+
+impl Drop for RemoteLink {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            self.kill();
+        }
+    }
+}

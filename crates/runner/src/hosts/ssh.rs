@@ -1,0 +1,190 @@
+//! A keeper on another host, started by OpenSSH's own client.
+//!
+//! The client is the user's: its configuration, keys, jump hosts and shared connections are what `ssh HOST` has. It never asks
+//! for anything, since nobody watches a run. On the host it starts a POSIX shell, which makes a private directory, takes this
+//! program over where the host lacks this build, starts it as a keeper, and removes the directory at the end.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write, copy};
+use std::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plumb_host::own_program;
+use plumb_host::process::{Child, Command, Stream};
+
+/// The variable that names another client, with its options.
+const CLIENT: &str = "PLUMB_SSH";
+/// Never asks; notices within seconds that a host does not answer, or no longer does.
+const OPTIONS: [&str; 9] = [
+    "-T",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=8",
+    "-o",
+    "ServerAliveInterval=2",
+    "-o",
+    "ServerAliveCountMax=3",
+];
+/// What the client finds its keys and its agent by.
+const ENVIRONMENT: [&str; 6] = ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME_DIR"];
+
+/// What runs on the host. It has no single quote, so that it can stand between two whatever the user's own shell is.
+const SCRIPT: &str = r#"umask 077
+echo "plumb-shell $(uname -s) $(uname -m) $(getconf GNU_LIBC_VERSION 2>/dev/null || echo unknown)"
+IFS= read -r build && IFS= read -r size || exit 1
+d=$(mktemp -d "${TMPDIR:-/tmp}/plumb-XXXXXXXX") || exit 1
+trap "rm -rf \"$d\"" EXIT
+trap "exit 1" HUP INT TERM
+p=$(command -v plumb 2>/dev/null)
+if [ -n "$p" ] && [ "$("$p" keep --build 2>/dev/null </dev/null)" = "$build" ]; then
+  echo plumb-has
+else
+  echo plumb-lacks
+  p=$d/plumb
+  head -c "$size" > "$p" && chmod 700 "$p" || exit 1
+fi
+"$p" keep "$d"
+"#;
+
+/// How many of the client's last lines are kept.
+const WORDS_MAX: usize = 8;
+/// How long the client may take to say why it failed.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A client that runs.
+pub(crate) struct Client {
+    child: Child,
+    /// What the client and the shell complained of.
+    words: Arc<Mutex<Vec<String>>>,
+}
+
+impl Client {
+    /// Starts a client, and the shell on the host behind it.
+    pub(crate) fn start(destination: &str) -> Result<(Self, ChildStdin, ChildStdout), String> {
+        let failed = |error: &dyn std::fmt::Display| format!("start ssh to {destination}: {error}");
+        let client = std::env::var(CLIENT).unwrap_or_else(|_| "ssh".to_owned());
+        let mut words = client.split_whitespace();
+        let program = words.next().unwrap_or("ssh");
+        let mut child = Command::new(program)
+            .args(words)
+            .args(OPTIONS)
+            .arg("--")
+            .arg(destination)
+            .arg(format!("exec sh -c '{SCRIPT}'"))
+            .inherit(ENVIRONMENT)
+            .stdin(Stream::Piped)
+            .stdout(Stream::Piped)
+            .stderr(Stream::Piped)
+            .own_group()
+            .spawn()
+            .map_err(|error| failed(&error))?;
+        let missing = || failed(&"it has no standard streams");
+        let input = child.take_stdin().ok_or_else(missing)?;
+        let output = child.take_stdout().ok_or_else(missing)?;
+        let errors = child.take_stderr().ok_or_else(missing)?;
+        let words = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&words);
+        std::thread::spawn(move || listen(errors, &heard));
+        Ok((Self { child, words }, input, output))
+    }
+
+    /// Why there is no answer any more: what the client said, or how it ended.
+    pub(crate) fn trouble(&mut self) -> String {
+        let exit = self.child.wait_timeout(LAST_WORDS).ok().flatten();
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        match (words.last(), exit) {
+            (Some(_), _) => words.join("; "),
+            (None, Some(exit)) => format!("ssh {exit}"),
+            (None, None) => "it does not answer".to_owned(),
+        }
+    }
+
+    /// Ends the client by force. The other end notices by its closed input.
+    pub(crate) fn kill(&mut self) {
+        // One that has ended already needs no more.
+        let _ = self.child.kill();
+    }
+
+    /// Waits for the client's end.
+    pub(crate) fn has_ended(&mut self, wait: Duration) -> bool {
+        matches!(self.child.wait_timeout(wait), Ok(Some(_)))
+    }
+}
+
+fn listen(errors: ChildStderr, heard: &Mutex<Vec<String>>) {
+    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).trim().to_owned();
+        let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        // What OpenSSH notes about a host that it has just learnt is not a complaint.
+        if !line.is_empty() && !line.starts_with("Warning: Permanently added") {
+            heard.push(line);
+        }
+        if heard.len() > WORDS_MAX {
+            heard.remove(0);
+        }
+    }
+}
+
+/// What the shell says first: the system, its machine, its C library.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shell {
+    pub system: String,
+    pub machine: String,
+    pub library: String,
+}
+
+impl Shell {
+    /// The shell's first line; `None` of a line that something else printed, such as a profile.
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("plumb-shell ")?.splitn(3, ' ').map(str::to_owned);
+        Some(Self { system: words.next()?, machine: words.next()?, library: words.next()? })
+    }
+
+    /// Why this program cannot run there, if so.
+    pub(crate) fn misfit(&self) -> Option<String> {
+        let (ours, theirs) = (std::env::consts::ARCH, self.machine.as_str());
+        let theirs = match theirs {
+            "amd64" => "x86_64",
+            "arm64" => "aarch64",
+            other => other,
+        };
+        (self.system != "Linux" || ours != theirs).then(|| {
+            format!(
+                "it runs {} on {}, and this build of plumb is for Linux on {ours}: run plumb from a host like it",
+                self.system, self.machine
+            )
+        })
+    }
+}
+
+/// Sends this program to the shell.
+pub(crate) fn send_program(to: &mut impl Write) -> std::io::Result<()> {
+    copy(&mut File::open(own_program())?, to)?;
+    to.flush()
+}
+
+/// The size of this program in bytes.
+pub(crate) fn program_bytes() -> std::io::Result<u64> {
+    Ok(File::open(own_program())?.metadata()?.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_can_stand_between_single_quotes() {
+        assert!(!SCRIPT.contains('\''));
+    }
+
+    #[test]
+    fn a_shell_is_told_from_a_talkative_profile() {
+        let shell = Shell::read("plumb-shell Linux x86_64 glibc 2.36").unwrap();
+        assert_eq!(shell.library, "glibc 2.36");
+        assert_eq!(Shell::read("Welcome to host1"), None);
+        let other = Shell { machine: "riscv64".to_owned(), ..shell };
+        assert!(other.misfit().unwrap().starts_with("it runs Linux on riscv64"), "{other:?}");
+    }
+}

@@ -1,0 +1,162 @@
+//! What a runner and the keeper of another host say to each other.
+//!
+//! Each is a line of JSON. A line that begins with a number instead is one for or from the agent of that number, which the keeper
+//! passes on as it is.
+
+use plumb_path::Place;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::here::Rights;
+use super::link::Ended;
+use super::sight::HostSight;
+
+/// What a runner asks of a keeper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ask {
+    /// Nothing: the runner is still there.
+    Beat,
+    /// What the monotonic clock says.
+    Clock,
+    /// Whether this host can build a variant.
+    Feasible {
+        /// The data path's name.
+        path: String,
+        /// The data path's settings.
+        settings: Value,
+    },
+    /// Start an agent.
+    Start {
+        /// Its number.
+        agent: u32,
+        /// What it is, for its scratch directory and its thread.
+        name: String,
+        /// The CPUs that it is pinned to.
+        cpus: String,
+        /// What it may do.
+        rights: Rights,
+        /// Names of environment variables that it gets beside those that every child does.
+        environment: Vec<String>,
+    },
+    /// Close an agent's standard input.
+    Close {
+        /// Its number.
+        agent: u32,
+    },
+    /// End an agent and everything below it by force.
+    Kill {
+        /// Its number.
+        agent: u32,
+    },
+    /// Look at the host at a moment.
+    Look {
+        /// The window that it is for.
+        window: u64,
+        /// The moment, in ns of the keeper's monotonic clock; at once where it has passed.
+        at_ns: u64,
+    },
+    /// Take at once the looks that are waited for.
+    Hurry,
+    /// Run this program with these arguments, and say what it prints.
+    Tell {
+        /// The arguments.
+        arguments: Vec<String>,
+    },
+}
+
+/// What a keeper answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    /// The first line of all.
+    Hello(Box<Hello>),
+    /// What the monotonic clock says.
+    Clock {
+        /// In ns.
+        at_ns: u64,
+    },
+    /// Whether this host can build a variant.
+    Feasible {
+        /// Why it cannot.
+        reason: Option<String>,
+    },
+    /// An agent runs.
+    Started {
+        /// What it may use.
+        place: Place,
+    },
+    /// The host at a moment.
+    Looked {
+        /// The window that it is for.
+        window: u64,
+        /// What was seen.
+        sight: Box<HostSight>,
+    },
+    /// What the program printed.
+    Told {
+        /// Its standard output.
+        text: String,
+    },
+    /// What was asked for could not be done.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// An agent has ended. It answers nothing.
+    Ended {
+        /// Its number.
+        agent: u32,
+        /// How it ended.
+        ended: Ended,
+    },
+}
+
+/// What a keeper says first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// Identifies the build, see [`plumb_host::own_build`].
+    pub build: String,
+    /// The kernel's name for its boot.
+    pub boot: Option<String>,
+    /// The CPUs that it may use.
+    pub cpus: String,
+    /// Those for the system and those for the load, where both are there.
+    pub halves: (String, String),
+    /// Whether it runs as root.
+    pub is_root: bool,
+    /// What the host is, as `plumb host` says it.
+    pub facts: Vec<(String, String)>,
+    /// The address by which the runner reached this host.
+    pub address: Option<std::net::IpAddr>,
+    /// The address from which it did.
+    pub peer: Option<std::net::IpAddr>,
+}
+
+/// The agent's number and its line, if it is one of an agent.
+pub(crate) fn of_agent(line: &str) -> Option<(u32, &str)> {
+    let (number, line) = line.split_once(' ')?;
+    Some((number.parse().ok()?, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_at_a_host_travels_as_it_is() {
+        let looked = Answer::Looked { window: 7, sight: Box::new(HostSight::take().unwrap()) };
+        let line = serde_json::to_string(&looked).unwrap();
+        assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), looked);
+    }
+
+    #[test]
+    fn lines_of_agents_are_told_from_those_of_keepers() {
+        assert_eq!(of_agent(r#"7 {"reply":"stopped"}"#), Some((7, r#"{"reply":"stopped"}"#)));
+        for line in
+            [serde_json::to_string(&Ask::Look { window: 1, at_ns: 1 }).unwrap().as_str(), "", "7", "-1 {}"]
+        {
+            assert_eq!(of_agent(line), None, "{line}");
+        }
+    }
+}
