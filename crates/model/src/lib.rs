@@ -22,6 +22,7 @@ pub mod random;
 pub mod run;
 pub mod slot;
 pub mod stall;
+pub mod union;
 pub mod user_change;
 pub mod verdict;
 
@@ -31,7 +32,9 @@ pub use event::Event;
 pub use finding::{Change, Findings, Question};
 pub use histogram::Histogram;
 pub use judgement::Judgement;
-pub use measurement::{Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Shortage, Table};
+pub use measurement::{
+    Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Share, ShareTimes, Shortage, Table,
+};
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
 pub use places::{PlaceOf, Places};
 pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, RequiredSaving, Variant};
@@ -41,5 +44,6 @@ pub use random::SplitMix;
 pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
+pub use union::UnionError;
 pub use user_change::{CommandChange, FileChange, ServiceAction, ServiceChange, UserChange};
 pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};

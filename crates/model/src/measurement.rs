@@ -1,6 +1,6 @@
 //! What a load reports of one window: readings by metric, what was observed, errors by kind, and its own health.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -146,7 +146,9 @@ impl LoadHealth {
         self.threads = self.threads.max(other.threads);
         self.busiest_thread = self.busiest_thread.max(other.busiest_thread);
         self.wanted = self.wanted.max(other.wanted);
-        if other.waited > self.waited {
+        // A quota that held a thread up is the limit however long others waited for a neighbour.
+        let held_up = |health: &Self| (health.is_held_up_by_a_quota(), health.waited);
+        if held_up(other) > held_up(&self) {
             (self.waited, self.shortage) = (other.waited, other.shortage);
         }
         self.lag_ns_max = self.lag_ns_max.max(other.lag_ns_max);
@@ -167,7 +169,7 @@ impl LoadHealth {
             Some(LoadLimit::Busy)
         } else if self.demand() >= Self::BUSY_LIMIT {
             Some(self.shortage.map_or(LoadLimit::Busy, LoadLimit::Starved))
-        } else if self.is_held_up() && self.shortage == Some(Shortage::Quota) {
+        } else if self.is_held_up_by_a_quota() {
             Some(LoadLimit::Starved(Shortage::Quota))
         } else if self.late_share >= Self::LATE_LIMIT {
             Some(LoadLimit::Late)
@@ -180,6 +182,10 @@ impl LoadHealth {
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.waited >= Self::WAIT_LIMIT
+    }
+
+    fn is_held_up_by_a_quota(&self) -> bool {
+        self.is_held_up() && self.shortage == Some(Shortage::Quota)
     }
 
     /// The share of the window in which the neediest load thread ran or wanted to run.
@@ -233,7 +239,8 @@ pub struct Measurement {
     /// What was tried, and how much of it failed.
     #[serde(default)]
     pub attempts: Attempts,
-    /// The longest time within the window in which nothing completed, in ns; `None` where it is not known.
+    /// The longest time within the window in which nothing completed, in ns; `None` where it is not known. Of several load agents
+    /// it is the shortest of theirs, which nothing at all can have exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_ns_max: Option<u64>,
     /// Whether the load was the limit.
@@ -247,6 +254,43 @@ pub struct Measurement {
     /// What has rows and columns, such as the rounds of a migration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Table>,
+    /// Gauges whose values add up over load agents, such as requests under way. Any other has no value for several agents.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub additive: BTreeSet<String>,
+    /// What each load agent did, where there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
+}
+
+/// The part of one load agent in a measurement of several.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The agent's name, such as `client1`.
+    pub agent: String,
+    /// Its units of work.
+    pub work: u64,
+    /// The same per second of its window.
+    pub work_per_s: f64,
+    /// Of each distribution that it has values of, by the metric's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub times: BTreeMap<String, ShareTimes>,
+    /// User CPU time in ns.
+    pub cpu_user_ns: u64,
+    /// System CPU time in ns.
+    pub cpu_system_ns: u64,
+    /// Whether it was the limit.
+    pub health: LoadHealth,
+}
+
+/// A distribution of one load agent in short.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ShareTimes {
+    /// The median in ns, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_ns: Option<f64>,
+    /// The 99th percentile in ns, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<f64>,
 }
 
 /// Rows of numbers.
@@ -292,7 +336,8 @@ impl Measurement {
 /// Adds counts by name to others.
 pub fn add_counts(sums: &mut BTreeMap<String, u64>, counts: &BTreeMap<String, u64>) {
     for (name, count) in counts {
-        *sums.entry(name.clone()).or_default() += count;
+        let sum = sums.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*count);
     }
 }
 

@@ -3,7 +3,10 @@
 //! A directory may be damaged, or come from somebody else. Whatever is read from it is held against its own plan and
 //! against these bounds, so that judge and reports never index what is not there, nor draw an axis to 10^300.
 
-use plumb_model::{Claim, Histogram, Measurement, Operand, Plan, Reading, Relation, Slot, SlotResult, Term};
+use plumb_model::{
+    Claim, Histogram, LoadHealth, Measurement, Operand, Plan, Reading, Relation, Share, Slot, SlotResult,
+    Term,
+};
 
 /// The plan with every variant's settings, which a reader of experiments bounds to 16 MiB.
 pub(crate) const HEADER_BYTES_MAX: u64 = 64 << 20;
@@ -139,13 +142,9 @@ fn check_measurement(measurement: &Measurement) -> Checked {
         ("tried", measurement.attempts.tried),
         ("failed", measurement.attempts.failed),
         ("stall_ns_max", measurement.stall_ns_max.unwrap_or_default()),
-        ("lag_ns_max", measurement.health.lag_ns_max),
     ];
     counts.into_iter().try_for_each(|(name, count)| check_count(name, count))?;
-    check_number("busiest_thread", measurement.health.busiest_thread)?;
-    check_number("late_share", measurement.health.late_share)?;
-    check_number("wanted", measurement.health.wanted)?;
-    check_number("waited", measurement.health.waited)?;
+    check_health(&measurement.health)?;
     let observed: usize = measurement.observed.values().map(std::collections::BTreeMap::len).sum();
     at_most("observations", observed + measurement.observed.len(), NAMES_MAX)?;
     at_most("errors", measurement.errors.len(), NAMES_MAX)?;
@@ -169,7 +168,28 @@ fn check_measurement(measurement: &Measurement) -> Checked {
         }
         table.rows.iter().flatten().try_for_each(|value| check_number(name, *value))?;
     }
-    Ok(())
+    at_most("gauges that add up", measurement.additive.len(), METRICS_MAX)?;
+    at_most("load agents", measurement.shares.len(), NAMES_MAX)?;
+    measurement.shares.iter().try_for_each(check_share)
+}
+
+fn check_share(share: &Share) -> Checked {
+    check_count("an agent's work", share.work)?;
+    check_number("an agent's rate", share.work_per_s)?;
+    check_count("an agent's CPU time", share.cpu_user_ns)?;
+    check_count("an agent's CPU time", share.cpu_system_ns)?;
+    check_health(&share.health)?;
+    at_most("distributions of an agent", share.times.len(), METRICS_MAX)?;
+    let times = share.times.iter().flat_map(|(name, times)| [(name, times.median_ns), (name, times.p99_ns)]);
+    times.into_iter().try_for_each(|(name, time_ns)| check_number(name, time_ns.unwrap_or_default()))
+}
+
+fn check_health(health: &LoadHealth) -> Checked {
+    check_count("lag_ns_max", health.lag_ns_max)?;
+    check_number("busiest_thread", health.busiest_thread)?;
+    check_number("late_share", health.late_share)?;
+    check_number("wanted", health.wanted)?;
+    check_number("waited", health.waited)
 }
 
 fn check_reading(name: &str, reading: &Reading) -> Checked {

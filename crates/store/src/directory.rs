@@ -538,6 +538,10 @@ mod tests {
                 health: LoadHealth { waited: 1e300, ..LoadHealth::default() },
                 ..Measurement::default()
             }),
+            measured(Measurement {
+                shares: vec![plumb_model::Share { work_per_s: f64::INFINITY, ..Default::default() }],
+                ..Measurement::default()
+            }),
             bins("[5,1,0,1]"),
             bins("[1,18446744073709551615]"),
             bins(&serde_json::to_string(&many).unwrap()),

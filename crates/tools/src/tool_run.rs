@@ -110,6 +110,9 @@ impl ToolRun {
     pub(crate) fn rate(&mut self, metric: &Metric, value: Option<f64>, count: Option<u64>) {
         if let Some(value) = value {
             let reading = count.map_or(Reading::Gauge(value), |count| Reading::Rate { value, count });
+            if count.is_none() {
+                self.measurement.additive.insert(metric.name.to_owned());
+            }
             self.read(metric, reading);
         }
     }

@@ -54,6 +54,7 @@ pub fn measurement(driven: &Driven<Tally>, of: &Circumstances<'_>) -> Measuremen
         // Blocks that are read back after the window may hold something else, too.
         attempts: Attempts { tried: tried.max(failed), failed },
         warnings: of.messages.to_vec(),
+        additive: [metrics::ACHIEVED_DEPTH.name.to_owned()].into(),
         ..measurement
     };
     measurement.readings.extend(readings(&tally, of.spec, window_ns, first));
