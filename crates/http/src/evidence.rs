@@ -3,7 +3,7 @@
 mod module;
 
 use plumb_model::{Evidence, Measurement, Span};
-use plumb_path::Snapshot;
+use plumb_path::{Snapshot, tool};
 
 use crate::settings::{Driver, HttpSettings, IngressKind, Offload, OffloadMode, Reuse, TlsVersion};
 use crate::{load, system};
@@ -169,16 +169,11 @@ impl HttpSettings {
         Some(Evidence { what: "configuration of the ingress".to_owned(), expected, observed, holds })
     }
 
-    /// Which tool drove the load.
+    /// Which tool drove the load. ab calls itself ApacheBench.
     fn driver_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
         let program = self.load.driver.program()?;
-        let observed = measurement.observed.get(load::DRIVER)?.keys().next()?;
-        Some(Evidence {
-            what: "driver of the load".to_owned(),
-            expected: program.to_owned(),
-            observed: observed.clone(),
-            holds: observed.to_lowercase().contains(program) || observed.contains("Apache"),
-        })
+        let word = if self.load.driver == Driver::Ab { "apache" } else { program };
+        tool::evidence(measurement, program, word)
     }
 
     fn offload_evidence(&self, before: &Snapshot, after: &Snapshot) -> Option<Evidence> {

@@ -6,7 +6,7 @@ use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving, Stati
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
-use crate::settings::{Driver, HttpSettings, Reuse};
+use crate::settings::{HttpSettings, Reuse};
 use crate::target::Target;
 use crate::{check, evidence, load, metrics, system};
 
@@ -38,9 +38,9 @@ impl Family for Http {
 
     fn load(settings: &HttpSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = read_target(target)?;
-        match settings.load.driver {
-            Driver::Native => load::http_load(&settings.load, &target),
-            _ => load::driven_load(&settings.load, &target, place.scratch.clone()),
+        match load::driven_load(&settings.load, &target, place.scratch.clone())? {
+            Some(driven) => Ok(driven),
+            None => load::http_load(&settings.load, &target),
         }
     }
 

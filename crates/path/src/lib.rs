@@ -12,6 +12,7 @@ pub mod existing;
 pub mod family;
 pub mod null;
 pub mod protocol;
+pub mod tool;
 pub mod tree;
 
 pub use data_path::{AnySettings, DataPath, PathSettings, find, schema_of};

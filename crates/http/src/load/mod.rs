@@ -35,7 +35,7 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::checks::{Check, Checks};
 use self::core::{Core, Errand};
-pub(crate) use self::driver::{DRIVER, driven_load, feasible, lacks};
+pub(crate) use self::driver::{driven_load, feasible, lacks};
 pub(crate) use self::names::{is_same_cipher, is_same_group};
 pub(crate) use self::report::{MISSING, OFFERED};
 use self::request::Request;

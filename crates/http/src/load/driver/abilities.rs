@@ -1,7 +1,8 @@
 //! What each tool can do and what it says, so that an experiment that asks for more is refused before it runs.
 
-use plumb_model::{Statistic, metric_key};
+use plumb_model::Statistic;
 use plumb_path::Fault;
+use plumb_path::tool::{self, Says};
 
 use crate::metrics::METRICS;
 use crate::settings::{Driver, LoadSettings, Reuse};
@@ -86,8 +87,7 @@ fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
 pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) -> Option<String> {
     use Statistic::{Avg, Max, Med, Min, P90, P95, P99, P999};
     let program = driver.program()?;
-    METRICS.iter().find(|known| known.name == metric)?;
-    let (known, remedy): (&[(&str, &[Statistic])], &str) = match driver {
+    let says: (Says, &str) = match driver {
         Driver::Native => return None,
         Driver::Wrk => (
             &[
@@ -138,12 +138,7 @@ pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) 
             "the native driver measures it",
         ),
     };
-    let always = ["cpu_load", "cpu_system"];
-    let has = |(name, statistics): &(&str, &[Statistic])| {
-        *name == metric && statistic.is_none_or(|statistic| statistics.contains(&statistic))
-    };
-    let is_known = always.contains(&metric) || known.iter().any(has);
-    (!is_known).then(|| format!("{program} does not say {}: {remedy}", metric_key(metric, statistic)))
+    tool::lacks(program, METRICS, says, (metric, statistic))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plumb_model::Span;
+use plumb_path::tool::{self, Invocation};
 use serde_json::json;
 
 use crate::settings::{Driver, LoadSettings, Reuse, TlsVersion};
@@ -12,36 +13,28 @@ use crate::url::Url;
 const AB_REQUESTS_MAX: u64 = 2_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How a tool is started, and where its output goes.
-pub(super) struct Invocation {
-    pub(super) arguments: Vec<String>,
-    /// The file that it writes; `None` for standard output.
-    pub(super) output: Option<PathBuf>,
-}
-
-impl Invocation {
-    /// The tool is to run for this long, to the next whole second, as most tools know no others.
-    pub(super) fn new(
-        settings: &LoadSettings,
-        url: &Url,
-        window_ns: u64,
-        scratch: &Path,
-    ) -> Result<Self, String> {
-        let seconds = ((window_ns + SECOND_NS / 2) / SECOND_NS).max(1);
-        let address = address(settings, url);
-        let (mut arguments, output) = match settings.driver {
-            Driver::Native => (Vec::new(), None),
-            Driver::Wrk => (wrk(settings, seconds), None),
-            Driver::Ab => (ab(settings, seconds), None),
-            Driver::H2load => (h2load(settings, seconds), None),
-            Driver::K6 => k6(settings, &address, seconds, scratch)?,
-        };
-        arguments.extend(settings.options.iter().cloned());
-        if settings.driver != Driver::K6 {
-            arguments.push(address);
-        }
-        Ok(Self { arguments, output })
+/// The tool is to run for this long, to the next whole second, as most tools know no others.
+pub(super) fn invocation(
+    settings: &LoadSettings,
+    url: &Url,
+    window_ns: u64,
+    scratch: &Path,
+) -> Result<Invocation, String> {
+    let seconds = tool::whole_seconds(window_ns);
+    let address = address(settings, url);
+    let (mut arguments, output) = match settings.driver {
+        Driver::Native => (Vec::new(), None),
+        Driver::Wrk => (wrk(settings, seconds), None),
+        Driver::Ab => (ab(settings, seconds), None),
+        Driver::H2load => (h2load(settings, seconds), None),
+        Driver::K6 => k6(settings, &address, seconds, scratch)?,
+    };
+    arguments.extend(settings.options.iter().cloned());
+    if settings.driver != Driver::K6 {
+        arguments.push(address);
     }
+    let passing = vec![url.authority.clone(), scratch.display().to_string()];
+    Ok(Invocation { arguments, output, inherited: vec!["K6_BROWSER_ENABLED"], passing })
 }
 
 fn address(settings: &LoadSettings, url: &Url) -> String {
@@ -169,7 +162,7 @@ mod tests {
         change(&mut settings);
         let url = Url::parse("https://127.0.0.1:8443/x").unwrap();
         let scratch = tempfile::tempdir().unwrap();
-        Invocation::new(&settings, &url, 1_500_000_000, scratch.path()).unwrap().arguments.join(" ")
+        invocation(&settings, &url, 1_500_000_000, scratch.path()).unwrap().arguments.join(" ")
     }
 
     #[test]

@@ -1,0 +1,271 @@
+//! A load by another tool: it is started for each window, and its output is read.
+//!
+//! Slots, pinning, CPU time, evidence and claims are those of the native load. What the tool does not say is absent. Its warm-up is
+//! a separate process, so no part of it is in the numbers. A data path says how its tools are called ([`Tool`]) and what they lack
+//! ([`Says`]).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::process::{Command, Exit, Finished, Keep, Written, run_for_output, run_measured, which};
+use plumb_host::time::monotonic_ns;
+use plumb_model::{Evidence, LoadHealth, Measurement, Metric, Statistic, metric_key};
+use plumb_tools::ToolRun;
+
+use crate::family::{Load, Mark, PathError, Window};
+
+/// How much of a tool's output is kept, in bytes.
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// How long a tool may take beyond its window, to start, to stop, and for answers that are under way.
+const GRACE: Duration = Duration::from_secs(60);
+/// How long a tool may take to say its version.
+const VERSION: Duration = Duration::from_secs(10);
+/// How often the runner hears that the measurement goes on.
+const PROGRESS_NS: u64 = 1_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What a window observed of the tool: its version and its file.
+const DRIVER: &str = "driver";
+/// How the tool was called.
+const OPTIONS: &str = "options of the driver";
+
+/// What is known of a tool before it is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Its name, which is that of its file.
+    pub name: &'static str,
+    /// The option by which it says its version.
+    pub version: &'static str,
+    /// A clause that says how to install it.
+    pub remedy: &'static str,
+}
+
+impl Program {
+    /// Its file.
+    ///
+    /// # Errors
+    /// One sentence that says what to install.
+    pub fn find(&self) -> Result<PathBuf, String> {
+        which(self.name).ok_or_else(|| format!("{} is not installed; {}", self.name, self.remedy))
+    }
+
+    /// The first line that it says of its version.
+    #[must_use]
+    pub fn version_of(&self, file: &Path) -> String {
+        let output = run_for_output(file, [self.version], VERSION);
+        let text = output.map(|output| format!("{}\n{}", output.stdout, output.stderr)).unwrap_or_default();
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("of unknown version");
+        let line = line.trim_start_matches("This is ").split(" <$").next().unwrap_or(line);
+        line.split(" Copyright").next().unwrap_or(line).to_owned()
+    }
+}
+
+/// How a tool is started for one window, and where its output goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// The words after its name.
+    pub arguments: Vec<String>,
+    /// The file that it writes; `None` for standard output.
+    pub output: Option<PathBuf>,
+    /// Environment variables that it gets as plumb has them.
+    pub inherited: Vec<&'static str>,
+    /// Parts of the words that differ from slot to slot, such as an address; the record of the call leaves them out.
+    pub passing: Vec<String>,
+}
+
+impl Invocation {
+    /// The call as it is recorded, which is the same for every slot.
+    fn words(&self) -> String {
+        let all = self.arguments.join(" ");
+        self.passing.iter().filter(|part| !part.is_empty()).fold(all, |words, part| words.replace(part, "…"))
+    }
+}
+
+/// A tool as the load of a data path.
+pub trait Tool {
+    /// What it is.
+    fn program(&self) -> Program;
+
+    /// How it is called to run for so long.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn invocation(&self, window_ns: u64) -> Result<Invocation, String>;
+
+    /// The metrics of the data path, which its readings are named by.
+    fn metrics(&self) -> &'static [Metric];
+
+    /// How many CPUs it can keep busy.
+    fn threads(&self) -> u32;
+
+    /// Whether its run was whole where it ended with this code.
+    fn is_whole(&self, code: i32) -> bool {
+        code == 0
+    }
+
+    /// What it said, as a run.
+    ///
+    /// # Errors
+    /// When it said nothing that can be read.
+    fn read(&self, said: &str) -> Result<ToolRun, String> {
+        let mut runs = plumb_tools::read(said).map_err(|error| error.to_string())?;
+        runs.pop().ok_or_else(|| "it printed no result".to_owned())
+    }
+
+    /// Adds what the data path knows of a measurement.
+    fn complete(&self, _: &mut Measurement) {}
+}
+
+/// Whole seconds for a window, at least one: most tools know no others.
+#[must_use]
+pub fn whole_seconds(span_ns: u64) -> u64 {
+    ((span_ns + SECOND_NS / 2) / SECOND_NS).max(1)
+}
+
+/// The metrics of which a tool says these statistics; a metric that is no trend has none.
+pub type Says = &'static [(&'static str, &'static [Statistic])];
+
+/// Why a load by this program has no such value, and what would print it; `None` where it has one, or where there is no such metric.
+#[must_use]
+pub fn lacks(
+    program: &str,
+    metrics: &[Metric],
+    (says, remedy): (Says, &str),
+    (metric, statistic): (&str, Option<Statistic>),
+) -> Option<String> {
+    metrics.iter().find(|known| known.name == metric)?;
+    let has = |(name, statistics): &(&str, &[Statistic])| {
+        *name == metric && statistic.is_none_or(|statistic| statistics.contains(&statistic))
+    };
+    let is_known = ["cpu_load", "cpu_system"].contains(&metric) || says.iter().any(has);
+    (!is_known).then(|| format!("{program} does not say {}: {remedy}", metric_key(metric, statistic)))
+}
+
+/// Which tool drove the load; `word` is in what it says of itself.
+#[must_use]
+pub fn evidence(measurement: &Measurement, program: &str, word: &str) -> Option<Evidence> {
+    let observed = measurement.observed.get(DRIVER)?.keys().next()?;
+    Some(Evidence {
+        what: "driver of the load".to_owned(),
+        expected: program.to_owned(),
+        observed: observed.clone(),
+        holds: observed.to_lowercase().contains(&word.to_lowercase()),
+    })
+}
+
+/// A load that a tool drives.
+#[derive(Debug)]
+pub struct DrivenLoad<T> {
+    tool: T,
+    file: PathBuf,
+    driver: String,
+}
+
+impl<T: Tool> DrivenLoad<T> {
+    /// A load by the tool that this host has.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn new(tool: T) -> Result<Self, PathError> {
+        let program = tool.program();
+        let file =
+            program.find().map_err(|missing| PathError::Load(format!("find {}: {missing}", program.name)))?;
+        plumb_host::limits::raise_open_files_limit();
+        let driver = format!("{} ({})", program.version_of(&file), file.display());
+        Ok(Self { tool, file, driver })
+    }
+
+    /// Runs the tool for so long, and reads what it said.
+    fn run(&self, window_ns: u64, while_running: &mut dyn FnMut()) -> Result<Ran, PathError> {
+        let failed = |reason: String| PathError::new(format!("run {}: {reason}", self.tool.program().name));
+        let invocation = self.tool.invocation(window_ns).map_err(failed)?;
+        let command = Command::new(&self.file).args(&invocation.arguments).inherit(&invocation.inherited);
+        let timeout = Duration::from_nanos(window_ns) + GRACE;
+        let keep = (Keep::Head(OUTPUT_BYTES_MAX), Keep::Tail(OUTPUT_BYTES_MAX));
+        let finished = run_measured(command, keep, timeout, while_running)?;
+        let is_whole = matches!(finished.exit, Exit::Code(code) if self.tool.is_whole(code));
+        if !is_whole || finished.is_overdue {
+            return Err(failed(complaint(&finished)));
+        }
+        let output = match &invocation.output {
+            Some(path) => {
+                std::fs::read_to_string(path).map_err(|error| failed(format!("read its output: {error}")))?
+            }
+            None => text(&finished.stdout),
+        };
+        let run = self.tool.read(&output).map_err(failed)?;
+        Ok(Ran { finished, run, options: invocation.words() })
+    }
+
+    /// The tool's readings under the path's metric names, with the CPU time that its process took.
+    fn measurement(&self, ran: Ran) -> Measurement {
+        let Ran { finished, run, options } = ran;
+        let ToolRun { mut measurement, .. } = run;
+        let is_known = |name: &String| self.tool.metrics().iter().any(|metric| metric.name == name);
+        measurement.readings.retain(|name, _| is_known(name));
+        if measurement.window_ns == 0 {
+            measurement.window_ns = finished.wall_ns;
+        }
+        if measurement.attempts.tried == 0 {
+            measurement.attempts.tried = measurement.work;
+        }
+        measurement.cpu_user_ns = finished.usage.cpu.user_ns;
+        measurement.cpu_system_ns = finished.usage.cpu.system_ns;
+        measurement.read_cpu_load();
+        measurement.health = self.health(&finished);
+        for (property, value) in [(DRIVER, self.driver.clone()), (OPTIONS, options)] {
+            measurement.observed.insert(property.to_owned(), [(value, measurement.work)].into());
+        }
+        self.tool.complete(&mut measurement);
+        measurement
+    }
+
+    /// How busy the tool was. Of its threads only the sum is known, so an uneven load looks less busy than it is.
+    fn health(&self, finished: &Finished) -> LoadHealth {
+        let threads = self.tool.threads();
+        let cpu_ns = finished.usage.cpu.total_ns() as f64;
+        let busy = (cpu_ns / (finished.wall_ns.max(1) as f64 * f64::from(threads.max(1)))).min(1.0);
+        LoadHealth { threads, busiest_thread: busy, wanted: busy, ..LoadHealth::default() }
+    }
+}
+
+impl<T: Tool> Load for DrivenLoad<T> {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        if window.warmup_ns > 0 {
+            self.run(window.warmup_ns, &mut || ())?;
+        }
+        mark(Mark::Opened);
+        let (opened_ns, mut told_ns) = (monotonic_ns(), monotonic_ns());
+        let measured = self.run(window.window_ns, &mut || {
+            let now_ns = monotonic_ns();
+            if now_ns - told_ns >= PROGRESS_NS {
+                told_ns = now_ns;
+                mark(Mark::Progress { work: 0, elapsed_ns: now_ns - opened_ns });
+            }
+        });
+        mark(Mark::Closed);
+        Ok(self.measurement(measured?))
+    }
+}
+
+/// A run of the tool that was whole.
+struct Ran {
+    finished: Finished,
+    run: ToolRun,
+    options: String,
+}
+
+fn text(written: &Written) -> String {
+    String::from_utf8_lossy(&written.bytes).into_owned()
+}
+
+/// How the tool ended, and the last line that it wrote: most tools explain a failure there.
+fn complaint(finished: &Finished) -> String {
+    let end = if finished.is_overdue { "did not end in time".to_owned() } else { finished.exit.to_string() };
+    let said = [text(&finished.stderr), text(&finished.stdout)];
+    let last = said.iter().find_map(|said| said.lines().rev().find(|line| !line.trim().is_empty()));
+    match last {
+        Some(line) => format!("it {end}; its last words: {}", line.trim()),
+        None => format!("it {end} and wrote nothing"),
+    }
+}
