@@ -259,13 +259,69 @@ fn text(written: &Written) -> String {
     String::from_utf8_lossy(&written.bytes).into_owned()
 }
 
-/// How the tool ended, and the last line that it wrote: most tools explain a failure there.
+/// How the tool ended, and what it wrote of the reason.
 fn complaint(finished: &Finished) -> String {
     let end = if finished.is_overdue { "did not end in time".to_owned() } else { finished.exit.to_string() };
-    let said = [text(&finished.stderr), text(&finished.stdout)];
-    let last = said.iter().find_map(|said| said.lines().rev().find(|line| !line.trim().is_empty()));
-    match last {
-        Some(line) => format!("it {end}; its last words: {}", line.trim()),
+    let said = format!("{}\n{}", text(&finished.stdout), text(&finished.stderr));
+    match reason(&said) {
+        Some(reason) => format!("it {end} and wrote: {reason}"),
         None => format!("it {end} and wrote nothing"),
+    }
+}
+
+/// Words in lines that say why something failed; the last line is often only its usage, or that a job was dropped.
+const REASONS: [&str; 12] = [
+    "error",
+    "fail",
+    "invalid",
+    "unable",
+    "cannot",
+    "can't",
+    "could not",
+    "unrecognized",
+    "unknown",
+    "no such",
+    "refused",
+    "not ",
+];
+/// More lines repeat the first ones in other words.
+const REASONS_MAX: usize = 3;
+
+/// The first lines that say why; the last line of all where none looks like it.
+fn reason(said: &str) -> Option<String> {
+    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut found: Vec<&str> = Vec::new();
+    for line in lines() {
+        let lower = line.to_lowercase();
+        if REASONS.iter().any(|word| lower.contains(word)) && !found.contains(&line) {
+            found.push(line);
+        }
+    }
+    found.truncate(REASONS_MAX);
+    if found.is_empty() { lines().next_back().map(str::to_owned) } else { Some(found.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failure_is_what_the_tool_said_of_it() {
+        let of_fio = "fio: failed parsing rw=foo\nfio: job x dropped\n";
+        assert_eq!(reason(of_fio).as_deref(), Some("fio: failed parsing rw=foo"));
+        let of_ab = "ab: invalid option -- 'y'\nUsage: ab [options] url\n    -n requests     Number\n";
+        assert_eq!(reason(of_ab).as_deref(), Some("ab: invalid option -- 'y'"));
+        assert_eq!(reason("starting\n\nout of luck\n\n").as_deref(), Some("out of luck"));
+        assert_eq!(reason(" \n"), None);
+    }
+
+    #[test]
+    fn the_record_of_a_call_is_the_same_for_every_slot() {
+        let invocation = Invocation {
+            arguments: ["-d", "1s", "http://127.0.0.1:4711/x"].map(str::to_owned).to_vec(),
+            passing: vec!["127.0.0.1:4711".to_owned(), String::new()],
+            ..Invocation::default()
+        };
+        assert_eq!(invocation.words(), "-d 1s http://…/x");
     }
 }

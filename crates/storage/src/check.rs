@@ -37,7 +37,8 @@ pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
         volume::check(&system.volume, &settings.load)?;
     }
     check_depth(settings)?;
-    load::check(&settings.load)
+    load::check(&settings.load)?;
+    load::driver::check(settings)
 }
 
 /// An engine that waits for each read or write has a depth of 1, and every slot of a greater one would be void.
@@ -49,7 +50,7 @@ fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
         _ => system.path.as_ref().is_some_and(|path| path.starts_with("nbd://")),
     };
     let depth = settings.load.depth;
-    if is_nbd || settings.load.engine != EngineKind::Psync || depth <= 1 {
+    if is_nbd || settings.load.job.is_some() || settings.load.engine != EngineKind::Psync || depth <= 1 {
         return Ok(());
     }
     Err(Fault::new(

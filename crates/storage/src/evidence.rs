@@ -5,7 +5,7 @@ mod seen;
 pub mod volume;
 
 use plumb_model::{Evidence, Measurement, Reading};
-use plumb_path::Snapshot;
+use plumb_path::{Snapshot, tool};
 
 use self::seen::seen;
 use crate::settings::{StorageSettings, SystemKind};
@@ -21,18 +21,28 @@ pub fn evidence(
     after: &Snapshot,
     measurement: &Measurement,
 ) -> Vec<Evidence> {
-    let mut evidence = vec![direct(settings, measurement), engine(settings, measurement)];
+    let mut evidence: Vec<Evidence> = driver(settings, measurement).into_iter().collect();
+    // A job file says these itself, and its own words are recorded with the driver's options.
+    let is_by_settings = settings.load.job.is_none();
+    if is_by_settings {
+        evidence.extend([direct(settings, measurement), engine(settings, measurement)]);
+    }
     if let Some(array) = &settings.system.ontap {
         evidence.push(system::ontap::evidence(array, before, after));
     }
     // At a fixed rate the depth is what the storage makes of it.
-    if settings.load.rate.is_none() {
+    if settings.load.rate.is_none() && is_by_settings {
         evidence.push(depth(settings, measurement));
     }
     if settings.system.kind == SystemKind::Volumes {
         evidence.extend(volume::evidence(settings, (before, after), measurement));
     }
     evidence
+}
+
+fn driver(settings: &StorageSettings, measurement: &Measurement) -> Option<Evidence> {
+    let program = settings.load.driver.program()?;
+    tool::evidence(measurement, program, program)
 }
 
 fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question};
+use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
@@ -33,12 +33,15 @@ impl Family for Storage {
         system::start(&settings.system, place)
     }
 
-    fn load(settings: &StorageSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+    fn load(settings: &StorageSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = read_target(target)?;
         if let (Some(array), Some(assignment)) = (&settings.system.ontap, &target.assignment) {
             system::ontap::apply(array, assignment)?;
         }
-        Ok(Box::new(load::storage_load(&settings.load, &target)?))
+        match load::driver::driven_load(&settings.load, &target, &place.scratch)? {
+            Some(driven) => Ok(driven),
+            None => Ok(Box::new(load::storage_load(&settings.load, &target)?)),
+        }
     }
 
     fn environment(settings: &StorageSettings) -> Vec<String> {
@@ -53,6 +56,7 @@ impl Settings for StorageSettings {
     }
 
     fn feasible(&self) -> Result<(), String> {
+        load::driver::feasible(&self.load)?;
         if let Some(array) = &self.system.ontap {
             array.credentials()?;
         }
@@ -72,6 +76,10 @@ impl Settings for StorageSettings {
 
     fn in_flight(&self) -> Option<f64> {
         self.load.in_flight()
+    }
+
+    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
+        load::driver::lacks(self, metric, statistic)
     }
 
     fn timing(&mut self) -> Timing<'_> {

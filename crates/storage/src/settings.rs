@@ -1,5 +1,6 @@
 //! The `system` and `load` of a `storage` experiment as types, under the names that users of fio know.
 
+mod driver;
 mod volume;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::ontap::settings::{Assignment, OntapSettings};
 
+pub use driver::Driver;
 pub use volume::{AdaptiveSettings, Allocation, FixedSettings, Layer, PolicySettings, VolumeSettings};
 
 /// What a `storage` experiment sets.
@@ -180,6 +182,13 @@ impl EngineKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadSettings {
+    /// What drives the load: `native`, or a tool that is started for each slot and whose output is read.
+    pub driver: Driver,
+    /// Further options of that tool.
+    pub options: Vec<String>,
+    /// A job file for fio. It replaces every setting here but `duration`, `warmup`, `options` and `destroy_data`; the target and
+    /// the times in it are replaced by the experiment's.
+    pub job: Option<PathBuf>,
     /// Which blocks, and whether they are read or written.
     pub access: Access,
     /// The share of reads in `rw` and `randrw`.
@@ -220,13 +229,17 @@ impl LoadSettings {
     /// How many reads and writes are under way at a time in a closed loop, where each job has its depth in flight.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
-        self.rate.is_none().then(|| f64::from(self.jobs) * f64::from(self.depth))
+        let is_closed = self.rate.is_none() && self.job.is_none();
+        is_closed.then(|| f64::from(self.jobs) * f64::from(self.depth))
     }
 }
 
 impl Default for LoadSettings {
     fn default() -> Self {
         Self {
+            driver: Driver::default(),
+            options: Vec::new(),
+            job: None,
             access: Access::default(),
             read_share: Percent(0.5),
             block_size: Bytes(4096),

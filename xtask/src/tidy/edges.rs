@@ -26,14 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-ingress", &["plumb-model", "plumb-host", "plumb-devices"]),
     (
         "plumb-http",
-        &[
-            "plumb-model",
-            "plumb-host",
-            "plumb-pace",
-            "plumb-path",
-            "plumb-devices",
-            "plumb-ingress",
-        ],
+        &["plumb-model", "plumb-host", "plumb-pace", "plumb-path", "plumb-devices", "plumb-ingress"],
     ),
     ("plumb-codec", &["plumb-model", "plumb-host"]),
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path", "plumb-codec"]),
@@ -41,7 +34,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
     (
         "plumb-storage",
-        &["plumb-model", "plumb-stats", "plumb-host", "plumb-pace", "plumb-path", "plumb-volumes"],
+        &[
+            "plumb-model",
+            "plumb-stats",
+            "plumb-host",
+            "plumb-pace",
+            "plumb-path",
+            "plumb-tools",
+            "plumb-volumes",
+        ],
     ),
     ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
     ("plumb-tunings", &["plumb-model", "plumb-host"]),

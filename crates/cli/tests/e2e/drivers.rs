@@ -1,4 +1,4 @@
-//! Other tools as drivers of the `http` data path, on real systems.
+//! Other tools as drivers of a data path's load, on real systems.
 
 use crate::common::{code, run, stderr, stdout, write};
 
@@ -68,4 +68,98 @@ fn what_a_tool_cannot_do_or_does_not_say_is_refused_before_a_run() {
     );
     let message = check("    slow: { load: { driver: ab, rate: 100 /s } }", "slow.http_reqs > 1 /s");
     assert!(message.contains("ab has no fixed rate here"), "{message}");
+}
+
+/// An experiment on a file whose variants are drivers, one slot a second.
+fn on_a_file(directory: &std::path::Path, variants: &str, claims: &str) -> String {
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: drivers }}\nspec:\n  path: storage\n  \
+         system: {{ kind: file, size: 16 MiB, path: {} }}\n  \
+         load: {{ access: randrw, depth: 4, duration: 2 s, warmup: 200 ms }}\n  baseline: native\n  variants:\n    native: {{}}\n\
+         {variants}\n  noise: {{ others_max: 100% }}\n  blocks: {{ min: 2, max: 2 }}\n  claims: [{claims}]\n",
+        directory.display()
+    )
+}
+
+/// Runs an experiment, and returns what it says of each variant.
+fn variants_of(directory: &std::path::Path, text: String) -> Vec<serde_json::Value> {
+    let file = write(directory, "drivers.yaml", text);
+    let path = directory.join("run");
+    let output =
+        run(&["run", file.to_str().unwrap(), "--json", "--quiet", "--output", path.to_str().unwrap()]);
+    let found: serde_json::Value =
+        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    found["variants"].as_array().unwrap().clone()
+}
+
+fn observed<'v>(variant: &'v serde_json::Value, what: &str) -> Option<&'v str> {
+    let all = variant["evidence"].as_array().unwrap();
+    let found = all.iter().find(|seen| seen["what"] == what)?;
+    assert_eq!(found["holds"], true, "{variant}");
+    found["observed"].as_str()
+}
+
+#[test]
+fn fio_drives_a_load_by_the_settings_and_by_a_job_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = write(
+        directory.path(),
+        "job.fio",
+        "[one]\nrw=randread\nbs=8k\nfilename=/nobody/has/this\nruntime=3600\n".to_owned(),
+    );
+    let variants = format!(
+        "    fio: {{ load: {{ driver: fio }} }}\n    slow: {{ load: {{ driver: fio, rate: 200 /s }} }}\n    \
+         job: {{ load: {{ driver: fio, job: {} }} }}",
+        job.display()
+    );
+    let text = on_a_file(directory.path(), &variants, "fio.read_iops > 10 /s");
+    for variant in variants_of(directory.path(), text) {
+        let name = variant["name"].as_str().unwrap();
+        assert_eq!(variant["state"], "measured", "{name}: {variant}");
+        let median = |metric: &str| variant["metrics"][metric]["median"].as_f64();
+        let p99 = |metric: &str| variant["metrics"][metric]["p99"]["median"].as_f64();
+        assert!(
+            median("read_iops").unwrap() > 10.0 && median("cpu_load").unwrap() > 0.0,
+            "{name}: {variant}"
+        );
+        assert_eq!(median("write_iops").is_some(), name != "job", "the file says what is done: {variant}");
+        assert_eq!(p99("read_latency").is_some(), name != "slow", "{name}: {variant}");
+        assert_eq!(p99("read_service").is_some(), name == "slow", "{name}: {variant}");
+        let driver = observed(&variant, "driver of the load");
+        assert_eq!(driver.is_some_and(|driver| driver.starts_with("fio-")), name != "native", "{variant}");
+        assert_eq!(observed(&variant, "direct I/O").is_some(), name != "job", "{name}: {variant}");
+        if name == "slow" {
+            let both = median("read_iops").unwrap() + median("write_iops").unwrap();
+            assert!(both < 250.0, "fio keeps to the rate: {variant}");
+        }
+    }
+}
+
+#[test]
+fn what_fio_cannot_do_and_a_wrong_job_file_are_refused_before_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |load: &str, claim: &str| {
+        let text = on_a_file(directory.path(), &format!("    other: {{ load: {{ {load} }} }}"), claim);
+        let file = write(directory.path(), "drivers.yaml", text);
+        let output = run(&["check", file.to_str().unwrap()]);
+        assert_eq!(code(&output), 2, "{}", stdout(&output));
+        stderr(&output)
+    };
+    let claim = "other.read_iops > 1 /s";
+    let message = check("driver: fio, verify: true", claim);
+    assert!(message.contains("fio does not check what it reads here"), "{message}");
+    let message = check("driver: fio, rate: 100 /s", "other.read_latency.p99 < 1 s");
+    assert!(
+        message.contains("it takes the time from the submission on, which is `read_service`"),
+        "{message}"
+    );
+    let message = check("driver: fio, job: /nobody/has/this", claim);
+    assert!(message.contains("failed to read the job file /nobody/has/this: No such file"), "{message}");
+    let job = write(directory.path(), "job.fio", "[one]\nrw=read\ngtod_reduce=1\n".to_owned());
+    let load = format!("driver: fio, job: {}", job.display());
+    let message = check(&load, "other.read_latency.p99 < 1 s");
+    assert!(message.contains("its job file has `gtod_reduce`"), "{message}");
+    let job = write(directory.path(), "job.fio", "[one]\nrw=read\n[two]\nstonewall\n".to_owned());
+    let message = check(&format!("driver: fio, job: {}", job.display()), claim);
+    assert!(message.contains("line 4: `stonewall` runs jobs one after another"), "{message}");
 }

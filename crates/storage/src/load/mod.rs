@@ -6,6 +6,7 @@
 mod buffers;
 mod burst;
 mod device;
+pub(crate) mod driver;
 mod engine;
 mod error;
 mod job;

@@ -1,0 +1,88 @@
+//! Tools that can drive the load: fio.
+
+mod abilities;
+mod fio;
+mod job_file;
+mod windows;
+
+use std::path::{Path, PathBuf};
+
+use plumb_host::cgroup::block::Membership;
+use plumb_model::Measurement;
+use plumb_path::tool::{DrivenLoad, Program};
+use plumb_path::{Load, Mark, PathError, Window};
+
+use self::fio::FioTool;
+use self::job_file::JobFile;
+use super::device::{Device, Handle};
+use crate::settings::{Access, Driver, LoadSettings, Target};
+
+pub(crate) use self::abilities::{check, lacks};
+
+const FIO: Program = Program { name: "fio", version: "--version", remedy: "on Debian: apt install fio" };
+
+/// Whether this host has the tool.
+///
+/// # Errors
+/// One sentence that says what to install.
+pub(crate) fn feasible(settings: &LoadSettings) -> Result<(), String> {
+    match settings.driver {
+        Driver::Native => Ok(()),
+        Driver::Fio => FIO.find().map(drop),
+    }
+}
+
+/// A load that a tool drives against a target; `None` for Plumbline's own.
+///
+/// # Errors
+/// When the tool cannot be used, or the target is not there or would lose data.
+pub(crate) fn driven_load(
+    settings: &LoadSettings,
+    target: &Target,
+    scratch: &Path,
+) -> Result<Option<Box<dyn Load>>, PathError> {
+    let load: Box<dyn Load> = match settings.driver {
+        Driver::Native => return Ok(None),
+        Driver::Fio => Box::new(DrivenLoad::new(fio_tool(settings, target, scratch)?)?),
+    };
+    Ok(Some(Box::new(Grouped { group: target.group.clone(), load })))
+}
+
+/// Makes sure first that fio may write where it is to write, and that the settings fit the target.
+fn fio_tool(settings: &LoadSettings, target: &Target, scratch: &Path) -> Result<FioTool, PathError> {
+    let job = settings.job.as_deref().map(JobFile::read).transpose().map_err(PathError::Load)?;
+    let access = match &job {
+        Some(job) if job.writes => Access::RandReadWrite,
+        Some(_) => Access::RandRead,
+        None => settings.access,
+    };
+    let settings = LoadSettings { access, ..settings.clone() };
+    let device = Device::open(target, &settings)?;
+    if job.is_none() {
+        device.regions(&settings)?;
+    }
+    Ok(FioTool {
+        job,
+        is_nbd: matches!(device.handle, Handle::Nbd(_)),
+        direct: device.direct,
+        bytes: device.bytes,
+        messages: device.messages,
+        address: target.address.clone(),
+        scratch: scratch.to_owned(),
+        settings,
+    })
+}
+
+/// A load that is in a control group while it measures, with the tool that it starts.
+struct Grouped {
+    group: Option<PathBuf>,
+    load: Box<dyn Load>,
+}
+
+impl Load for Grouped {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        // Only for as long as it measures: a system that ends removes the group, which must be empty then.
+        let _membership = self.group.as_deref().map(Membership::enter).transpose()?;
+        self.load.measure(window, mark)
+    }
+}

@@ -1,0 +1,218 @@
+//! fio: the settings as its options, or a job file, and its report as the path's readings.
+
+use std::path::PathBuf;
+
+use plumb_model::{Bytes, Measurement, Metric, Reading, Statistic, Unit};
+use plumb_path::tool::{Invocation, Program, Tool};
+use plumb_tools::{ToolRun, format_named, read_as};
+
+use super::super::device::Direct;
+use super::job_file::JobFile;
+use super::{FIO, windows};
+use crate::metrics::{
+    ACHIEVED_DEPTH, METRICS, READ_IOPS, READ_LATENCY, READ_SERVICE, WRITE_IOPS, WRITE_LATENCY, WRITE_SERVICE,
+};
+use crate::settings::LoadSettings;
+
+/// What the settings or the job file do not say of the target.
+pub(super) struct FioTool {
+    pub(super) settings: LoadSettings,
+    pub(super) job: Option<JobFile>,
+    /// A path, or the address of an NBD export.
+    pub(super) address: String,
+    pub(super) is_nbd: bool,
+    /// Whether the page cache can be passed by.
+    pub(super) direct: Direct,
+    pub(super) bytes: u64,
+    pub(super) messages: Vec<String>,
+    pub(super) scratch: PathBuf,
+}
+
+impl Tool for FioTool {
+    fn program(&self) -> Program {
+        FIO
+    }
+
+    fn invocation(&self, window_ns: u64) -> Result<Invocation, String> {
+        // What an earlier run wrote must not be taken for what this one writes.
+        let output = self.scratch.join("fio.json");
+        windows::clear(&self.scratch);
+        let _ = std::fs::remove_file(&output);
+        let common = self.common(window_ns);
+        let mut arguments = ["--eta=never", "--output-format=json+"].map(str::to_owned).to_vec();
+        arguments.push(format!("--output={}", output.display()));
+        match &self.job {
+            Some(job) => {
+                let file = self.scratch.join("job.fio");
+                std::fs::write(&file, job.with(&common))
+                    .map_err(|error| format!("write {}: {error}", file.display()))?;
+                arguments.extend(self.settings.options.iter().cloned());
+                arguments.push(file.display().to_string());
+            }
+            None => {
+                arguments.push("--name=plumb".to_owned());
+                let options = common.into_iter().chain(self.options());
+                arguments.extend(options.map(|(key, value)| format!("--{key}={value}")));
+                arguments.extend(self.settings.options.iter().cloned());
+            }
+        }
+        let passing = vec![self.scratch.display().to_string(), self.address.clone()];
+        Ok(Invocation { arguments, output: Some(output), passing, ..Invocation::default() })
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn threads(&self) -> u32 {
+        self.settings.jobs
+    }
+
+    fn read(&self, said: &str) -> Result<ToolRun, String> {
+        let format = format_named("fio").ok_or("its format is not known")?;
+        let mut runs = read_as(format, said).map_err(|error| error.to_string())?;
+        if runs.len() > 1 {
+            return Err(format!("it reported {} groups of jobs, and a slot measures one load", runs.len()));
+        }
+        let mut run = runs.pop().ok_or("it printed no result")?;
+        self.look_at_the_target()?;
+        let jobs = self.job.is_none().then_some(self.settings.jobs);
+        if let Some(jobs) = jobs {
+            run.measurement.windows = windows::read(&self.scratch, jobs)?;
+        }
+        self.complete(&mut run);
+        Ok(run)
+    }
+}
+
+impl FioTool {
+    /// Where it reads and writes, and for how long; the same with and without a job file.
+    fn common(&self, window_ns: u64) -> Vec<(&'static str, String)> {
+        let on = || "1".to_owned();
+        let mut common = if self.is_nbd {
+            vec![("uri", self.address.clone())]
+        } else {
+            // fio takes a colon for the end of a name.
+            vec![("filename", self.address.replace(':', "\\:")), ("allow_file_create", "0".to_owned())]
+        };
+        common.extend([
+            ("runtime", format!("{}ms", window_ns.div_ceil(1_000_000).max(1))),
+            ("time_based", on()),
+            ("group_reporting", on()),
+            ("lat_percentiles", on()),
+            ("clat_percentiles", on()),
+        ]);
+        common
+    }
+
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let load = &self.settings;
+        let engine = if self.is_nbd { "nbd" } else { load.engine.name() };
+        let mut options = vec![
+            ("rw", load.access.name().to_owned()),
+            ("bs", load.block_size.0.to_string()),
+            ("iodepth", load.depth.to_string()),
+            ("numjobs", load.jobs.to_string()),
+            ("thread", "1".to_owned()),
+            ("ioengine", engine.to_owned()),
+            ("direct", u8::from(load.direct && !self.is_nbd).to_string()),
+            // Otherwise every window would take the same blocks as the warm-up.
+            ("randrepeat", "0".to_owned()),
+            ("write_iops_log", windows::prefix(&self.scratch)),
+            ("log_avg_msec", "1000".to_owned()),
+            ("per_job_logs", "0".to_owned()),
+        ];
+        if load.access.reads() && load.access.writes() {
+            options.push(("rwmixread", (load.read_share.0 * 100.0).round().to_string()));
+        }
+        if load.offset.0 > 0 {
+            options.push(("offset", load.offset.0.to_string()));
+        }
+        if load.offset_increment.0 > 0 {
+            options.push(("offset_increment", load.offset_increment.0.to_string()));
+        }
+        options.extend(load.size.map(|size| ("size", size.0.to_string())));
+        options.extend(self.rate().map(|rate| ("rate_iops", rate)));
+        if load.compressible.0 > 0.0 {
+            options.push(("refill_buffers", "1".to_owned()));
+            options.push(("buffer_compress_percentage", (load.compressible.0 * 100.0).round().to_string()));
+        }
+        options
+    }
+
+    /// fio has a rate for each job and direction.
+    fn rate(&self) -> Option<String> {
+        let load = &self.settings;
+        let each = load.rate?.0 / f64::from(load.jobs);
+        let of = |share: f64| (each * share).round().max(1.0).to_string();
+        Some(if load.access.reads() && load.access.writes() {
+            format!("{},{}", of(load.read_share.0), of(1.0 - load.read_share.0))
+        } else {
+            of(1.0)
+        })
+    }
+
+    /// A `size` above that of a file has fio write the rest of it before it begins.
+    fn look_at_the_target(&self) -> Result<(), String> {
+        let bytes =
+            std::fs::metadata(&self.address).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
+        match bytes.filter(|bytes| *bytes != self.bytes) {
+            Some(bytes) => Err(format!(
+                "it changed the size of the target from {} to {}; leave `size` out of the job file",
+                Bytes(self.bytes),
+                Bytes(bytes)
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Names readings as this path does, and notes what fio says that it did.
+    fn complete(&self, run: &mut ToolRun) {
+        let has_rate = self.settings.rate.is_some() && self.job.is_none()
+            || self.job.as_ref().is_some_and(|job| job.has_rate);
+        let measurement = &mut run.measurement;
+        measurement.warnings.extend(self.messages.iter().cloned());
+        if let Some(depth) = depth(measurement) {
+            measurement.readings.insert(ACHIEVED_DEPTH.name.to_owned(), Reading::Gauge(depth));
+        }
+        if has_rate {
+            // fio's clock starts when a request is handed over, not when it was due.
+            for (from, to) in [(READ_LATENCY, READ_SERVICE), (WRITE_LATENCY, WRITE_SERVICE)] {
+                if let Some(reading) = measurement.readings.remove(from.name) {
+                    measurement.readings.insert(to.name.to_owned(), reading);
+                }
+            }
+        }
+        let option = |name: &str| run.options.get(name).map(String::as_str);
+        let direct = match (self.is_nbd, option("direct")) {
+            (true, _) => Direct::Remote.name(),
+            (false, Some("1")) => self.direct.name(),
+            (false, _) => Direct::No.name(),
+        };
+        let engine = option("ioengine").unwrap_or("psync").to_owned();
+        let size = Bytes(self.bytes).to_string();
+        let mut seen = vec![("direct", direct.to_owned()), ("engine", engine), ("size", size)];
+        if self.job.is_some() {
+            let common = self.common(0);
+            let is_own = |name: &str| common.iter().all(|(key, _)| *key != name);
+            let own = run.options.iter().filter(|(name, _)| is_own(name));
+            let words: Vec<String> = own.map(|(name, value)| format!("{name}={value}")).collect();
+            seen.push(("options in the job file", words.join(" ")));
+        }
+        for (property, value) in seen {
+            measurement.observed.insert(property.to_owned(), [(value, u64::from(self.settings.jobs))].into());
+        }
+    }
+}
+
+/// How many were in flight on the mean, by Little's law: how many a second, times how long each took.
+fn depth(measurement: &Measurement) -> Option<f64> {
+    let of = |iops: Metric, latency: Metric| {
+        let per_s = measurement.readings.get(iops.name)?.number(None, Unit::PerSecond)?;
+        let mean_us =
+            measurement.readings.get(latency.name)?.number(Some(Statistic::Avg), Unit::Microseconds)?;
+        Some(per_s * mean_us / 1e6)
+    };
+    let sides = [of(READ_IOPS, READ_LATENCY), of(WRITE_IOPS, WRITE_LATENCY)];
+    sides.iter().any(Option::is_some).then(|| sides.into_iter().flatten().sum())
+}

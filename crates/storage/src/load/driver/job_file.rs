@@ -1,0 +1,150 @@
+//! A job file of the user, for fio.
+//!
+//! What it reads and writes, and for how long, is the experiment's affair: these keys are taken out of every section and given
+//! once, in a section `[global]` before all others. Everything else stays as it is.
+
+use std::path::Path;
+
+/// Keys that are taken out: where, how long, and what comes before.
+const REPLACED: [&str; 9] = [
+    "filename",
+    "directory",
+    "nrfiles",
+    "runtime",
+    "timeout",
+    "time_based",
+    "ramp_time",
+    "group_reporting",
+    "allow_file_create",
+];
+
+/// Keys that cannot be in it, each with the reason.
+const REFUSED: [(&str, &str); 6] = [
+    ("stonewall", "runs jobs one after another, and a slot measures one load; give each job a variant"),
+    (
+        "wait_for_previous",
+        "runs jobs one after another, and a slot measures one load; give each job a variant",
+    ),
+    ("wait_for", "runs jobs one after another, and a slot measures one load; give each job a variant"),
+    ("new_group", "reports jobs apart, and a slot measures one load; give each job a variant"),
+    ("read_iolog", "names other targets than the experiment's"),
+    ("include", "names another file, which is not read here; copy its lines"),
+];
+
+/// Keys under which fio takes no time of an operation.
+const WITHOUT_TIMES: [&str; 2] = ["gtod_reduce", "disable_lat"];
+
+/// What is known of a job file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct JobFile {
+    /// Its lines without those that are replaced.
+    lines: String,
+    /// Whether a job in it writes, or may.
+    pub(super) writes: bool,
+    /// The key under which it takes no times.
+    pub(super) without_times: Option<&'static str>,
+    /// Whether a job in it keeps to a rate.
+    pub(super) has_rate: bool,
+}
+
+impl JobFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// One sentence on what is wrong with it, and where.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("read the job file {}: {error}", path.display()))?;
+        Self::parse(&text)
+            .map_err(|(line, why)| format!("use the job file {}: line {line}: {why}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let mut file = Self { lines: String::new(), writes: false, without_times: None, has_rate: false };
+        let mut jobs = 0;
+        for (number, line) in (1..).zip(text.lines()) {
+            let trimmed = line.trim();
+            if trimmed.is_empty() || trimmed.starts_with([';', '#']) {
+                continue;
+            }
+            if trimmed.starts_with('[') {
+                jobs += usize::from(!trimmed.eq_ignore_ascii_case("[global]"));
+            } else {
+                let (key, value) = trimmed.split_once('=').unwrap_or((trimmed, ""));
+                let key = key.split_whitespace().next().unwrap_or_default().to_lowercase();
+                if REPLACED.contains(&key.as_str()) {
+                    continue;
+                }
+                file.note(&key, value.trim()).map_err(|why| (number, why))?;
+            }
+            file.lines.push_str(line);
+            file.lines.push('\n');
+        }
+        if jobs == 0 {
+            return Err((1, "it has no job, which begins with a line such as `[job]`".to_owned()));
+        }
+        Ok(file)
+    }
+
+    fn note(&mut self, key: &str, value: &str) -> Result<(), String> {
+        if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == key) {
+            return Err(format!("`{key}` {why}"));
+        }
+        match key {
+            // A variable could stand for anything.
+            "rw" | "readwrite" => {
+                let access = value.split(':').next().unwrap_or_default();
+                self.writes |= !["read", "randread"].contains(&access);
+            }
+            "rate" | "rate_iops" => self.has_rate = true,
+            _ => {
+                if let Some(name) = WITHOUT_TIMES.iter().find(|name| **name == key && value != "0") {
+                    self.without_times = Some(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that fio gets.
+    pub(super) fn with(&self, global: &[(&str, String)]) -> String {
+        let lines: String = global.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+        format!("[global]\n{lines}{}", self.lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_experiment_says_where_and_how_long_and_the_file_the_rest() {
+        let text = "; a comment\n[global]\nbs = 8k\nfilename=/dev/sda\nruntime=60\n\n[one]\nrw=randread:2\niodepth=4\n";
+        let file = JobFile::parse(text).unwrap();
+        assert!(!file.writes && file.without_times.is_none() && !file.has_rate);
+        let global = [("filename", "/x".to_owned()), ("runtime", "500ms".to_owned())];
+        assert_eq!(
+            file.with(&global),
+            "[global]\nfilename=/x\nruntime=500ms\n[global]\nbs = 8k\n[one]\nrw=randread:2\niodepth=4\n"
+        );
+    }
+
+    #[test]
+    fn what_writes_and_what_takes_no_times_is_known() {
+        let parse = |line: &str| JobFile::parse(&format!("[one]\n{line}\n")).unwrap();
+        for line in ["rw=randwrite", "readwrite = rw", "rw=${ACCESS}", "rw=trim"] {
+            assert!(parse(line).writes, "{line}");
+        }
+        assert_eq!(parse("gtod_reduce=1").without_times, Some("gtod_reduce"));
+        assert_eq!(parse("gtod_reduce=0").without_times, None);
+        assert!(parse("rate_iops=100").has_rate);
+    }
+
+    #[test]
+    fn a_file_that_is_more_than_one_load_is_refused_at_its_line() {
+        let (line, why) = JobFile::parse("[one]\nrw=read\n[two]\nstonewall\n").unwrap_err();
+        assert!(line == 4 && why.starts_with("`stonewall` runs jobs one after another"), "{line}: {why}");
+        assert!(JobFile::parse("[global]\nrw=read\n").is_err());
+        assert!(JobFile::parse("[one]\ninclude other.fio\n").is_err());
+    }
+}

@@ -1,0 +1,26 @@
+//! What drives the load.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What drives the load: Plumbline's own generator, or a tool that it starts and whose output it reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// Plumbline's own load generator.
+    #[default]
+    Native,
+    /// fio, with these settings or with `job`.
+    Fio,
+}
+
+impl Driver {
+    /// Its program; `None` for Plumbline's own generator.
+    #[must_use]
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Native => None,
+            Self::Fio => Some("fio"),
+        }
+    }
+}
