@@ -14,6 +14,9 @@ use crate::metrics::{
 };
 use crate::settings::LoadSettings;
 
+/// fio's engine for an NBD export.
+const NBD: &str = "nbd";
+
 /// What the settings or the job file do not say of the target.
 pub(super) struct FioTool {
     pub(super) settings: LoadSettings,
@@ -90,7 +93,8 @@ impl FioTool {
     fn common(&self, window_ns: u64) -> Vec<(&'static str, String)> {
         let on = || "1".to_owned();
         let mut common = if self.is_nbd {
-            vec![("uri", self.address.clone())]
+            // An option of an engine is known only after the engine.
+            vec![("ioengine", NBD.to_owned()), ("uri", self.address.clone())]
         } else {
             // fio takes a colon for the end of a name.
             vec![("filename", self.address.replace(':', "\\:")), ("allow_file_create", "0".to_owned())]
@@ -107,14 +111,12 @@ impl FioTool {
 
     fn options(&self) -> Vec<(&'static str, String)> {
         let load = &self.settings;
-        let engine = if self.is_nbd { "nbd" } else { load.engine.name() };
         let mut options = vec![
             ("rw", load.access.name().to_owned()),
             ("bs", load.block_size.0.to_string()),
             ("iodepth", load.depth.to_string()),
             ("numjobs", load.jobs.to_string()),
             ("thread", "1".to_owned()),
-            ("ioengine", engine.to_owned()),
             ("direct", u8::from(load.direct && !self.is_nbd).to_string()),
             // Otherwise every window would take the same blocks as the warm-up.
             ("randrepeat", "0".to_owned()),
@@ -122,6 +124,9 @@ impl FioTool {
             ("log_avg_msec", "1000".to_owned()),
             ("per_job_logs", "0".to_owned()),
         ];
+        if !self.is_nbd {
+            options.push(("ioengine", load.engine.name().to_owned()));
+        }
         if load.access.reads() && load.access.writes() {
             options.push(("rwmixread", (load.read_share.0 * 100.0).round().to_string()));
         }

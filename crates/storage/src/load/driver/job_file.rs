@@ -37,8 +37,8 @@ const WITHOUT_TIMES: [&str; 2] = ["gtod_reduce", "disable_lat"];
 /// What is known of a job file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JobFile {
-    /// Its lines without those that are replaced.
-    lines: String,
+    /// Its lines without those that are always replaced, each with its key; a section's has none.
+    lines: Vec<(String, String)>,
     /// Whether a job in it writes, or may.
     pub(super) writes: bool,
     /// The key under which it takes no times.
@@ -60,25 +60,23 @@ impl JobFile {
     }
 
     fn parse(text: &str) -> Result<Self, (usize, String)> {
-        let mut file = Self { lines: String::new(), writes: false, without_times: None, has_rate: false };
+        let mut file = Self { lines: Vec::new(), writes: false, without_times: None, has_rate: false };
         let mut jobs = 0;
         for (number, line) in (1..).zip(text.lines()) {
             let trimmed = line.trim();
             if trimmed.is_empty() || trimmed.starts_with([';', '#']) {
                 continue;
             }
+            let key = key_of(trimmed);
             if trimmed.starts_with('[') {
                 jobs += usize::from(!trimmed.eq_ignore_ascii_case("[global]"));
             } else {
-                let (key, value) = trimmed.split_once('=').unwrap_or((trimmed, ""));
-                let key = key.split_whitespace().next().unwrap_or_default().to_lowercase();
-                if REPLACED.contains(&key.as_str()) {
-                    continue;
-                }
+                let (_, value) = trimmed.split_once('=').unwrap_or_default();
                 file.note(&key, value.trim()).map_err(|why| (number, why))?;
             }
-            file.lines.push_str(line);
-            file.lines.push('\n');
+            if !REPLACED.contains(&key.as_str()) {
+                file.lines.push((key, line.to_owned()));
+            }
         }
         if jobs == 0 {
             return Err((1, "it has no job, which begins with a line such as `[job]`".to_owned()));
@@ -106,11 +104,18 @@ impl JobFile {
         Ok(())
     }
 
-    /// The file that fio gets.
+    /// The file that fio gets. A key that is given here is in no other section.
     pub(super) fn with(&self, global: &[(&str, String)]) -> String {
-        let lines: String = global.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
-        format!("[global]\n{lines}{}", self.lines)
+        let given = global.iter().map(|(key, value)| format!("{key}={value}\n"));
+        let is_given = |key: &str| global.iter().any(|(given, _)| *given == key);
+        let others = self.lines.iter().filter(|(key, _)| !is_given(key)).map(|(_, line)| format!("{line}\n"));
+        format!("[global]\n{}", given.chain(others).collect::<String>())
     }
+}
+
+/// The key of a line: `rw` of `rw = read`, and `include` of `include FILE`.
+fn key_of(line: &str) -> String {
+    line.split(['=', ' ', '\t']).next().unwrap_or_default().to_lowercase()
 }
 
 #[cfg(test)]
@@ -123,6 +128,7 @@ mod tests {
         let file = JobFile::parse(text).unwrap();
         assert!(!file.writes && file.without_times.is_none() && !file.has_rate);
         let global = [("filename", "/x".to_owned()), ("runtime", "500ms".to_owned())];
+        assert!(file.with(&[("bs", "4k".to_owned())]).starts_with("[global]\nbs=4k\n[global]\n[one]\n"));
         assert_eq!(
             file.with(&global),
             "[global]\nfilename=/x\nruntime=500ms\n[global]\nbs = 8k\n[one]\nrw=randread:2\niodepth=4\n"
