@@ -9,17 +9,15 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::cgroup::block::Membership;
 use plumb_model::Measurement;
-use plumb_path::tool::{DrivenLoad, Program};
+use plumb_path::tool::DrivenLoad;
 use plumb_path::{Load, Mark, PathError, Window};
 
-use self::fio::FioTool;
+use self::fio::{FIO, FioTool};
 use self::job_file::JobFile;
 use super::device::{Device, Handle};
 use crate::settings::{Access, Driver, LoadSettings, Target};
 
 pub(crate) use self::abilities::{check, lacks};
-
-const FIO: Program = Program { name: "fio", version: "--version", remedy: "on Debian: apt install fio" };
 
 /// Whether this host has the tool.
 ///

@@ -8,11 +8,15 @@ use plumb_tools::{ToolRun, format_named, read_as};
 
 use super::super::device::Direct;
 use super::job_file::JobFile;
-use super::{FIO, windows};
+use super::windows;
 use crate::metrics::{
     ACHIEVED_DEPTH, METRICS, READ_IOPS, READ_LATENCY, READ_SERVICE, WRITE_IOPS, WRITE_LATENCY, WRITE_SERVICE,
 };
 use crate::settings::LoadSettings;
+
+/// fio.
+pub(super) const FIO: Program =
+    Program { name: "fio", version: "--version", remedy: "on Debian: apt install fio" };
 
 /// fio's engine for an NBD export.
 const NBD: &str = "nbd";
