@@ -166,16 +166,15 @@ impl<'a> AgentExecutor<'a> {
     }
 
     /// What all loads measured together.
-    fn union(&self, mut measurements: Vec<Measurement>) -> Result<Measurement, SlotError> {
-        match (measurements.pop(), measurements.is_empty()) {
-            (Some(only), true) => Ok(only),
-            _ => Err(SlotError::Harness("measure with several loads".to_owned())),
-        }
+    fn union(&self, measurements: Vec<Measurement>) -> Result<Measurement, SlotError> {
+        let named = measurements.into_iter().enumerate().map(|(load, one)| (self.hosts.load_name(load), one));
+        Measurement::union(named.collect())
+            .map_err(|error| SlotError::Harness(format!("put together what the loads measured: {error}")))
     }
 
     /// Builds or wakes both sides and measures.
     fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
-        self.hosts.revive()?;
+        self.hosts.revive(self.interrupted)?;
         self.hosts.compare_clocks()?;
         self.prepare_system(order)?;
         self.prepare_loads(order)?;

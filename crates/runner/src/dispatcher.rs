@@ -135,6 +135,7 @@ impl Dispatch<'_, '_> {
             {
                 Ok(_) => continue,
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
+                Err(SlotError::Gone(reason)) => return Err(RunError::Gone(reason)),
                 Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
                     reason
                 }
@@ -224,7 +225,8 @@ impl Dispatch<'_, '_> {
             let Some(slot) = self.slot(
                 (cell, block, position),
                 SlotOrder { name, settings, treatment: treatment(variant), window },
-            ) else {
+            )?
+            else {
                 return Ok(Ending::Interrupted);
             };
             (self.outlets.record)(&slot)?;
@@ -238,14 +240,15 @@ impl Dispatch<'_, '_> {
 
     /// Measures one slot; `None` if it was interrupted. A failure is an outcome, too: measuring failed slots again would
     /// drop slow and broken ones.
-    fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Option<Slot> {
+    fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Result<Option<Slot>, RunError> {
         let begun_ns = monotonic_ns();
         let mut retried: Vec<String> = Vec::new();
         let measured = match self.measure(order, &mut retried) {
             Ok(Measured { doubt: Some(reason), .. }) => Err(SlotError::Harness(reason)),
+            Err(SlotError::Gone(reason)) => return Err(RunError::Gone(reason)),
             other => other,
         };
-        self.finished(place, order.name, begun_ns, retried, measured)
+        Ok(self.finished(place, order.name, begun_ns, retried, measured))
     }
 
     /// Measures once, and a second time only where somebody outside the run killed an agent: that happens to every variant

@@ -33,6 +33,9 @@ pub enum RunError {
         /// How many it may have.
         planned: u32,
     },
+    /// A host of the run cannot be reached any more.
+    #[error("{0}; its slots are kept, and `plumb run --resume` goes on once the host is back")]
+    Gone(String),
     /// The harness itself.
     #[error("{0}")]
     Harness(String),
@@ -49,17 +52,19 @@ pub enum SlotError {
     Harness(String),
     /// Somebody outside the run killed an agent, whatever the slot would have shown; the text completes "failed to …".
     Killed(String),
+    /// A host of the run cannot be reached any more, so there is nothing to go on with; the text completes "failed to …".
+    Gone(String),
     /// Somebody wants the run to end.
     Interrupted,
 }
 
 impl SlotError {
-    /// The outcome that a slot has by it; `None` where somebody wants the run to end.
+    /// The outcome that a slot has by it; `None` where the run ends.
     pub(crate) fn into_outcome(self) -> Option<SlotOutcome> {
         let (cause, reason) = match self {
             Self::Failed(reason) => (FailureCause::System, reason),
             Self::Harness(reason) | Self::Killed(reason) => (FailureCause::Harness, reason),
-            Self::Interrupted => return None,
+            Self::Gone(_) | Self::Interrupted => return None,
         };
         Some(SlotOutcome::Failed { reason, cause })
     }

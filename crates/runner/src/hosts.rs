@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::{available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
+use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{PlaceOf, Places};
 use plumb_path::{DataPath, PathSettings, Place};
 
@@ -85,10 +86,11 @@ impl Hosts {
         Ok(Self { places, build: build.to_owned(), others })
     }
 
-    /// Where the sides are; `None` where both are here.
+    /// Where the sides are; `None` where both are here, with one load.
     #[must_use]
     pub fn places(&self) -> Option<&Places> {
-        (!self.others.is_empty()).then_some(&self.places)
+        let is_plain = self.others.is_empty() && self.places.load.len() < 2;
+        (!is_plain || self.places.system.cpus.is_some()).then_some(&self.places)
     }
 
     /// How many load agents there are.
@@ -96,31 +98,43 @@ impl Hosts {
         self.places.load.len().max(1)
     }
 
-    /// Connects again to hosts whose connection has ended.
-    pub(crate) fn revive(&mut self) -> Result<(), SlotError> {
+    /// Connects again to hosts whose connection has ended. One that stays away ends the run, which can be continued later.
+    pub(crate) fn revive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<(), SlotError> {
+        let last_ns = monotonic_ns() + PATIENCE_NS;
         for other in &mut self.others {
-            if other.remote.is_lost() {
-                other.remote = Remote::connect(&other.ssh, &self.build).map_err(SlotError::Harness)?;
+            while other.remote.is_lost() {
+                match Remote::connect(&other.ssh, &self.build) {
+                    Ok(remote) => other.remote = remote,
+                    Err(_) if interrupted() => return Err(SlotError::Interrupted),
+                    Err(reason) if monotonic_ns() >= last_ns => return Err(SlotError::Gone(reason)),
+                    Err(_) => sleep(PAUSE),
+                }
             }
         }
         Ok(())
     }
 
-    /// Whether every host that has a side of it can build a variant.
-    pub(crate) fn feasible(&mut self, path: &DataPath, settings: &PathSettings) -> Result<(), String> {
-        let has_one_here =
-            (0..self.loads()).map(Side::Load).chain([Side::System]).any(|side| self.is_here(side));
-        if has_one_here {
-            settings.feasible()?;
+    /// Why a host that has a side of it cannot build a variant, if so.
+    ///
+    /// # Errors
+    /// When a host cannot be asked.
+    pub(crate) fn lacking(
+        &mut self,
+        path: &DataPath,
+        settings: &PathSettings,
+    ) -> Result<Option<String>, String> {
+        if self.has_one_here()
+            && let Err(reason) = settings.feasible()
+        {
+            return Ok(Some(reason));
         }
         let json = settings.to_json().map_err(|error| error.to_string())?;
         for other in &mut self.others {
-            other
-                .remote
-                .feasible(path.name, json.clone())?
-                .map_err(|reason| format!("on {}: {reason}", other.remote.name()))?;
+            if let Some(reason) = other.remote.lacking(path.name, json.clone())? {
+                return Ok(Some(format!("on {}: {reason}", other.remote.name())));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Starts an agent. `has_system` says whether a load shares its host with a system.
@@ -212,6 +226,14 @@ impl Hosts {
     /// Looks from now on are for another window.
     pub(crate) fn begin_window(&mut self) {
         self.others.iter_mut().for_each(|other| other.remote.begin_window());
+    }
+
+    /// What a load is called among all: by its host, and by a number where there are several on it.
+    pub(crate) fn load_name(&self, load: usize) -> String {
+        let name = self.name(Side::Load(load));
+        let before =
+            (0..load).filter(|other| self.are_together(Side::Load(*other), Side::Load(load))).count();
+        if before == 0 { name } else { format!("{name} ({})", before + 1) }
     }
 
     /// Has every other host looked at: at these moments of this clock, or at once.
@@ -346,6 +368,9 @@ impl Hosts {
     }
 }
 
+/// For how long a host whose connection ended is tried again, and how often.
+const PATIENCE_NS: u64 = 20_000_000_000;
+const PAUSE: Duration = Duration::from_secs(1);
 /// Besides round trips, what agents need to begin.
 const LEAD_NS: u64 = 50_000_000;
 

@@ -23,7 +23,7 @@ pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
 pub use hosts::{HostAccount, Hosts, Launch, host_lines, keep, noise_between, told_by};
 pub use order::block_order;
-pub use prepare::{Planned, prepare};
+pub use prepare::{PlanError, Planned, prepare};
 pub use session::Session;
 pub use time_left::at_most_s;
 

@@ -26,20 +26,31 @@ pub struct Planned {
     hosts: Hosts,
 }
 
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Something is wrong with the file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A host could not be asked; the text completes "failed to ...".
+    #[error("{0}")]
+    Hosts(String),
+}
+
 /// Reads an experiment file, enters the namespaces that it needs, and marks the variants that a host of it cannot build.
 ///
 /// # Errors
-/// What is wrong with the file, with its places.
+/// What is wrong with the file, with its places, or with a host.
 pub fn prepare(
     name_of_file: &str,
     bytes: &[u8],
     options: &ReadOptions,
     paths: &[DataPath],
     mut hosts: Hosts,
-) -> Result<Planned, FileError> {
+) -> Result<Planned, PlanError> {
     let Experiment { mut plan, path, settings } = read(name_of_file, bytes, options, paths)?;
     enter_namespace(&settings);
-    mark_infeasible(&mut plan, &path, &settings, &mut hosts);
+    mark_infeasible(&mut plan, &path, &settings, &mut hosts).map_err(PlanError::Hosts)?;
     for (cell, settings) in plan.cells.iter_mut().zip(&settings) {
         require_savings(cell, settings);
     }
@@ -51,7 +62,12 @@ impl Planned {
     ///
     /// # Errors
     /// When this program has no such data path, or cannot read its settings.
-    pub fn again(header: &Header, text: &str, paths: &[DataPath], hosts: Hosts) -> Result<Self, RunError> {
+    pub fn again(
+        header: &Header,
+        text: &str,
+        paths: &[DataPath],
+        mut hosts: Hosts,
+    ) -> Result<Self, RunError> {
         let failed = |error: &dyn std::fmt::Display| RunError::Harness(format!("continue the run: {error}"));
         let plan = header.plan.clone();
         let path = *find(paths, &plan.path).map_err(|error| failed(&error))?;
@@ -75,6 +91,10 @@ impl Planned {
         };
         let settings = plan.cells.iter().map(decoded).collect::<Result<Vec<_>, _>>()?;
         enter_namespace(&settings);
+        for settings in settings.iter().flatten() {
+            // What it lacks was marked when the run began; other hosts enter their namespaces by this.
+            hosts.lacking(&path, settings).map_err(|error| failed(&error))?;
+        }
         Ok(Self { plan, path, settings, text: text.to_owned(), hosts })
     }
 
@@ -159,14 +179,22 @@ fn enter_namespace(settings: &[Vec<PathSettings>]) {
 }
 
 /// Asks of every variant whether the hosts can build it, and marks those that one cannot.
-fn mark_infeasible(plan: &mut Plan, path: &DataPath, settings: &[Vec<PathSettings>], hosts: &mut Hosts) {
+fn mark_infeasible(
+    plan: &mut Plan,
+    path: &DataPath,
+    settings: &[Vec<PathSettings>],
+    hosts: &mut Hosts,
+) -> Result<(), String> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
-            variant.skipped =
-                misplaced(path, variant, hosts).or_else(|| hosts.feasible(path, settings).err());
+            variant.skipped = match misplaced(path, variant, hosts) {
+                Some(reason) => Some(reason),
+                None => hosts.lacking(path, settings)?,
+            };
         }
     }
     host_tunings::mark_impossible(plan, &Machine::this());
+    Ok(())
 }
 
 /// Why a variant cannot be on the hosts that the run has, if so.

@@ -182,7 +182,7 @@ impl Gate<'_> {
     fn planned(&self, options: &ReadOptions) -> Result<plumb_runner::Planned, Failure> {
         let Subject { name, text, .. } = &self.subject;
         let planned = prepare(name, text.as_bytes(), options, &data_paths::all(), Hosts::default())
-            .map_err(planning::failure)?;
+            .map_err(planning::unplanned)?;
         match planned.hopeless() {
             Some(reason) => Err(Failure::usage(reason)),
             None => Ok(planned),

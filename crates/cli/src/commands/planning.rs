@@ -2,7 +2,7 @@
 
 use plumb_model::Plan;
 use plumb_runner::file::{self, FileError, ReadOptions};
-use plumb_runner::{Hosts, Planned, prepare};
+use plumb_runner::{Hosts, PlanError, Planned, prepare};
 
 use crate::args::PlanArguments;
 use crate::exit::{Failure, USAGE};
@@ -12,13 +12,13 @@ use crate::{data_paths, output};
 /// Reads an experiment and marks the variants that a host of it cannot build.
 pub fn on(experiment: &str, arguments: &PlanArguments, hosts: Hosts) -> Result<Planned, Failure> {
     let source = experiments::find(experiment)?;
-    prepare(&source.name, &source.bytes, &options(arguments), &data_paths::all(), hosts).map_err(failure)
+    prepare(&source.name, &source.bytes, &options(arguments), &data_paths::all(), hosts).map_err(unplanned)
 }
 
 /// The same of an experiment's text, on this host.
 pub fn prepared(source: &Source, arguments: &PlanArguments) -> Result<Planned, Failure> {
     let (options, paths) = (options(arguments), data_paths::all());
-    prepare(&source.name, &source.bytes, &options, &paths, Hosts::default()).map_err(failure)
+    prepare(&source.name, &source.bytes, &options, &paths, Hosts::default()).map_err(unplanned)
 }
 
 /// Reads, checks, merges and expands an experiment, without a look at this host.
@@ -34,6 +34,14 @@ fn options(arguments: &PlanArguments) -> ReadOptions {
         only: arguments.only.clone(),
         blocks: arguments.blocks,
         ..ReadOptions::default()
+    }
+}
+
+/// Why there is no plan.
+pub fn unplanned(error: PlanError) -> Failure {
+    match error {
+        PlanError::File(error) => failure(error),
+        PlanError::Hosts(reason) => Failure::harness(reason),
     }
 }
 

@@ -128,9 +128,12 @@ pub fn by_agents(
             Ok(Some(result))
         }
         Err(SlotError::Interrupted) => Ok(None),
-        Err(SlotError::Failed(reason) | SlotError::Harness(reason) | SlotError::Killed(reason)) => {
-            Err(Failure::harness(reason))
-        }
+        Err(
+            SlotError::Failed(reason)
+            | SlotError::Harness(reason)
+            | SlotError::Killed(reason)
+            | SlotError::Gone(reason),
+        ) => Err(Failure::harness(reason)),
     }
 }
 

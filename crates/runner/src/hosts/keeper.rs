@@ -5,6 +5,7 @@
 //! runner that stops or cannot be reached any more says nothing, and is gone for the keeper after [`SILENCE`].
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,6 +32,11 @@ const GRACE: Duration = Duration::from_millis(2500);
 /// How long a program that tells about the host may take.
 const TELL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// In a keeper's directory, the file that it has locked while it runs.
+const LOCK: &str = "keeper.lock";
+/// Keepers' directories begin with this.
+const PREFIX: &str = "plumb-";
+
 /// What happens to a keeper.
 enum Happening {
     Line(String),
@@ -50,6 +56,9 @@ pub fn keep(
     input: impl BufRead + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> Result<(), plumb_host::Error> {
+    // Held until this process ends.
+    let _lock = lock(directory);
+    sweep(directory);
     let (sender, happenings) = channel();
     let reader = sender.clone();
     std::thread::spawn(move || {
@@ -73,7 +82,37 @@ pub fn keep(
     keeper.say(&Answer::Hello(Box::new(hello()?)));
     keeper.serve(&happenings);
     keeper.end();
+    // The shell that made it does the same, where it was not killed.
+    let _ = std::fs::remove_dir_all(directory);
     Ok(())
+}
+
+/// Says that a directory is in use.
+fn lock(directory: &Path) -> std::io::Result<File> {
+    // It gets its name only once it is locked, since another keeper may be sweeping.
+    let unnamed = directory.join("keeper.new");
+    let file = File::create(&unnamed)?;
+    file.try_lock().map_err(std::io::Error::from)?;
+    std::fs::rename(unnamed, directory.join(LOCK))?;
+    Ok(file)
+}
+
+/// Removes what keepers left that were killed together with the shells that had started them. Their directories are beside this
+/// one, and nobody has them locked.
+fn sweep(directory: &Path) {
+    let Some(parent) = directory.parent() else { return };
+    for beside in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let path = beside.path();
+        let is_keepers =
+            beside.file_name().to_string_lossy().starts_with(PREFIX) && path.join(LOCK).is_file();
+        if is_keepers
+            && path != directory
+            && File::open(path.join(LOCK)).is_ok_and(|file| file.try_lock().is_ok())
+        {
+            // One of another user stays.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
 }
 
 /// What agents and the keeper write to, a line at a time.

@@ -83,9 +83,12 @@ impl Remote {
                 // A client that still runs has nothing to say.
                 let trouble = client.trouble();
                 client.kill();
-                return Err(format!(
-                    "{step} {destination}: {trouble}; see that `ssh -o BatchMode=yes {destination} true` works"
-                ));
+                let hint = if step == REACH {
+                    format!("; see that `ssh -o BatchMode=yes {destination} true` works")
+                } else {
+                    String::new()
+                };
+                return Err(format!("{step} {destination}: {trouble}{hint}"));
             }
         };
         let writer: Writer = Arc::new(Mutex::new(Some(input)));
@@ -155,10 +158,10 @@ impl Remote {
     }
 
     /// Why the host cannot build a variant, if so.
-    pub(crate) fn feasible(&mut self, path: &str, settings: Value) -> Result<Result<(), String>, String> {
+    pub(crate) fn lacking(&mut self, path: &str, settings: Value) -> Result<Option<String>, String> {
         self.say(&Ask::Feasible { path: path.to_owned(), settings })?;
         match self.answer()?.1 {
-            Answer::Feasible { reason } => Ok(reason.map_or(Ok(()), Err)),
+            Answer::Feasible { reason } => Ok(reason),
             other => Err(self.odd(&other)),
         }
     }
@@ -293,6 +296,9 @@ impl Drop for Remote {
     }
 }
 
+/// The first step, in which what is wrong is the user's to mend.
+const REACH: &str = "reach";
+
 /// Why a beginning got stuck.
 enum Stuck {
     /// This is why.
@@ -314,7 +320,7 @@ fn begin(
         Err(_) => Err(Stuck::Silent(step)),
     };
     let shell = loop {
-        if let Ok(line) = line(ANSWER_TIMEOUT, "reach")?
+        if let Ok(line) = line(ANSWER_TIMEOUT, REACH)?
             && let Some(shell) = Shell::read(&line)
         {
             break shell;
