@@ -1,4 +1,4 @@
-//! The processes of a service that this program did not start, and the CPU time that they take.
+//! The processes of a service that this program did not start, and the CPU time, waiting and memory that they take.
 //!
 //! Such a service is found by the socket on which it listens (`/proc/net/tcp`, then the processes that have that socket open),
 //! or it is named: by a process, a systemd unit or a control group. Servers fork workers, so a process stands for its whole tree.
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use crate::cpu::{CpuTime, process_cpu_time, tree_cpu_time};
-use crate::procfs::Stat;
+use crate::procfs::{self, Stat};
 use crate::{Error, text};
 
 /// Where control groups are mounted; below it, in which hierarchies CPU time is counted.
@@ -82,6 +82,17 @@ impl Service {
         ))
     }
 
+    /// The processes that listen on a TCP port of this host, at whatever address; `None` where there are none to be seen.
+    #[must_use]
+    pub fn listening_on(port: u16) -> Option<Self> {
+        let table = |name| text::read(Path::new("/proc/thread-self/net").join(name)).unwrap_or_default();
+        let tables = ["tcp", "tcp6"].map(table).join("\n");
+        let listeners = tables.lines().filter_map(parse_listener).map(|(address, _)| address);
+        // An unspecified address takes connections to every one, so any of them leads to its socket.
+        let mut addresses = listeners.filter(|address| address.port() == port);
+        addresses.find_map(Self::listening_at)
+    }
+
     /// The process `pid` with all that descends from it.
     ///
     /// # Errors
@@ -139,13 +150,73 @@ impl Service {
             Members::HeldByInit { .. } => None,
         }
     }
+
+    /// How long its threads have waited for a CPU so far, in ns, as far as the kernel counts that; threads that have ended are
+    /// not in it.
+    #[must_use]
+    pub fn run_delay_ns(&self) -> Option<u64> {
+        let of_process = |pid: u32| -> u64 {
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            tasks.filter_map(|task| thread_run_delay_ns(&task.path())).sum()
+        };
+        Some(self.pids().into_iter().map(of_process).sum()).filter(|ns| *ns > 0)
+    }
+
+    /// Resident memory of its processes in bytes. Pages that several of them share count for each.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let of_process = |pid: u32| {
+            let status = text::read(format!("/proc/{pid}/status"))?;
+            text::colon_field(&status, "VmRSS")?.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let kibibytes: u64 = self.pids().into_iter().filter_map(of_process).sum();
+        Some(kibibytes.saturating_mul(1 << 10)).filter(|bytes| *bytes > 0)
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        match &self.0 {
+            Members::Processes(roots) => roots.iter().flat_map(process_tree).collect(),
+            Members::Group(group) => group_processes(group, UNIT_DEPTH_MAX),
+            Members::HeldByInit { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The second number of a schedstat file (Documentation/scheduler/sched-stats.rst).
+fn thread_run_delay_ns(task: &Path) -> Option<u64> {
+    text::read(task.join("schedstat"))?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The pids of a process with its descendants, as they count for its CPU time.
+fn process_tree(root: &Stat) -> Vec<u32> {
+    if Stat::read(root.pid).is_none_or(|now| !now.is_same_process(root)) {
+        return Vec::new();
+    }
+    if counts_alone(root) {
+        return vec![root.pid];
+    }
+    procfs::tree(root.pid).iter().map(|process| process.pid).collect()
+}
+
+/// Whether a process counts without its descendants: this process is among those, or it is the first process of all.
+fn counts_alone(root: &Stat) -> bool {
+    root.pid == 1 || ancestors(std::process::id()).contains(&root.pid)
+}
+
+/// The processes in a group and in those below it.
+fn group_processes(group: &Path, depth: u32) -> Vec<u32> {
+    let pids = text::read(group.join("cgroup.procs")).unwrap_or_default();
+    let mut found: Vec<u32> = pids.lines().filter_map(|pid| pid.parse().ok()).collect();
+    if depth > 0 {
+        found.extend(directories_in(group).iter().flat_map(|below| group_processes(below, depth - 1)));
+    }
+    found
 }
 
 /// A process with its descendants. Where this process is among those, and for the first process of all, it counts alone.
 fn process_tree_time(root: &Stat) -> Option<CpuTime> {
     Stat::read(root.pid).filter(|now| now.is_same_process(root))?;
-    let is_ours = root.pid == 1 || ancestors(std::process::id()).contains(&root.pid);
-    if is_ours { process_cpu_time(root.pid).ok() } else { tree_cpu_time(root.pid).ok() }
+    if counts_alone(root) { process_cpu_time(root.pid).ok() } else { tree_cpu_time(root.pid).ok() }
 }
 
 /// Those that descend from no other one of them.
@@ -293,6 +364,9 @@ mod tests {
         let (whole, own) = (service.cpu_time().unwrap(), process_cpu_time(server.pid()).unwrap());
         assert!(whole.total_ns() > own.total_ns(), "the child's time is the server's: {whole:?} {own:?}");
         assert_eq!(service.caveat(), None);
+        assert_eq!(Service::listening_on(address.port()).unwrap().pids(), [server.pid()]);
+        assert!(service.memory_bytes().unwrap() > 100 << 10, "two shells have some memory");
+        assert!(service.run_delay_ns().is_none_or(|ns| ns < 60_000_000_000));
         server.kill().unwrap();
         assert_eq!(service.cpu_time(), None, "a server that is gone has no CPU time");
         assert_eq!(Service::listening_at(address), None);

@@ -6,7 +6,7 @@ use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving, Stati
 use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
 use serde_json::Value;
 
-use crate::settings::{HttpSettings, Reuse};
+use crate::settings::{HttpSettings, IngressKind, Reuse};
 use crate::target::Target;
 use crate::{check, evidence, load, metrics, system};
 
@@ -81,6 +81,10 @@ impl Settings for HttpSettings {
                  handshake looks like a gain. iteration_duration includes all of it"
             )
         })
+    }
+
+    fn has_foreign_system(&self) -> bool {
+        self.system.ingress.kind == IngressKind::External
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

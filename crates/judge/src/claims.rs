@@ -188,7 +188,7 @@ fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
 /// in the CPU time of the sides, nor in a cap that nobody went over.
 fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
     let is_timed = |term: &Term| {
-        let own_cpu = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name];
+        let own_cpu = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name, metric::MEMORY_SYSTEM.name];
         let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
         !matches!(kind, Some(MetricKind::Share | MetricKind::Count))
             && !own_cpu.contains(&term.metric.as_str())

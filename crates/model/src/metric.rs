@@ -145,6 +145,36 @@ pub const CPU_SYSTEM: Metric = Metric {
     about: "CPU time of the system under test per unit of work",
 };
 
+/// How long the threads of a system that exists already waited for a CPU.
+pub const RUN_DELAY_SYSTEM: Metric = Metric {
+    name: "run_delay_system",
+    unit: Unit::Share,
+    better: Better::Lower,
+    kind: MetricKind::Gauge,
+    about: "time for which the threads of an external system were ready and waited for a CPU, added up, over the window",
+};
+
+/// The memory of a system that exists already.
+pub const MEMORY_SYSTEM: Metric = Metric {
+    name: "memory_system",
+    unit: Unit::Bytes,
+    better: Better::Lower,
+    kind: MetricKind::Gauge,
+    about: "resident memory of an external system when the window closed; pages that processes share count for each",
+};
+
+/// The CPU time that the kernel spent in soft interrupts on the host of a system that exists already.
+pub const SOFTIRQ_SYSTEM: Metric = Metric {
+    name: "softirq_system",
+    unit: Unit::Share,
+    better: Better::Lower,
+    kind: MetricKind::Gauge,
+    about: "CPU time that soft interrupts took on the external system's host, such as packets coming in, over the window",
+};
+
+/// What there is to know of a system that exists already beside [`CPU_SYSTEM`].
+pub const OF_FOREIGN_SYSTEM: [Metric; 3] = [RUN_DELAY_SYSTEM, MEMORY_SYSTEM, SOFTIRQ_SYSTEM];
+
 /// CPU time per unit of work on the side of the load; every data path has it.
 pub const CPU_LOAD: Metric = Metric {
     name: "cpu_load",

@@ -52,6 +52,10 @@ impl Settings for NetworkSettings {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
     }
 
+    fn has_foreign_system(&self) -> bool {
+        self.system.kind == SystemKind::External
+    }
+
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
         evidence::evidence(self, before, after, measurement)
     }

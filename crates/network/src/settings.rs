@@ -46,13 +46,15 @@ pub struct SystemSettings {
     pub kind: SystemKind,
     /// `external`: where the server is, as `HOST` or `HOST:PORT`.
     pub address: Option<String>,
-    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit`, `cgroup` and `port`, plumb takes the
     /// process that listens at `address`.
     pub pid: Option<u32>,
     /// `external`: the systemd unit that runs it on this host.
     pub unit: Option<String>,
     /// `external`: the control group in which it runs on this host.
     pub cgroup: Option<PathBuf>,
+    /// `external`: the TCP port on which it listens on this host, where that is another one than the load's.
+    pub port: Option<u16>,
     /// `ovs`: how packets are wrapped between the nodes.
     pub tunnel: TunnelType,
     /// The largest packet of the hosts' link; that of pods behind a tunnel is 50 B less.
@@ -89,6 +91,7 @@ impl Default for SystemSettings {
             pid: None,
             unit: None,
             cgroup: None,
+            port: None,
             tunnel: TunnelType::default(),
             mtu: 1500,
             queue_length: None,
@@ -109,8 +112,8 @@ impl Default for SystemSettings {
 impl SystemSettings {
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
-    pub fn run_by(&self) -> RunBy<'_> {
-        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
+    pub fn run_by(&self) -> RunBy {
+        RunBy { pid: self.pid, unit: self.unit.clone(), cgroup: self.cgroup.clone(), port: self.port }
     }
 }
 

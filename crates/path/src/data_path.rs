@@ -173,6 +173,8 @@ pub trait AnySettings {
     /// See [`Settings::evidence`].
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
 
+    /// See [`Settings::has_foreign_system`].
+    fn has_foreign_system(&self) -> bool;
     /// See [`Settings::in_flight`].
     fn in_flight(&self) -> Option<f64>;
 
@@ -231,6 +233,10 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
         self.0.evidence(before, after, measurement)
+    }
+
+    fn has_foreign_system(&self) -> bool {
+        self.0.has_foreign_system()
     }
 
     fn in_flight(&self) -> Option<f64> {

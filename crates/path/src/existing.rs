@@ -2,35 +2,78 @@
 //! host and can be found.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::PathBuf;
 
+use plumb_host::cpu::CpuTime;
 use plumb_host::service::Service;
 use plumb_model::CpuCost;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{Fault, PathError, Snapshot, System};
+use crate::{Fault, PathError, Processes, Snapshot, System};
 
 /// Where such a system is, and which processes it has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Existing {
     target: Value,
+    /// How its processes are found.
+    run_by: RunBy,
+    /// Where it listens, which leads to processes that nothing names.
+    address: Option<(String, u16)>,
     service: Option<Service>,
+    /// CPU time of processes that have ended and were replaced.
+    ended: CpuTime,
+    /// CPU time of its present processes, when it was read last.
+    last: CpuTime,
 }
 
 impl Existing {
     /// A system that its data path's load finds by this.
     #[must_use]
     pub fn at(target: &impl Serialize) -> Self {
-        Self { target: json!(target), service: None }
+        Self {
+            target: json!(target),
+            run_by: RunBy::default(),
+            address: None,
+            service: None,
+            ended: CpuTime::default(),
+            last: CpuTime::default(),
+        }
     }
 
-    /// The same, run by these processes of this host.
-    #[must_use]
-    pub fn run_by(self, service: Option<Service>) -> Self {
-        Self { service, ..self }
+    /// The same, run by processes of this host: those that are named, or else those that listen at the address.
+    ///
+    /// # Errors
+    /// When what is named does not exist.
+    pub fn run_by(self, run_by: RunBy, address: Option<(&str, u16)>) -> Result<Self, PathError> {
+        let service = run_by.find(address)?;
+        let address = address.map(|(host, port)| (host.to_owned(), port));
+        Ok(Self { service, run_by, address, ..self })
+    }
+
+    /// CPU time so far. A service that restarts has other processes afterwards, whose time adds to that of those before.
+    fn cpu_time(&mut self, warnings: &mut Vec<String>) -> Option<CpuTime> {
+        let service = self.service.as_ref()?;
+        if let Some(now) = service.cpu_time() {
+            self.last = now;
+        } else if service.caveat().is_none() {
+            let address = self.address.as_ref().map(|(host, port)| (host.as_str(), *port));
+            let found = self.run_by.find(address).ok().flatten()?;
+            self.ended += std::mem::replace(&mut self.last, found.cpu_time()?);
+            self.service = Some(found);
+            warnings.push(REPLACED.to_owned());
+        } else {
+            return None;
+        }
+        let mut total = self.ended;
+        total += self.last;
+        Some(total)
     }
 }
+
+/// What the end of a window says where it is not with the processes of its beginning.
+const REPLACED: &str = "the system's processes ended in some windows, and others took their place: CPU costs leave out what the \
+                        former used last";
 
 impl System for Existing {
     fn target(&self) -> Value {
@@ -38,12 +81,19 @@ impl System for Existing {
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        let Some(cpu) = self.service.as_ref().and_then(Service::cpu_time) else {
+        let mut warnings = Vec::new();
+        let Some(cpu) = self.cpu_time(&mut warnings) else {
             let warnings = self.service.as_ref().and_then(Service::caveat).into_iter().collect();
             return Ok(Snapshot { warnings, ..Snapshot::default() });
         };
         let cpu = CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() };
-        Ok(Snapshot { cpu, is_foreign: true, ..Snapshot::default() })
+        let service = self.service.as_ref();
+        let processes = Processes {
+            run_delay_ns: service.and_then(Service::run_delay_ns),
+            memory_bytes: service.and_then(Service::memory_bytes),
+            softirq_ns: plumb_host::noise::softirq_ns().ok(),
+        };
+        Ok(Snapshot { cpu, is_foreign: true, processes, warnings, ..Snapshot::default() })
     }
 
     fn stop(&mut self) -> Result<(), PathError> {
@@ -52,24 +102,30 @@ impl System for Existing {
 }
 
 /// The processes of a system that exists already, as its settings name them. Without a name, the listening socket leads to them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RunBy<'a> {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunBy {
     /// A process, with its children.
     pub pid: Option<u32>,
     /// A systemd unit.
-    pub unit: Option<&'a str>,
+    pub unit: Option<String>,
     /// A control group.
-    pub cgroup: Option<&'a Path>,
+    pub cgroup: Option<PathBuf>,
+    /// A TCP port on which it listens, at whatever address.
+    pub port: Option<u16>,
 }
 
-impl RunBy<'_> {
+impl RunBy {
     /// Checks the names. `key` is that of the settings that hold them.
     ///
     /// # Errors
     /// When something is named for a system that is built, or more than one thing is.
-    pub fn check(self, key: &str, is_external: bool) -> Result<(), Fault> {
-        let named =
-            [("pid", self.pid.is_some()), ("unit", self.unit.is_some()), ("cgroup", self.cgroup.is_some())];
+    pub fn check(&self, key: &str, is_external: bool) -> Result<(), Fault> {
+        let named = [
+            ("pid", self.pid.is_some()),
+            ("unit", self.unit.is_some()),
+            ("cgroup", self.cgroup.is_some()),
+            ("port", self.port.is_some()),
+        ];
         let named: Vec<&str> =
             named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name).collect();
         match named.as_slice() {
@@ -80,7 +136,7 @@ impl RunBy<'_> {
                 Err(Fault::new(format!("{key}.{name}"), message))
             }
             [_, second, ..] => {
-                let message = "name the system by only one of `pid`, `unit` and `cgroup`";
+                let message = "name the system by only one of `pid`, `unit`, `cgroup` and `port`";
                 Err(Fault::new(format!("{key}.{second}"), message))
             }
             _ => Ok(()),
@@ -90,16 +146,24 @@ impl RunBy<'_> {
     /// The processes; `None` where the settings name none and no process of this host is seen to listen there.
     ///
     /// # Errors
-    /// When the process, unit or group does not exist.
-    pub fn find(self, host_and_port: Option<(&str, u16)>) -> Result<Option<Service>, PathError> {
+    /// When the process, unit or group does not exist, or nothing listens on the port.
+    pub fn find(&self, host_and_port: Option<(&str, u16)>) -> Result<Option<Service>, PathError> {
         if let Some(pid) = self.pid {
             return Ok(Some(Service::of_process(pid)?));
         }
-        if let Some(unit) = self.unit {
+        if let Some(unit) = &self.unit {
             return Ok(Some(Service::of_unit(unit)?));
         }
-        if let Some(cgroup) = self.cgroup {
+        if let Some(cgroup) = &self.cgroup {
             return Ok(Some(Service::of_group(cgroup)?));
+        }
+        if let Some(port) = self.port {
+            let none = || {
+                PathError::new(format!(
+                    "find a process that listens on port {port}: none is to be seen on this host"
+                ))
+            };
+            return Service::listening_on(port).map(Some).ok_or_else(none);
         }
         let addresses = host_and_port.and_then(|at| at.to_socket_addrs().ok());
         let mut addresses: Vec<SocketAddr> = addresses.into_iter().flatten().collect();
@@ -110,7 +174,31 @@ impl RunBy<'_> {
 
 #[cfg(test)]
 mod tests {
+    use plumb_host::process::Command;
+
     use super::*;
+
+    #[test]
+    fn a_service_that_restarts_goes_on_counting() {
+        // It spends CPU time and stays.
+        const BUSY: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec sleep 60";
+        let start = || Command::new("sh").args(["-c", BUSY]).own_group().spawn().unwrap();
+        let mut first = start();
+        let service = Service::of_process(first.pid()).unwrap();
+        while service.cpu_time().unwrap().total_ns() == 0 {
+            std::thread::yield_now();
+        }
+        let by_pid = RunBy { pid: Some(first.pid()), ..RunBy::default() };
+        let mut existing = Existing::at(&0).run_by(by_pid, None).unwrap();
+        let before = existing.snapshot().unwrap();
+        first.kill().unwrap();
+        let second = start();
+        existing.run_by = RunBy { pid: Some(second.pid()), ..RunBy::default() };
+        let after = existing.snapshot().unwrap();
+        assert!(after.cpu.total_ns() >= before.cpu.total_ns() && after.is_foreign);
+        assert_eq!((before.warnings.len(), after.warnings.as_slice()), (0, &[REPLACED.to_owned()][..]));
+        assert!(existing.snapshot().unwrap().warnings.is_empty());
+    }
 
     #[test]
     fn a_system_is_named_once_and_only_where_it_exists_already() {
@@ -118,19 +206,26 @@ mod tests {
         let key = |checked: Result<(), Fault>| checked.unwrap_err().key;
         assert!(by_pid.check("system", true).is_ok() && RunBy::default().check("system", false).is_ok());
         assert_eq!(key(by_pid.check("system", false)), "system.pid");
-        assert_eq!(key(RunBy { unit: Some("nginx"), ..by_pid }.check("system", true)), "system.unit");
+        assert_eq!(
+            key(RunBy { unit: Some("nginx".to_owned()), ..by_pid }.check("system", true)),
+            "system.unit"
+        );
     }
 
     #[test]
     fn the_process_that_listens_is_the_system() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let service = RunBy::default().find(Some(("127.0.0.1", port))).unwrap();
-        let snapshot = Existing::at(&port).run_by(service).snapshot().unwrap();
-        assert!(snapshot.is_foreign && snapshot.cpu.total_ns() > 0);
+        let at = |run_by: RunBy| Existing::at(&port).run_by(run_by, Some(("127.0.0.1", port)));
+        let by_port = RunBy { port: Some(port), ..RunBy::default() };
+        for run_by in [RunBy::default(), by_port.clone()] {
+            let snapshot = at(run_by).unwrap().snapshot().unwrap();
+            assert!(snapshot.is_foreign && snapshot.cpu.total_ns() > 0);
+            assert!(snapshot.processes.memory_bytes.unwrap() > 1 << 20, "this process has some memory");
+        }
         drop(listener);
-        let nobody = RunBy::default().find(Some(("127.0.0.1", port))).unwrap();
-        assert_eq!(Existing::at(&port).run_by(nobody).snapshot().unwrap(), Snapshot::default());
+        assert_eq!(at(RunBy::default()).unwrap().snapshot().unwrap(), Snapshot::default());
+        assert!(at(by_port).unwrap_err().to_string().contains("none is to be seen on this host"));
         let gone = RunBy { pid: Some(u32::MAX), ..RunBy::default() }.find(None);
         assert_eq!(gone.unwrap_err().to_string(), "find process 4294967295: it has ended");
     }

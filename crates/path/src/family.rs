@@ -125,6 +125,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
         None
     }
 
+    /// Whether the system exists already, so that its processes are not this program's.
+    fn has_foreign_system(&self) -> bool {
+        false
+    }
+
     /// Whether there is a system beside the load. Where no settings of a run have one, the load gets all CPUs.
     fn has_system(&self) -> bool {
         true
@@ -282,9 +287,23 @@ pub struct Snapshot {
     pub counters: BTreeMap<String, u64>,
     /// States read back.
     pub states: BTreeMap<String, String>,
+    /// What is known of the processes beside their CPU time, where this program did not start them.
+    #[serde(default)]
+    pub processes: Processes,
     /// What the reader of a report must know about these figures, such as why one of them is not known.
     #[serde(default)]
     pub warnings: Vec<String>,
+}
+
+/// What processes that this program did not start took beside CPU time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processes {
+    /// How long their threads have waited for a CPU so far, in ns.
+    pub run_delay_ns: Option<u64>,
+    /// Their resident memory, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// CPU time of soft interrupts on their host so far, in ns.
+    pub softirq_ns: Option<u64>,
 }
 
 impl Snapshot {

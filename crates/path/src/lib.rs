@@ -18,5 +18,6 @@ pub mod tree;
 pub use data_path::{AnySettings, DataPath, PathSettings, find, schema_of};
 pub use existing::{Existing, RunBy};
 pub use family::{
-    Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window, read_target,
+    Family, Fault, Load, Mark, PathError, Place, Processes, Settings, Snapshot, System, Timing, Window,
+    read_target,
 };

@@ -19,6 +19,7 @@ use crate::agent::{Agent, unexpected};
 use crate::course::{Course, SeenWindow, Sight};
 use crate::error::SlotError;
 use crate::executor::{Executor, Measured, SlotOrder};
+use crate::foreign;
 use crate::host_tunings::{self, SettingsSeen};
 use crate::hosts::{Hosts, Launch, Rights, SeenHost, Side, noise_by_machine};
 
@@ -259,6 +260,7 @@ fn assemble(
     };
     measurement.read_cpu(CPU_SYSTEM, system_cpu.total_ns());
     measurement.read_cpu_load();
+    foreign::read(&mut measurement, &opened.system, &closed.system);
     let foreign = match closed.system.is_foreign {
         true => CpuTime { user_ns: system_cpu.user_ns, system_ns: system_cpu.system_ns },
         false => CpuTime::default(),

@@ -10,6 +10,7 @@ mod dispatcher;
 mod error;
 mod executor;
 pub mod file;
+mod foreign;
 mod host_tunings;
 mod hosts;
 mod order;

@@ -49,13 +49,15 @@ pub struct SystemSettings {
     /// `file`, `volumes`: a directory to make the file in, by default the run's scratch directory. `external` and
     /// `ontap`: the path of a file or block device, or `nbd://HOST:PORT/NAME`.
     pub path: Option<String>,
-    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit`, `cgroup` and `port`, plumb takes the
     /// process that listens at the address in `path`.
     pub pid: Option<u32>,
     /// `external`: the systemd unit that runs it on this host.
     pub unit: Option<String>,
     /// `external`: the control group in which it runs on this host.
     pub cgroup: Option<PathBuf>,
+    /// `external`: the TCP port on which it listens on this host, where that is another one than the load's.
+    pub port: Option<u16>,
     /// `file`: how large it is.
     pub size: Bytes,
     /// `volumes`: the volume.
@@ -72,6 +74,7 @@ impl Default for SystemSettings {
             pid: None,
             unit: None,
             cgroup: None,
+            port: None,
             size: Bytes(256 << 20),
             volume: VolumeSettings::default(),
             ontap: None,
@@ -82,8 +85,8 @@ impl Default for SystemSettings {
 impl SystemSettings {
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
-    pub fn run_by(&self) -> RunBy<'_> {
-        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
+    pub fn run_by(&self) -> RunBy {
+        RunBy { pid: self.pid, unit: self.unit.clone(), cgroup: self.cgroup.clone(), port: self.port }
     }
 }
 

@@ -20,6 +20,7 @@ mod documents;
 mod drivers;
 mod endings;
 mod engines;
+mod existing;
 mod gate;
 mod import;
 mod integrity;

@@ -14,6 +14,9 @@ use crate::process::{Command, Exit, Finished, Keep, Signal, Written, run_measure
 const LONG_VALUE: usize = 4096;
 /// How much of an error's last words is shown, in bytes.
 const LAST_WORDS: usize = 400;
+/// How often, and how long after another, a service is looked at that does not run right after its restart.
+const SETTLE_GLANCES: u32 = 50;
+const SETTLE_GLANCE: Duration = Duration::from_millis(100);
 /// systemd makes this directory where it runs (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
 /// Where services are that `service` knows.
@@ -128,7 +131,15 @@ impl Action {
         let line =
             if is_systemd { format!("systemctl {verb} {name}") } else { format!("service {name} {verb}") };
         run((verb, &line), timeout_ms, secrets)?;
-        let after = service_state(name, is_systemd, timeout_ms, secrets)?;
+        let mut after = service_state(name, is_systemd, timeout_ms, secrets)?;
+        // Scripts return before the server has written its pid.
+        for _ in 0..SETTLE_GLANCES {
+            if after.0 == RUNNING {
+                break;
+            }
+            crate::time::sleep(SETTLE_GLANCE);
+            after = service_state(name, is_systemd, timeout_ms, secrets)?;
+        }
         let reason = match after {
             (state, _) if state != RUNNING => format!("it is {state} afterwards"),
             // systemd has a fresh name for each run of a unit.

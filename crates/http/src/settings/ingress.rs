@@ -92,13 +92,15 @@ pub struct IngressSettings {
     pub config: ConfigSettings,
     /// Where an external system is.
     pub url: Option<String>,
-    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit` and `cgroup`, plumb takes the
+    /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit`, `cgroup` and `port`, plumb takes the
     /// process that listens at `url`.
     pub pid: Option<u32>,
     /// `external`: the systemd unit that runs it on this host.
     pub unit: Option<String>,
     /// `external`: the control group in which it runs on this host.
     pub cgroup: Option<PathBuf>,
+    /// `external`: the TCP port on which it listens on this host, where that is another one than the load's.
+    pub port: Option<u16>,
 }
 
 impl Default for IngressSettings {
@@ -118,6 +120,7 @@ impl Default for IngressSettings {
             pid: None,
             unit: None,
             cgroup: None,
+            port: None,
         }
     }
 }
@@ -125,7 +128,7 @@ impl Default for IngressSettings {
 impl IngressSettings {
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
-    pub fn run_by(&self) -> RunBy<'_> {
-        RunBy { pid: self.pid, unit: self.unit.as_deref(), cgroup: self.cgroup.as_deref() }
+    pub fn run_by(&self) -> RunBy {
+        RunBy { pid: self.pid, unit: self.unit.clone(), cgroup: self.cgroup.clone(), port: self.port }
     }
 }

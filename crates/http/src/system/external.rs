@@ -13,7 +13,7 @@ use crate::url::Url;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes sure that something takes connections at a URL.
-pub(super) fn find(url: &str, run_by: RunBy<'_>) -> Result<Existing, PathError> {
+pub(super) fn find(url: &str, run_by: RunBy) -> Result<Existing, PathError> {
     let failed = |reason: String| PathError::new(format!("reach {url}: {reason}"));
     let Url { host, port, .. } = Url::parse(url).map_err(PathError::new)?;
     let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
@@ -21,8 +21,8 @@ pub(super) fn find(url: &str, run_by: RunBy<'_>) -> Result<Existing, PathError> 
     for address in addresses {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(_) => {
-                let service = run_by.find(Some((&host, port)))?;
-                return Ok(Existing::at(&Target { url: url.to_owned(), ca_pem: None }).run_by(service));
+                let target = Target { url: url.to_owned(), ca_pem: None };
+                return Existing::at(&target).run_by(run_by, Some((&host, port)));
             }
             Err(error) => result = Err(failed(format!("connect to {address}: {error}"))),
         }

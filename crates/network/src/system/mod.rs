@@ -27,8 +27,8 @@ pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, Pa
         SystemKind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
         SystemKind::External => {
             let target = external(spec)?;
-            let service = spec.run_by().find(Some((&target.address, target.port)))?;
-            Ok(Box::new(Existing::at(&target).run_by(service)))
+            let address = (target.address.as_str(), target.port);
+            Ok(Box::new(Existing::at(&target).run_by(spec.run_by(), Some(address))?))
         }
         SystemKind::Veth | SystemKind::Bridge | SystemKind::Vxlan | SystemKind::Ovs => {
             Ok(Box::new(pods::start(spec, place)?))

@@ -17,6 +17,8 @@ pub(super) struct PlanMetrics {
     key: Option<&'static str>,
     /// By variant: the metrics that settings of others declare and its own do not.
     missing: Vec<BTreeSet<String>>,
+    /// By variant: whether its system is built for the run in any cell.
+    built: Vec<bool>,
 }
 
 /// The metrics that do not depend on settings.
@@ -24,7 +26,7 @@ pub(super) fn fixed(path: &DataPath) -> PlanMetrics {
     let all = [metric::CPU_SYSTEM, metric::CPU_LOAD];
     let missing = all.iter().filter(|metric| path.metrics.iter().all(|own| own.name != metric.name));
     let all = path.metrics.iter().chain(missing).map(MetricInfo::from).collect();
-    PlanMetrics { all, key: path.metrics_key, missing: Vec::new() }
+    PlanMetrics { all, key: path.metrics_key, missing: Vec::new(), built: Vec::new() }
 }
 
 /// All metrics, with those that the settings of each cell declare; `cells` has the settings in the order of `variants`.
@@ -45,11 +47,17 @@ pub(super) fn declared(
             }
         }
     }
+    let all = || cells.iter().flatten();
+    if all().any(|settings| settings.has_foreign_system()) {
+        metrics.all.extend(metric::OF_FOREIGN_SYSTEM.iter().map(MetricInfo::from));
+    }
     let missing = |at: usize| -> BTreeSet<String> {
         let has = |name: &str| cells.iter().all(|cell| cell[at].metrics().iter().any(|it| it.name == name));
         own.iter().map(|metric| metric.name.clone()).filter(|name| !has(name)).collect()
     };
     metrics.missing = (0..variants.len()).map(missing).collect();
+    let is_built = |at: usize| cells.iter().any(|cell| !cell[at].has_foreign_system());
+    metrics.built = (0..variants.len()).map(is_built).collect();
     metrics.all.extend(own);
     if mistakes.is_empty() { Ok(metrics) } else { Err(mistakes) }
 }
@@ -59,6 +67,13 @@ impl PlanMetrics {
     pub(super) fn undeclared(&self, claim: &Claim, variants: &[VariantTree]) -> Option<String> {
         claim.terms().find_map(|term| {
             let at = variants.iter().position(|variant| variant.name == term.variant)?;
+            let is_foreign = metric::OF_FOREIGN_SYSTEM.iter().any(|metric| metric.name == term.metric);
+            if is_foreign && self.built.get(at) == Some(&true) {
+                return Some(format!(
+                    "`{}` is measured of external systems alone, and the system of the variant `{}` is built",
+                    term.metric, term.variant
+                ));
+            }
             let is_missing = self.missing.get(at).is_some_and(|names| names.contains(&term.metric));
             is_missing.then(|| {
                 format!(

@@ -91,8 +91,7 @@ fn existing(spec: &SystemSettings) -> Result<Existing, PathError> {
     let is_here = path == NULL || path.contains("://") || Path::new(&path).exists();
     if is_here {
         let server = NbdAddress::parse(&path);
-        let service = spec.run_by().find(server.as_ref().map(NbdAddress::server))?;
-        Ok(Existing::at(&Target::existing(path)).run_by(service))
+        Existing::at(&Target::existing(path)).run_by(spec.run_by(), server.as_ref().map(NbdAddress::server))
     } else {
         Err(PathError::new(format!("find {path}: there is no such file or device")))
     }
