@@ -352,7 +352,7 @@ fn a_cell_that_cannot_be_measured_does_not_cost_the_cells_before_it() {
 fn prepared(text: &str) -> Planned {
     let paths = [DataPath::of::<TestFamily>(), DataPath::of::<Null>()];
     prepare("x.yaml", text.as_bytes(), &ReadOptions::default(), &paths, Hosts::default())
-        .unwrap_or_else(|error| panic!("{}", error.plain()))
+        .unwrap_or_else(|error| panic!("{}", error))
 }
 
 #[test]
