@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plumb_host::process::which;
-use plumb_path::Fault;
+use plumb_path::{Fault, Sides};
 
 use crate::extract::Extractor;
 use crate::metrics::METRICS;
@@ -146,15 +146,16 @@ fn check_system(system: &SystemSettings) -> Result<(), Fault> {
 ///
 /// # Errors
 /// One sentence that says what is missing.
-pub fn feasible(settings: &CommandSettings) -> Result<(), String> {
+pub fn feasible(settings: &CommandSettings, at: Sides) -> Result<(), String> {
     let load = &settings.load;
-    let hooks = [&load.setup, &load.prepare, &load.cleanup, &settings.system.start];
-    let needs_shell = load.shell == Shell::Sh || hooks.iter().any(|hook| hook.is_some());
+    let hooks = [&load.setup, &load.prepare, &load.cleanup];
+    let of_load = load.shell == Shell::Sh || hooks.iter().any(|hook| hook.is_some());
+    let needs_shell = at.load && of_load || at.system && settings.system.start.is_some();
     if needs_shell && which("sh").is_none() {
         return Err("there is no shell `sh` on PATH".to_owned());
     }
     // They may make the program first.
-    if load.setup.is_some() || load.prepare.is_some() || settings.system.start.is_some() {
+    if !at.load || load.setup.is_some() || load.prepare.is_some() || settings.system.start.is_some() {
         return Ok(());
     }
     if let Some(directory) = load.directory.as_ref().filter(|directory| !directory.is_dir()) {
@@ -259,13 +260,14 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_not_feasible_unless_something_may_make_it() {
-        assert_eq!(feasible(&settings("true")), Ok(()));
+        assert_eq!(feasible(&settings("true"), Sides::BOTH), Ok(()));
         let mut missing = settings("no-such-program-1 x");
-        assert!(feasible(&missing).unwrap_err().contains("no-such-program-1"));
+        assert!(feasible(&missing, Sides::BOTH).unwrap_err().contains("no-such-program-1"));
+        assert_eq!(feasible(&missing, Sides { system: true, load: false }), Ok(()), "the load is elsewhere");
         missing.load.setup = Some("make".to_owned());
-        assert_eq!(feasible(&missing), Ok(()));
+        assert_eq!(feasible(&missing, Sides::BOTH), Ok(()));
         let mut unset = settings("true");
         unset.load.inherit = vec!["PLUMB_NO_SUCH_VARIABLE".to_owned()];
-        assert!(feasible(&unset).unwrap_err().contains("PLUMB_NO_SUCH_VARIABLE"));
+        assert!(feasible(&unset, Sides::BOTH).unwrap_err().contains("PLUMB_NO_SUCH_VARIABLE"));
     }
 }

@@ -85,7 +85,7 @@ fn faults_evidence(measurement: &Measurement) -> Evidence {
 #[cfg(test)]
 mod tests {
     use plumb_model::{Bytes, Span};
-    use plumb_path::Settings as _;
+    use plumb_path::{Settings as _, Sides};
 
     use super::*;
     use crate::measure::Algorithm;
@@ -181,9 +181,9 @@ mod tests {
             settings.load.algorithm = Algorithm::Aes128Gcm;
         });
         assert_eq!(
-            settings.feasible().unwrap_err(),
+            settings.feasible(Sides::BOTH).unwrap_err(),
             "multibuffer does not do aes-128-gcm; it does RSA, ECDSA, X25519 and P-256"
         );
-        assert_eq!(CryptoSettings::default().feasible(), Ok(()));
+        assert_eq!(CryptoSettings::default().feasible(Sides::BOTH), Ok(()));
     }
 }

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving, Statistic};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
+use plumb_path::{
+    Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
+};
 use serde_json::Value;
 
 use crate::settings::{HttpSettings, IngressKind, Reuse};
 use crate::target::Target;
-use crate::{check, evidence, load, metrics, system};
+use crate::{check, evidence, load, metrics, share, system};
 
 /// The family `http`.
 #[derive(Debug, Clone, Copy)]
@@ -54,9 +56,17 @@ impl Settings for HttpSettings {
         check::check(self)
     }
 
-    fn feasible(&self) -> Result<(), String> {
-        load::feasible(self.load.driver)?;
-        system::feasible(&self.system)
+    fn feasible(&self, at: Sides) -> Result<(), String> {
+        if at.load {
+            load::feasible(self.load.driver)?;
+        }
+        if at.system { system::feasible(&self.system) } else { Ok(()) }
+    }
+
+    fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
+        let load = share::share(&self.load, Portion { number, of })?;
+        load::check(&load)?;
+        Ok(Self { load, system: self.system.clone() })
     }
 
     fn timing(&mut self) -> Timing<'_> {

@@ -6,6 +6,7 @@ mod family;
 pub mod load;
 mod metrics;
 pub mod settings;
+mod share;
 pub mod system;
 mod target;
 mod url;

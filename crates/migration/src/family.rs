@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use plumb_model::{Evidence, Measurement, Metric, Question};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing};
 use serde_json::Value;
 
 use crate::settings::{MigrationSettings, SystemKind};
@@ -56,7 +56,8 @@ impl Settings for MigrationSettings {
         check::check(self)
     }
 
-    fn feasible(&self) -> Result<(), String> {
+    fn feasible(&self, _: Sides) -> Result<(), String> {
+        // Each side compresses or restores, and starts its own QEMU.
         match self.system.kind {
             SystemKind::Plumb => self.system.codec.feasible(),
             SystemKind::Qemu => qemu::feasible(self),

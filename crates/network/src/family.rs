@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use plumb_model::{Evidence, Measurement, Metric, Question};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
+use plumb_path::{
+    Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
+};
 use serde_json::Value;
 
 use crate::settings::{NetworkSettings, SystemKind, Target};
-use crate::{check, evidence, load, metrics, system};
+use crate::{check, evidence, load, metrics, share, system};
 
 /// The family `network`.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +31,10 @@ impl Family for Network {
         system::start(&settings.system, place)
     }
 
+    fn spans_hosts(settings: &NetworkSettings) -> bool {
+        settings.system.kind == SystemKind::External
+    }
+
     fn needs_namespaces(settings: &NetworkSettings) -> bool {
         !matches!(settings.system.kind, SystemKind::Loopback | SystemKind::External)
     }
@@ -44,8 +50,14 @@ impl Settings for NetworkSettings {
         check::check(self)
     }
 
-    fn feasible(&self) -> Result<(), String> {
-        system::feasible(&self.system)
+    fn feasible(&self, at: Sides) -> Result<(), String> {
+        if at.system { system::feasible(&self.system) } else { Ok(()) }
+    }
+
+    fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
+        let load = share::share(&self.load, Portion { number, of })?;
+        load::check(&load)?;
+        Ok(Self { load, system: self.system.clone() })
     }
 
     fn timing(&mut self) -> Timing<'_> {

@@ -8,6 +8,7 @@ pub mod metrics;
 pub mod options;
 pub mod server;
 pub mod settings;
+mod share;
 pub mod system;
 mod wire;
 

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::Value;
 
-use crate::family::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing};
+use crate::family::{Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing};
 use crate::tree::{Mistake, Node, from_node_thorough};
 
 /// A data path without its types.
@@ -168,7 +168,16 @@ pub trait AnySettings {
     ///
     /// # Errors
     /// One sentence that says what is missing and what to install.
-    fn feasible(&self) -> Result<(), String>;
+    fn feasible(&self, at: Sides) -> Result<(), String>;
+
+    /// See [`Settings::share`]. One agent alone has the whole.
+    ///
+    /// # Errors
+    /// When the load cannot be divided, or not among this many, with its key.
+    fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault>;
+
+    /// See [`Family::spans_hosts`].
+    fn spans_hosts(&self) -> bool;
 
     /// See [`Settings::evidence`].
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
@@ -227,8 +236,17 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
             .map_err(|error| PathError::new(format!("write the settings as JSON: {error}")))
     }
 
-    fn feasible(&self) -> Result<(), String> {
-        self.0.feasible()
+    fn feasible(&self, at: Sides) -> Result<(), String> {
+        self.0.feasible(at)
+    }
+
+    fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault> {
+        let share = if of <= 1 { self.0.clone() } else { self.0.share(number, of)? };
+        Ok(PathSettings::of::<F>(share))
+    }
+
+    fn spans_hosts(&self) -> bool {
+        F::spans_hosts(&self.0)
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

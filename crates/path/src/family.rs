@@ -48,7 +48,7 @@ pub trait Family {
     /// Whether its agents run commands of the user, which get limits and rights as the user has them.
     const RUNS_COMMANDS: bool = false;
 
-    /// Whether a load on another host than the system's can reach it.
+    /// Whether the load may be on another host than any system of this family, see [`Family::spans_hosts`].
     const SPANS_HOSTS: bool = false;
 
     /// How long a system may take to stop before it is killed.
@@ -86,6 +86,12 @@ pub trait Family {
         Vec::new()
     }
 
+    /// Whether the load may be on another host than the system of these settings: it reaches it over the network, under
+    /// [`Place::address`] or an address that the settings name.
+    fn spans_hosts(_: &Self::Settings) -> bool {
+        Self::SPANS_HOSTS
+    }
+
     /// Whether the system is built in separate namespaces, for which an ordinary user needs a user namespace around the
     /// whole run.
     fn needs_namespaces(_: &Self::Settings) -> bool {
@@ -101,11 +107,23 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     /// The first fault, with the key that it is about.
     fn check(&self) -> Result<(), Fault>;
 
-    /// Whether this host can build it: programs, libraries, CPU features, privileges.
+    /// Whether this host can build these sides: programs, libraries, CPU features, privileges.
     ///
     /// # Errors
     /// One sentence that says what is missing and what to install.
-    fn feasible(&self) -> Result<(), String>;
+    fn feasible(&self, at: Sides) -> Result<(), String>;
+
+    /// The settings of the `number`th, from 0, of `of` load agents: its share of connections, rate, depth and total work. All shares
+    /// together are the whole.
+    ///
+    /// # Errors
+    /// When the load cannot be divided, or not among this many, with its key.
+    fn share(&self, _number: u32, of: u32) -> Result<Self, Fault> {
+        let message = format!(
+            "the load of this data path cannot be divided among {of} load agents; name one place for it"
+        );
+        Err(Fault::new("load", message))
+    }
 
     /// The lengths of warm-up and window, to be read and, for quick runs, shortened.
     fn timing(&mut self) -> Timing<'_>;
@@ -168,6 +186,20 @@ impl Fault {
     }
 }
 
+/// Which sides are, or are to be, on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sides {
+    /// The system.
+    pub system: bool,
+    /// The load.
+    pub load: bool,
+}
+
+impl Sides {
+    /// Both sides on one host.
+    pub const BOTH: Self = Self { system: true, load: true };
+}
+
 /// What an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -175,7 +207,8 @@ pub struct Place {
     pub scratch: PathBuf,
     /// How many CPUs the side is pinned to.
     pub cpus: usize,
-    /// For a system with loads on other hosts, the address of this host by which they reach it.
+    /// The address of this host under which a load on another host reaches the system. `None`: both sides are on this host, and
+    /// systems keep to 127.0.0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
 }

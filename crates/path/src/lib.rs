@@ -11,6 +11,7 @@ pub mod drive;
 pub mod existing;
 pub mod family;
 pub mod null;
+pub mod portion;
 pub mod protocol;
 pub mod tool;
 pub mod tree;
@@ -18,6 +19,7 @@ pub mod tree;
 pub use data_path::{AnySettings, DataPath, PathSettings, find, schema_of};
 pub use existing::{Existing, RunBy};
 pub use family::{
-    Family, Fault, Load, Mark, PathError, Place, Processes, Settings, Snapshot, System, Timing, Window,
-    read_target,
+    Family, Fault, Load, Mark, PathError, Place, Processes, Settings, Sides, Snapshot, System, Timing,
+    Window, read_target,
 };
+pub use portion::Portion;

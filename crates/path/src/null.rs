@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::family::{
-    Family, Fault, Load, Mark, PathError, Place, Settings, Snapshot, System, Timing, Window,
+    Family, Fault, Load, Mark, PathError, Place, Settings, Sides, Snapshot, System, Timing, Window,
 };
 
 /// The family `null`.
@@ -127,9 +127,15 @@ impl Settings for NullSettings {
         Ok(())
     }
 
-    fn feasible(&self) -> Result<(), String> {
+    fn share(&self, _number: u32, of: u32) -> Result<Self, Fault> {
+        let mut share = self.clone();
+        share.system.throughput.0 /= f64::from(of.max(1));
+        Ok(share)
+    }
+
+    fn feasible(&self, at: Sides) -> Result<(), String> {
         match self.system.fail {
-            Failure::Infeasible => {
+            Failure::Infeasible if at.system => {
                 Err("this host has no such device; the experiment asked to pretend so".to_owned())
             }
             _ => Ok(()),
@@ -335,6 +341,16 @@ mod tests {
             idle[0].readings["latency"].number(Some(plumb_model::Statistic::P95), Unit::Milliseconds),
             None
         );
+    }
+
+    #[test]
+    fn the_shares_of_several_agents_are_the_whole_and_only_the_systems_host_lacks_the_device() {
+        let mut settings = NullSettings::default();
+        settings.system.fail = Failure::Infeasible;
+        let shares = (0..3).map(|number| settings.share(number, 3).unwrap().system.throughput.0);
+        assert!((shares.sum::<f64>() - 1000.0).abs() < 1e-9);
+        assert!(settings.feasible(Sides { system: true, load: false }).is_err());
+        assert_eq!(settings.feasible(Sides { system: false, load: true }), Ok(()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use plumb_host::cpu::{available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{PlaceOf, Places};
-use plumb_path::{DataPath, PathSettings, Place};
+use plumb_path::{DataPath, PathSettings, Place, Sides};
 
 use crate::agent::Agent;
 use crate::error::SlotError;
@@ -124,13 +124,14 @@ impl Hosts {
         settings: &PathSettings,
     ) -> Result<Option<String>, String> {
         if self.has_one_here()
-            && let Err(reason) = settings.feasible()
+            && let Err(reason) = settings.feasible(self.sides_on(None))
         {
             return Ok(Some(reason));
         }
         let json = settings.to_json().map_err(|error| error.to_string())?;
-        for other in &mut self.others {
-            if let Some(reason) = other.remote.lacking(path.name, json.clone())? {
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(Some(&other.ssh))).collect();
+        for (other, at) in self.others.iter_mut().zip(sides) {
+            if let Some(reason) = other.remote.lacking(path.name, json.clone(), at)? {
                 return Ok(Some(format!("on {}: {reason}", other.remote.name())));
             }
         }
@@ -347,6 +348,12 @@ impl Hosts {
         place.address.or(known).map(Some).ok_or_else(|| {
             format!("find the address by which loads reach {}: give `address` in the places", place.name())
         })
+    }
+
+    /// Which sides a host has, named as the places do; this one by `None`.
+    fn sides_on(&self, ssh: Option<&str>) -> Sides {
+        let has = |side| self.place(side).ssh.as_deref() == ssh;
+        Sides { system: has(Side::System), load: (0..self.loads()).map(Side::Load).any(has) }
     }
 
     fn place(&self, side: Side) -> &PlaceOf {

@@ -187,7 +187,7 @@ fn mark_infeasible(
 ) -> Result<(), String> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
-            variant.skipped = match misplaced(path, variant, hosts) {
+            variant.skipped = match misplaced(path, (variant, settings), hosts) {
                 Some(reason) => Some(reason),
                 None => hosts.lacking(path, settings)?,
             };
@@ -198,9 +198,13 @@ fn mark_infeasible(
 }
 
 /// Why a variant cannot be on the hosts that the run has, if so.
-fn misplaced(path: &DataPath, variant: &PlannedVariant, hosts: &Hosts) -> Option<String> {
+fn misplaced(
+    path: &DataPath,
+    (variant, settings): (&PlannedVariant, &PathSettings),
+    hosts: &Hosts,
+) -> Option<String> {
     let places = hosts.places()?;
-    if places.are_apart() && !path.spans_hosts {
+    if places.are_apart() && !settings.spans_hosts() {
         return Some(format!(
             "the load of the {} data path has to be on the system's host: give both sides the same place",
             path.name

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
-use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Snapshot, System, Timing, read_target};
+use plumb_path::{
+    Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
+};
 use serde_json::Value;
 
 use crate::settings::{StorageSettings, SystemKind, Target};
-use crate::{check, evidence, load, metrics, system};
+use crate::{check, evidence, load, metrics, share, system};
 
 /// The family `storage`.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +46,11 @@ impl Family for Storage {
         }
     }
 
+    fn spans_hosts(settings: &StorageSettings) -> bool {
+        let is_url = settings.system.path.as_ref().is_some_and(|path| path.contains("://"));
+        settings.system.kind == SystemKind::External && is_url
+    }
+
     fn environment(settings: &StorageSettings) -> Vec<String> {
         let array = settings.system.ontap.as_ref();
         array.and_then(|array| array.credentials_env.clone()).into_iter().collect()
@@ -55,16 +62,25 @@ impl Settings for StorageSettings {
         check::check(self)
     }
 
-    fn feasible(&self) -> Result<(), String> {
-        load::driver::feasible(&self.load)?;
+    fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
+        let load = share::share(&self.load, Portion { number, of })?;
+        let share = Self { load, system: self.system.clone() };
+        share.check()?;
+        Ok(share)
+    }
+
+    fn feasible(&self, at: Sides) -> Result<(), String> {
+        if at.load {
+            load::driver::feasible(&self.load)?;
+        }
         if let Some(array) = &self.system.ontap {
             array.credentials()?;
         }
-        if self.system.kind == SystemKind::Volumes {
+        if self.system.kind == SystemKind::Volumes && at.system {
             return evidence::volume::feasible(&self.system.volume);
         }
         match (self.system.kind, &self.system.path) {
-            (SystemKind::External | SystemKind::Ontap, Some(path)) if !is_remote(path) => {
+            (SystemKind::External | SystemKind::Ontap, Some(path)) if at.load && !is_remote(path) => {
                 match std::fs::metadata(path) {
                     Ok(_) => Ok(()),
                     Err(error) => Err(format!("{path}: {error}")),

@@ -6,6 +6,7 @@ mod family;
 pub mod load;
 pub mod metrics;
 pub mod settings;
+mod share;
 pub mod system;
 
 pub use family::Storage;

@@ -11,7 +11,7 @@ use std::path::Path;
 use plumb_command::{Command, CommandSettings};
 use plumb_host::signals::Interrupts;
 use plumb_model::{MetricInfo, SlotResult, Span};
-use plumb_path::{DataPath, Family, Mark, PathSettings, Settings};
+use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Sides};
 use plumb_runner::Hosts;
 
 use self::experiment::Contest;
@@ -54,7 +54,7 @@ fn alone(arguments: &CommandArguments, mut settings: CommandSettings) -> Outcome
     if !arguments.keys.has("load.duration") {
         settings.load.duration = Span(ALONE_NS);
     }
-    settings.feasible().map_err(Failure::usage)?;
+    settings.feasible(Sides::BOTH).map_err(Failure::usage)?;
     let command = settings.resolved().load.command;
     single::headline(&arguments.shown, &command);
     let interrupts = Interrupts::install().map_err(Failure::harness)?;

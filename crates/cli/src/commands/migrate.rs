@@ -10,7 +10,7 @@ use plumb_migration::Migration;
 use plumb_migration::engine::{Listening, both, protection};
 use plumb_migration::settings::{MigrationSettings, Tls};
 use plumb_model::{Reading, SlotResult, Span};
-use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Window};
+use plumb_path::{DataPath, Family, Mark, PathSettings, Place, Settings, Sides, Window};
 use plumb_runner::Hosts;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ use crate::output;
 pub fn migrate(arguments: &MigrateArguments) -> Outcome {
     let mut settings = arguments.keys.settings()?;
     settings.check().map_err(|fault| keys::fault::<Migration>(&fault))?;
-    settings.feasible().map_err(Failure::usage)?;
+    settings.feasible(Sides::BOTH).map_err(Failure::usage)?;
     if let Some(MigrateCommand::Serve { listen }) = &arguments.command {
         return serve(&settings, *listen);
     }

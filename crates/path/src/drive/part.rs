@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plumb_pace::{Budget, End, Frame, Share};
 
+use crate::portion::Portion;
+
 /// The part of one thread.
 #[derive(Debug, Clone)]
 pub struct Part {
@@ -30,7 +32,7 @@ impl Part {
     /// Its share of things that are divided over the threads as evenly as possible.
     #[must_use]
     pub fn share_of(&self, things: u32) -> u32 {
-        things / self.threads + u32::from(self.number < things % self.threads)
+        Portion { number: self.number, of: self.threads }.of_number(things)
     }
 
     /// The new end of the window, where that was brought forward since the last look.

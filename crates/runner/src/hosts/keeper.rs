@@ -176,14 +176,14 @@ impl Keeper<'_> {
         match ask {
             Ask::Beat => return Ok(None),
             Ask::Clock => return Ok(Some(Answer::Clock { at_ns: monotonic_ns() })),
-            Ask::Feasible { path, settings } => {
+            Ask::Feasible { path, settings, at } => {
                 let path = find(self.paths, &path).map_err(|error| error.to_string())?;
                 let settings = path.decode(&settings).map_err(|error| error.to_string())?;
                 if settings.needs_namespaces() {
                     // Where the kernel refuses that, the variant says so.
                     let _ = plumb_host::namespace::become_root_if_needed();
                 }
-                return Ok(Some(Answer::Feasible { reason: settings.feasible().err() }));
+                return Ok(Some(Answer::Feasible { reason: settings.feasible(at).err() }));
             }
             Ask::Start { agent, name, cpus, rights, environment } => {
                 return self.start(agent, &name, &cpus, rights, environment).map(Some);

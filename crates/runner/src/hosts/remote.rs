@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_path::Place;
+use plumb_path::{Place, Sides};
 use serde_json::Value;
 
 use super::clock::{Clock, Clocks};
@@ -158,8 +158,13 @@ impl Remote {
     }
 
     /// Why the host cannot build a variant, if so.
-    pub(crate) fn lacking(&mut self, path: &str, settings: Value) -> Result<Option<String>, String> {
-        self.say(&Ask::Feasible { path: path.to_owned(), settings })?;
+    pub(crate) fn lacking(
+        &mut self,
+        path: &str,
+        settings: Value,
+        at: Sides,
+    ) -> Result<Option<String>, String> {
+        self.say(&Ask::Feasible { path: path.to_owned(), settings, at })?;
         match self.answer()?.1 {
             Answer::Feasible { reason } => Ok(reason),
             other => Err(self.odd(&other)),

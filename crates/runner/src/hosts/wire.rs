@@ -3,7 +3,7 @@
 //! Each is a line of JSON. A line that begins with a number instead is one for or from the agent of that number, which the keeper
 //! passes on as it is.
 
-use plumb_path::Place;
+use plumb_path::{Place, Sides};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,6 +25,8 @@ pub(crate) enum Ask {
         path: String,
         /// The data path's settings.
         settings: Value,
+        /// The sides that are to be on it.
+        at: Sides,
     },
     /// Start an agent.
     Start {

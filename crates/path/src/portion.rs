@@ -1,0 +1,102 @@
+//! The part of one of several that divide things between them: load agents, or the threads of one.
+
+use plumb_model::Rate;
+
+use crate::family::Fault;
+
+/// Which of how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portion {
+    /// From 0.
+    pub number: u32,
+    /// How many there are, at least 1.
+    pub of: u32,
+}
+
+impl Portion {
+    /// Its part of things that are divided as evenly as possible. All parts together are the whole.
+    #[must_use]
+    pub fn of_count(self, whole: u64) -> u64 {
+        let of = u64::from(self.of.max(1));
+        whole / of + u64::from(u64::from(self.number) < whole % of)
+    }
+
+    /// The same of a smaller number.
+    #[must_use]
+    pub fn of_number(self, whole: u32) -> u32 {
+        let of = self.of.max(1);
+        whole / of + u32::from(self.number < whole % of)
+    }
+
+    /// How many of such things the parts before this one have.
+    #[must_use]
+    pub fn before(self, whole: u32) -> u32 {
+        let of = self.of.max(1);
+        self.number * (whole / of) + self.number.min(whole % of)
+    }
+
+    /// Its part of a rate at which `things` work that are divided in the same way, so that each goes on at the same rate.
+    #[must_use]
+    pub fn of_rate(self, whole: Rate, things: u32) -> Rate {
+        Rate(whole.0 * f64::from(self.of_number(things)) / f64::from(things.max(1)))
+    }
+
+    /// Its part of what every load agent needs at least one of. `things` names them in the plural.
+    ///
+    /// # Errors
+    /// When there are fewer than agents, at `key`.
+    pub fn of_at_least(self, whole: u64, key: &str, things: &str) -> Result<u64, Fault> {
+        if whole < u64::from(self.of) {
+            let message =
+                format!("{whole} {things} are too few for {} load agents: each needs at least 1", self.of);
+            return Err(Fault::new(key, message));
+        }
+        Ok(self.of_count(whole))
+    }
+
+    /// The same of a smaller number.
+    ///
+    /// # Errors
+    /// When there are fewer than agents, at `key`.
+    pub fn of_number_at_least(self, whole: u32, key: &str, things: &str) -> Result<u32, Fault> {
+        self.of_at_least(whole.into(), key, things)?;
+        Ok(self.of_number(whole))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn portions(of: u32) -> impl Iterator<Item = Portion> {
+        (0..of).map(move |number| Portion { number, of })
+    }
+
+    proptest! {
+        #[test]
+        fn all_portions_are_the_whole_and_follow_each_other(whole in 0_u32..=u32::MAX, of in 1_u32..100) {
+            let mut before = 0;
+            for portion in portions(of) {
+                prop_assert_eq!(portion.before(whole), before);
+                prop_assert_eq!(u64::from(portion.of_number(whole)), portion.of_count(whole.into()));
+                prop_assert!(portion.of_number(whole) - whole / of <= 1);
+                before += portion.of_number(whole);
+            }
+            prop_assert_eq!(before, whole);
+            let rate: f64 = portions(of).map(|portion| portion.of_rate(Rate(1234.5), whole).0).sum();
+            prop_assert!(whole == 0 || (rate - 1234.5).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn fewer_things_than_agents_are_a_fault_at_their_key() {
+        let third = Portion { number: 2, of: 3 };
+        assert_eq!(third.of_number_at_least(3, "load.flows", "flows"), Ok(1));
+        assert_eq!(
+            third.of_at_least(2, "load.flows", "flows").unwrap_err().to_string(),
+            "load.flows: 2 flows are too few for 3 load agents: each needs at least 1"
+        );
+    }
+}
