@@ -3,6 +3,7 @@
 use plumb_devices::LANES;
 use plumb_path::Fault;
 
+use crate::driver;
 use crate::settings::CryptoSettings;
 
 /// More in flight would only make each wait longer.
@@ -28,5 +29,5 @@ pub fn check(settings: &CryptoSettings) -> Result<(), Fault> {
     if load.duration.0 == 0 {
         return Err(Fault::new("load.duration", "must be longer than 0"));
     }
-    Ok(())
+    driver::check(settings)
 }

@@ -3,7 +3,6 @@
 use plumb_devices::{DeviceError, DeviceKind};
 
 use crate::measure::algorithm::Algorithm;
-use crate::measure::openssl_speed::SpeedError;
 
 /// Why a device has no figures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,5 +39,5 @@ pub enum CryptoError {
     NoRandom,
     /// `openssl speed` did not measure.
     #[error(transparent)]
-    Speed(#[from] SpeedError),
+    Speed(#[from] plumb_path::PathError),
 }

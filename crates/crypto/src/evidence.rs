@@ -2,8 +2,9 @@
 
 use plumb_devices::DeviceKind;
 use plumb_model::{Evidence, Measurement};
-use plumb_path::Snapshot;
+use plumb_path::{Snapshot, tool};
 
+use crate::measure::openssl_speed::ENGINE;
 use crate::measure::{Fill, fill};
 use crate::settings::CryptoSettings;
 
@@ -17,6 +18,10 @@ pub fn evidence(
     _: &Snapshot,
     measurement: &Measurement,
 ) -> Vec<Evidence> {
+    if let Some(program) = settings.load.driver.program() {
+        let driver = tool::evidence(measurement, program, program);
+        return driver.into_iter().chain(settings.engine_evidence(measurement)).collect();
+    }
     let mut evidence = vec![settings.device_evidence(measurement), settings.operations_evidence(measurement)];
     evidence.extend(settings.fill_evidence(measurement));
     evidence.push(faults_evidence(measurement));
@@ -24,6 +29,14 @@ pub fn evidence(
 }
 
 impl CryptoSettings {
+    /// The engine that `openssl speed` used, where one was asked for.
+    fn engine_evidence(&self, measurement: &Measurement) -> Option<Evidence> {
+        let expected = self.load.engine.clone()?;
+        let holds = measurement.work > 0 && measurement.observed_count(ENGINE, &expected) == measurement.work;
+        let observed = if holds { expected.clone() } else { "none".to_owned() };
+        Some(Evidence { what: "engine".to_owned(), expected, observed, holds })
+    }
+
     fn device_evidence(&self, measurement: &Measurement) -> Evidence {
         let device = self.system.device.name();
         let keys = |property: &str| {

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question};
+use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::{
     Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing, read_target,
 };
 use serde_json::Value;
 
 use crate::measure::Work;
-use crate::settings::{CryptoSettings, Target};
-use crate::{check, evidence, load, metrics, system};
+use crate::settings::{CryptoSettings, Driver, Target};
+use crate::{check, driver, evidence, load, metrics, system};
 
 /// The family `crypto`.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,10 @@ impl Family for Crypto {
 
     fn load(settings: &CryptoSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = read_target(target)?;
-        load::device_load(settings, &target)
+        match driver::driven_load(&settings.load)? {
+            Some(driven) => Ok(driven),
+            None => load::device_load(settings, &target),
+        }
     }
 }
 
@@ -55,12 +58,19 @@ impl Settings for CryptoSettings {
     }
 
     fn feasible(&self, at: Sides) -> Result<(), String> {
+        if self.load.driver != Driver::Native {
+            return if at.load { driver::feasible() } else { Ok(()) };
+        }
         let (device, algorithm) = (self.system.device, self.load.algorithm);
         if !algorithm.is_done_by(device) {
             return Err(format!("{device} does not do {algorithm}; it does RSA, ECDSA, X25519 and P-256"));
         }
         // The load does the operations; the system only makes the key.
         if at.load { device.probe().map(drop).map_err(|missing| missing.to_string()) } else { Ok(()) }
+    }
+
+    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
+        driver::lacks(&self.load, metric, statistic)
     }
 
     fn timing(&mut self) -> Timing<'_> {

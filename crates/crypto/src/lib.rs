@@ -4,6 +4,7 @@
 //! `plumb-devices`.
 
 mod check;
+mod driver;
 mod error;
 mod evidence;
 mod family;

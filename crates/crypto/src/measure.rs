@@ -25,7 +25,6 @@ use plumb_path::{Mark, Window};
 
 pub use algorithm::Algorithm;
 pub use answers::{Answers, check_answers};
-pub use openssl_speed::{Speed, SpeedError, openssl_speed, openssl_version, read_speed};
 pub use series::{Fill, Series, fill};
 pub use sweep::{Keys, Point, Row, Source, Sweep};
 pub use work::Work;

@@ -25,10 +25,45 @@ pub struct SystemSettings {
     pub device: DeviceKind,
 }
 
+/// What drives the load: Plumbline's own loop, or a tool that it starts and whose output it reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// Plumbline's own loop around a device.
+    #[default]
+    Native,
+    /// `openssl speed -elapsed`.
+    Openssl,
+}
+
+impl Driver {
+    /// Its program; `None` for Plumbline's own loop.
+    #[must_use]
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Native => None,
+            Self::Openssl => Some("openssl"),
+        }
+    }
+}
+
 /// Which operations, and how many at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadSettings {
+    /// What drives the load: `native`, or `openssl` for `openssl speed`, which takes `algorithm`, `block`, `duration` and the keys
+    /// that name it.
+    pub driver: Driver,
+    /// `openssl`: further options for its command line.
+    pub options: Vec<String>,
+    /// `openssl`: processes at a time, its `-multi`.
+    pub threads: u32,
+    /// `openssl`: operations that a process has under way at a time, its `-async_jobs`; absent, one.
+    pub async_jobs: Option<u32>,
+    /// `openssl`: the engine to use.
+    pub engine: Option<String>,
+    /// `openssl`: the only provider to load.
+    pub provider: Option<String>,
     /// The algorithm.
     pub algorithm: Algorithm,
     /// Private-key operations in one pass, from 1 to 8. A device without lanes does one at a time whatever this says.
@@ -46,6 +81,12 @@ pub struct LoadSettings {
 impl Default for LoadSettings {
     fn default() -> Self {
         Self {
+            driver: Driver::default(),
+            options: Vec::new(),
+            threads: 1,
+            async_jobs: None,
+            engine: None,
+            provider: None,
             algorithm: Algorithm::default(),
             batch: 8,
             in_flight: 8,

@@ -71,6 +71,8 @@ pub struct Invocation {
     pub inherited: Vec<&'static str>,
     /// Parts of the words that differ from slot to slot, such as an address; the record of the call leaves them out.
     pub passing: Vec<String>,
+    /// Whether what it writes to standard error belongs to its output.
+    pub joins_errors: bool,
 }
 
 impl Invocation {
@@ -97,6 +99,16 @@ pub trait Tool {
 
     /// How many CPUs it can keep busy.
     fn threads(&self) -> u32;
+
+    /// How long it runs where it is to measure for so long.
+    fn lasts_ns(&self, window_ns: u64) -> u64 {
+        window_ns
+    }
+
+    /// Whether the work that is measured is done in its own process, so that its CPU time does not make it the limit.
+    fn does_the_work(&self) -> bool {
+        false
+    }
 
     /// Whether its run was whole where it ended with this code.
     fn is_whole(&self, code: i32) -> bool {
@@ -180,7 +192,7 @@ impl<T: Tool> DrivenLoad<T> {
         let failed = |reason: String| PathError::new(format!("run {}: {reason}", self.tool.program().name));
         let invocation = self.tool.invocation(window_ns).map_err(failed)?;
         let command = Command::new(&self.file).args(&invocation.arguments).inherit(&invocation.inherited);
-        let timeout = Duration::from_nanos(window_ns) + GRACE;
+        let timeout = Duration::from_nanos(self.tool.lasts_ns(window_ns)) + GRACE;
         let keep = (Keep::Head(OUTPUT_BYTES_MAX), Keep::Tail(OUTPUT_BYTES_MAX));
         let finished = run_measured(command, keep, timeout, while_running)?;
         let is_whole = matches!(finished.exit, Exit::Code(code) if self.tool.is_whole(code));
@@ -190,6 +202,9 @@ impl<T: Tool> DrivenLoad<T> {
         let output = match &invocation.output {
             Some(path) => {
                 std::fs::read_to_string(path).map_err(|error| failed(format!("read its output: {error}")))?
+            }
+            None if invocation.joins_errors => {
+                format!("{}\n{}", text(&finished.stdout), text(&finished.stderr))
             }
             None => text(&finished.stdout),
         };
@@ -223,6 +238,9 @@ impl<T: Tool> DrivenLoad<T> {
     /// How busy the tool was. Of its threads only the sum is known, so an uneven load looks less busy than it is.
     fn health(&self, finished: &Finished) -> LoadHealth {
         let threads = self.tool.threads();
+        if self.tool.does_the_work() {
+            return LoadHealth { threads, ..LoadHealth::default() };
+        }
         let cpu_ns = finished.usage.cpu.total_ns() as f64;
         let busy = (cpu_ns / (finished.wall_ns.max(1) as f64 * f64::from(threads.max(1)))).min(1.0);
         LoadHealth { threads, busiest_thread: busy, wanted: busy, ..LoadHealth::default() }

@@ -3,10 +3,12 @@
 //! Source: OpenSSL's `apps/speed.c`. Its clock is the user CPU time of its own process unless `-elapsed` was given. An engine that
 //! sleeps, or a CPU that is shared, then makes rates too high without bound. OpenSSL 1.0 has seconds where later ones have rates.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use plumb_model::{Better, MetricKind, Reading, Unit};
 
 use crate::text::{after, positive};
-use crate::tool_run::ToolRun;
+use crate::tool_run::{ToolRun, identifier};
 
 pub(crate) fn is(text: &str) -> bool {
     is_machine_readable(text)
@@ -70,7 +72,11 @@ fn bytes(run: &mut ToolRun, name: &str, size: &str, per_s: Option<f64>) {
 
 /// `+F2:2:2048:450.4:19154.3` and its siblings: a number for the kind, an index, then bits or a name, then values.
 fn read_machine_readable(run: &mut ToolRun, text: &str) {
-    let sizes: Vec<&str> = after(text, "+H:").map_or_else(Vec::new, |rest| rest.split(':').collect());
+    // With -multi only the processes name the sizes: `Got: +H:1024 from 0`.
+    let heads = after(text, "+H:")
+        .or_else(|| after(text, "Got: +H:"))
+        .map(|rest| rest.split(' ').next().unwrap_or(rest));
+    let sizes: Vec<&str> = heads.map_or_else(Vec::new, |rest| rest.split(':').collect());
     for line in text.lines() {
         let fields: Vec<&str> = line.trim().split(':').collect();
         let value = |at: usize| fields.get(at).and_then(|field| positive(field));
@@ -89,6 +95,64 @@ fn read_machine_readable(run: &mut ToolRun, text: &str) {
             _ => {}
         }
     }
+    for (name, count) in counts(text) {
+        if let Some(Reading::Gauge(value)) = run.measurement.readings.get(&name).cloned() {
+            run.measurement.readings.insert(name, Reading::Rate { value, count });
+        }
+    }
+}
+
+/// By metric, how often it was done: `+DTP:2048:private:rsa:1` or `+DT:sha256:1:1024` says what is measured, and the next
+/// `+R1:3062:2048:1.00` how often that was. The processes of `-multi` write theirs in between, but the first line with a tag comes after
+/// the announcement of its own kind and before any of the next.
+fn counts(text: &str) -> BTreeMap<String, u64> {
+    let mut doing = None;
+    let mut by_tag: BTreeMap<(&str, &str), (Announced, u64)> = BTreeMap::new();
+    let mut sizes = BTreeSet::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.trim().split(':').collect();
+        match fields.as_slice() {
+            ["+DTP", bits, verb, algorithm, _] => {
+                doing = Some(Announced { name: key_name(bits, verb, algorithm), bytes: 1 });
+            }
+            ["+DT", name, _, size] => {
+                sizes.insert(*size);
+                let bytes = size.parse().unwrap_or_default();
+                doing = Some(Announced { name: identifier(&format!("{name}_{size}")), bytes });
+            }
+            [tag, count, name, _] if tag.starts_with("+R") => {
+                let Some((doing, count)) = doing.clone().zip(count.parse::<u64>().ok()) else { continue };
+                let known = by_tag.entry((*tag, *name)).or_insert((doing, 0));
+                known.1 = known.1.saturating_add(count);
+            }
+            _ => {}
+        }
+    }
+    // The tag of blocks is the same for every size.
+    let is_clear = |tag: &str| tag != "+R" || sizes.len() == 1;
+    let clear = by_tag.into_iter().filter(|((tag, _), _)| is_clear(tag));
+    clear.map(|(_, (of, count))| (of.name, count.saturating_mul(of.bytes))).collect()
+}
+
+/// What a line announces.
+#[derive(Clone)]
+struct Announced {
+    /// Its metric.
+    name: String,
+    /// Bytes in each operation, where the metric counts bytes.
+    bytes: u64,
+}
+
+/// The metric of an announced operation on keys. OpenSSL 3.5 has `rsa sign` where earlier ones have `rsa`.
+fn key_name(bits: &str, verb: &str, algorithm: &str) -> String {
+    let algorithm = algorithm.split(' ').next().unwrap_or_default();
+    let verb = match verb {
+        "private" => "sign",
+        "public" => "verify",
+        other => other,
+    };
+    let bits = if algorithm.starts_with("Ed") { "" } else { bits };
+    identifier(&format!("{algorithm} {bits} {verb}"))
 }
 
 /// Signing and verifying, as rates or as seconds.
@@ -182,4 +246,84 @@ fn worked(line: &str) -> Option<(f64, f64)> {
     let asked_s = positive(asked.rsplit(' ').next()?)?;
     let worked_s = positive(rest.rsplit_once(" in ")?.1)?;
     Some((asked_s, worked_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, name: &str, value: f64, count: u64) {
+        let run = read(text).unwrap().pop().unwrap();
+        let Some(Reading::Rate { value: found, count: counted }) = run.measurement.readings.get(name) else {
+            panic!("{name}: {:?}", run.measurement.readings)
+        };
+        assert!((found / value - 1.0).abs() < 1e-9 && *counted == count, "{found} {counted}");
+    }
+
+    #[test]
+    fn rates_of_openssl_1_1_1_have_their_counts() {
+        check(
+            "+F2:2:2048:920.792079:38226.000000\n+DTP:2048:private:rsa:1\n+R1:930:2048:1.01\n+DTP:2048:public:rsa:1\n\
+             +R2:38226:2048:1.00\n",
+            "rsa_2048_sign",
+            920.792_079,
+            930,
+        );
+        check(
+            "+F4:3:256:26849.000000:8528.000000\n+DTP:256:sign:ecdsa:1\n+R5:26849:256:1.00\n+DTP:256:verify:ecdsa:1\n\
+             +R6:8528:256:1.00\n",
+            "ecdsa_256_sign",
+            26849.0,
+            26849,
+        );
+        let block = "+H:1024\n+F:22:aes-128-gcm:2086159360.00\n+DT:aes-128-gcm:1:1024\n+R:2037265:aes-128-gcm:1.000000\n";
+        check(block, "aes_128_gcm_1024", 2_086_159_360.0, 2_037_265 * 1024);
+    }
+
+    #[test]
+    fn rates_of_openssl_3_have_their_counts_and_no_others() {
+        let text = "+F2:2:2048:1747.000000:35295.000000\n+F4:3:256:36898.000000:11081.000000\n\
+                    +F5:3:256:15020.000000:0.000067\n+DTP:2048:private:rsa:1\n+R1:1747:2048:1.00\n\
+                    +DTP:2048:public:rsa:1\n+R2:35295:2048:1.00\n";
+        check(text, "rsa_2048_sign", 1747.0, 1747);
+        let run = read(text).unwrap().pop().unwrap();
+        assert_eq!(run.measurement.readings["ecdh_256"], Reading::Gauge(15020.0));
+        check(
+            "+F2:2:2048:2279.000000:35631.000000:37789.000000:2341.000000\n+F9:2:16.346154:46157.000000:2140.000000\n\
+             +DTP:2048:private:rsa sign:1\n+R1:2279:2048:1.00\n+DTP:2048:public:rsa verify:1\n+R2:35631:2048:1.00\n\
+             +DTP:rsa2048:keygen:1\n+R15:17:rsa2048:1.04\n",
+            "rsa_2048_sign",
+            2279.0,
+            2279,
+        );
+        check(
+            "+F5:22:253:21667.326733:0.000046\n+DTP:253::ecdh:1\n+R9:21884:253:1.01\n",
+            "ecdh_253",
+            21_667.326_733,
+            21884,
+        );
+    }
+
+    #[test]
+    fn counts_of_several_processes_are_summed_although_their_lines_are_mixed() {
+        let text = "Got: +F2:2:2048:926.732673:23281.000000 from 0\nGot: +F2:2:2048:850.495050:25724.752475 from 1\n\
+                    +F2:2:2048:1777.227723:49005.752475\n+DTP:2048:private:rsa:1\n+DTP:2048:private:rsa:1\n\
+                    +R1:936:2048:1.01\n+DTP:2048:public:rsa:1\n+R1:859:2048:1.01\n+DTP:2048:public:rsa:1\n\
+                    +R2:23281:2048:1.00\n+R2:25982:2048:1.01\n";
+        check(text, "rsa_2048_sign", 1_777.227_723, 936 + 859);
+        check(text, "rsa_2048_verify", 49_005.752_475, 23_281 + 25_982);
+        let blocks = "Got: +H:1024 from 0\nGot: +F:25:sha256:488058880.00 from 0\nGot: +H:1024 from 1\n\
+                      Got: +F:25:sha256:624968704.00 from 1\n+F:25:sha256:1113027584.00\n+DT:sha256:1:1024\n+DT:sha256:1:1024\n\
+                      +R:476620:sha256:1.000000\n+R:610321:sha256:1.000000\n";
+        check(blocks, "sha256_1024", 1_113_027_584.0, (476_620 + 610_321) * 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(\\+(F|R|DT|DTP|H)[0-9]?[:0-9a-z.-]{0,30}\n){0,8}\\PC{0,20}") {
+            let _ = read(&text);
+        }
+    }
 }

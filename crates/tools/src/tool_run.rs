@@ -163,7 +163,7 @@ impl ToolRun {
 }
 
 /// A name as claims can have it: lower case, with underscores for all else.
-fn identifier(name: &str) -> String {
+pub(crate) fn identifier(name: &str) -> String {
     let letters = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' });
     let joined: String = letters.collect();
     let parts: Vec<&str> = joined.split('_').filter(|part| !part.is_empty()).collect();

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace", "plumb-tools"]),
     ("plumb-command", &["plumb-model", "plumb-stats", "plumb-host", "plumb-path", "plumb-tools"]),
     ("plumb-devices", &["plumb-host"]),
-    ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path", "plumb-devices"]),
+    ("plumb-crypto", &["plumb-model", "plumb-host", "plumb-path", "plumb-devices", "plumb-tools"]),
     ("plumb-ingress", &["plumb-model", "plumb-host", "plumb-devices"]),
     (
         "plumb-http",

@@ -163,3 +163,61 @@ fn what_fio_cannot_do_and_a_wrong_job_file_are_refused_before_a_run() {
     let message = check(&format!("driver: fio, job: {}", job.display()), claim);
     assert!(message.contains("line 4: `stonewall` runs jobs one after another"), "{message}");
 }
+
+fn of_crypto(load: &str, variants: &str, claims: &str) -> String {
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: drivers }}\nspec:\n  path: crypto\n  \
+         load: {{ duration: 1 s, warmup: 0 s, {load} }}\n  baseline: native\n  variants:\n    native: {{}}\n{variants}\n  \
+         noise: {{ others_max: 100% }}\n  blocks: {{ min: 2, max: 2 }}\n  claims: [{claims}]\n"
+    )
+}
+
+#[test]
+fn openssl_speed_drives_a_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let variants = "    speed: { load: { driver: openssl } }\n    two: { load: { driver: openssl, threads: 2, provider: default } }\n    \
+                    sign: { load: { driver: openssl, algorithm: ecdsa-p256, async_jobs: 2 } }\n    \
+                    missing: { load: { driver: openssl, engine: nobody-has-this } }";
+    let text = of_crypto("algorithm: aes-128-gcm, block: 1 KiB", variants, "speed.ops > 1000 /s");
+    for variant in variants_of(directory.path(), text) {
+        let name = variant["name"].as_str().unwrap();
+        if name == "missing" {
+            // `openssl speed` itself measures its software then, and exits with 0.
+            let words = variant.to_string();
+            assert!(words.contains("it measured without the engine nobody-has-this"), "{words}");
+            continue;
+        }
+        assert_eq!(variant["state"], "measured", "{name}: {variant}");
+        let median = |metric: &str| variant["metrics"][metric]["median"].as_f64();
+        assert!(median("ops").unwrap() > 1000.0, "{name}: {variant}");
+        assert_eq!(median("cpu_load").is_some(), name != "sign", "it verifies too: {variant}");
+        assert_eq!(variant["metrics"]["op_latency"].is_null(), name != "native", "{name}: {variant}");
+        let driver = observed(&variant, "driver of the load");
+        assert_eq!(
+            driver.is_some_and(|driver| driver.starts_with("OpenSSL ")),
+            name != "native",
+            "{variant}"
+        );
+    }
+}
+
+#[test]
+fn what_openssl_speed_does_not_say_is_refused_before_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |load: &str, claim: &str| {
+        let file = write(
+            directory.path(),
+            "drivers.yaml",
+            of_crypto("algorithm: rsa-2048", &format!("    other: {{ load: {{ {load} }} }}"), claim),
+        );
+        let output = run(&["check", file.to_str().unwrap()]);
+        assert_eq!(code(&output), 2, "{}", stdout(&output));
+        stderr(&output)
+    };
+    let message = check("driver: openssl", "other.op_latency.p99 < 1 s");
+    assert!(message.contains("openssl speed prints rates alone, whatever its options"), "{message}");
+    let message = check("driver: openssl", "other.cpu_load < native.cpu_load");
+    assert!(message.contains("openssl speed verifies in the process that signs"), "{message}");
+    let message = check("engine: foo", "other.ops > 1 /s");
+    assert!(message.contains("this is for `driver: openssl`"), "{message}");
+}

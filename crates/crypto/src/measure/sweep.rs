@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use plumb_devices::{DeviceKind, OperationKind, Presence, generate_key};
-use plumb_model::{Bytes, Measurement, Reading, Span};
-use plumb_path::{Mark, Window};
+use plumb_model::{Bytes, Measurement, Span};
+use plumb_path::tool::DrivenLoad;
+use plumb_path::{Load, Mark, PathError, Window};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::{Algorithm, Bench, SpeedError, Work, openssl_speed, openssl_version};
+use super::openssl_speed::{OPENSSL, OpensslSpeed};
+use super::{Algorithm, Bench, Work};
 use crate::error::CryptoError;
-use crate::metrics;
 
 /// What to measure, as lists whose combinations are meant.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,13 +64,8 @@ impl Source {
         match self {
             Self::Device(device) => device.probe().map_err(|unavailable| unavailable.to_string()),
             Self::OpensslSpeed => {
-                openssl_version().map(|version| Presence { file: None, version }).map_err(|error| match error
-                {
-                    SpeedError::NoProgram => {
-                        "there is no openssl: install Debian's package openssl".to_owned()
-                    }
-                    other => format!("failed to {other}"),
-                })
+                let file = OPENSSL.find()?;
+                Ok(Presence { file: None, version: OPENSSL.version_of(&file) })
             }
         }
     }
@@ -177,15 +173,7 @@ impl Point {
         let measurement = match self.source {
             Source::Device(device) => {
                 let key = self.work.algorithm.signature().map(|kind| keys.of(kind)).transpose()?;
-                let window = Window {
-                    warmup_ns: warmup.0,
-                    window_ns: window.0,
-                    seed: 0,
-                    index: 0,
-                    attempt: 0,
-                    start_ns: 0,
-                };
-                Bench::new(device, self.work, key)?.measure(window, mark)
+                Bench::new(device, self.work, key)?.measure(window_of(warmup, window), mark)
             }
             Source::OpensslSpeed => speed_measurement(self.work, window)?,
         };
@@ -193,23 +181,20 @@ impl Point {
     }
 }
 
-fn speed_measurement(work: Work, window: Span) -> Result<Measurement, SpeedError> {
-    let seconds = window.0.div_ceil(1_000_000_000).max(1);
-    let (speed, version) = openssl_speed(work.algorithm, work.block, seconds)?;
-    let count = speed.count.unwrap_or(0);
-    let elapsed_ns = if count > 0 { count as f64 / speed.ops_per_s * 1e9 } else { seconds as f64 * 1e9 };
-    Ok(Measurement {
-        window_ns: elapsed_ns.round() as u64,
-        work: count,
-        readings: [(metrics::OPS.name.to_owned(), Reading::Rate { value: speed.ops_per_s, count })].into(),
-        observed: [("library".to_owned(), [(version, count)].into())].into(),
-        ..Measurement::default()
-    })
+/// It has no part in the rounds of the devices, so nobody is told of its window.
+fn speed_measurement(work: Work, window: Span) -> Result<Measurement, PathError> {
+    let mut load = DrivenLoad::new(OpensslSpeed::new(work.algorithm, work.block))?;
+    load.measure(window_of(Span(0), window), &mut |_| ())
+}
+
+fn window_of(warmup: Span, window: Span) -> Window {
+    Window { warmup_ns: warmup.0, window_ns: window.0, seed: 0, index: 0, attempt: 0, start_ns: 0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics;
 
     #[test]
     fn only_what_makes_a_difference_is_varied() {

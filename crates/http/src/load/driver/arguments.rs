@@ -34,7 +34,13 @@ pub(super) fn invocation(
         arguments.push(address);
     }
     let passing = vec![url.authority.clone(), scratch.display().to_string()];
-    Ok(Invocation { arguments, output, inherited: vec!["K6_BROWSER_ENABLED"], passing })
+    Ok(Invocation {
+        arguments,
+        output,
+        inherited: vec!["K6_BROWSER_ENABLED"],
+        passing,
+        ..Invocation::default()
+    })
 }
 
 fn address(settings: &LoadSettings, url: &Url) -> String {
