@@ -86,6 +86,8 @@ macro_rules! pages_with_commands {
 pages_with_commands! {
     commands_of_the_readme_run: "README.md",
     commands_of_audit_run: "docs/guides/audit.md",
+    commands_of_change_nginx_run: "docs/guides/change-nginx.md",
+    commands_of_change_ovs_run: "docs/guides/change-ovs.md",
     commands_of_ci_run: "docs/guides/ci.md",
     commands_of_commands_run: "docs/guides/commands.md",
     commands_of_container_network_run: "docs/guides/container-network.md",
@@ -143,6 +145,8 @@ fn runs_from_top_to_bottom(test: &str, page: &str) {
         .arg(&script)
         .current_dir(directory.path())
         .env("PATH", format!("{}:{path}", programs.path().display()))
+        // Only one process at a time changes a host, and pages run side by side.
+        .env("PLUMB_STATE_DIR", programs.path().join("state"))
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -152,7 +156,9 @@ fn runs_from_top_to_bottom(test: &str, page: &str) {
 #[test]
 fn every_experiment_in_a_document_checks() {
     for (path, page) in pages() {
-        for block in blocks(&page).iter().filter(|block| block.text.contains("kind: Experiment")) {
+        // What a block of `sh` writes to a file is checked where the block is run.
+        let is_experiment = |block: &&Block| block.info == "yaml" && block.text.contains("kind: Experiment");
+        for block in blocks(&page).iter().filter(is_experiment) {
             let directory = tempfile::tempdir().unwrap();
             let file = write(directory.path(), "page.yaml", &block.text);
             let output = run(&["check", file.to_str().unwrap()]);

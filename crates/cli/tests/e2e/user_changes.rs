@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{code, plumb, signal, slots_on_disk, stderr, stdout, wait, wait_until, write};
+use crate::common::{
+    code, plumb, signal, skip_unprivileged, slots_on_disk, stderr, stdout, wait, wait_until, write,
+};
 
 const CONF: &str = "# app\nmode slow\n";
 const SECRET: &str = "correct-horse-battery";
@@ -288,4 +290,79 @@ fn secrets_appear_in_nothing_that_a_run_leaves() {
         bench.run(&["run", file.to_str().unwrap(), "--output", bench.path("run2").to_str().unwrap()]);
     let all = format!("{}{}", stdout(&output), stderr(&output));
     assert!(all.contains("exit code 1: wrong ${file:") && !all.contains(SECRET), "{all}");
+}
+
+/// A service whose manager writes down what it is told. `kind` is `init` or `systemd`.
+const MANAGER: &str = r#"#!/bin/sh
+# In place of systemctl, or as a script of /etc/init.d; its state is in the directory of the test.
+state=@STATE@
+case " $* " in
+    *" show "*) echo "ActiveState=$(test -e $state/up && echo active || echo inactive)"; echo "InvocationID=$(cat $state/runs | wc -l)" ;;
+    *" status "*) test -e $state/up ;;
+    *" restart "*) echo restart >> $state/log; echo run >> $state/runs ;;
+    *" reload "*) echo reload >> $state/log ;;
+    *) exit 1 ;;
+esac
+"#;
+
+#[test]
+fn a_service_notices_the_change_and_its_end() {
+    let test = "user_changes::a_service_notices_the_change_and_its_end";
+    let may_mount = Command::new("unshare").args(["--mount", "true"]).status();
+    if !may_mount.is_ok_and(|status| status.success()) {
+        return skip_unprivileged(test, "make mount namespaces");
+    }
+    for (manager, action) in [("init", "reload"), ("systemd", "restart")] {
+        let bench = Bench::new();
+        let state = bench.path("service");
+        fs::create_dir_all(&state).unwrap();
+        fs::write(state.join("up"), "").unwrap();
+        fs::write(state.join("runs"), "").unwrap();
+        let script = MANAGER.replace("@STATE@", state.to_str().unwrap());
+        let script = write(bench.0.path(), "manager", script);
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let changes = format!(
+            "[{{ sysctl: {{ vm.swappiness: 7 }} }}, {{ service: {{ name: plumb-test, action: {action} }} }}]"
+        );
+        let file = bench.experiment(&changes, "10 ms", "");
+        let run = bench.path("run");
+        // Nobody else sees these mounts, and they end with the process.
+        let set_up = match manager {
+            "init" => {
+                "test ! -d /run/systemd || mount -t tmpfs none /run/systemd; mount -t tmpfs none /etc/init.d; cp \"$0\" /etc/init.d/plumb-test"
+            }
+            _ => {
+                "mount -t tmpfs none /run; mkdir -p /run/systemd/system; mount --bind \"$0\" \"$(command -v systemctl)\""
+            }
+        };
+        if manager == "systemd"
+            && Command::new("systemctl").arg("--version").stdout(Stdio::null()).status().is_err()
+        {
+            continue;
+        }
+        let line = format!("set -e; mount --make-rprivate /; {set_up}; exec \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args([
+            "--mount",
+            "sh",
+            "-c",
+            &line,
+            script.to_str().unwrap(),
+            env!("CARGO_BIN_EXE_plumb"),
+            "run",
+        ]);
+        command.args([file.to_str().unwrap(), "--seed", "1", "--output", run.to_str().unwrap()]);
+        command.env("PLUMB_HOST_ROOT", bench.path("root")).env("PLUMB_STATE_DIR", bench.path("journals"));
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), 0, "{manager}: {}{}", stdout(&output), stderr(&output));
+        assert!(bench.is_as_it_was());
+        let done = fs::read_to_string(state.join("log")).unwrap();
+        // Each time after the change, and once more after the old value was back.
+        assert!(done.lines().count() >= 4 && done.lines().count().is_multiple_of(2), "{manager}: {done}");
+        assert!(done.lines().all(|line| line == action), "{manager}: {done}");
+        for (variant, lines) in evidence(&run) {
+            assert!(lines.iter().any(|line| line.starts_with("running ")), "{variant}: {lines:?}");
+            assert!(lines.iter().all(|line| line.ends_with("true")), "{variant}: {lines:?}");
+        }
+    }
 }

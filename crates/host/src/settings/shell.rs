@@ -128,17 +128,19 @@ impl Action {
         };
         let before = service_state(name, is_systemd, timeout_ms, secrets)?;
         let verb = if is_restart { "restart" } else { "reload" };
-        let line =
-            if is_systemd { format!("systemctl {verb} {name}") } else { format!("service {name} {verb}") };
-        run((verb, &line), timeout_ms, secrets)?;
-        let mut after = service_state(name, is_systemd, timeout_ms, secrets)?;
-        // Scripts return before the server has written its pid.
-        for _ in 0..SETTLE_GLANCES {
-            if after.0 == RUNNING {
-                break;
-            }
-            crate::time::sleep(SETTLE_GLANCE);
-            after = service_state(name, is_systemd, timeout_ms, secrets)?;
+        let manage = |verb: &str| {
+            let line = match is_systemd {
+                true => format!("systemctl {verb} {name}"),
+                false => format!("service {name} {verb}"),
+            };
+            run((verb, &line), timeout_ms, secrets)
+        };
+        manage(verb)?;
+        let mut after = settled(name, is_systemd, timeout_ms, secrets)?;
+        if is_restart && after.0 != RUNNING {
+            // The fresh server may have come too early for a port that the old one still held.
+            manage("start")?;
+            after = settled(name, is_systemd, timeout_ms, secrets)?;
         }
         let reason = match after {
             (state, _) if state != RUNNING => format!("it is {state} afterwards"),
@@ -184,6 +186,24 @@ fn service_state(
         other => other.to_owned(),
     };
     Ok((state, field("InvocationID")))
+}
+
+/// The state of a service that was just started: scripts return before a server has written its pid.
+fn settled(
+    name: &str,
+    is_systemd: bool,
+    timeout_ms: u64,
+    secrets: &Secrets,
+) -> Result<(String, String), Error> {
+    let mut state = service_state(name, is_systemd, timeout_ms, secrets)?;
+    for _ in 0..SETTLE_GLANCES {
+        if state.0 == RUNNING {
+            break;
+        }
+        crate::time::sleep(SETTLE_GLANCE);
+        state = service_state(name, is_systemd, timeout_ms, secrets)?;
+    }
+    Ok(state)
 }
 
 /// Runs a command line of the user's to its end. The key is that of the experiment file.
