@@ -9,7 +9,7 @@
 #   systems  the systems under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and the accelerator; a variant that needs
 #            a missing one is skipped
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, losetup,
-#            zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
+#            zstd, lz4, gzip, igzip, libdeflate-gzip, ssh, sshd, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
 # apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
@@ -92,6 +92,8 @@ note_missing() {
             want curl have curl
             want python3 have python3
             want iproute2 have ip
+            want openssh-client have ssh
+            want openssh-server have sshd
             want fio have fio
             want qperf have qperf
             want sockperf have sockperf
@@ -131,7 +133,7 @@ disable_new_services() {
     have systemctl || return 0
     local service now=()
     [ ! -d /run/systemd/system ] || now=(--now)
-    for service in haproxy nginx nftables openvswitch-switch; do
+    for service in haproxy nginx nftables openvswitch-switch openssh-server; do
         case " ${missing[*]} " in
             *" $service "*) as_root systemctl disable ${now[@]+"${now[@]}"} "$service" >/dev/null 2>&1 || true ;;
         esac

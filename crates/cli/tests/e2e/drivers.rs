@@ -105,7 +105,7 @@ fn fio_drives_a_load_by_the_settings_and_by_a_job_file() {
     let job = write(
         directory.path(),
         "job.fio",
-        "[one]\nrw=randread\nbs=8k\nfilename=/nobody/has/this\nruntime=3600\n".to_owned(),
+        "[one]\nrw=randread\nbs=8k\nfilename=/nobody/has/this\nruntime=3600\n",
     );
     let variants = format!(
         "    fio: {{ load: {{ driver: fio }} }}\n    slow: {{ load: {{ driver: fio, rate: 200 /s }} }}\n    \
@@ -155,11 +155,11 @@ fn what_fio_cannot_do_and_a_wrong_job_file_are_refused_before_a_run() {
     );
     let message = check("driver: fio, job: /nobody/has/this", claim);
     assert!(message.contains("failed to read the job file /nobody/has/this: No such file"), "{message}");
-    let job = write(directory.path(), "job.fio", "[one]\nrw=read\ngtod_reduce=1\n".to_owned());
+    let job = write(directory.path(), "job.fio", "[one]\nrw=read\ngtod_reduce=1\n");
     let load = format!("driver: fio, job: {}", job.display());
     let message = check(&load, "other.read_latency.p99 < 1 s");
     assert!(message.contains("its job file has `gtod_reduce`"), "{message}");
-    let job = write(directory.path(), "job.fio", "[one]\nrw=read\n[two]\nstonewall\n".to_owned());
+    let job = write(directory.path(), "job.fio", "[one]\nrw=read\n[two]\nstonewall\n");
     let message = check(&format!("driver: fio, job: {}", job.display()), claim);
     assert!(message.contains("line 4: `stonewall` runs jobs one after another"), "{message}");
 }

@@ -28,6 +28,7 @@ mod migration;
 mod migration_qemu;
 mod network;
 mod networks;
+mod places;
 mod qos;
 mod single;
 mod storage;

@@ -1,0 +1,235 @@
+//! Runs on other hosts, reached by ssh.
+
+mod hosts;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use self::hosts::Hosts;
+use crate::common::{
+    code, null_experiment, signal, slots_on_disk, slow_experiment, stderr, stdout, wait, wait_until, write,
+};
+
+/// What was measured in each slot of a run.
+fn results(directory: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(directory.join("slots.jsonl")).unwrap();
+    let slots = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["slot"].clone());
+    slots.map(|slot| slot["outcome"]["measured"].clone()).collect()
+}
+
+/// Nothing runs on the hosts any more, and nothing is left in their /tmp.
+fn is_clean(hosts: &Hosts, count: u32) -> bool {
+    (1..=count).all(|host| hosts.processes(host).is_empty() && hosts.leftovers(host).is_empty())
+}
+
+const HTTP: &str = "apiVersion: plumbline.dev/v1alpha1
+kind: Experiment
+metadata: { name: test }
+spec:
+  path: http
+  system: { ingress: { kind: embedded, tls: \"1.3\" }, origin: { body: 1 KiB } }
+  load: { connections: 4, duration: 300 ms, warmup: 50 ms, checks: [status == 200] }
+  noise: { others_max: 100% }
+  baseline: kept
+  variants: { kept: {}, fresh: { load: { reuse: none } } }
+  blocks: { min: 6, max: 6 }
+  claims: [kept.checks >= 100%, fresh.http_reqs < kept.http_reqs]
+";
+
+#[test]
+fn both_sides_on_other_hosts_give_a_verdict_with_evidence() {
+    let Some(hosts) = Hosts::up("both_sides_on_other_hosts_give_a_verdict_with_evidence", 2) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", HTTP);
+    let places = "apiVersion: plumbline.dev/v1alpha1\nkind: Places\nsystem: { ssh: host1, cpus: 0 }\nload: [{ ssh: host2 }]\n";
+    let places = write(directory.path(), "lab.yaml", places);
+    let run = directory.path().join("run");
+    let arguments = [file.to_str().unwrap(), "--places", places.to_str().unwrap()];
+    let checked = hosts.run(&["check", arguments[0], arguments[1], arguments[2]]);
+    assert!(stdout(&checked).contains("+ fresh"), "{}{}", stdout(&checked), stderr(&checked));
+    let output =
+        hosts.run(&["run", arguments[0], arguments[1], arguments[2], "--output", run.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let results = results(&run);
+    assert_eq!(results.len(), 24);
+    for result in results {
+        let skew_ns = result["skew_ns"].as_u64().unwrap();
+        assert!(skew_ns > 0 && skew_ns < 300_000_000, "{skew_ns}");
+        // The two are on one machine, which has one noise.
+        assert_eq!(result["noise_by_host"].as_object().unwrap().keys().collect::<Vec<_>>(), ["host1, host2"]);
+        assert!(result["system_cpu"]["user_ns"].as_u64().unwrap() > 0);
+        assert!(result["evidence"].as_array().unwrap().iter().all(|evidence| evidence["holds"] == true));
+    }
+    let header = std::fs::read_to_string(run.join("run.json")).unwrap();
+    for fact in ["host1: kernel", "host2: round trip", "0 of host1"] {
+        assert!(header.contains(fact), "{fact}: {header}");
+    }
+    wait_until("the hosts to be clean", || is_clean(&hosts, 2));
+}
+
+#[test]
+fn several_loads_measure_one_window_together() {
+    let Some(hosts) = Hosts::up("several_loads_measure_one_window_together", 3) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", HTTP);
+    let run = directory.path().join("run");
+    let output = hosts.run(&[
+        "run",
+        file.to_str().unwrap(),
+        "--system-on",
+        "host1",
+        "--load-on",
+        "host2,host3",
+        "--blocks",
+        "2",
+        "--output",
+        run.to_str().unwrap(),
+    ]);
+    assert_eq!(code(&output), 3, "two blocks decide nothing: {}{}", stdout(&output), stderr(&output));
+    for result in results(&run) {
+        let shares = result["measurement"]["shares"].as_array().unwrap();
+        let work = |share: &Value| share["work"].as_u64().unwrap();
+        assert_eq!(shares.iter().map(|share| &share["agent"]).collect::<Vec<_>>(), ["host2", "host3"]);
+        assert!(shares.iter().all(|share| work(share) > 0), "{shares:?}");
+        assert_eq!(shares.iter().map(work).sum::<u64>(), result["measurement"]["work"].as_u64().unwrap());
+    }
+    wait_until("the hosts to be clean", || is_clean(&hosts, 3));
+}
+
+#[test]
+fn a_single_measurement_comes_from_other_hosts() {
+    let Some(hosts) = Hosts::up("a_single_measurement_comes_from_other_hosts", 1) else { return };
+    let told = hosts.run(&["host", "--on", "host1"]);
+    assert!(stdout(&told).contains("kernel") && code(&told) == 0, "{}{}", stdout(&told), stderr(&told));
+    let checked = hosts.run(&["places", "check", "--system-on", "host1", "--load-on", "far1", "--json"]);
+    let accounts: Vec<Value> = serde_json::from_str(&stdout(&checked)).unwrap();
+    let fact = |account: &Value, name: &str| {
+        let facts = account["facts"].as_array().unwrap();
+        facts.iter().find(|fact| fact[0] == name).map(|fact| fact[1].as_str().unwrap().to_owned()).unwrap()
+    };
+    let trip =
+        |account: &Value| fact(account, "round trip").strip_suffix(" ms").unwrap().parse::<f64>().unwrap();
+    assert!(trip(&accounts[1]) >= 50.0, "the delay is 25 ms each way: {}", trip(&accounts[1]));
+    assert_eq!(fact(&accounts[0], "user"), "root");
+}
+
+#[test]
+fn what_keeps_a_host_from_being_used_is_one_clear_message() {
+    let Some(hosts) = Hosts::up("what_keeps_a_host_from_being_used_is_one_clear_message", 2) else { return };
+    hosts.drop_packets(2);
+    let cases = [
+        ("stranger", "failed to reach stranger: root@", "Permission denied (publickey"),
+        ("refused", "failed to reach refused: ssh: connect to host", "Connection refused"),
+        (
+            "no-such-host.invalid",
+            "failed to reach no-such-host.invalid: ssh: Could not resolve hostname",
+            "true` works",
+        ),
+        ("host2", "failed to reach host2: ssh: connect to host", "timed out"),
+        ("nowhere", "failed to reach nowhere: ssh: connect to host", "port 22"),
+        ("-oProxyCommand=reboot", "`-oProxyCommand=reboot` is no host", "ssh://user@host"),
+    ];
+    for (host, begins, contains) in cases {
+        let output = hosts.run(&["check", "tls-offload", &format!("--system-on={host}")]);
+        let said = stderr(&output);
+        let said = said.strip_prefix("error: ").unwrap_or(&said);
+        assert!(said.starts_with(begins) && said.contains(contains), "{host}: {said}");
+        assert_eq!(said.trim().lines().count(), 1, "{host}: {said}");
+        assert!(!output.status.success(), "{host}");
+    }
+}
+
+#[test]
+fn a_host_without_room_says_so() {
+    let Some(hosts) = Hosts::with_room("a_host_without_room_says_so", 1, "size=1m") else { return };
+    let output = hosts.run(&["host", "--on", "host1"]);
+    assert_eq!(code(&output), 5);
+    assert!(stderr(&output).contains("failed to copy plumb to host1: "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));
+    wait_until("the host to be clean", || is_clean(&hosts, 1));
+}
+
+#[test]
+fn whoever_is_killed_nothing_is_left_and_the_run_can_go_on() {
+    let Some(hosts) = Hosts::up("whoever_is_killed_nothing_is_left_and_the_run_can_go_on", 2) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    let path = directory.path().join("run");
+    let mut command = hosts.plumb();
+    command.args(["run", file.to_str().unwrap(), "--system-on", "host1", "--load-on", "host2", "--output"]);
+    let start = command.arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = start.spawn().unwrap();
+    wait_until("three slots", || slots_on_disk(&path) >= 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the hosts to be clean", || is_clean(&hosts, 2));
+    let mut child = hosts.plumb();
+    child.args(["run", "--resume", path.to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    for (host, words) in [(1, " keep "), (2, "/proc/self/exe agent"), (2, " keep ")] {
+        let before = slots_on_disk(&path);
+        wait_until("two more slots", || slots_on_disk(&path) >= before + 2);
+        wait_until("a process to kill", || hosts.process(host, words).is_some());
+        signal(hosts.process(host, words).unwrap(), "KILL");
+    }
+    let output = wait(child);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("measuring again"), "{}", stderr(&output));
+    assert_eq!(slots_on_disk(&path), 24);
+    wait_until("the hosts to be clean", || is_clean(&hosts, 2));
+}
+
+#[test]
+fn ctrl_c_ends_what_runs_on_other_hosts() {
+    let Some(hosts) = Hosts::up("ctrl_c_ends_what_runs_on_other_hosts", 1) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    let path = directory.path().join("run");
+    let mut command = hosts.plumb();
+    command.args(["run", file.to_str().unwrap(), "--load-on", "host1", "--system-on", "host1", "--output"]);
+    let child = command.arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("three slots", || slots_on_disk(&path) >= 3);
+    signal(child.id(), "INT");
+    let output = wait(child);
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    wait_until("the host to be clean", || is_clean(&hosts, 1));
+}
+
+#[test]
+fn a_host_that_stays_away_ends_the_run_and_can_come_back() {
+    let Some(hosts) = Hosts::up("a_host_that_stays_away_ends_the_run_and_can_come_back", 1) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    let path = directory.path().join("run");
+    let mut command = hosts.plumb();
+    command.args(["run", file.to_str().unwrap(), "--system-on", "host1", "--output"]);
+    let child = command.arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("three slots", || slots_on_disk(&path) >= 3);
+    hosts.link(1, false);
+    wait_until("the keeper to give up", || hosts.processes(1).is_empty());
+    let output = wait(child);
+    assert_eq!(code(&output), 5, "{}", stderr(&output));
+    assert!(stderr(&output).contains("its slots are kept"), "{}", stderr(&output));
+    hosts.link(1, true);
+    let output = hosts.run(&["run", "--resume", path.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(slots_on_disk(&path), 24);
+}
+
+#[test]
+fn what_cannot_be_on_another_host_is_skipped_with_the_reason() {
+    let Some(hosts) = Hosts::up("what_cannot_be_on_another_host_is_skipped_with_the_reason", 1) else {
+        return;
+    };
+    let output = hosts.run(&["check", "overlay-tuning", "--load-on", "host1"]);
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(said.contains("the load of the network data path has to be on the system's host"), "{said}");
+    let directory = tempfile::tempdir().unwrap();
+    let spec = "baseline: a\nvariants:\n  a: {}\n  b: { host: { tunings: [busy-read=50] } }";
+    let file = write(directory.path(), "test.yaml", null_experiment(spec));
+    let output = hosts.run(&["check", file.to_str().unwrap(), "--system-on", "host1"]);
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(said.contains("would be applied to the host that runs plumb"), "{said}");
+}
