@@ -242,8 +242,10 @@ impl Drop for AgentExecutor<'_> {
 }
 
 /// The settings of one load of several, as its agent reads them.
-fn share(settings: &PathSettings, _load: usize, _count: usize) -> Result<Value, SlotError> {
-    json(settings)
+fn share(settings: &PathSettings, load: usize, count: usize) -> Result<Value, SlotError> {
+    let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
+    let share = settings.share(number(load), number(count));
+    json(&share.map_err(|fault| SlotError::Harness(format!("share the load: {fault}")))?)
 }
 
 fn assemble(

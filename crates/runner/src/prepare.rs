@@ -210,7 +210,11 @@ fn misplaced(
             path.name
         ));
     }
-    (!host_tunings::treatment(variant).is_empty()).then(|| {
+    let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
+    if let Err(fault) = settings.share(0, loads) {
+        return Some(format!("{loads} loads: {fault}"));
+    }
+    (!places.are_here() && !host_tunings::treatment(variant).is_empty()).then(|| {
         "its tunings and changes would be applied to the host that runs plumb, and its sides are on others: \
          run plumb on the host to be changed"
             .to_owned()

@@ -152,8 +152,10 @@ fn a_host_without_room_says_so() {
 }
 
 #[test]
-fn whoever_is_killed_nothing_is_left_and_the_run_can_go_on() {
-    let Some(hosts) = Hosts::up("whoever_is_killed_nothing_is_left_and_the_run_can_go_on", 2) else { return };
+fn a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on() {
+    let Some(hosts) = Hosts::up("a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on", 2) else {
+        return;
+    };
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment());
     let path = directory.path().join("run");

@@ -39,7 +39,7 @@ fn succeeds(words: &str) -> bool {
 }
 
 impl Hosts {
-    /// So many hosts, named `host1` and so on for ssh; `None` where this machine cannot have them, which is said.
+    /// This many hosts, named `host1` and so on for ssh; `None` where this machine cannot have them, which is said.
     pub fn up(test: &str, count: u32) -> Option<Self> {
         Self::with_room(test, count, "size=2g")
     }
