@@ -128,7 +128,9 @@ fn runs_from_top_to_bottom(test: &str, page: &str) {
         return;
     }
     let text = fs::read_to_string(repository().join(page)).unwrap();
-    let mut script = "set -eu\nip link set lo up\n".to_owned();
+    // Namespaces with names end with the page as well.
+    let mut script =
+        "set -eu\nip link set lo up\nmkdir -p /run/netns\nmount -t tmpfs none /run/netns\n".to_owned();
     for block in blocks(&text).iter().filter(|block| block.info == "sh") {
         writeln!(script, "echo '{page}:{}' >&2\n{}", block.line, block.text).unwrap();
     }
