@@ -9,6 +9,8 @@ use crate::measure::openssl_speed::{OPENSSL, OpensslSpeed};
 use crate::metrics::METRICS;
 use crate::settings::{CryptoSettings, Driver, LoadSettings};
 
+/// Five times as long is what a slot may take at most.
+const SIGNATURES_NS_MAX: u64 = 10_000_000_000;
 /// More than this many processes or jobs is a slip of the hand.
 const AT_A_TIME_MAX: u32 = 4096;
 
@@ -77,6 +79,12 @@ pub(crate) fn check(settings: &CryptoSettings) -> Result<(), Fault> {
             "openssl speed runs for whole seconds; give it at least 1 s",
         ));
     }
+    let together_ns = load.duration.0.saturating_add(load.warmup.0);
+    if !OpensslSpeed::does_one_thing(load.algorithm) && together_ns > SIGNATURES_NS_MAX {
+        let why = "openssl speed measures up to five operations of a key one after another, each for so long; give it at most 10 s \
+                   with `warmup`";
+        return Err(Fault::new("load.duration", why));
+    }
     Ok(())
 }
 
@@ -115,6 +123,10 @@ mod tests {
         let device = |settings: &mut CryptoSettings| settings.system.device = DeviceKind::SoftwareAwsLc;
         assert_eq!(key(Driver::Openssl, device), at("system.device"));
         assert_eq!(key(Driver::Openssl, |settings| settings.load.duration.0 = 1), at("load.duration"));
+        assert_eq!(
+            key(Driver::Openssl, |settings| settings.load.duration.0 = 11_000_000_000),
+            at("load.duration")
+        );
     }
 
     #[test]

@@ -16,8 +16,9 @@ use crate::family::{Load, Mark, PathError, Window};
 
 /// How much of a tool's output is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// How long a tool may take beyond its window, to start, to stop, and for answers that are under way.
-const GRACE: Duration = Duration::from_secs(60);
+/// How long a tool may take beyond its window, to start, to stop, and for answers that are under way. The runner waits for longer, so
+/// the reason comes from here.
+const GRACE: Duration = Duration::from_secs(45);
 /// How long a tool may take to say its version.
 const VERSION: Duration = Duration::from_secs(10);
 /// How often the runner hears that the measurement goes on.
@@ -67,6 +68,8 @@ pub struct Invocation {
     pub arguments: Vec<String>,
     /// The file that it writes; `None` for standard output.
     pub output: Option<PathBuf>,
+    /// Environment variables for it, beside those that every child gets.
+    pub environment: Vec<(&'static str, String)>,
     /// Environment variables that it gets as plumb has them.
     pub inherited: Vec<&'static str>,
     /// Parts of the words that differ from slot to slot, such as an address; the record of the call leaves them out.
@@ -88,6 +91,11 @@ pub trait Tool {
     /// What it is.
     fn program(&self) -> Program;
 
+    /// Its name in messages.
+    fn name(&self) -> &'static str {
+        self.program().name
+    }
+
     /// How it is called to run for so long.
     ///
     /// # Errors
@@ -99,6 +107,11 @@ pub trait Tool {
 
     /// How many CPUs it can keep busy.
     fn threads(&self) -> u32;
+
+    /// Whether it is run before the window too. One that runs for as long as it likes may warm up itself.
+    fn warms_up(&self) -> bool {
+        true
+    }
 
     /// How long it runs where it is to measure for so long.
     fn lasts_ns(&self, window_ns: u64) -> u64 {
@@ -189,15 +202,18 @@ impl<T: Tool> DrivenLoad<T> {
 
     /// Runs the tool for so long, and reads what it said.
     fn run(&self, window_ns: u64, while_running: &mut dyn FnMut()) -> Result<Ran, PathError> {
-        let failed = |reason: String| PathError::new(format!("run {}: {reason}", self.tool.program().name));
+        let failed = |reason: String| PathError::new(format!("run {}: {reason}", self.tool.name()));
         let invocation = self.tool.invocation(window_ns).map_err(failed)?;
-        let command = Command::new(&self.file).args(&invocation.arguments).inherit(&invocation.inherited);
+        let mut command = Command::new(&self.file).args(&invocation.arguments).inherit(&invocation.inherited);
+        for (name, value) in &invocation.environment {
+            command = command.env(name, value);
+        }
         let timeout = Duration::from_nanos(self.tool.lasts_ns(window_ns)) + GRACE;
         let keep = (Keep::Head(OUTPUT_BYTES_MAX), Keep::Tail(OUTPUT_BYTES_MAX));
         let finished = run_measured(command, keep, timeout, while_running)?;
         let is_whole = matches!(finished.exit, Exit::Code(code) if self.tool.is_whole(code));
         if !is_whole || finished.is_overdue {
-            return Err(failed(complaint(&finished)));
+            return Err(failed(complaint(&finished, timeout)));
         }
         let output = match &invocation.output {
             Some(path) => {
@@ -249,7 +265,7 @@ impl<T: Tool> DrivenLoad<T> {
 
 impl<T: Tool> Load for DrivenLoad<T> {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        if window.warmup_ns > 0 {
+        if window.warmup_ns > 0 && self.tool.warms_up() {
             self.run(window.warmup_ns, &mut || ())?;
         }
         mark(Mark::Opened);
@@ -278,8 +294,15 @@ fn text(written: &Written) -> String {
 }
 
 /// How the tool ended, and what it wrote of the reason.
-fn complaint(finished: &Finished) -> String {
-    let end = if finished.is_overdue { "did not end in time".to_owned() } else { finished.exit.to_string() };
+fn complaint(finished: &Finished, timeout: Duration) -> String {
+    let end = if finished.is_overdue {
+        format!(
+            "was stopped, as it did not end within {} s, which are 45 s more than its window",
+            timeout.as_secs()
+        )
+    } else {
+        finished.exit.to_string()
+    };
     let said = format!("{}\n{}", text(&finished.stdout), text(&finished.stderr));
     match reason(&said) {
         Some(reason) => format!("it {end} and wrote: {reason}"),

@@ -50,7 +50,8 @@ fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
         _ => system.path.as_ref().is_some_and(|path| path.starts_with("nbd://")),
     };
     let depth = settings.load.depth;
-    if is_nbd || settings.load.job.is_some() || settings.load.engine != EngineKind::Psync || depth <= 1 {
+    let says_itself = settings.load.job.is_some() || settings.load.script.is_some();
+    if is_nbd || says_itself || settings.load.engine != EngineKind::Psync || depth <= 1 {
         return Ok(());
     }
     Err(Fault::new(

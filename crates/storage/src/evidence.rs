@@ -8,7 +8,7 @@ use plumb_model::{Evidence, Measurement, Reading};
 use plumb_path::{Snapshot, tool};
 
 use self::seen::seen;
-use crate::settings::{StorageSettings, SystemKind};
+use crate::settings::{Driver, StorageSettings, SystemKind};
 use crate::{metrics, system};
 
 /// The share of the asked depth that has to be in flight on the mean.
@@ -22,8 +22,8 @@ pub fn evidence(
     measurement: &Measurement,
 ) -> Vec<Evidence> {
     let mut evidence: Vec<Evidence> = driver(settings, measurement).into_iter().collect();
-    // A job file says these itself, and its own words are recorded with the driver's options.
-    let is_by_settings = settings.load.job.is_none();
+    // A job file and dbench's script say these themselves, and the words of a job file are recorded with the driver's options.
+    let is_by_settings = settings.load.job.is_none() && settings.load.driver != Driver::Dbench;
     if is_by_settings {
         evidence.extend([direct(settings, measurement), engine(settings, measurement)]);
     }
@@ -42,7 +42,9 @@ pub fn evidence(
 
 fn driver(settings: &StorageSettings, measurement: &Measurement) -> Option<Evidence> {
     let program = settings.load.driver.program()?;
-    tool::evidence(measurement, program, program)
+    // bash runs dbench's script.
+    let word = if settings.load.driver == Driver::Dbench { "bash" } else { program };
+    tool::evidence(measurement, program, word)
 }
 
 fn direct(settings: &StorageSettings, measurement: &Measurement) -> Evidence {

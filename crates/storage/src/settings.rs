@@ -192,6 +192,9 @@ pub struct LoadSettings {
     /// A job file for fio. It replaces every setting here but `duration`, `warmup`, `options` and `destroy_data`; the target and
     /// the times in it are replaced by the experiment's.
     pub job: Option<PathBuf>,
+    /// The script of dbench, its `docker-entrypoint.sh`. It says itself what is read and written and for how long; it takes `size`,
+    /// `offset_increment` and `direct`, and `duration` is how long it is expected to take.
+    pub script: Option<PathBuf>,
     /// Which blocks, and whether they are read or written.
     pub access: Access,
     /// The share of reads in `rw` and `randrw`.
@@ -232,7 +235,7 @@ impl LoadSettings {
     /// How many reads and writes are under way at a time in a closed loop, where each job has its depth in flight.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
-        let is_closed = self.rate.is_none() && self.job.is_none();
+        let is_closed = self.rate.is_none() && self.job.is_none() && self.script.is_none();
         is_closed.then(|| f64::from(self.jobs) * f64::from(self.depth))
     }
 }
@@ -243,6 +246,7 @@ impl Default for LoadSettings {
             driver: Driver::default(),
             options: Vec::new(),
             job: None,
+            script: None,
             access: Access::default(),
             read_share: Percent(0.5),
             block_size: Bytes(4096),

@@ -14,6 +14,10 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
         let message = "what is checked must be written by one load agent alone; name one place for the load, or set `verify: false`";
         return Err(Fault::new("load.verify", message));
     }
+    if whole.script.is_some() {
+        let message = "dbench's script cannot be divided among load agents; name one place for the load";
+        return Err(Fault::new("load.script", message));
+    }
     if whole.job.is_some() || !whole.options.is_empty() {
         let (key, what) = match &whole.job {
             Some(_) => ("load.job", "a job file"),

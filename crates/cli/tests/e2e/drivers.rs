@@ -221,3 +221,63 @@ fn what_openssl_speed_does_not_say_is_refused_before_a_run() {
     let message = check("engine: foo", "other.ops > 1 /s");
     assert!(message.contains("this is for `driver: openssl`"), "{message}");
 }
+
+/// A script that is called as dbench's is and prints what that prints, of one job of fio.
+const LIKE_DBENCH: &str = r#"#!/usr/bin/env sh
+set -e
+if [ "$1" == fio ]; then
+    found=$(fio --name=one --filename=$DBENCH_MOUNTPOINT/fiotest --size=$FIO_SIZE --direct=$FIO_DIRECT --bs=4k \
+        --readwrite=randread --time_based --runtime=1s --minimal)
+    iops=$(echo "$found" | cut -d';' -f8)
+    rm $DBENCH_MOUNTPOINT/fiotest
+    echo "= Dbench Summary ="
+    echo "Random Read/Write IOPS: $iops/. BW: 5MiB/s / "
+    echo "Average Latency (usec) Read/Write: /"
+    echo "Sequential Read/Write:  / "
+    echo "Mixed Random Read/Write IOPS: /"
+fi
+"#;
+
+#[test]
+fn a_script_like_dbenchs_drives_a_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = write(directory.path(), "entrypoint.sh", LIKE_DBENCH);
+    let broken = write(directory.path(), "broken.sh", "echo starting; echo 'no such disk' >&2; exit 3\n");
+    let variants = format!(
+        "    dbench: {{ load: {{ driver: dbench, script: {} }} }}\n    broken: {{ load: {{ driver: dbench, script: {} }} }}",
+        script.display(),
+        broken.display()
+    );
+    let text = on_a_file(directory.path(), &variants, "dbench.read_iops > 1 /s");
+    let found = variants_of(directory.path(), text);
+    let of = |name: &str| found.iter().find(|variant| variant["name"] == name).unwrap();
+    let dbench = of("dbench");
+    assert_eq!(dbench["state"], "measured", "{dbench}");
+    assert!(dbench["metrics"]["read_iops"]["median"].as_f64().unwrap() > 1.0, "{dbench}");
+    assert!(dbench["metrics"]["cpu_load"].is_null(), "it does not count operations: {dbench}");
+    assert!(observed(dbench, "driver of the load").unwrap().contains("bash"), "{dbench}");
+    let words = of("broken").to_string();
+    assert!(words.contains("run dbench's script: it ended with code 3 and wrote: no such disk"), "{words}");
+}
+
+#[test]
+fn what_dbench_does_not_say_and_a_missing_script_are_refused_before_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = write(directory.path(), "entrypoint.sh", LIKE_DBENCH);
+    let check = |load: &str, claim: &str| {
+        let variants = format!("    other: {{ load: {{ driver: dbench, {load} }} }}");
+        let file = write(directory.path(), "drivers.yaml", on_a_file(directory.path(), &variants, claim));
+        let output = run(&["check", file.to_str().unwrap()]);
+        assert_eq!(code(&output), 2, "{}", stdout(&output));
+        stderr(&output)
+    };
+    let script = format!("script: {}", script.display());
+    let message = check(&script, "other.read_latency.p99 < 1 s");
+    assert!(message.contains("its script prints no other; `driver: fio` has it"), "{message}");
+    let message = check(&script, "other.cpu_load < 1 s");
+    assert!(message.contains("it does not count its operations"), "{message}");
+    let message = check("script: /nobody/has/this", "other.read_iops > 1 /s");
+    assert!(message.contains("failed to read the script /nobody/has/this: No such file"), "{message}");
+    let message = check("depth: 1", "other.read_iops > 1 /s");
+    assert!(message.contains("dbench needs its script"), "{message}");
+}

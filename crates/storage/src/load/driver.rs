@@ -1,6 +1,7 @@
-//! Tools that can drive the load: fio.
+//! Tools that can drive the load: fio, and dbench's script.
 
 mod abilities;
+mod dbench;
 mod fio;
 mod job_file;
 mod windows;
@@ -12,6 +13,7 @@ use plumb_model::Measurement;
 use plumb_path::tool::DrivenLoad;
 use plumb_path::{Load, Mark, PathError, Window};
 
+use self::dbench::{BASH, DbenchTool};
 use self::fio::{FIO, FioTool};
 use self::job_file::JobFile;
 use super::device::{Device, Handle};
@@ -27,6 +29,7 @@ pub(crate) fn feasible(settings: &LoadSettings) -> Result<(), String> {
     match settings.driver {
         Driver::Native => Ok(()),
         Driver::Fio => FIO.find().map(drop),
+        Driver::Dbench => FIO.find().and_then(|_| BASH.find()).map(drop),
     }
 }
 
@@ -41,6 +44,7 @@ pub(crate) fn driven_load(
 ) -> Result<Option<Box<dyn Load>>, PathError> {
     let load: Box<dyn Load> = match settings.driver {
         Driver::Native => return Ok(None),
+        Driver::Dbench => Box::new(DrivenLoad::new(DbenchTool::new(settings, target)?)?),
         Driver::Fio => Box::new(DrivenLoad::new(fio_tool(settings, target, scratch)?)?),
     };
     Ok(Some(Box::new(Grouped { group: target.group.clone(), load })))

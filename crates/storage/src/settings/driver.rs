@@ -12,6 +12,8 @@ pub enum Driver {
     Native,
     /// fio, with these settings or with `job`.
     Fio,
+    /// dbench's script, at `script`.
+    Dbench,
 }
 
 impl Driver {
@@ -21,6 +23,7 @@ impl Driver {
         match self {
             Self::Native => None,
             Self::Fio => Some("fio"),
+            Self::Dbench => Some("dbench"),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What each tool can do and what it says, so that an experiment that asks for more is refused before it runs.
 
 use plumb_model::Statistic;
+use plumb_model::metric::CPU_LOAD;
 use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
 use super::super::device::NULL;
 use super::job_file::JobFile;
 use crate::metrics::METRICS;
-use crate::settings::{Driver, StorageSettings};
+use crate::settings::{Driver, StorageSettings, SystemKind};
 
 /// Refuses what the tool cannot do.
 ///
@@ -15,17 +16,25 @@ use crate::settings::{Driver, StorageSettings};
 /// The first such setting, with its key.
 pub(crate) fn check(settings: &StorageSettings) -> Result<(), Fault> {
     let load = &settings.load;
-    let Some(program) = load.driver.program() else {
-        let of_tools = [("load.options", !load.options.is_empty()), ("load.job", load.job.is_some())];
-        return match of_tools.into_iter().find(|(_, is_set)| *is_set) {
-            Some((key, _)) => Err(Fault::new(
-                key,
-                "this is for another driver; name one with `driver`, such as `driver: fio`",
-            )),
-            None => Ok(()),
-        };
-    };
-    let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
+    let is = |driver: Driver| load.driver == driver;
+    let of_tools = [
+        ("load.options", !load.options.is_empty() && is(Driver::Native), "another driver"),
+        ("load.job", load.job.is_some() && !is(Driver::Fio), "`driver: fio`"),
+        ("load.script", load.script.is_some() && !is(Driver::Dbench), "`driver: dbench`"),
+    ];
+    if let Some((key, _, whose)) = of_tools.into_iter().find(|(_, is_set, _)| *is_set) {
+        return Err(Fault::new(key, format!("this is for {whose}; name the tool with `driver`")));
+    }
+    match load.driver {
+        Driver::Native => Ok(()),
+        Driver::Fio => check_fio(settings),
+        Driver::Dbench => check_dbench(settings),
+    }
+}
+
+fn check_fio(settings: &StorageSettings) -> Result<(), Fault> {
+    let load = &settings.load;
+    let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("fio {what}")));
     if let Some(path) = &load.job {
         JobFile::read(path).map_err(|why| Fault::new("load.job", format!("failed to {why}")))?;
     }
@@ -41,21 +50,50 @@ pub(crate) fn check(settings: &StorageSettings) -> Result<(), Fault> {
     if load.verify {
         return cannot("load.verify", "does not check what it reads here; use the native driver");
     }
-    let is_whole = |share: f64| (share * 100.0).fract().abs() < 1e-9;
+    let is_whole = |share: f64| (share * 100.0 - (share * 100.0).round()).abs() < 1e-9;
     if !is_whole(load.read_share.0) {
         return cannot("load.read_share", "takes whole percents");
     }
     if !is_whole(load.compressible.0) {
         return cannot("load.compressible", "takes whole percents");
     }
-    if let Some(rate) = load.rate {
-        let each = rate.0 / f64::from(load.jobs);
-        if each.fract() != 0.0 {
-            return cannot(
-                "load.rate",
-                "takes a whole number of operations per second in each job; give a multiple of `jobs`",
-            );
-        }
+    if load.rate.is_some_and(|rate| (rate.0 / f64::from(load.jobs)).fract() != 0.0) {
+        return cannot(
+            "load.rate",
+            "takes a whole number of operations per second in each job; give a multiple of `jobs`",
+        );
+    }
+    Ok(())
+}
+
+/// The script has a directory, and says itself what is done there.
+fn check_dbench(settings: &StorageSettings) -> Result<(), Fault> {
+    let (system, load) = (&settings.system, &settings.load);
+    let Some(script) = &load.script else {
+        return Err(Fault::new(
+            "load.script",
+            "dbench needs its script, the path of its `docker-entrypoint.sh`",
+        ));
+    };
+    if let Err(error) = std::fs::File::open(script) {
+        let why = format!("failed to read the script {}: {error}", script.display());
+        return Err(Fault::new("load.script", why));
+    }
+    if !matches!(system.kind, SystemKind::File | SystemKind::External) {
+        let why = "dbench makes a file in a directory; use `file`, or `external` with the path of a mounted directory";
+        return Err(Fault::new("system.kind", why));
+    }
+    let run_by = [
+        ("system.pid", system.pid.is_some()),
+        ("system.unit", system.unit.is_some()),
+        ("system.cgroup", system.cgroup.is_some()),
+    ];
+    if let Some((key, _)) = run_by.into_iter().find(|(_, is_set)| *is_set) {
+        let why = "dbench does not say how many operations it did, so no CPU time can be divided among them; leave it out";
+        return Err(Fault::new(key, why));
+    }
+    if load.rate.is_some() {
+        return Err(Fault::new("load.rate", "dbench has no fixed rate; use `driver: fio`"));
     }
     Ok(())
 }
@@ -97,6 +135,19 @@ const FIO_AT_RATE: Says = &[
     ("write_completion_latency", ALL),
 ];
 
+const DBENCH: Says = &[
+    ("read_iops", &[]),
+    ("write_iops", &[]),
+    ("read_bw", &[]),
+    ("write_bw", &[]),
+    ("read_seq", &[]),
+    ("write_seq", &[]),
+    ("rw_mix_read_iops", &[]),
+    ("rw_mix_write_iops", &[]),
+    ("read_latency", &[Statistic::Avg]),
+    ("write_latency", &[Statistic::Avg]),
+];
+
 const FIO_WITHOUT_TIMES: Says =
     &[("read_iops", &[]), ("write_iops", &[]), ("read_bw", &[]), ("write_bw", &[])];
 
@@ -108,6 +159,11 @@ pub(crate) fn lacks(
 ) -> Option<String> {
     let load = &settings.load;
     let program = load.driver.program()?;
+    if load.driver == Driver::Dbench && metric == CPU_LOAD.name {
+        return Some(format!(
+            "{program} does not say {metric}: it does not count its operations; `driver: fio` does"
+        ));
+    }
     // A file that cannot be read was refused before.
     let job = load.job.as_deref().and_then(|path| JobFile::read(path).ok());
     let without_times = job.as_ref().and_then(|job| job.without_times);
@@ -115,6 +171,7 @@ pub(crate) fn lacks(
     let remedy;
     let says: (Says, &str) = match (load.driver, without_times) {
         (Driver::Native, _) => return None,
+        (Driver::Dbench, _) => (DBENCH, "its script prints no other; `driver: fio` has it of one load"),
         (Driver::Fio, Some(key)) => {
             remedy = format!("its job file has `{key}`, without which fio takes the time of every operation");
             (FIO_WITHOUT_TIMES, &remedy)
