@@ -78,6 +78,18 @@ pub fn in_effect(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffe
     Ok(entries.into_iter().map(look).collect())
 }
 
+/// What a run that is under way has changed for the slot at hand: tunings, and what users define.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub fn in_effect_of_run(machine: &Machine, state: &StateDirectory) -> Result<Vec<InEffect>, TuningError> {
+    let record = journal::read(&run_journal(state))?;
+    let entries = record.map_or_else(Vec::new, |record| record.unfinished);
+    let has_state = |entry: &Entry| entry.setting.has_state() && !entry.setting.is_action();
+    let look = |entry: Entry| InEffect { now: machine.read(&entry.setting).ok(), entry };
+    Ok(entries.into_iter().filter(has_state).map(look).collect())
+}
+
 /// Puts back all that is in effect by [`apply_to_stay`].
 ///
 /// # Errors

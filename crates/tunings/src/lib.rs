@@ -22,7 +22,7 @@ mod tuner;
 
 pub use catalogue::{Argument, Asked, Purpose, Tuning, catalogue, find};
 pub use changes::{ChangeFault, check as check_change, resolve_treatment as resolve};
-pub use commands::{InEffect, Made, apply_to_stay, in_effect, revert};
+pub use commands::{InEffect, Made, apply_to_stay, in_effect, in_effect_of_run, revert};
 pub use found::{Resolved, Wanted};
 pub use plumb_host::settings::Machine;
 pub use plumb_host::settings::state::StateDirectory;

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use plumb_host::settings::journal::Entry;
 use plumb_host::signals::Interrupts;
 use plumb_tunings::{
-    Asked, InEffect, Machine, PutBack, StateDirectory, TuningError, apply_to_stay, find, in_effect, recover,
-    revert,
+    Asked, InEffect, Machine, PutBack, StateDirectory, TuningError, apply_to_stay, find, in_effect,
+    in_effect_of_run, recover, revert,
 };
 use serde_json::json;
 
@@ -85,28 +85,40 @@ fn apply(machine: &Machine, state: &StateDirectory, names: &[String]) -> Outcome
 }
 
 fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
-    let found = in_effect(machine, state).map_err(failure)?;
+    let staying = in_effect(machine, state).map_err(failure)?;
+    let of_run = in_effect_of_run(machine, state).map_err(failure)?;
+    let shown = |it: &InEffect, value: &str| machine.shown(&it.entry.setting, value);
     if as_json {
-        let row = |it: &InEffect| {
-            json!({ "tuning": it.entry.tuning, "setting": it.entry.setting.to_string(), "before": it.entry.old,
-                    "set": it.entry.new, "now": it.now, "as_set": it.now.as_ref() == Some(&it.entry.new) })
+        let row = |it: &InEffect, is_of_run: bool| {
+            let now = it.now.as_ref().map(|now| shown(it, now));
+            json!({ "tuning": it.entry.tuning, "setting": it.entry.setting.to_string(),
+                    "before": shown(it, &it.entry.old), "set": shown(it, &it.entry.new), "now": now,
+                    "as_set": it.now.as_ref() == Some(&it.entry.new), "of_run": is_of_run })
         };
-        let rows: Vec<_> = found.iter().map(row).collect();
+        let rows = staying.iter().map(|it| row(it, false)).chain(of_run.iter().map(|it| row(it, true)));
+        let rows: Vec<_> = rows.collect();
         output::json(&json!({ "format": "plumbline.tuning-status/1", "in_effect": rows }))?;
         return Ok(HOLDS);
     }
-    if found.is_empty() {
+    if staying.is_empty() && of_run.is_empty() {
         output::result("no tunings are in effect")?;
         return Ok(HOLDS);
     }
     let mut text = String::new();
-    for InEffect { entry, now } in &found {
+    for it in &staying {
+        let InEffect { entry, now } = it;
         let now = match now {
             Some(now) if *now == entry.new => String::new(),
-            Some(now) => format!("; somebody else has set it to {now}"),
+            Some(now) => format!("; somebody else has set it to {}", shown(it, now)),
             None => "; it cannot be read now".to_owned(),
         };
-        let _ = writeln!(text, "{}: {}: {} → {}{now}", entry.tuning, entry.setting, entry.old, entry.new);
+        let (old, new) = (shown(it, &entry.old), shown(it, &entry.new));
+        let _ = writeln!(text, "{}: {}: {old} → {new}{now}", entry.tuning, entry.setting);
+    }
+    for it in &of_run {
+        let now = it.now.as_ref().map_or_else(|| "unreadable".to_owned(), |now| shown(it, now));
+        let old = shown(it, &it.entry.old);
+        let _ = writeln!(text, "a run that is under way: {}: {old} → {now}", it.entry.setting);
     }
     output::result(&text)?;
     Ok(HOLDS)

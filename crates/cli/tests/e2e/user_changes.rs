@@ -2,12 +2,17 @@
 //! the end, on Ctrl-C and after a kill; and secrets, which nothing shows.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::common::{
     code, plumb, signal, skip_unprivileged, slots_on_disk, stderr, stdout, wait, wait_until, write,
 };
+
+/// How many processes are killed where nobody asks for more.
+const KILLS: u64 = 4;
 
 const CONF: &str = "# app\nmode slow\n";
 const SECRET: &str = "correct-horse-battery";
@@ -130,7 +135,7 @@ fn every_slot_of_every_variant_proves_what_was_changed() {
         }
     }
     // Once for the whole run, once for the trial, and for each row of slots; each is followed by one after the revert.
-    assert_eq!(bench.text("log").lines().count() % 2, 0);
+    assert!(bench.text("log").lines().count().is_multiple_of(2));
     let shown = stdout(&bench.run(&["check", file.to_str().unwrap()]));
     assert!(
         shown.contains("file /etc/app.conf: `mode fast`, file /etc/new.conf, sysctl vm.swappiness=7"),
@@ -142,6 +147,12 @@ fn every_slot_of_every_variant_proves_what_was_changed() {
 fn ctrl_c_undoes_a_users_changes() {
     let bench = Bench::new();
     let (child, _) = bench.changed_run();
+    // The next slot may have come meanwhile, of which nothing is in effect.
+    wait_until("a look into a changed slot", || {
+        let said = stdout(&bench.run(&["tune", "status"]));
+        assert!(!said.contains("mode fast"), "a file is shown by its hash: {said}");
+        said.contains("a run that is under way: vm.swappiness: 60 → 7")
+    });
     signal(child.id(), "INT");
     assert_eq!(code(&wait(child)), 130);
     assert!(bench.is_as_it_was());
@@ -171,6 +182,31 @@ fn after_a_kill_the_next_start_undoes_a_users_changes() {
 }
 
 #[test]
+fn after_a_kill_at_any_moment_everything_is_undone() {
+    let kills = std::env::var("PLUMB_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let mut caught = 0;
+    for round in 0..kills {
+        let bench = Bench::new();
+        let file = bench.experiment(&bench.changes(), "15 ms", "");
+        let run = bench.path("run");
+        let mut command = bench.command(&["run", file.to_str().unwrap(), "--output"]);
+        let mut child = command.arg(&run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Spread over the start, the trial and the slots; which of them it meets is up to the machine.
+        std::thread::sleep(Duration::from_millis(400 + round * 337 % 1500));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        caught += u32::from(!bench.is_as_it_was());
+        let output = bench.run(&["tune", "revert"]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(bench.is_as_it_was(), "after kill {round}: {}", stderr(&output));
+        let left: Vec<_> =
+            fs::read_dir(bench.path("root/etc")).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left, ["app.conf"], "after kill {round}");
+    }
+    let _ = writeln!(std::io::stderr(), "{caught} of {kills} kills left changes, and all were undone");
+}
+
+#[test]
 fn a_change_that_does_not_last_makes_the_verdict_void() {
     let bench = Bench::new();
     let state = bench.path("state").display().to_string();
@@ -185,7 +221,7 @@ fn a_change_that_does_not_last_makes_the_verdict_void() {
     // Something else on the host undoes it while a window is open.
     wait_until("a slot", || slots_on_disk(&run) > 0);
     wait_until("a changed slot", || bench.text("state").trim() == "on");
-    std::thread::sleep(std::time::Duration::from_millis(250));
+    std::thread::sleep(Duration::from_millis(250));
     fs::write(bench.path("state"), "off\n").unwrap();
     let output = wait(child);
     assert_eq!(code(&output), 4, "{}{}", stdout(&output), stderr(&output));
