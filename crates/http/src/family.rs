@@ -63,6 +63,11 @@ impl Settings for HttpSettings {
         if at.system { system::feasible(&self.system) } else { Ok(()) }
     }
 
+    fn weight(&self) -> Option<f64> {
+        // A script of k6 says itself how much it sends.
+        self.load.script.is_none().then(|| self.load.connections.into())
+    }
+
     fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
         let load = share::share(&self.load, Portion { number, of })?;
         load::check(&load)?;

@@ -4,6 +4,7 @@ mod break_even;
 mod choice;
 mod concluded;
 mod limits;
+mod spread;
 mod sweep;
 
 use plumb_model::finding::{Findings, MainMetric, Question};
@@ -15,7 +16,7 @@ pub(crate) use concluded::Concluded;
 pub(crate) fn find(concluded: &Concluded<'_>) -> Findings {
     let plan = concluded.table.plan;
     let main = main_metric(plan, concluded.table.slots);
-    let mut findings = Findings { main, ..Findings::default() };
+    let mut findings = Findings { main, spreads: spread::find(concluded), ..Findings::default() };
     for question in &plan.questions {
         match question {
             Question::BreakEven { keys } => {

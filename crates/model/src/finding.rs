@@ -73,6 +73,53 @@ pub struct Findings {
     pub choices: Vec<Choice>,
     /// Every limit that a policy set and a load met.
     pub limits: Vec<Limit>,
+    /// How far the load agents differed, of each variant that several drove.
+    #[serde(default)]
+    pub spreads: Vec<Spread>,
+}
+
+/// What each of a variant's load agents did: medians over slots.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// Index of the variant in the plan.
+    pub variant: usize,
+    /// The metric of the times: the plan's first distribution that all agents have.
+    pub metric: Option<String>,
+    /// How many slots this is of.
+    pub slots: usize,
+    /// In the order of the agents.
+    pub agents: Vec<AgentPart>,
+}
+
+/// What one load agent did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentPart {
+    /// Its name.
+    pub agent: String,
+    /// Its part of the work, from 0 to 1.
+    pub share: f64,
+    /// Its part of the load as the settings divide it.
+    pub asked: Option<f64>,
+    /// The median of its times in ns.
+    pub median_ns: Option<f64>,
+    /// How it differs from the others by more than noise.
+    pub outlying: Vec<Outlying>,
+}
+
+/// How a load agent differs from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outlying {
+    /// It did less work for its part of the load.
+    LessWork,
+    /// It did more work for its part of the load.
+    MoreWork,
+    /// Its median time is longer.
+    Slower,
+    /// Its median time is shorter.
+    Faster,
 }
 
 /// A metric, and for a trend which statistic of it.

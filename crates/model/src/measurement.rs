@@ -257,6 +257,9 @@ pub struct Measurement {
     /// Gauges whose values add up over load agents, such as requests under way. Any other has no value for several agents.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub additive: BTreeSet<String>,
+    /// How large the load was meant to be, in a unit that the shares of one load have in common, such as connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<f64>,
     /// What each load agent did, where there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
@@ -267,6 +270,9 @@ pub struct Measurement {
 pub struct Share {
     /// The agent's name, such as `client1`.
     pub agent: String,
+    /// Its part of the load as it was meant to be, from 0 to 1, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<f64>,
     /// Its units of work.
     pub work: u64,
     /// The same per second of its window.

@@ -49,7 +49,9 @@ impl Measurement {
         all.readings = readings;
         all.read_cpu_load();
         all.windows = windows(&parts, &all.readings);
-        all.shares = parts.iter().map(|(name, part)| share(name, part)).collect();
+        let asked: Option<f64> = parts.iter().map(|(_, part)| part.asked).sum();
+        all.asked = asked.filter(|asked| *asked > 0.0);
+        all.shares = parts.iter().map(|(name, part)| share(name, part, all.asked)).collect();
         all.warnings = warnings(&parts, &left_out);
         all.tables = parts
             .into_iter()
@@ -180,7 +182,7 @@ fn windows(
     readings.iter().filter(adds_up).filter_map(|(name, _)| of_all(name)).collect()
 }
 
-fn share(name: &str, part: &Measurement) -> Share {
+fn share(name: &str, part: &Measurement, asked_sum: Option<f64>) -> Share {
     let times = part.readings.iter().filter_map(|(metric, reading)| {
         let [median_ns, p99_ns] = [Statistic::Med, Statistic::P99].map(|statistic| match reading {
             Reading::Trend(histogram) => histogram.statistic_ns(statistic),
@@ -191,6 +193,7 @@ fn share(name: &str, part: &Measurement) -> Share {
     });
     Share {
         agent: name.to_owned(),
+        asked: part.asked.zip(asked_sum).map(|(asked, sum)| asked / sum),
         work: part.work,
         work_per_s: per_second(part.work, part.window_ns),
         times: times.collect(),
@@ -334,7 +337,10 @@ mod tests {
 
     #[test]
     fn a_share_has_its_agents_own_figures() {
-        let all = union([part(&[100, 200, 300]), part(&[900])]);
+        let asked = |asked: f64, part: Measurement| Measurement { asked: Some(asked), ..part };
+        let all = union([asked(3.0, part(&[100, 200, 300])), asked(1.0, part(&[900]))]);
+        assert_eq!(all.shares.iter().map(|share| share.asked).collect::<Vec<_>>(), [Some(0.75), Some(0.25)]);
+        assert_eq!(union([asked(3.0, part(&[1])), part(&[1])]).shares[0].asked, None);
         let medians: Vec<Option<f64>> =
             all.shares.iter().map(|share| share.times["time"].median_ns).collect();
         assert_eq!(medians, [Some(200.0), Some(900.0)]);

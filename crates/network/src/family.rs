@@ -54,6 +54,10 @@ impl Settings for NetworkSettings {
         if at.system { system::feasible(&self.system) } else { Ok(()) }
     }
 
+    fn weight(&self) -> Option<f64> {
+        Some(self.load.flows.into())
+    }
+
     fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
         let load = share::share(&self.load, Portion { number, of })?;
         load::check(&load)?;

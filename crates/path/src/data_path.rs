@@ -12,7 +12,9 @@ use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::Value;
 
-use crate::family::{Family, Fault, Load, PathError, Place, Settings, Sides, Snapshot, System, Timing};
+use crate::family::{
+    Family, Fault, Load, Mark, PathError, Place, Settings, Sides, Snapshot, System, Timing, Window,
+};
 use crate::tree::{Mistake, Node, from_node_thorough};
 
 /// A data path without its types.
@@ -294,6 +296,22 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
     }
 
     fn load(&self, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
-        F::load(&self.0, target, place)
+        let load = F::load(&self.0, target, place)?;
+        Ok(match self.0.weight() {
+            Some(asked) => Box::new(Weighed { load, asked }),
+            None => load,
+        })
+    }
+}
+
+/// A load that says how large it was meant to be.
+struct Weighed {
+    load: Box<dyn Load>,
+    asked: f64,
+}
+
+impl Load for Weighed {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        Ok(Measurement { asked: Some(self.asked), ..self.load.measure(window, mark)? })
     }
 }

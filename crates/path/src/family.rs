@@ -133,6 +133,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
         None
     }
 
+    /// How large the load is, in a unit that its shares have in common, such as connections; see [`Settings::share`].
+    fn weight(&self) -> Option<f64> {
+        None
+    }
+
     /// Why the load has no such value under these settings, and what would have it; `None` where it has one.
     fn lacks(&self, _metric: &str, _statistic: Option<Statistic>) -> Option<String> {
         None

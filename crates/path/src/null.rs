@@ -127,6 +127,10 @@ impl Settings for NullSettings {
         Ok(())
     }
 
+    fn weight(&self) -> Option<f64> {
+        Some(self.system.throughput.0)
+    }
+
     fn share(&self, _number: u32, of: u32) -> Result<Self, Fault> {
         let mut share = self.clone();
         share.system.throughput.0 /= f64::from(of.max(1));

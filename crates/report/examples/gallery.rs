@@ -27,6 +27,7 @@ fn main() -> std::io::Result<()> {
         ("interrupted", fixture::interrupted_at_once()),
         ("one-block", fixture::one_block()),
         ("troubled", fixture::troubled()),
+        ("several-agents", fixture::several_agents()),
         ("crowded", fixture::crowded(5)),
         ("hostile", fixture::hostile()),
     ];

@@ -10,6 +10,7 @@ use crate::figures;
 use crate::layout::{Paint, Tone, clean, left, shorten, widest, wrap};
 use crate::rows::{Row, terms};
 use crate::scale::Scale;
+use crate::spread;
 use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
 use crate::text::{NAME_MAX, TextStyle, change_words, interval_picture, trust_tone, verdict_tone};
 use crate::view::{View, quoted};
@@ -319,6 +320,9 @@ impl Page<'_> {
         let view = self.view;
         let mut caveats: Vec<(&str, Tone, String)> =
             view.judgement.warnings.iter().map(|warning| ("!", Tone::Doubt, warning.clone())).collect();
+        let spreads = &view.judgement.findings.spreads;
+        let outliers = spreads.iter().flat_map(|of_variant| spread::outliers(view, of_variant));
+        caveats.extend(outliers.map(|outlier| ("!", Tone::Doubt, outlier)));
         let mut kinds: Vec<(&str, u64, Vec<String>)> = Vec::new();
         for (variant, kind, count) in view.errors() {
             let words = format!("{} {}", self.name(variant), figures::count(count as f64));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::finding::{BreakEven, Limit, Pays, Point};
+use plumb_model::finding::{AgentPart, BreakEven, Limit, Outlying, Pays, Point, Spread};
 use plumb_model::{
     Attempts, Better, Cell, Evidence, Judgement, MetricInfo, MetricKind, Run, Statistic, VariantState,
     Verdict,
@@ -50,8 +50,62 @@ pub struct RunDocument {
     pub break_even: Vec<BreakEvenDocument>,
     /// What limiters the load met, where policies are known; empty on other data paths.
     pub limits: Vec<LimitDocument>,
+    /// What each load agent did, of every variant that several drove; empty where there was one.
+    pub load_agents: Vec<LoadAgentsDocument>,
     /// Sentences about what cannot be trusted.
     pub warnings: Vec<String>,
+}
+
+/// What the load agents of a variant did: medians over slots.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct LoadAgentsDocument {
+    /// The variant.
+    pub variant: String,
+    /// The cell.
+    pub cell: BTreeMap<String, String>,
+    /// The metric of the times; `null` where the agents have none in common.
+    pub metric: Option<String>,
+    /// How many slots this is of.
+    pub slots: usize,
+    /// Each agent.
+    pub agents: Vec<AgentDocument>,
+}
+
+/// What one load agent did.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct AgentDocument {
+    /// Its name.
+    pub agent: String,
+    /// Its part of the work, from 0 to 1.
+    pub share: f64,
+    /// Its part of the load as the settings divide it; `null` where that is not known.
+    pub asked: Option<f64>,
+    /// The median of its times; `null` where there is none.
+    pub median_ms: Option<f64>,
+    /// How it differs from the other agents: from the median agent by more than 5% and three scaled MADs, to the same side in at
+    /// least three of four slots.
+    pub outlying: Vec<Outlying>,
+}
+
+impl LoadAgentsDocument {
+    fn of(view: &View<'_>, spread: &Spread) -> Self {
+        let agent = |part: &AgentPart| AgentDocument {
+            agent: part.agent.clone(),
+            share: part.share,
+            asked: part.asked,
+            median_ms: part.median_ns.map(|median_ns| median_ns / 1e6),
+            outlying: part.outlying.clone(),
+        };
+        Self {
+            variant: view.name(spread.variant).to_owned(),
+            cell: cell_values(view, spread.cell),
+            metric: spread.metric.clone(),
+            slots: spread.slots,
+            agents: spread.agents.iter().map(agent).collect(),
+        }
+    }
 }
 
 /// What a limiter let through against what its policy allows: medians over slots.
@@ -286,6 +340,12 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         claims: claims(view),
         break_even: judgement.findings.break_even.iter().flat_map(|found| break_even(view, found)).collect(),
         limits: judgement.findings.limits.iter().map(|limit| LimitDocument::of(view, limit)).collect(),
+        load_agents: judgement
+            .findings
+            .spreads
+            .iter()
+            .map(|spread| LoadAgentsDocument::of(view, spread))
+            .collect(),
         warnings: judgement.warnings.clone(),
     }
 }
@@ -427,6 +487,7 @@ mod tests {
                 "format",
                 "host",
                 "limits",
+                "load_agents",
                 "quick",
                 "variants",
                 "warnings"

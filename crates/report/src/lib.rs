@@ -23,6 +23,7 @@ mod observed;
 mod rows;
 mod scale;
 pub mod sheet;
+mod spread;
 mod summary;
 mod text;
 mod view;
@@ -35,8 +36,8 @@ pub use contrast::{
 pub use figures::plural;
 pub use html::html;
 pub use json::{
-    ClaimDocument, ComparisonDocument, LimitDocument, MetricDocument, RUN_FORMAT, RunDocument, StateDocument,
-    StatisticDocument, VariantDocument, json, json_schema, pretty,
+    AgentDocument, ClaimDocument, ComparisonDocument, LimitDocument, LoadAgentsDocument, MetricDocument,
+    RUN_FORMAT, RunDocument, StateDocument, StatisticDocument, VariantDocument, json, json_schema, pretty,
 };
 pub use junit::junit;
 pub use markdown::markdown;

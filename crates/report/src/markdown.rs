@@ -13,6 +13,7 @@ use crate::layout::{clean, widest};
 use crate::limits;
 use crate::measurement::{dotted, reading_words};
 use crate::rows::Row;
+use crate::spread;
 use crate::summary::{Headline, blocks_words, mark, quick_words, slots_words, unjudged, verdict_words};
 use crate::view::View;
 
@@ -30,6 +31,7 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
         break_even(view),
         how_to_choose(view),
         limits(view),
+        agents(view),
         evidence(view),
         warnings(view),
         host(view),
@@ -100,6 +102,19 @@ fn limits(view: &View<'_>) -> String {
     let lines: Vec<String> =
         found.iter().map(|limit| format!("- {}", plain(&limits::sentence(view, limit)))).collect();
     format!("## {}\n\n{}", limits::HEADING, lines.join("\n"))
+}
+
+fn agents(view: &View<'_>) -> String {
+    let found = &view.judgement.findings.spreads;
+    if found.is_empty() {
+        return String::new();
+    }
+    let lines = found.iter().flat_map(|of_variant| {
+        let range = format!("{}: {}", spread::label(view, of_variant), spread::range(of_variant));
+        std::iter::once(range).chain(spread::outliers(view, of_variant))
+    });
+    let lines: Vec<String> = lines.map(|line| format!("- {}.", plain(&line))).collect();
+    format!("## {}\n\n{}", spread::HEADING, lines.join("\n"))
 }
 
 fn break_even(view: &View<'_>) -> String {

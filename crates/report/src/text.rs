@@ -12,6 +12,7 @@ use crate::limits;
 use crate::load;
 use crate::rows::Row;
 use crate::scale::Scale;
+use crate::spread;
 use crate::summary::{
     Headline, Trust, blocks_words, failing, mark, quick_words, slots_words, unjudged, verdict_words,
 };
@@ -63,6 +64,7 @@ pub fn text(run: &Run, judgement: &Judgement, style: &TextStyle) -> String {
     page.break_even();
     page.answers();
     page.limits();
+    page.agents();
     page.headline();
     page.lines.join("\n") + "\n"
 }
@@ -422,6 +424,29 @@ impl Page<'_> {
         }
         for limit in found {
             self.wrapped("  ", None, &clean(&limits::sentence(self.view, limit)));
+        }
+    }
+
+    /// Each variant's agents, and what is to be said of outliers.
+    fn agents(&mut self) {
+        let found = &self.view.judgement.findings.spreads;
+        if !found.is_empty() {
+            self.title(spread::HEADING);
+        }
+        for of_variant in found {
+            let text = format!("{}: {}", spread::label(self.view, of_variant), spread::range(of_variant));
+            let parts: Vec<String> = of_variant
+                .agents
+                .iter()
+                .map(|agent| {
+                    let sign = if agent.outlying.is_empty() { "" } else { "! " };
+                    format!("{sign}{} {}", agent.agent, spread::part(agent))
+                })
+                .collect();
+            self.wrapped("  ", None, &clean(&format!("{text} ({}).", parts.join("; "))));
+            for outlier in spread::outliers(self.view, of_variant) {
+                self.wrapped("  ! ", Some(Tone::Doubt), &clean(&format!("{outlier}.")));
+            }
         }
     }
 

@@ -62,6 +62,10 @@ impl Settings for StorageSettings {
         check::check(self)
     }
 
+    fn weight(&self) -> Option<f64> {
+        Some(f64::from(self.load.jobs) * f64::from(self.load.depth))
+    }
+
     fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
         let load = share::share(&self.load, Portion { number, of })?;
         let share = Self { load, system: self.system.clone() };

@@ -169,6 +169,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
         table.rows.iter().flatten().try_for_each(|value| check_number(name, *value))?;
     }
     at_most("gauges that add up", measurement.additive.len(), METRICS_MAX)?;
+    check_number("asked", measurement.asked.unwrap_or_default())?;
     at_most("load agents", measurement.shares.len(), NAMES_MAX)?;
     measurement.shares.iter().try_for_each(check_share)
 }
@@ -176,6 +177,7 @@ fn check_measurement(measurement: &Measurement) -> Checked {
 fn check_share(share: &Share) -> Checked {
     check_count("an agent's work", share.work)?;
     check_number("an agent's rate", share.work_per_s)?;
+    check_number("an agent's part", share.asked.unwrap_or_default())?;
     check_count("an agent's CPU time", share.cpu_user_ns)?;
     check_count("an agent's CPU time", share.cpu_system_ns)?;
     check_health(&share.health)?;

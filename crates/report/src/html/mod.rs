@@ -4,6 +4,7 @@
 //! escaping could still do nothing. Figures are SVG, their numbers are repeated in tables, and whatever a pointer tells
 //! is said elsewhere too.
 
+mod agents;
 mod blocks;
 mod break_even;
 mod chart;
@@ -154,6 +155,7 @@ fn navigation(view: &View<'_>) -> Markup {
             @if let Some(found) = &view.judgement.findings.break_even { li { a href="#break-even" { "By " (axis_word(found)) } } }
             @if cells.len() == 1 { li { a href="#cell-0" { "Effects" } } }
             @else { @for at in 0..cells.len() { li { a href={ "#cell-" (at) } { (view.short_label(at)) } } } }
+            @if !view.judgement.findings.spreads.is_empty() { li { a href="#agents" { "Load agents" } } }
             li { a href="#evidence" { "Evidence" } }
             li { a href="#plan" { "Plan" } }
             li { a href="#host" { "Host" } }
@@ -177,6 +179,7 @@ fn body(view: &View<'_>) -> Markup {
         (break_even::break_even(view))
         (front::front(view))
         (limits::limits(view))
+        (agents::agents(view))
         @for cell in 0..view.plan().cells.len() { (self::cell(view, cell)) }
         section id="evidence" {
             h2 { "Evidence" }
@@ -227,6 +230,7 @@ mod tests {
             fixture::interrupted_at_once(),
             fixture::one_block(),
             fixture::troubled(),
+            fixture::several_agents(),
             fixture::crowded(2),
             fixture::hostile(),
         ];
