@@ -154,7 +154,7 @@ impl CommandLoad {
         let stderr =
             if reads(Source::Stderr) { Keep::Head(OUTPUT_BYTES_MAX) } else { Keep::Tail(TAIL_BYTES) };
         let command = program.command(load);
-        Ok(run_measured(command, (stdout, stderr), load.timeout.duration(), &mut || pulse.beat())?)
+        Ok(run_measured(command, (stdout, stderr), load.timeout.duration(), &mut |_| pulse.beat())?)
     }
 
     /// Beside a system, a command that uses all its CPUs may be the limit. Without one, it is what is measured.

@@ -33,7 +33,7 @@ pub(crate) fn run(
     while_running: &mut dyn FnMut(),
 ) -> Result<(), PathError> {
     let keep = (Keep::Nothing, Keep::Tail(TAIL_BYTES));
-    let finished = run_measured(in_shell(text, load)?, keep, timeout.duration(), while_running)?;
+    let finished = run_measured(in_shell(text, load)?, keep, timeout.duration(), &mut |_| while_running())?;
     if finished.exit.is_success() && !finished.is_overdue {
         return Ok(());
     }

@@ -5,6 +5,7 @@ mod demand;
 mod set;
 mod slice;
 mod time;
+mod tree_demand;
 
 pub(crate) use affinity::set_affinity;
 pub use affinity::{Sides, available_cpus, pin_current_thread, sides, split_sides};
@@ -16,3 +17,4 @@ pub use time::{
     CpuTime, ThreadTime, current_thread_cpu_ns, current_thread_cpu_time, process_cpu_time, thread_cpu_times,
     tree_cpu_time,
 };
+pub use tree_demand::TreeDemand;

@@ -7,11 +7,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plumb_host::cpu::{Demand, TreeDemand};
 use plumb_host::process::{Command, Exit, Finished, Keep, Written, run_for_output, run_measured, which};
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Evidence, LoadHealth, Measurement, Metric, Statistic, metric_key};
+use plumb_pace::Lateness;
 use plumb_tools::ToolRun;
 
+use crate::drive::load_health;
 use crate::family::{Load, Mark, PathError, Window};
 
 /// How much of a tool's output is kept, in bytes.
@@ -24,6 +27,9 @@ const VERSION: Duration = Duration::from_secs(10);
 /// How often the runner hears that the measurement goes on.
 const PROGRESS_NS: u64 = 1_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// A thread that wanted a CPU for less than this share of the time only watches the others.
+const TOOK_PART: f64 = 0.01;
 
 /// What a window observed of the tool: its version and its file.
 const DRIVER: &str = "driver";
@@ -210,7 +216,11 @@ impl<T: Tool> DrivenLoad<T> {
         }
         let timeout = Duration::from_nanos(self.tool.lasts_ns(window_ns)) + GRACE;
         let keep = (Keep::Head(OUTPUT_BYTES_MAX), Keep::Tail(OUTPUT_BYTES_MAX));
-        let finished = run_measured(command, keep, timeout, while_running)?;
+        let mut demand = TreeDemand::of_next();
+        let finished = run_measured(command, keep, timeout, &mut |pid| {
+            demand.look(pid);
+            while_running();
+        })?;
         let is_whole = matches!(finished.exit, Exit::Code(code) if self.tool.is_whole(code));
         if !is_whole || finished.is_overdue {
             return Err(failed(complaint(&finished, timeout)));
@@ -225,12 +235,12 @@ impl<T: Tool> DrivenLoad<T> {
             None => text(&finished.stdout),
         };
         let run = self.tool.read(&output).map_err(failed)?;
-        Ok(Ran { finished, run, options: invocation.words() })
+        Ok(Ran { finished, run, options: invocation.words(), demands: demand.demands() })
     }
 
     /// The tool's readings under the path's metric names, with the CPU time that its process took.
     fn measurement(&self, ran: Ran) -> Measurement {
-        let Ran { finished, run, options } = ran;
+        let Ran { finished, run, options, demands } = ran;
         let ToolRun { mut measurement, .. } = run;
         let is_known = |name: &String| self.tool.metrics().iter().any(|metric| metric.name == name);
         measurement.readings.retain(|name, _| is_known(name));
@@ -243,7 +253,7 @@ impl<T: Tool> DrivenLoad<T> {
         measurement.cpu_user_ns = finished.usage.cpu.user_ns;
         measurement.cpu_system_ns = finished.usage.cpu.system_ns;
         measurement.read_cpu_load();
-        measurement.health = self.health(&finished);
+        measurement.health = self.health(&finished, demands);
         for (property, value) in [(DRIVER, self.driver.clone()), (OPTIONS, options)] {
             measurement.observed.insert(property.to_owned(), [(value, measurement.work)].into());
         }
@@ -251,12 +261,17 @@ impl<T: Tool> DrivenLoad<T> {
         measurement
     }
 
-    /// How busy the tool was. Of its threads only the sum is known, so an uneven load looks less busy than it is.
-    fn health(&self, finished: &Finished) -> LoadHealth {
-        let threads = self.tool.threads();
-        if self.tool.does_the_work() {
-            return LoadHealth { threads, ..LoadHealth::default() };
+    /// How busy the tool's threads were, and how long they waited for a CPU. Of a run that was too short to look at them, only the sum
+    /// of their CPU time is known.
+    fn health(&self, finished: &Finished, demands: Vec<Demand>) -> LoadHealth {
+        let does_the_work = self.tool.does_the_work();
+        let took_part = demands.into_iter().filter(|demand| demand.wanted >= TOOK_PART);
+        let beside = |demand: Demand| if does_the_work { demand.beside_measured(0.0, 0.0) } else { demand };
+        let health = load_health(took_part.map(beside), &Lateness::default());
+        if health.threads > 0 || does_the_work {
+            return LoadHealth { threads: health.threads.max(1), ..health };
         }
+        let threads = self.tool.threads();
         let cpu_ns = finished.usage.cpu.total_ns() as f64;
         let busy = (cpu_ns / (finished.wall_ns.max(1) as f64 * f64::from(threads.max(1)))).min(1.0);
         LoadHealth { threads, busiest_thread: busy, wanted: busy, ..LoadHealth::default() }
@@ -287,6 +302,8 @@ struct Ran {
     finished: Finished,
     run: ToolRun,
     options: String,
+    /// Of each of its threads that was seen.
+    demands: Vec<Demand>,
 }
 
 fn text(written: &Written) -> String {

@@ -8,6 +8,8 @@
 //! which it was throttled: under a quota of 10% CPU time and run delay of a busy loop make up the whole time, on Linux 6.18 as
 //! before. Throttled time therefore only names the cause, and replaces the run delay where the kernel counts none.
 
+use std::path::Path;
+
 use super::{CpuSet, CpuTime, available_cpus, current_thread_cpu_time};
 use crate::cgroup::CpuGroups;
 use crate::noise::{CpuLedger, cpu_ledger_on};
@@ -73,6 +75,20 @@ impl ThreadAccount {
             }
         };
         (1..READINGS_MAX).fold(read(), better).1
+    }
+
+    /// The account of a thread that has not begun.
+    pub(super) fn at_start(at_ns: u64) -> Self {
+        Self { at_ns, cpu: CpuTime::default(), waits: Some(Waits::default()) }
+    }
+
+    /// The account of any thread, by its directory in /proc; `None` where it has ended, or the kernel does not count. How its CPU time
+    /// is divided is not known: all of it counts as user time.
+    pub(super) fn of_task(task: &Path) -> Option<Self> {
+        let text = text::read(task.join("schedstat"))?;
+        let user_ns = text.split_ascii_whitespace().next()?.parse().ok()?;
+        let cpu = CpuTime { user_ns, ..CpuTime::default() };
+        Some(Self { at_ns: monotonic_ns(), cpu, waits: Some(parse_waits(&text)?) })
     }
 }
 
@@ -171,6 +187,13 @@ impl Demand {
 }
 
 impl Demand {
+    /// The demand without the wait for which other threads of the same program had the CPU; `related` is their share of it.
+    #[must_use]
+    pub fn beside(self, related: f64) -> Self {
+        let waited = (self.wanted - self.ran - related).max(0.0);
+        Self { wanted: (self.ran + waited).min(1.0), ..self }
+    }
+
     /// The demand of a thread in whose own time the work that is measured is done, such as the kernel's for a message. That work
     /// is not a reason to call the load the limit; `own` is the share of the time that went to anything else.
     ///

@@ -63,7 +63,7 @@ pub struct Finished {
 }
 
 /// Runs a program to its end in a separate process group, of which nothing is left afterwards. `while_running` is called some
-/// times a second.
+/// times a second, with its pid.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub fn run_measured(
     command: Command,
     (stdout, stderr): (Keep, Keep),
     timeout: Duration,
-    while_running: &mut dyn FnMut(),
+    while_running: &mut dyn FnMut(u32),
 ) -> Result<Finished, Error> {
     let captures = [stdout, stderr].map(Capture::new);
     let [mut stdout, mut stderr] = captures;
@@ -97,7 +97,7 @@ fn follow(
     child: &Child,
     mut captures: [&mut Capture; 2],
     timeout: Duration,
-    while_running: &mut dyn FnMut(),
+    while_running: &mut dyn FnMut(u32),
 ) -> Result<Option<u64>, Error> {
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = child.started_ns().saturating_add(timeout_ns);
@@ -119,7 +119,7 @@ fn follow(
         for capture in &mut captures {
             capture.read(1)?;
         }
-        while_running();
+        while_running(child.pid());
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn run(script: &str, keep: (Keep, Keep)) -> Finished {
-        run_measured(shell(script), keep, LONG, &mut || ()).unwrap()
+        run_measured(shell(script), keep, LONG, &mut |_| ()).unwrap()
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         let keep = (Keep::Head(100), Keep::Nothing);
         let timeout = Duration::from_millis(600);
         let finished =
-            run_measured(shell("sleep 600 & echo $!; wait"), keep, timeout, &mut || ticks += 1).unwrap();
+            run_measured(shell("sleep 600 & echo $!; wait"), keep, timeout, &mut |_| ticks += 1).unwrap();
         assert_eq!((finished.exit, finished.is_overdue), (Exit::Signal(libc::SIGKILL), true));
         assert!(ticks > 0);
         let pid: u32 = String::from_utf8(finished.stdout.bytes).unwrap().trim().parse().unwrap();
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_an_error() {
         let command = Command::new("/no/such/program");
-        let failed = run_measured(command, (Keep::Nothing, Keep::Nothing), LONG, &mut || ());
+        let failed = run_measured(command, (Keep::Nothing, Keep::Nothing), LONG, &mut |_| ());
         assert!(failed.unwrap_err().to_string().starts_with("start /no/such/program: "));
     }
 }
