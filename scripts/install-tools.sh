@@ -8,8 +8,9 @@
 #            libcrypto_mb, where the CPU can run it
 #   systems  the systems under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and the accelerator; a variant that needs
 #            a missing one is skipped
-#   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, losetup,
-#            zstd, lz4, gzip, igzip, libdeflate-gzip, ssh, sshd, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo, nbdkit, fio
+#   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh, sshd,
+#            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
+#            nbdkit, fio
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
 # apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
@@ -94,6 +95,7 @@ note_missing() {
             want iproute2 have ip
             want openssh-client have ssh
             want openssh-server have sshd
+            want util-linux have nsenter
             want fio have fio
             want qperf have qperf
             want sockperf have sockperf
@@ -114,7 +116,8 @@ note_missing() {
 }
 
 # Debian starts a service as soon as its package is installed. Experiments start HAProxy, nginx and Open vSwitch
-# themselves, on free ports. As services they would take port 80 and burn CPU beside a measurement.
+# themselves, on free ports. As services they would take port 80 and burn CPU beside a measurement. Tests start sshd themselves,
+# and nobody asked for one that lets the world in.
 # So no service starts while this script installs packages, and none that came with them starts at boot. A policy that
 # the administrator has set stays.
 forbid_service_starts() {
@@ -131,11 +134,12 @@ allow_service_starts() {
 
 disable_new_services() {
     have systemctl || return 0
-    local service now=()
+    local package service now=()
     [ ! -d /run/systemd/system ] || now=(--now)
-    for service in haproxy nginx nftables openvswitch-switch openssh-server; do
+    for package in haproxy nginx nftables openvswitch-switch openssh-server; do
+        service=${package/openssh-server/ssh}
         case " ${missing[*]} " in
-            *" $service "*) as_root systemctl disable ${now[@]+"${now[@]}"} "$service" >/dev/null 2>&1 || true ;;
+            *" $package "*) as_root systemctl disable ${now[@]+"${now[@]}"} "$service" >/dev/null 2>&1 || true ;;
         esac
     done
 }

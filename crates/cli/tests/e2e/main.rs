@@ -22,6 +22,7 @@ mod endings;
 mod engines;
 mod existing;
 mod gate;
+mod hosts;
 mod import;
 mod integrity;
 mod migration;
