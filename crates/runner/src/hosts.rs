@@ -9,6 +9,7 @@ mod link;
 mod remote;
 mod sight;
 mod ssh;
+mod trouble;
 mod wire;
 
 use std::net::IpAddr;

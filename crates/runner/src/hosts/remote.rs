@@ -16,9 +16,12 @@ use super::here::Rights;
 use super::link::{Ended, Link, Received};
 use super::sight::HostSight;
 use super::ssh::{self, Client, Shell};
+use super::trouble::Step;
 use super::wire::{Answer, Ask, Hello, of_agent};
 
-/// How long a host may take for each step of the beginning, and for any answer.
+/// How long a host may take until its shell answers. The client gives up before that where it is the network that does not answer.
+const REACH_TIMEOUT: Duration = Duration::from_secs(9);
+/// How long a host may take for any other answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long this program may take to travel.
 const COPY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -79,16 +82,10 @@ impl Remote {
                 client.kill();
                 return Err(format!("use {destination}: {reason}"));
             }
-            Err(Stuck::Silent(step)) => {
-                // A client that still runs has nothing to say.
-                let trouble = client.trouble();
+            Err(Stuck::At(step, waited)) => {
+                let trouble = client.trouble(waited);
                 client.kill();
-                let hint = if step == REACH {
-                    format!("; see that `ssh -o BatchMode=yes {destination} true` works")
-                } else {
-                    String::new()
-                };
-                return Err(format!("{step} {destination}: {trouble}{hint}"));
+                return Err(trouble.text(step, destination, &ssh::client()));
             }
         };
         let writer: Writer = Arc::new(Mutex::new(Some(input)));
@@ -283,7 +280,7 @@ impl Remote {
     }
 
     fn loss(&mut self) -> String {
-        format!("reach {} any more: {}", self.destination, self.client.trouble())
+        self.client.trouble(None).text(Step::Lost, &self.destination, &ssh::client())
     }
 
     fn odd(&self, answer: &Answer) -> String {
@@ -301,15 +298,12 @@ impl Drop for Remote {
     }
 }
 
-/// The first step, in which what is wrong is the user's to mend.
-const REACH: &str = "reach";
-
 /// Why a beginning got stuck.
 enum Stuck {
     /// This is why.
     Because(String),
-    /// The client may know, in this step.
-    Silent(&'static str),
+    /// The client may know, in this step; with the time in which nothing came, unless the connection ended.
+    At(Step, Option<Duration>),
 }
 
 /// Talks with the shell until there is a keeper. The last is whether this program had to be taken there.
@@ -318,30 +312,38 @@ fn begin(
     heard: &Receiver<Heard>,
     build: &str,
 ) -> Result<(Shell, Hello, bool), Stuck> {
-    let line = |timeout, step| match heard.recv_timeout(timeout) {
+    let line = |timeout: Duration, step| match heard.recv_timeout(timeout) {
         Ok(Heard::Shell(line)) => Ok(Ok(line)),
         Ok(Heard::Answer(_, Answer::Hello(hello))) => Ok(Err(hello)),
         Ok(Heard::Answer(..)) => Err(Stuck::Because("its keeper does not say hello first".to_owned())),
-        Err(_) => Err(Stuck::Silent(step)),
+        Err(RecvTimeoutError::Timeout) => Err(Stuck::At(step, Some(timeout))),
+        Err(RecvTimeoutError::Disconnected) => Err(Stuck::At(step, None)),
     };
+    let last_ns = monotonic_ns() + REACH_TIMEOUT.as_nanos() as u64;
     let shell = loop {
-        if let Ok(line) = line(ANSWER_TIMEOUT, REACH)?
-            && let Some(shell) = Shell::read(&line)
-        {
-            break shell;
+        // A profile may say something first, but not for ever.
+        match line(Duration::from_nanos(last_ns.saturating_sub(monotonic_ns())), Step::Reach) {
+            Ok(Ok(line)) => {
+                if let Some(shell) = Shell::read(&line) {
+                    break shell;
+                }
+            }
+            Ok(Err(_)) => {}
+            Err(Stuck::At(step, Some(_))) => return Err(Stuck::At(step, Some(REACH_TIMEOUT))),
+            Err(stuck) => return Err(stuck),
         }
     };
     if let Some(misfit) = shell.misfit() {
         return Err(Stuck::Because(misfit));
     }
     let bytes = ssh::program_bytes().map_err(|error| Stuck::Because(format!("this program: {error}")))?;
-    write!(input, "{build}\n{bytes}\n").map_err(|_| Stuck::Silent("begin on"))?;
+    write!(input, "{build}\n{bytes}\n").map_err(|_| Stuck::At(Step::Begin, None))?;
     let mut copied = false;
     let hello = loop {
         let timeout = if copied { COPY_TIMEOUT } else { ANSWER_TIMEOUT };
-        match line(timeout, "start plumb on")? {
+        match line(timeout, Step::Start)? {
             Ok(word) if word == "plumb-lacks" => {
-                ssh::send_program(input).map_err(|_| Stuck::Silent("copy plumb to"))?;
+                ssh::send_program(input).map_err(|_| Stuck::At(Step::Copy, None))?;
                 copied = true;
             }
             Ok(_) => {}

@@ -7,11 +7,14 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write, copy};
 use std::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::own_program;
 use plumb_host::process::{Child, Command, Stream};
+
+use super::trouble::Trouble;
 
 /// The variable that names another client, with its options.
 const CLIENT: &str = "PLUMB_SSH";
@@ -31,7 +34,9 @@ const OPTIONS: [&str; 9] = [
 const ENVIRONMENT: [&str; 6] = ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME_DIR"];
 
 /// What runs on the host. It has no single quote, so that it can stand between two whatever the user's own shell is.
+/// A profile may have left a line without its end, so it begins with one.
 const SCRIPT: &str = r#"umask 077
+echo
 echo "plumb-shell $(uname -s) $(uname -m) $(getconf GNU_LIBC_VERSION 2>/dev/null || echo unknown)"
 IFS= read -r build && IFS= read -r size || exit 1
 d=$(mktemp -d "${TMPDIR:-/tmp}/plumb-XXXXXXXX") || exit 1
@@ -50,21 +55,30 @@ fi
 
 /// How many of the client's last lines are kept.
 const WORDS_MAX: usize = 8;
-/// How long the client may take to say why it failed.
+/// How long the client may take to end once it is silent, and how long its last words may then take. A shared connection can keep
+/// its standard error open for ever.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+const AFTER_THE_END: Duration = Duration::from_millis(500);
 
 /// A client that runs.
 pub(crate) struct Client {
     child: Child,
     /// What the client and the shell complained of.
     words: Arc<Mutex<Vec<String>>>,
+    /// Closed once they have complained of all.
+    all_words: Receiver<()>,
+}
+
+/// The client, with its options.
+pub(crate) fn client() -> String {
+    std::env::var(CLIENT).unwrap_or_else(|_| "ssh".to_owned())
 }
 
 impl Client {
     /// Starts a client, and the shell on the host behind it.
     pub(crate) fn start(destination: &str) -> Result<(Self, ChildStdin, ChildStdout), String> {
         let failed = |error: &dyn std::fmt::Display| format!("start ssh to {destination}: {error}");
-        let client = std::env::var(CLIENT).unwrap_or_else(|_| "ssh".to_owned());
+        let client = client();
         let mut words = client.split_whitespace();
         let program = words.next().unwrap_or("ssh");
         let mut child = Command::new(program)
@@ -85,20 +99,24 @@ impl Client {
         let output = child.take_stdout().ok_or_else(missing)?;
         let errors = child.take_stderr().ok_or_else(missing)?;
         let words = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&words);
-        std::thread::spawn(move || listen(errors, &heard));
-        Ok((Self { child, words }, input, output))
+        let (heard, (end, all_words)) = (Arc::clone(&words), channel());
+        std::thread::spawn(move || {
+            listen(errors, &heard);
+            drop::<Sender<()>>(end);
+        });
+        Ok((Self { child, words, all_words }, input, output))
     }
 
-    /// Why there is no answer any more: what the client said, or how it ended.
-    pub(crate) fn trouble(&mut self) -> String {
-        let exit = self.child.wait_timeout(LAST_WORDS).ok().flatten();
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        match (words.last(), exit) {
-            (Some(_), _) => words.join("; "),
-            (None, Some(exit)) => format!("ssh {exit}"),
-            (None, None) => "it does not answer".to_owned(),
+    /// Why the connection ended, or why nothing came for so long.
+    pub(crate) fn trouble(&mut self, waited: Option<Duration>) -> Trouble {
+        let mut exit = None;
+        if waited.is_none() {
+            exit = self.child.wait_timeout(LAST_WORDS).ok().flatten();
+            // Nothing is sent: it ends by the channel's end or by the time.
+            let _ = self.all_words.recv_timeout(AFTER_THE_END);
         }
+        let said = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Trouble { said, exit, waited }
     }
 
     /// Ends the client by force. The other end notices by its closed input.
