@@ -11,6 +11,7 @@ use plumb_host::assessment::{Assessment, assessments};
 use plumb_host::cpu::{CpuTime, available_cpus, split_sides};
 use plumb_host::facts::HostFacts;
 use plumb_host::noise::{Noise, Snapshot};
+use plumb_model::PlaceOf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -47,9 +48,10 @@ pub fn json_schema() -> String {
 
 /// Prints facts and a verdict on each.
 pub fn host(arguments: &HostArguments) -> Outcome {
-    if let Some(host) = &arguments.on {
+    let on = arguments.on.as_deref().map(PlaceOf::parse).transpose().map_err(Failure::usage)?;
+    if let Some(host) = on.and_then(|place| place.ssh) {
         let words: &[&str] = if arguments.json { &["host", "--json"] } else { &["host"] };
-        let told = plumb_runner::told_by(host, &own_build()?, words).map_err(Failure::harness)?;
+        let told = plumb_runner::told_by(&host, &own_build()?, words).map_err(Failure::harness)?;
         output::result(told.trim_end())?;
         return Ok(HOLDS);
     }

@@ -26,7 +26,7 @@ pub struct Process {
 }
 
 impl Hosts {
-    /// Makes so many, or says why the test is skipped.
+    /// Makes this many, or says why the test is skipped.
     pub fn up(test: &str, count: usize) -> Option<Self> {
         if !plumb_host::namespace::may_create() {
             skip_unprivileged(test, "make network namespaces");
@@ -93,6 +93,8 @@ impl Hosts {
     }
 
     /// Gives a host this build of `plumb`, so that it need not be copied there.
+    ///
+    /// It is big, and a copy for each connection is what most tests would mostly wait for.
     pub fn install(&self, host: usize) {
         fs::copy(env!("CARGO_BIN_EXE_plumb"), self.path(host, "/run/host/bin/plumb")).unwrap();
     }

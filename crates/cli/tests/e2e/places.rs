@@ -2,8 +2,8 @@
 
 mod trouble;
 
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
@@ -22,6 +22,13 @@ fn results(directory: &Path) -> Vec<Value> {
 /// Nothing runs on the hosts any more, and nothing is left in their /tmp.
 fn is_clean(hosts: &Hosts, count: usize) -> bool {
     (1..=count).all(|host| hosts.processes(host).is_empty() && hosts.files(host).is_empty())
+}
+
+/// Runs again, a few times, what the rest of the machine kept from reading counters in time.
+fn unless_starved(run: impl Fn(usize) -> (PathBuf, Output)) -> (PathBuf, Output) {
+    let mut runs = (0..4).map(run);
+    let last = runs.find(|(_, output)| !stderr(output).contains("read the system's counters in time"));
+    last.expect("a machine that is busy for ever")
 }
 
 const HTTP: &str = "apiVersion: plumbline.dev/v1alpha1
@@ -43,16 +50,19 @@ fn both_sides_on_other_hosts_give_a_verdict_with_evidence() {
     let Some(hosts) = Hosts::up("places::both_sides_on_other_hosts_give_a_verdict_with_evidence", 2) else {
         return;
     };
+    (1..=2).for_each(|host| hosts.install(host));
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", HTTP);
     let places = "apiVersion: plumbline.dev/v1alpha1\nkind: Places\nsystem: { ssh: host1, cpus: 0 }\nload: [{ ssh: host2 }]\n";
     let places = write(directory.path(), "lab.yaml", places);
-    let run = directory.path().join("run");
     let arguments = [file.to_str().unwrap(), "--places", places.to_str().unwrap()];
     let checked = hosts.run(&["check", arguments[0], arguments[1], arguments[2]]);
     assert!(stdout(&checked).contains("+ fresh"), "{}{}", stdout(&checked), stderr(&checked));
-    let output =
-        hosts.run(&["run", arguments[0], arguments[1], arguments[2], "--output", run.to_str().unwrap()]);
+    let (run, output) = unless_starved(|attempt| {
+        let run = directory.path().join(format!("run{attempt}"));
+        let into = run.to_str().unwrap().to_owned();
+        (run, hosts.run(&["run", arguments[0], arguments[1], arguments[2], "--output", &into]))
+    });
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     let results = results(&run);
     assert_eq!(results.len(), 24);
@@ -74,6 +84,7 @@ fn both_sides_on_other_hosts_give_a_verdict_with_evidence() {
 #[test]
 fn several_loads_measure_one_window_together() {
     let Some(hosts) = Hosts::up("places::several_loads_measure_one_window_together", 3) else { return };
+    (1..=3).for_each(|host| hosts.install(host));
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", HTTP);
     let run = directory.path().join("run");
@@ -103,6 +114,7 @@ fn several_loads_measure_one_window_together() {
 #[test]
 fn a_single_measurement_comes_from_other_hosts() {
     let Some(hosts) = Hosts::up("places::a_single_measurement_comes_from_other_hosts", 1) else { return };
+    hosts.install(1);
     let told = hosts.run(&["host", "--on", "host1"]);
     assert!(stdout(&told).contains("kernel") && code(&told) == 0, "{}{}", stdout(&told), stderr(&told));
     let checked =
@@ -154,6 +166,7 @@ fn a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on() {
 #[test]
 fn ctrl_c_ends_what_runs_on_other_hosts() {
     let Some(hosts) = Hosts::up("places::ctrl_c_ends_what_runs_on_other_hosts", 1) else { return };
+    hosts.install(1);
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment());
     let path = directory.path().join("run");
@@ -172,6 +185,7 @@ fn a_host_that_stays_away_ends_the_run_and_can_come_back() {
     let Some(hosts) = Hosts::up("places::a_host_that_stays_away_ends_the_run_and_can_come_back", 1) else {
         return;
     };
+    hosts.install(1);
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment());
     let path = directory.path().join("run");

@@ -68,6 +68,7 @@ fn a_host_that_ssh_does_not_reach_is_told_with_a_command_to_try() {
         says(&said, &[&format!("see that `{} -o BatchMode=yes {host} true` works", hosts.ssh())]);
     }
     let output = hosts.run(&["host", "--on=-oProxyCommand=reboot"]);
+    assert_eq!(code(&output), 2, "{output:?}");
     says(&stderr(&output), &["`-oProxyCommand=reboot` is no host", "ssh://user@host"]);
 }
 
@@ -166,6 +167,6 @@ fn a_host_of_another_kind_or_with_another_build_is_noticed() {
     };
     checked("this build, copied there");
     hosts.install(1);
-    checked("this build");
+    checked("this build, installed there");
     wait_until("the host to be clean", || is_clean(&hosts, 1));
 }
