@@ -26,8 +26,9 @@ fn main() -> ExitCode {
             return ExitCode::from(refused(&error));
         }
     };
+    let may_be_changed = matches!(arguments.command, Command::Tune(_));
     if arguments.command.measures()
-        && let Err(failure) = commands::tune::put_back_leftovers()
+        && let Err(failure) = commands::tune::put_back_leftovers(may_be_changed)
     {
         output::failure(&failure);
         return ExitCode::from(failure.code);

@@ -40,7 +40,7 @@ pub fn apply_to_stay(
     let _lock = state.lock()?;
     let left = recover_locked(machine, state)?;
     if !left.failed.is_empty() {
-        return Err(TuningError::StillChanged(left.failed));
+        return Err(TuningError::StillChanged { trouble: left.failed, journal: run_journal(state) });
     }
     let path = staying_journal(state);
     if journal::read(&path)?.is_some_and(|record| !record.writer.is_of_this_network_namespace()) {

@@ -56,10 +56,16 @@ pub enum TuningError {
     },
     /// An earlier change could not be put back, so that nothing is changed on top of it.
     #[error(
-        "apply tunings: an earlier change is still in effect: {}; mend that, then run `plumb tune revert`",
-        .0.join("; ")
+        "apply tunings: an earlier change is still in effect: {}; mend that, then run `plumb tune revert`; {} has what it was",
+        trouble.join("; "),
+        journal.display()
     )]
-    StillChanged(Vec<String>),
+    StillChanged {
+        /// What could not be put back, in sentences.
+        trouble: Vec<String>,
+        /// The journal that says so.
+        journal: std::path::PathBuf,
+    },
     /// Another process changes the machine, or the state directory is out of reach.
     #[error(transparent)]
     Lock(#[from] plumb_host::settings::state::LockError),

@@ -57,7 +57,7 @@ impl Tuner {
         let lock = state.lock()?;
         let left = recover_locked(&machine, &state)?;
         if !left.failed.is_empty() {
-            return Err(TuningError::StillChanged(left.failed));
+            return Err(TuningError::StillChanged { trouble: left.failed, journal: run_journal(&state) });
         }
         let mut tuner = Self {
             machine,
@@ -112,7 +112,10 @@ impl Tuner {
     pub fn apply(&mut self, treatment: Treatment<'_>) -> Result<(), TuningError> {
         let before = self.put_back()?;
         if !before.failed.is_empty() {
-            return Err(TuningError::StillChanged(before.failed));
+            return Err(TuningError::StillChanged {
+                trouble: before.failed,
+                journal: run_journal(&self.state),
+            });
         }
         let tunings: Vec<Resolved> = self.named(treatment).cloned().collect();
         if tunings.iter().all(|tuning| tuning.wanted.is_empty()) {

@@ -32,15 +32,24 @@ pub fn tune(command: &TuneCommand) -> Outcome {
     }
 }
 
-/// Puts back what a killed plumb left on this host, and says so.
-pub fn put_back_leftovers() -> Result<(), Failure> {
+/// Puts back what a killed plumb left on this host, and says so. Nothing is measured on a host that is not as it was, unless it
+/// `may_be_changed`.
+pub fn put_back_leftovers(may_be_changed: bool) -> Result<(), Failure> {
     let machine = Machine::this();
-    let done = recover(&machine, &StateDirectory::of_user()).map_err(failure)?;
+    let state = StateDirectory::of_user();
+    let done = recover(&machine, &state).map_err(failure)?;
     if done != PutBack::default() {
         output::message("an earlier plumb was killed while its tunings were in effect; put back now:");
         output::message(describe(&machine, &done).trim_end());
     }
-    Ok(())
+    if done.failed.is_empty() || may_be_changed {
+        return Ok(());
+    }
+    Err(Failure::harness(format!(
+        "put this host back as it was, so nothing is measured on it: mend that, then run `plumb tune revert`; or remove its \
+         journal in {}",
+        state.path().display()
+    )))
 }
 
 fn failure(error: TuningError) -> Failure {
@@ -118,7 +127,7 @@ fn status(machine: &Machine, state: &StateDirectory, as_json: bool) -> Outcome {
     for it in &of_run {
         let now = it.now.as_ref().map_or_else(|| "unreadable".to_owned(), |now| shown(it, now));
         let old = shown(it, &it.entry.old);
-        let _ = writeln!(text, "a run that is under way: {}: {old} → {now}", it.entry.setting);
+        let _ = writeln!(text, "changed by a run: {}: {old} → {now}", it.entry.setting);
     }
     output::result(&text)?;
     Ok(HOLDS)

@@ -151,7 +151,7 @@ fn ctrl_c_undoes_a_users_changes() {
     wait_until("a look into a changed slot", || {
         let said = stdout(&bench.run(&["tune", "status"]));
         assert!(!said.contains("mode fast"), "a file is shown by its hash: {said}");
-        said.contains("a run that is under way: vm.swappiness: 60 → 7")
+        said.contains("changed by a run: vm.swappiness: 60 → 7")
     });
     signal(child.id(), "INT");
     assert_eq!(code(&wait(child)), 130);
@@ -204,6 +204,35 @@ fn after_a_kill_at_any_moment_everything_is_undone() {
         assert_eq!(left, ["app.conf"], "after kill {round}");
     }
     let _ = writeln!(std::io::stderr(), "{caught} of {kills} kills left changes, and all were undone");
+}
+
+#[test]
+fn nothing_is_measured_on_a_host_that_could_not_be_put_back() {
+    let bench = Bench::new();
+    let file = |name: &str| bench.path(name).display().to_string();
+    let (state, gate) = (file("state"), file("gate"));
+    let changes = format!(
+        "[{{ command: {{ apply: 'echo on > {state}', revert: 'test -e {gate} && echo off > {state}', verify: 'cat {state}', \
+         expect: \"on\" }} }}]"
+    );
+    let experiment = bench.experiment(&changes, "10 ms", "");
+    let run = |name: &str| bench.run(&["run", experiment.to_str().unwrap(), "--output", &file(name)]);
+    let output = run("first");
+    assert_eq!(code(&output), 5, "{}", stdout(&output));
+    assert!(
+        stderr(&output).contains("could not be put back to \"off\": run `revert`"),
+        "{}",
+        stderr(&output)
+    );
+    let output = run("second");
+    assert_eq!(code(&output), 5, "{}", stdout(&output));
+    assert!(stderr(&output).contains("so nothing is measured on it"), "{}", stderr(&output));
+    assert!(!bench.path("second").exists());
+    assert_eq!(code(&bench.run(&["tune", "revert"])), 5);
+    assert!(stdout(&bench.run(&["tune", "status"])).contains(": off → on"));
+    fs::write(&gate, "").unwrap();
+    assert_eq!(code(&bench.run(&["tune", "revert"])), 0);
+    assert!(bench.is_as_it_was());
 }
 
 #[test]
