@@ -1,6 +1,6 @@
 //! What an embedded ingress is made from.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rustls::SupportedProtocolVersion;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 #[derive(Debug)]
 pub struct Config<'a> {
     /// The address of this host on which it listens.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The port of 127.0.0.1 on which the origin listens.
     pub origin_port: u16,
     /// Event-loop threads.

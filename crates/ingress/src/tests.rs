@@ -66,7 +66,7 @@ impl Client {
 /// An ingress without TLS in front of a port.
 fn ingress(origin_port: u16, timeouts: Timeouts) -> EmbeddedIngress {
     EmbeddedIngress::start(&Config {
-        address: std::net::Ipv4Addr::LOCALHOST,
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
         origin_port,
         threads: 1,
         tls: None,

@@ -220,17 +220,9 @@ pub struct Place {
 
 impl Place {
     /// The address on which a system listens for its loads: one that other hosts reach, or that of loads on this host.
-    ///
-    /// # Errors
-    /// When it is not an IPv4 address, the only kind that systems listen on.
-    pub fn listens_on(&self) -> Result<Ipv4Addr, PathError> {
-        match self.address {
-            None => Ok(Ipv4Addr::LOCALHOST),
-            Some(IpAddr::V4(address)) => Ok(address),
-            Some(IpAddr::V6(address)) => Err(PathError::new(format!(
-                "listen on {address}: systems listen on IPv4; give the system's place an IPv4 `address`"
-            ))),
-        }
+    #[must_use]
+    pub fn listens_on(&self) -> IpAddr {
+        self.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 }
 

@@ -42,8 +42,12 @@ impl Certificates {
     }
 
     /// Those in the scratch directory for a server on an address, made if there are none.
-    pub(super) fn in_scratch(scratch: &Path, kind: KeyKind, address: Ipv4Addr) -> Result<Self, PathError> {
-        let directory = scratch.join("certificates").join(kind.name());
+    pub(super) fn in_scratch(scratch: &Path, kind: KeyKind, address: IpAddr) -> Result<Self, PathError> {
+        let name = match address {
+            IpAddr::V4(Ipv4Addr::LOCALHOST) => kind.name().to_owned(),
+            other => format!("{}-{other}", kind.name()),
+        };
+        let directory = scratch.join("certificates").join(name);
         if let Ok(existing) = Self::read(&directory) {
             return Ok(existing);
         }
@@ -70,7 +74,7 @@ impl Certificates {
     }
 }
 
-fn make(directory: &Path, kind: KeyKind, address: Ipv4Addr) -> Result<(), String> {
+fn make(directory: &Path, kind: KeyKind, address: IpAddr) -> Result<(), String> {
     let failed = |error: rcgen::Error| error.to_string();
     let authority_key = key_pair(authority_kind(kind)).map_err(failed)?;
     let authority_params = authority();
@@ -121,12 +125,12 @@ fn authority() -> CertificateParams {
     params
 }
 
-fn leaf(address: Ipv4Addr) -> Result<CertificateParams, rcgen::Error> {
+fn leaf(address: IpAddr) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "localhost");
     let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    if address != Ipv4Addr::LOCALHOST {
-        addresses.push(address.into());
+    if !addresses.contains(&address) {
+        addresses.push(address);
     }
     params.subject_alt_names = vec![SanType::DnsName("localhost".try_into()?)];
     params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));

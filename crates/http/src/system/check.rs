@@ -65,7 +65,7 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
     // Any key does: what is tested is the configuration.
     let certificates = match ingress.tls {
         TlsVersion::None => None,
-        _ => Some(Certificates::in_scratch(&place.scratch, KeyKind::EcdsaP256, Ipv4Addr::LOCALHOST)),
+        _ => Some(Certificates::in_scratch(&place.scratch, KeyKind::EcdsaP256, Ipv4Addr::LOCALHOST.into())),
     };
     let test = |certificates: Option<&Certificates>| match ingress.kind {
         IngressKind::Haproxy => Haproxy::test(ingress, &place, certificates),

@@ -1,6 +1,6 @@
 //! A system that exists already: nothing is built, and its CPU time is known where its processes are found on this host.
 
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use plumb_host::service::Service;
@@ -12,13 +12,21 @@ use crate::url::Url;
 /// How long it may take to take a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes sure that something takes connections at a URL.
-pub(super) fn find(url: &str, run_by: RunBy) -> Result<Existing, PathError> {
+/// Makes sure that something takes connections at a URL. `reached_at` is this host's address for loads on other hosts, where there
+/// are any: to these the URL has to mean the same.
+pub(super) fn find(url: &str, run_by: RunBy, reached_at: Option<IpAddr>) -> Result<Existing, PathError> {
     let failed = |reason: String| PathError::new(format!("reach {url}: {reason}"));
     let Url { host, port, .. } = Url::parse(url).map_err(PathError::new)?;
     let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
     let mut result = Err(failed("it has no address".to_owned()));
     for address in addresses {
+        if let Some(reached_at) = reached_at.filter(|_| address.ip().is_loopback()) {
+            return Err(PathError::new(format!(
+                "reach {url} from another host: {} is a different host to each. In `system.ingress.url`, give an address that \
+                 the loads' hosts reach, such as {reached_at}",
+                address.ip()
+            )));
+        }
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(_) => {
                 let target = Target { url: url.to_owned(), ca_pem: None };
@@ -47,7 +55,9 @@ mod tests {
     fn a_port_where_nobody_listens_is_an_error_that_names_the_url() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let find = |url: &str| find(url, RunBy::default());
+        let elsewhere = find(&url, RunBy::default(), Some([192, 0, 2, 1].into())).unwrap_err().to_string();
+        assert!(elsewhere.contains("127.0.0.1 is a different host to each"), "{elsewhere}");
+        let find = |url: &str| find(url, RunBy::default(), None);
         let mut found = find(&url).unwrap();
         assert_eq!(found.target()["url"], url.as_str());
         assert!(found.snapshot().unwrap().cpu.total_ns() > 0, "this process listens here");

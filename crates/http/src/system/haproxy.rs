@@ -1,7 +1,7 @@
 //! HAProxy as the ingress.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use plumb_host::process::Signal;
 use plumb_path::{PathError, Place};
@@ -49,7 +49,7 @@ impl Haproxy {
     ) -> Result<(Self, Answered), PathError> {
         let module = Module::of(spec, HAPROXY).map_err(PathError::new)?;
         let words = module.as_ref().map(Module::haproxy).unwrap_or_default();
-        let config = |port| config(spec, &words, SocketAddrV4::new(expected.address, port), origin_port);
+        let config = |port| config(spec, &words, SocketAddr::new(expected.address, port), origin_port);
         let recipe = recipe(place, module.as_ref(), expected.certificates, &config);
         let (program, proof) = Program::start(&recipe, expected)?;
         Ok((Self { program, module, config: expected_config(spec) }, proof))
@@ -180,7 +180,7 @@ pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
 }
 
 /// The configuration, with the words that have it use a module of OpenSSL.
-fn config(spec: &IngressSettings, words: &str, at: SocketAddrV4, origin_port: u16) -> Result<String, String> {
+fn config(spec: &IngressSettings, words: &str, at: SocketAddr, origin_port: u16) -> Result<String, String> {
     let threads = spec.threads;
     let has_tls = spec.tls != TlsVersion::None;
     let (tls, bind, protocol) = if has_tls {

@@ -46,7 +46,7 @@ pub(crate) fn http_system(spec: &SystemSettings, place: &Place) -> Result<Box<dy
     if spec.ingress.kind == IngressKind::External {
         let url =
             spec.ingress.url.as_deref().ok_or_else(|| PathError::new("find the system: it has no url"))?;
-        return Ok(Box::new(external::find(url, spec.ingress.run_by())?));
+        return Ok(Box::new(external::find(url, spec.ingress.run_by(), place.address)?));
     }
     Ok(Box::new(Running::start(spec, place)?))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use plumb_host::process::Signal;
@@ -65,7 +65,7 @@ impl Nginx {
         let words = module.as_ref().map(Module::nginx).unwrap_or_default();
         let is_nobody = may_give_up_root(module.as_ref());
         let config =
-            |port| config(spec, &words, (SocketAddrV4::new(expected.address, port), origin_port), is_nobody);
+            |port| config(spec, &words, (SocketAddr::new(expected.address, port), origin_port), is_nobody);
         let directory = place.scratch.join("nginx-ingress");
         let environment = Environment::new(module.as_ref(), ".");
         let recipe =
@@ -85,7 +85,7 @@ impl Nginx {
         content.map_err(std::io::Error::other).and_then(write).map_err(|error| {
             PathError::new(format!("write the origin's body into {}: {error}", directory.display()))
         })?;
-        let expected = Expected { address: Ipv4Addr::LOCALHOST, certificates: None, body_bytes };
+        let expected = Expected { address: Ipv4Addr::LOCALHOST.into(), certificates: None, body_bytes };
         let is_nobody = may_give_up_root(None);
         let config = |port| origin(port, is_nobody);
         let recipe = recipe(home, Environment::default(), (1, is_nobody), &config, None);
@@ -293,7 +293,7 @@ pub(super) fn expected_config(spec: &IngressSettings) -> Option<String> {
 fn config(
     spec: &IngressSettings,
     words: &str,
-    (at, origin_port): (SocketAddrV4, u16),
+    (at, origin_port): (SocketAddr, u16),
     is_nobody: bool,
 ) -> Result<String, String> {
     let has_tls = spec.tls != TlsVersion::None;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ impl Program {
     /// What it says against it.
     pub(super) fn test(recipe: &Recipe<'_>) -> Result<(), PathError> {
         let file = recipe.program.find().map_err(PathError::new)?;
-        let prepared = Prepared::new(recipe, Ipv4Addr::LOCALHOST)?;
+        let prepared = Prepared::new(recipe, Ipv4Addr::LOCALHOST.into())?;
         let command = prepared.command(recipe, &file)?.arg(recipe.test_argument);
         let output = output_of(command, recipe.program.command, TEST_PATIENCE)?;
         if output.exit.is_success() {
@@ -98,7 +98,7 @@ impl Program {
         Err(PathError::new(objections(&said, recipe.config_name, &prepared.text)))
     }
 
-    fn spawn(recipe: &Recipe<'_>, file: &Path, version: &str, address: Ipv4Addr) -> Result<Self, PathError> {
+    fn spawn(recipe: &Recipe<'_>, file: &Path, version: &str, address: IpAddr) -> Result<Self, PathError> {
         let directory = &recipe.directory;
         let failed = |error: io::Error| failure(recipe, &error);
         let prepared = Prepared::new(recipe, address)?;
@@ -198,7 +198,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(recipe: &Recipe<'_>, address: Ipv4Addr) -> Result<Self, PathError> {
+    fn new(recipe: &Recipe<'_>, address: IpAddr) -> Result<Self, PathError> {
         let directory = &recipe.directory;
         let failed = |error: io::Error| failure(recipe, &error);
         make_private(directory)?;
@@ -275,6 +275,6 @@ fn objection(line: &str, config_name: &str, text: &str) -> String {
 const LOG: &str = "log";
 
 /// A port of an address of this host that nobody listens on at the moment.
-fn free_port(address: Ipv4Addr) -> io::Result<u16> {
+fn free_port(address: IpAddr) -> io::Result<u16> {
     Ok(TcpListener::bind((address, 0))?.local_addr()?.port())
 }

@@ -4,7 +4,7 @@
 //! started when a client that trusts only the system's own authority has got the whole body from it.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,15 +34,15 @@ pub(super) struct Answered {
 }
 
 /// A port for loads on this host.
-pub(super) fn here(port: u16) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+pub(super) fn here(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 /// What a server is to be proven by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected<'a> {
     /// The address of this host on which it listens.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Where it terminates TLS.
     pub certificates: Option<&'a Certificates>,
     pub body_bytes: u64,
@@ -85,7 +85,13 @@ fn attempt(port: u16, expected: Expected<'_>) -> Result<Answered, String> {
         return get(&mut stream, port, body_bytes)
             .map(|()| Answered { tls: "none".to_owned(), cipher: None });
     };
-    let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
+    // Loads on other hosts know it by its address.
+    let name = match address.ip() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST) => {
+            ServerName::try_from("localhost").map_err(|error| error.to_string())?
+        }
+        other => ServerName::from(other),
+    };
     let connection = ClientConnection::new(client_config(&certificates.ca_pem)?, name)
         .map_err(|error| error.to_string())?;
     let mut stream = StreamOwned::new(connection, stream);

@@ -1,7 +1,7 @@
 //! A system that was built here, of whatever parts.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use plumb_devices::Batcher;
 use plumb_host::cpu::{CpuTime, thread_cpu_times, tree_cpu_time};
@@ -50,7 +50,7 @@ enum Origin {
 
 impl Running {
     pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Self, PathError> {
-        let address = place.listens_on()?;
+        let address = place.listens_on();
         let certificates = match spec.ingress.tls {
             TlsVersion::None => None,
             TlsVersion::V12 | TlsVersion::V13 => {
@@ -63,9 +63,12 @@ impl Running {
             Expected { address, certificates: certificates.as_ref(), body_bytes: spec.origin.body.0 };
         let (ingress, proof) = Ingress::start(&spec.ingress, origin.port(), place, expected)?;
         let scheme = if certificates.is_some() { "https" } else { "http" };
-        let host = place.address.map_or_else(|| "localhost".to_owned(), |address| address.to_string());
+        let authority = match place.address {
+            Some(address) => SocketAddr::new(address, ingress.port()).to_string(),
+            None => format!("localhost:{}", ingress.port()),
+        };
         let target = Target {
-            url: format!("{scheme}://{host}:{}/", ingress.port()),
+            url: format!("{scheme}://{authority}/"),
             ca_pem: certificates.map(|certificates| certificates.ca_pem),
         };
         let states = states(&spec.ingress, proof);
@@ -249,7 +252,7 @@ fn embedded_ingress(
         key,
         key_operations: key_operations(spec, place),
     });
-    let address = place.listens_on()?;
+    let address = place.listens_on();
     let config = Config { address, origin_port, threads: spec.threads, tls, timeouts: Timeouts::default() };
     EmbeddedIngress::start(&config).map_err(|error| PathError::new(error.to_string()))
 }
@@ -276,7 +279,8 @@ impl Origin {
                 let failed = |reason: String| PathError::new(format!("start the embedded origin: {reason}"));
                 let size = usize::try_from(body_bytes).map_err(|error| failed(error.to_string()))?;
                 let origin = OriginServer::start(size).map_err(|error| failed(error.to_string()))?;
-                let expected = Expected { address: Ipv4Addr::LOCALHOST, certificates: None, body_bytes };
+                let expected =
+                    Expected { address: Ipv4Addr::LOCALHOST.into(), certificates: None, body_bytes };
                 prove("the embedded origin", origin.port(), expected, || origin.has_ended())?;
                 Ok(Self::Embedded(origin))
             }

@@ -1,7 +1,7 @@
 //! A listening socket that one or several event loops take connections from.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// On a free port of an address of this host.
-    pub(crate) fn on(address: Ipv4Addr) -> io::Result<Self> {
+    pub(crate) fn on(address: IpAddr) -> io::Result<Self> {
         let (socket, port) = listen_on(address)?;
         Ok(Self { socket: Arc::new(socket), port, token: 0, is_paused: true })
     }
@@ -39,7 +39,7 @@ impl Listener {
     /// Takes one connection, if one is waiting, and whose it is.
     ///
     /// When there are no descriptors left it pauses, since the loop would be woken for the same connection for ever.
-    pub(crate) fn accept(&mut self, epoll: &Epoll) -> Option<(OwnedFd, Ipv4Addr)> {
+    pub(crate) fn accept(&mut self, epoll: &Epoll) -> Option<(OwnedFd, IpAddr)> {
         accept(&*self.socket).unwrap_or_else(|_| {
             self.is_paused = epoll.forget(&*self.socket).is_ok();
             None

@@ -1,7 +1,7 @@
 //! Nonblocking TCP sockets on the loopback device.
 
 use std::io::{self, IoSlice};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::{Errno, retry_on_intr};
@@ -65,28 +65,29 @@ fn write_result(result: rustix::io::Result<usize>, offered: usize) -> io::Result
     }
 }
 
-fn stream_socket() -> io::Result<OwnedFd> {
+fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    Ok(net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?)
+    Ok(net::socket_with(family, SocketType::STREAM, flags, None)?)
 }
 
 /// A listener on a free port of an address of this host, and that port. Connections that it accepts send small writes at once.
-pub(super) fn listen_on(address: Ipv4Addr) -> io::Result<(OwnedFd, u16)> {
-    let listener = stream_socket()?;
+pub(super) fn listen_on(address: IpAddr) -> io::Result<(OwnedFd, u16)> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let listener = stream_socket(family)?;
     // Accepted sockets inherit it from their listener (tcp(7)), which saves a call for each.
     sockopt::set_tcp_nodelay(&listener, true)?;
-    net::bind(&listener, &SocketAddrV4::new(address, 0))?;
+    net::bind(&listener, &SocketAddr::new(address, 0))?;
     net::listen(&listener, BACKLOG)?;
     let address = SocketAddr::try_from(net::getsockname(&listener)?)?;
     Ok((listener, address.port()))
 }
 
 /// Takes one waiting connection, and whose it is; `None` when there is none, or it went away while it waited.
-pub(super) fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, Ipv4Addr)>> {
+pub(super) fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, IpAddr)>> {
     match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((socket, address)) => {
-            let peer = address.and_then(|address| SocketAddrV4::try_from(address).ok());
-            Ok(Some((socket, peer.map_or(Ipv4Addr::UNSPECIFIED, |peer| *peer.ip()))))
+            let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
+            Ok(Some((socket, peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip()))))
         }
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
         Err(error) => Err(error.into()),
@@ -95,7 +96,7 @@ pub(super) fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, Ipv4Add
 
 /// Begins to connect to a port of 127.0.0.1. The socket becomes writable when that has ended, well or not.
 pub(crate) fn connect(port: u16) -> io::Result<OwnedFd> {
-    let socket = stream_socket()?;
+    let socket = stream_socket(AddressFamily::INET)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     match net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),

@@ -35,7 +35,7 @@ impl OriginServer {
     ///
     /// When a thread or a socket is missing.
     pub fn start(body_bytes: usize) -> io::Result<Self> {
-        let listener = Listener::on(Ipv4Addr::LOCALHOST)?;
+        let listener = Listener::on(Ipv4Addr::LOCALHOST.into())?;
         let port = listener.port();
         let signals = Signals::new()?;
         let mut server = EventLoop::new(listener, Arc::clone(&signals), body_bytes)?;

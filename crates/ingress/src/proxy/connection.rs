@@ -1,6 +1,6 @@
 //! One client of the ingress: its requests go to the origin one after the other.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(super) enum Fate {
 impl Connection {
     pub(super) fn new(
         socket: OwnedFd,
-        peer: Ipv4Addr,
+        peer: IpAddr,
         config: Option<&Arc<ServerConfig>>,
         thread: &Thread,
     ) -> Result<Self, rustls::Error> {

@@ -1,6 +1,6 @@
 //! Heads as they go on to the next hop (RFC 9110, section 7.6.1).
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::http1::{Body, Field, Request, Response, Version, members};
 
@@ -14,7 +14,7 @@ const NEVER_DROPPED: [&str; 4] = ["host", "content-length", "transfer-encoding",
 /// Where a request came from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
-    pub(super) peer: Ipv4Addr,
+    pub(super) peer: IpAddr,
     /// `http` or `https`.
     pub(super) protocol: &'static str,
 }
@@ -102,7 +102,7 @@ mod tests {
 
     fn rewritten_request(text: &str) -> String {
         let mut out = Vec::new();
-        let origin = Origin { peer: Ipv4Addr::LOCALHOST, protocol: "https" };
+        let origin = Origin { peer: std::net::Ipv4Addr::LOCALHOST.into(), protocol: "https" };
         request(&Request::parse(text.as_bytes()).unwrap().unwrap(), origin, &mut out);
         String::from_utf8(out).unwrap()
     }

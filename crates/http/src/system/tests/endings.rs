@@ -245,7 +245,7 @@ fn a_program_whose_port_was_taken_gets_another() {
     };
     let (mut program, _) = Program::start(
         &recipe,
-        Expected { address: std::net::Ipv4Addr::LOCALHOST, certificates: None, body_bytes: 7 },
+        Expected { address: std::net::Ipv4Addr::LOCALHOST.into(), certificates: None, body_bytes: 7 },
     )
     .unwrap();
     assert_eq!(attempts.get(), 2);

@@ -1,11 +1,14 @@
 //! What every kind of ingress has to do alike.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Barrier;
 
 use openssl::ssl::{SslConnector, SslMethod};
 use openssl::x509::X509;
+use plumb_host::namespace::{Namespace, may_create};
+use plumb_host::network::Link;
 use plumb_ingress::text;
-use plumb_model::Bytes;
+use plumb_model::{Bytes, Measurement};
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::*;
@@ -197,36 +200,76 @@ fn a_key_of_4096_bits_is_made_once_in_a_scratch_directory() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-#[test]
-fn every_kind_listens_where_other_hosts_reach_it_and_nowhere_else() {
-    const ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(127, 0, 0, 2);
-    for kind in PROGRAMS {
-        let spec = spec(kind, TlsVersion::V13);
-        if !is_feasible("kinds::every_kind_listens_where_other_hosts_reach_it_and_nowhere_else", &spec) {
+/// Starts a system of each kind and version of TLS at an address, and has `drive` measure it.
+fn at_an_address(test: &str, address: IpAddr, drive: impl Fn(&Target) -> Measurement) {
+    for (kind, tls) in PROGRAMS.into_iter().flat_map(|kind| ALL.map(|tls| (kind, tls))) {
+        let spec = spec(kind, tls);
+        if !is_feasible(&format!("kinds::{test}"), &spec) {
             continue;
         }
         let scratch = tempfile::tempdir().unwrap();
         std::fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .unwrap();
-        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: Some(ADDRESS.into()) };
+        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: Some(address) };
         let mut system = Running::start(&spec, &place).unwrap();
         let target: Target = serde_json::from_value(system.target()).unwrap();
-        let port = target.url.strip_prefix("https://127.0.0.2:").and_then(|rest| rest.strip_suffix('/'));
-        let port: u16 = port.unwrap_or_else(|| panic!("{kind:?}: {}", target.url)).parse().unwrap();
-        let mut load = crate::load::http_load(&Default::default(), &target).unwrap();
-        let window = plumb_path::Window {
-            warmup_ns: 0,
-            window_ns: 50_000_000,
-            seed: 1,
-            index: 0,
-            attempt: 0,
-            start_ns: 0,
-        };
-        let measured = load.measure(window, &mut |_| ()).unwrap();
+        let url = crate::url::Url::parse(&target.url).unwrap();
+        assert_eq!(url.host, address.to_string());
+        let measured = drive(&target);
         assert!(measured.work > 0 && measured.errors.is_empty(), "{kind:?}: {:?}", measured.errors);
-        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "{kind:?}");
+        assert!(std::net::TcpStream::connect(("127.0.0.1", url.port)).is_err(), "{kind:?}");
         system.stop().unwrap();
     }
+}
+
+/// A short load, which trusts the system's certificate for its address alone.
+fn drive(target: &Target) -> Measurement {
+    let mut load = crate::load::http_load(&Default::default(), target).unwrap();
+    let (warmup_ns, window_ns) = (0, 50_000_000);
+    let window = plumb_path::Window { warmup_ns, window_ns, seed: 1, index: 0, attempt: 0, start_ns: 0 };
+    load.measure(window, &mut |_| ()).unwrap()
+}
+
+#[test]
+fn every_kind_listens_where_other_hosts_reach_it_and_nowhere_else() {
+    let test = "every_kind_listens_where_other_hosts_reach_it_and_nowhere_else";
+    at_an_address(test, [127, 0, 0, 2].into(), drive);
+    match std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
+        Ok(_) => at_an_address(test, Ipv6Addr::LOCALHOST.into(), drive),
+        Err(error) => {
+            writeln!(
+                std::io::stderr(),
+                "test skipped: system::tests::kinds::{test}: hardware: no IPv6: {error}"
+            )
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_load_in_another_network_reaches_every_kind() {
+    const SYSTEM: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+    const LOAD: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+    let test = "a_load_in_another_network_reaches_every_kind";
+    if !may_create() {
+        let reason = if rustix::process::geteuid().is_root() {
+            "hardware: this machine does not let root make network namespaces"
+        } else {
+            "only root may make network namespaces"
+        };
+        writeln!(std::io::stderr(), "test skipped: system::tests::kinds::{test}: {reason}").unwrap();
+        return;
+    }
+    let (system, load) = (Namespace::create().unwrap(), Namespace::create().unwrap());
+    let link = Link { name: "eth0", mtu: 1500, queue_length: None, queues: 1 };
+    system.add_veth(link, link, &load).unwrap();
+    for (namespace, address) in [(&system, SYSTEM), (&load, LOAD)] {
+        namespace.add_address("eth0", address, 24).unwrap();
+        namespace.set_up("eth0").unwrap();
+    }
+    // Programs end with the thread that started them.
+    let measure = || at_an_address(test, SYSTEM.into(), |target| load.inside(|| drive(target)).unwrap());
+    system.inside(measure).unwrap();
 }
 
 #[test]
