@@ -357,7 +357,10 @@ fn a_process_is_named_for_a_system_that_exists_only() {
     let text = on_existing(1, ", pid: 1, unit: x");
     let both = write(directory.path(), "both.yaml", &text);
     let message = stderr(&run(&["check", both.to_str().unwrap()]));
-    assert!(message.contains("name the system by only one of `pid`, `unit` and `cgroup`"), "{message}");
+    assert!(
+        message.contains("name the system by only one of `pid`, `unit`, `cgroup` and `port`"),
+        "{message}"
+    );
     let built = write(
         directory.path(),
         "built.yaml",
