@@ -143,6 +143,11 @@ pub trait Tool {
         runs.pop().ok_or_else(|| "it printed no result".to_owned())
     }
 
+    /// What its output file says of a failure of which it wrote nothing else.
+    fn why_failed(&self, _: &str) -> Option<String> {
+        None
+    }
+
     /// Adds what the data path knows of a measurement.
     fn complete(&self, _: &mut Measurement) {}
 }
@@ -223,7 +228,9 @@ impl<T: Tool> DrivenLoad<T> {
         })?;
         let is_whole = matches!(finished.exit, Exit::Code(code) if self.tool.is_whole(code));
         if !is_whole || finished.is_overdue {
-            return Err(failed(complaint(&finished, timeout)));
+            let output = invocation.output.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+            let why = output.and_then(|output| self.tool.why_failed(&output));
+            return Err(failed(complaint(&finished, timeout, why)));
         }
         let output = match &invocation.output {
             Some(path) => {
@@ -311,7 +318,7 @@ fn text(written: &Written) -> String {
 }
 
 /// How the tool ended, and what it wrote of the reason.
-fn complaint(finished: &Finished, timeout: Duration) -> String {
+fn complaint(finished: &Finished, timeout: Duration, reported: Option<String>) -> String {
     let end = if finished.is_overdue {
         format!(
             "was stopped, as it did not end within {} s, which are 45 s more than its window",
@@ -321,7 +328,7 @@ fn complaint(finished: &Finished, timeout: Duration) -> String {
         finished.exit.to_string()
     };
     let said = format!("{}\n{}", text(&finished.stdout), text(&finished.stderr));
-    match reason(&said) {
+    match reason(&said).or(reported) {
         Some(reason) => format!("it {end} and wrote: {reason}"),
         None => format!("it {end} and wrote nothing"),
     }

@@ -136,6 +136,43 @@ fn fio_drives_a_load_by_the_settings_and_by_a_job_file() {
 }
 
 #[test]
+fn fio_leaves_a_file_of_the_user_where_and_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let content = vec![b'x'; 1 << 20];
+    let data = write(directory.path(), "data", &content);
+    let job =
+        write(directory.path(), "job.fio", "[one]\nrw=randread\nbs=4k\nioengine=libaio\nsize=2m\nunlink=1\n");
+    let failing = write(directory.path(), "failing.fio", "[one]\nrw=randread\nbs=4k\nsize=2m\n");
+    let text = on_a_file(
+        directory.path(),
+        &format!(
+            "    beyond: {{ load: {{ driver: fio, job: {} }} }}\n    failing: {{ load: {{ driver: fio, job: {} }} }}\n    write: {{ load: {{ driver: fio }} }}",
+            job.display(),
+            failing.display()
+        ),
+        "beyond.read_iops > 1 /s",
+    );
+    let (kind, other) = ("kind: file, size: 16 MiB", "kind: external");
+    let path = format!("path: {}", directory.path().display());
+    let text = text.replace(kind, other).replace(&path, &format!("path: {}", data.display()));
+    let text = text.replace("access: randrw", "access: randread");
+    let text =
+        text.replace("write: { load: { driver: fio }", "write: { load: { driver: fio, access: randwrite }");
+    for variant in variants_of(directory.path(), text) {
+        let words = variant["reason"].to_string();
+        match variant["name"].as_str().unwrap() {
+            "beyond" => assert!(words.contains("as if `size` reached beyond the end"), "{variant}"),
+            "failing" => {
+                assert!(words.contains("a job ended with the error Input/output error"), "{variant}")
+            }
+            "write" => assert!(words.contains("its data would be lost"), "{variant}"),
+            _ => assert_eq!(variant["state"], "measured", "{variant}"),
+        }
+    }
+    assert!(std::fs::read(&data).unwrap() == content, "fio makes a file anew that is too small for it");
+}
+
+#[test]
 fn what_fio_cannot_do_and_a_wrong_job_file_are_refused_before_a_run() {
     let directory = tempfile::tempdir().unwrap();
     let check = |load: &str, claim: &str| {

@@ -6,7 +6,7 @@ use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
 use super::super::device::NULL;
-use super::job_file::JobFile;
+use super::job_file::{JobFile, refused_option};
 use crate::metrics::METRICS;
 use crate::settings::{Driver, StorageSettings, SystemKind};
 
@@ -37,6 +37,9 @@ fn check_fio(settings: &StorageSettings) -> Result<(), Fault> {
     let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("fio {what}")));
     if let Some(path) = &load.job {
         JobFile::read(path).map_err(|why| Fault::new("load.job", format!("failed to {why}")))?;
+    }
+    if let Some(why) = load.options.iter().find_map(|option| refused_option(option)) {
+        return Err(Fault::new("load.options", why));
     }
     if settings.system.path.as_deref() == Some(NULL) {
         return cannot(

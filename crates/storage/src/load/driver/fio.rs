@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use plumb_model::{Bytes, Measurement, Metric, Reading, Statistic, Unit};
 use plumb_path::tool::{Invocation, Program, Tool};
 use plumb_tools::{ToolRun, format_named, read_as};
+use serde_json::Value;
 
 use super::super::device::Direct;
 use super::job_file::JobFile;
@@ -48,6 +49,10 @@ impl Tool for FioTool {
         let common = self.common(window_ns);
         let mut arguments = ["--eta=never", "--output-format=json+"].map(str::to_owned).to_vec();
         arguments.push(format!("--output={}", output.display()));
+        if !self.settings.access.writes() {
+            // A second lock: what was found to be safe for reads must not be written.
+            arguments.push("--readonly".to_owned());
+        }
         match &self.job {
             Some(job) => {
                 let file = self.scratch.join("job.fio");
@@ -75,6 +80,17 @@ impl Tool for FioTool {
         self.settings.jobs
     }
 
+    fn why_failed(&self, output: &str) -> Option<String> {
+        let error = report_of(output)?["jobs"]
+            .as_array()?
+            .iter()
+            .find_map(|job| job["error"].as_i64().filter(|it| *it != 0))?;
+        let words = std::io::Error::from_raw_os_error(i32::try_from(error).ok()?);
+        Some(format!(
+            "a job ended with the error {words}, as it does where `size` reaches beyond the end of the target"
+        ))
+    }
+
     fn read(&self, said: &str) -> Result<ToolRun, String> {
         let format = format_named("fio").ok_or("its format is not known")?;
         let mut runs = read_as(format, said).map_err(|error| error.to_string())?;
@@ -82,7 +98,7 @@ impl Tool for FioTool {
             return Err(format!("it reported {} groups of jobs, and a slot measures one load", runs.len()));
         }
         let mut run = runs.pop().ok_or("it printed no result")?;
-        self.look_at_the_target()?;
+        self.look_at_the_target(said)?;
         let jobs = self.job.is_none().then_some(self.settings.jobs);
         if let Some(jobs) = jobs {
             run.measurement.windows = windows::read(&self.scratch, jobs)?;
@@ -100,8 +116,13 @@ impl FioTool {
             // An option of an engine is known only after the engine.
             vec![("ioengine", NBD.to_owned()), ("uri", self.address.clone())]
         } else {
-            // fio takes a colon for the end of a name.
-            vec![("filename", self.address.replace(':', "\\:")), ("allow_file_create", "0".to_owned())]
+            vec![
+                // fio takes a colon for the end of a name.
+                ("filename", self.address.replace(':', "\\:")),
+                ("allow_file_create", "0".to_owned()),
+                // Otherwise fio removes a file that is smaller than `size`, to make it anew.
+                ("create_on_open", "1".to_owned()),
+            ]
         };
         common.extend([
             ("runtime", format!("{}ms", window_ns.div_ceil(1_000_000).max(1))),
@@ -161,17 +182,22 @@ impl FioTool {
         })
     }
 
-    /// A `size` above that of a file has fio write the rest of it before it begins.
-    fn look_at_the_target(&self) -> Result<(), String> {
+    /// A `size` above that of a file extends it, or has fio read behind its end, which takes no storage.
+    fn look_at_the_target(&self, said: &str) -> Result<(), String> {
         let bytes =
             std::fs::metadata(&self.address).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
-        match bytes.filter(|bytes| *bytes != self.bytes) {
-            Some(bytes) => Err(format!(
-                "it changed the size of the target from {} to {}; leave `size` out of the job file",
+        if let Some(bytes) = bytes.filter(|bytes| *bytes != self.bytes) {
+            return Err(format!(
+                "it changed the size of the target from {} to {}; give a smaller `size`",
                 Bytes(self.bytes),
                 Bytes(bytes)
+            ));
+        }
+        match cut_short(said) {
+            0 => Ok(()),
+            count => Err(format!(
+                "{count} of its reads and writes were cut short, as if `size` reached beyond the end of the target"
             )),
-            None => Ok(()),
         }
     }
 
@@ -212,6 +238,21 @@ impl FioTool {
             measurement.observed.insert(property.to_owned(), [(value, u64::from(self.settings.jobs))].into());
         }
     }
+}
+
+/// The report, which begins behind what fio says before.
+fn report_of(said: &str) -> Option<Value> {
+    serde_json::from_str(&said[said.find('{')?..]).ok()
+}
+
+/// How many reads and writes fio got less of than it asked for.
+fn cut_short(said: &str) -> u64 {
+    let document = report_of(said);
+    let jobs = document.as_ref().and_then(|document| document["jobs"].as_array());
+    let of_job = |job: &Value| -> u64 {
+        ["/read/short_ios", "/write/short_ios"].iter().filter_map(|at| job.pointer(at)?.as_u64()).sum()
+    };
+    jobs.map_or(0, |jobs| jobs.iter().map(of_job).sum())
 }
 
 /// How many were in flight on the mean, by Little's law: how many a second, times how long each took.

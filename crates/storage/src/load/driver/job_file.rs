@@ -5,18 +5,43 @@
 
 use std::path::Path;
 
-/// Keys that are taken out: where, how long, and what comes before.
-const REPLACED: [&str; 9] = [
+/// Keys that are taken out: where, how long, and what comes before; and what makes, extends or removes files.
+const REPLACED: [&str; 20] = [
     "filename",
+    "filename_format",
     "directory",
+    "opendir",
     "nrfiles",
+    "filesize",
     "runtime",
     "timeout",
     "time_based",
     "ramp_time",
     "group_reporting",
     "allow_file_create",
+    "create_on_open",
+    "create_only",
+    "overwrite",
+    "file_append",
+    "fill_device",
+    "fill_fs",
+    "unlink",
+    "unlink_each_loop",
 ];
+
+/// Why an option of fio is not the user's to give, where it is not.
+pub(super) fn refused_option(option: &str) -> Option<String> {
+    let key = key_of(option.trim_start_matches('-'));
+    if REPLACED.contains(&key.as_str()) {
+        return Some(format!(
+            "`{option}` is the experiment's to say: where, how long, and that no file is made or removed"
+        ));
+    }
+    if ["rw", "readwrite"].contains(&key.as_str()) {
+        return Some(format!("`{option}` decides whether data is lost; use `access`"));
+    }
+    REFUSED.iter().find(|(name, _)| *name == key).map(|(_, why)| format!("`{option}` {why}"))
+}
 
 /// Keys that cannot be in it, each with the reason.
 const REFUSED: [(&str, &str); 6] = [
@@ -144,6 +169,18 @@ mod tests {
         assert_eq!(parse("gtod_reduce=1").without_times, Some("gtod_reduce"));
         assert_eq!(parse("gtod_reduce=0").without_times, None);
         assert!(parse("rate_iops=100").has_rate);
+    }
+
+    #[test]
+    fn options_cannot_lead_elsewhere() {
+        assert!(
+            refused_option("--filename=/dev/sda")
+                .unwrap()
+                .starts_with("`--filename=/dev/sda` is the experiment's")
+        );
+        assert!(refused_option("-unlink").is_some() && refused_option("--stonewall").is_some());
+        assert!(refused_option("--rw=write").is_some());
+        assert_eq!(refused_option("--thinktime=10"), None);
     }
 
     #[test]
