@@ -9,7 +9,7 @@ mod windows;
 use std::path::{Path, PathBuf};
 
 use plumb_host::cgroup::block::Membership;
-use plumb_model::Measurement;
+use plumb_model::{Bytes, Measurement};
 use plumb_path::tool::DrivenLoad;
 use plumb_path::{Load, Mark, PathError, Window};
 
@@ -60,8 +60,17 @@ fn fio_tool(settings: &LoadSettings, target: &Target, scratch: &Path) -> Result<
     };
     let settings = LoadSettings { access, ..settings.clone() };
     let device = Device::open(target, &settings)?;
-    if job.is_none() {
-        device.regions(&settings)?;
+    match job.as_ref().map(JobFile::reach) {
+        None => drop(device.regions(&settings)?),
+        Some(reach) if reach > device.bytes => {
+            return Err(PathError::Load(format!(
+                "use the job file on {}: its `size` and offsets reach to {}, and it has only {}",
+                device.path,
+                Bytes(reach),
+                Bytes(device.bytes)
+            )));
+        }
+        Some(_) => {}
     }
     Ok(FioTool {
         job,

@@ -37,8 +37,10 @@ pub(super) fn refused_option(option: &str) -> Option<String> {
             "`{option}` is the experiment's to say: where, how long, and that no file is made or removed"
         ));
     }
-    if ["rw", "readwrite"].contains(&key.as_str()) {
-        return Some(format!("`{option}` decides whether data is lost; use `access`"));
+    if ["rw", "readwrite", "size", "offset", "offset_increment", "numjobs"].contains(&key.as_str()) {
+        return Some(format!(
+            "`{option}` decides which data is used; say it by the keys of `load`, or in the job file"
+        ));
     }
     REFUSED.iter().find(|(name, _)| *name == key).map(|(_, why)| format!("`{option}` {why}"))
 }
@@ -70,6 +72,16 @@ pub(super) struct JobFile {
     pub(super) without_times: Option<&'static str>,
     /// Whether a job in it keeps to a rate.
     pub(super) has_rate: bool,
+    reach: Reach,
+}
+
+/// The largest of each of these in any section.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Reach {
+    size: u64,
+    offset: u64,
+    increment: u64,
+    jobs: u64,
 }
 
 impl JobFile {
@@ -85,7 +97,13 @@ impl JobFile {
     }
 
     fn parse(text: &str) -> Result<Self, (usize, String)> {
-        let mut file = Self { lines: Vec::new(), writes: false, without_times: None, has_rate: false };
+        let mut file = Self {
+            lines: Vec::new(),
+            writes: false,
+            without_times: None,
+            has_rate: false,
+            reach: Reach::default(),
+        };
         let mut jobs = 0;
         for (number, line) in (1..).zip(text.lines()) {
             let trimmed = line.trim();
@@ -120,6 +138,10 @@ impl JobFile {
                 self.writes |= !["read", "randread"].contains(&access);
             }
             "rate" | "rate_iops" => self.has_rate = true,
+            "size" => raise(&mut self.reach.size, bytes_of(key, value)?),
+            "offset" => raise(&mut self.reach.offset, bytes_of(key, value)?),
+            "offset_increment" => raise(&mut self.reach.increment, bytes_of(key, value)?),
+            "numjobs" => raise(&mut self.reach.jobs, bytes_of(key, value)?),
             _ => {
                 if let Some(name) = WITHOUT_TIMES.iter().find(|name| **name == key && value != "0") {
                     self.without_times = Some(name);
@@ -129,6 +151,13 @@ impl JobFile {
         Ok(())
     }
 
+    /// Where the last job's region ends at most, in bytes. fio would go on behind the end of a file, which takes no storage.
+    pub(super) fn reach(&self) -> u64 {
+        let Reach { size, offset, increment, jobs } = self.reach;
+        let last = increment.saturating_mul(jobs.saturating_sub(1));
+        size.saturating_add(offset).saturating_add(last)
+    }
+
     /// The file that fio gets. A key that is given here is in no other section.
     pub(super) fn with(&self, global: &[(&str, String)]) -> String {
         let given = global.iter().map(|(key, value)| format!("{key}={value}\n"));
@@ -136,6 +165,31 @@ impl JobFile {
         let others = self.lines.iter().filter(|(key, _)| !is_given(key)).map(|(_, line)| format!("{line}\n"));
         format!("[global]\n{}", given.chain(others).collect::<String>())
     }
+}
+
+fn raise(known: &mut u64, value: u64) {
+    *known = (*known).max(value);
+}
+
+/// A size as fio reads it, with its suffixes as powers of 1024; 0 for a share of the target, which never exceeds that.
+fn bytes_of(key: &str, value: &str) -> Result<u64, String> {
+    let value = value.to_lowercase();
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let shift = match value[digits..].trim_end_matches('b').trim_end_matches('i') {
+        "%" => return Ok(0),
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        "p" => 50,
+        _ => 64,
+    };
+    let bytes =
+        value[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(1_u64.checked_shl(shift)?));
+    bytes.ok_or_else(|| {
+        format!("`{key}={value}` must be a number such as `256m`, so that it can be held against the target")
+    })
 }
 
 /// The key of a line: `rw` of `rw = read`, and `include` of `include FILE`.
@@ -169,6 +223,17 @@ mod tests {
         assert_eq!(parse("gtod_reduce=1").without_times, Some("gtod_reduce"));
         assert_eq!(parse("gtod_reduce=0").without_times, None);
         assert!(parse("rate_iops=100").has_rate);
+    }
+
+    #[test]
+    fn how_far_a_job_reaches_is_known() {
+        let reach = |lines: &str| JobFile::parse(&format!("[one]\n{lines}\n")).map(|file| file.reach());
+        assert_eq!(reach("rw=read"), Ok(0));
+        assert_eq!(reach("size=50%\noffset=4k"), Ok(4096));
+        assert_eq!(reach("size=2MiB\noffset_increment=1m\nnumjobs=3"), Ok(4 << 20));
+        for line in ["size=${SIZE}", "size=2x", "size=99999999p", "size=-1"] {
+            assert_eq!(reach(line).unwrap_err().0, 2, "{line}");
+        }
     }
 
     #[test]
