@@ -12,12 +12,12 @@ use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{CpuCost, Measurement, Noise, SlotResult};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
-use plumb_tunings::Tuner;
+use plumb_tunings::{Treatment, Tuner};
 use serde_json::Value;
 
 use crate::agent::{Agent, unexpected};
 use crate::course::{Course, SeenWindow, Sight};
-use crate::error::SlotError;
+use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::foreign;
 use crate::host_tunings::{self, SettingsSeen};
@@ -36,6 +36,8 @@ pub struct AgentExecutor<'a> {
     interrupted: &'a dyn Fn() -> bool,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     tuner: Option<&'a mut Tuner>,
+    /// What variants change on the system's host, where that is another one.
+    treatments: &'a [Treatment<'a>],
     systems: BTreeMap<String, (Agent, Value)>,
     /// One for each place of the load, or none before the first slot.
     loads: Vec<Agent>,
@@ -58,6 +60,7 @@ impl<'a> AgentExecutor<'a> {
             interrupted,
             watch: None,
             tuner: None,
+            treatments: &[],
             systems: BTreeMap::new(),
             loads: Vec::new(),
         }
@@ -75,6 +78,24 @@ impl<'a> AgentExecutor<'a> {
     pub fn tuned_by(mut self, tuner: Option<&'a mut Tuner>) -> Self {
         self.tuner = tuner;
         self
+    }
+
+    /// Has the system's host, another one, change what variants say.
+    #[must_use]
+    pub fn treating(mut self, treatments: &'a [Treatment<'a>]) -> Self {
+        self.treatments = treatments;
+        self
+    }
+
+    /// Has the system's host, another one, put back what variants changed there.
+    ///
+    /// # Errors
+    /// When something there is still changed.
+    pub fn put_back(&mut self) -> Result<(), RunError> {
+        match self.hosts.treated() {
+            Some(host) if !self.treatments.is_empty() => host.put_back().map_err(RunError::Harness),
+            _ => Ok(()),
+        }
     }
 
     fn start(&mut self, side: Side, name: &str, is_unprivileged: bool) -> Result<Agent, SlotError> {
@@ -182,6 +203,37 @@ impl<'a> AgentExecutor<'a> {
         self.measure_prepared(order)
     }
 
+    /// The same with a treatment of this host.
+    fn measure_tuned(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
+        let treatment = order.treatment;
+        let Some(tuner) = self.tuner.as_deref_mut() else { return Err(missing_tuner()) };
+        let before = host_tunings::begin(tuner, treatment)?;
+        let attempted = self.attempt(order);
+        let Some(tuner) = self.tuner.as_deref_mut() else { return Err(missing_tuner()) };
+        host_tunings::end(tuner, treatment, before, attempted)
+    }
+
+    /// The same with a treatment of the system's host, another one.
+    fn measure_treated(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
+        self.hosts.revive(self.interrupted)?;
+        let treatments = self.treatments;
+        let host = self.hosts.treated().ok_or_else(missing_tuner)?;
+        let begun = host.prepare_treatments(treatments).and_then(|()| host.begin_treatment(order.treatment));
+        begun.map_err(|reason| self.lost(reason))?;
+        let attempted = self.attempt(order);
+        let host = self.hosts.treated().ok_or_else(missing_tuner)?;
+        let proof = host.end_treatment(attempted.is_ok());
+        let (mut measured, _) = attempted?;
+        proof.map_err(|reason| self.lost(reason))?.add_to(&mut measured);
+        Ok(measured)
+    }
+
+    /// What failed on another host: if the connection to it ended, that says nothing of the variant.
+    fn lost(&mut self, reason: String) -> SlotError {
+        let is_lost = self.hosts.treated().is_some_and(|host| host.is_lost());
+        if is_lost { SlotError::Killed(reason) } else { SlotError::Harness(reason) }
+    }
+
     /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
     fn discard(&mut self, name: &str) {
         let system = self.systems.remove(name).map(|(agent, _)| agent);
@@ -193,15 +245,12 @@ impl<'a> AgentExecutor<'a> {
 
 impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let treatment = order.treatment;
-        let before = match &mut self.tuner {
-            Some(tuner) => Some(host_tunings::begin(tuner, treatment)?),
-            None => None,
-        };
-        let attempted = self.attempt(order);
-        let measured = match (&mut self.tuner, before) {
-            (Some(tuner), Some(before)) => host_tunings::end(tuner, treatment, before, attempted),
-            _ => attempted.map(|(measured, _)| measured),
+        let measured = if self.tuner.is_some() {
+            self.measure_tuned(order)
+        } else if self.treatments.is_empty() || self.hosts.treated().is_none() {
+            self.attempt(order).map(|(measured, _)| measured)
+        } else {
+            self.measure_treated(order)
         };
         if !matches!(measured, Ok(_) | Err(SlotError::Interrupted)) {
             self.discard(order.name);
@@ -217,6 +266,11 @@ impl Executor for AgentExecutor<'_> {
             agent.stop();
         }
     }
+}
+
+/// There is no host to treat, against what was looked up before.
+fn missing_tuner() -> SlotError {
+    SlotError::Harness("treat a host: there is none to treat".to_owned())
 }
 
 /// What an agent of a data path may do; its side may do without root's capabilities.

@@ -59,6 +59,16 @@ pub enum SlotError {
 }
 
 impl SlotError {
+    /// Its text, which completes "failed to …".
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Failed(reason) | Self::Harness(reason) | Self::Killed(reason) | Self::Gone(reason) => {
+                reason
+            }
+            Self::Interrupted => "go on: it was interrupted".to_owned(),
+        }
+    }
+
     /// The outcome that a slot has by it; `None` where the run ends.
     pub(crate) fn into_outcome(self) -> Option<SlotOutcome> {
         let (cause, reason) = match self {

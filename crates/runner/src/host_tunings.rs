@@ -4,8 +4,10 @@
 //! before it begins, each applied and put back, and a variant whose tunings are refused is skipped like one without
 //! its device.
 
-use plumb_model::{Plan, PlannedVariant};
+use plumb_model::{Evidence, Plan, PlannedVariant};
 use plumb_tunings::{Machine, PutBack, Resolved, Sight, StateDirectory, Treatment, Tuner, TuningError};
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::{RunError, SlotError};
 use crate::executor::Measured;
@@ -13,18 +15,24 @@ use crate::executor::Measured;
 /// The settings of the host when the window opened and when it closed, where variants change some.
 pub(crate) type SettingsSeen = Option<(Sight, Sight)>;
 
-/// Marks variants whose tunings this machine cannot have, or has anyway. Changes nothing on the machine.
-pub(crate) fn mark_impossible(plan: &mut Plan, machine: &Machine) {
+/// Marks variants whose tunings the machine cannot have, or has anyway. Changes nothing on the machine.
+pub(crate) fn mark_impossible(
+    plan: &mut Plan,
+    mut impossible: impl FnMut(&PlannedVariant, Option<&PlannedVariant>) -> Result<Option<String>, String>,
+) -> Result<(), String> {
     let baseline = plan.baseline;
     for cell in &mut plan.cells {
         let base = cell.variants.iter().find(|variant| variant.variant == baseline).cloned();
         for variant in cell.variants.iter_mut().filter(|variant| variant.skipped.is_none()) {
-            variant.skipped = impossible(variant, base.as_ref(), machine);
+            variant.skipped = impossible(variant, base.as_ref())?;
         }
     }
+    Ok(())
 }
 
-fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>, machine: &Machine) -> Option<String> {
+/// Why this machine cannot have what a variant changes, or that it has that anyway.
+pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>) -> Option<String> {
+    let machine = &Machine::this();
     let resolved = match plumb_tunings::resolve(treatment(variant), machine) {
         Ok(resolved) => resolved,
         Err(error) => return Some(reason(error)),
@@ -65,19 +73,23 @@ fn reason(error: TuningError) -> String {
     }
 }
 
-/// A tuner for the variants that are to run; `None` where none changes anything.
-pub(crate) fn open(plan: &Plan) -> Result<Option<Tuner>, RunError> {
+/// The treatments of the variants that are to run.
+pub(crate) fn treatments(plan: &Plan) -> Vec<Treatment<'_>> {
     let running =
         plan.cells.iter().flat_map(|cell| &cell.variants).filter(|variant| variant.skipped.is_none());
-    let treatments: Vec<Treatment<'_>> = running.map(treatment).filter(|it| !it.is_empty()).collect();
-    if treatments.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Tuner::open(Machine::this(), StateDirectory::of_user(), &treatments)?))
+    running.map(treatment).filter(|it| !it.is_empty()).collect()
+}
+
+/// A tuner of this host for these treatments.
+pub(crate) fn open(treatments: &[Treatment<'_>]) -> Result<Tuner, RunError> {
+    Ok(Tuner::open(Machine::this(), StateDirectory::of_user(), treatments)?)
 }
 
 /// Applies each variant's treatment and puts it back, and marks the variants with which the machine does not go along.
-pub(crate) fn try_out(plan: &mut Plan, tuner: &mut Tuner) -> Result<(), RunError> {
+pub(crate) fn try_out(
+    plan: &mut Plan,
+    mut try_one: impl FnMut(Treatment<'_>) -> Result<Option<String>, RunError>,
+) -> Result<(), RunError> {
     let mut tried: Vec<(PlannedVariant, Option<String>)> = Vec::new();
     for variant in plan.cells.iter_mut().flat_map(|cell| &mut cell.variants) {
         if variant.skipped.is_some() || treatment(variant).is_empty() {
@@ -87,12 +99,7 @@ pub(crate) fn try_out(plan: &mut Plan, tuner: &mut Tuner) -> Result<(), RunError
         let refused = match known {
             Some((_, refused)) => refused.clone(),
             None => {
-                let refused = match tuner.apply(treatment(variant)) {
-                    Ok(()) => None,
-                    Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
-                    Err(error) => return Err(error.into()),
-                };
-                put_back_whole(tuner)?;
+                let refused = try_one(treatment(variant))?;
                 tried.push((variant.clone(), refused.clone()));
                 refused
             }
@@ -100,6 +107,17 @@ pub(crate) fn try_out(plan: &mut Plan, tuner: &mut Tuner) -> Result<(), RunError
         variant.skipped = refused;
     }
     Ok(())
+}
+
+/// Applies a treatment and puts it back: why the machine does not go along, if so.
+pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Option<String>, RunError> {
+    let refused = match tuner.apply(treatment) {
+        Ok(()) => None,
+        Err(error @ TuningError::Refused { .. }) => Some(reason(error)),
+        Err(error) => return Err(error.into()),
+    };
+    put_back_whole(tuner)?;
+    Ok(refused)
 }
 
 /// Applies a variant's treatment, unless it is still in effect from the slot before; what the settings were until then.
@@ -114,29 +132,64 @@ pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight
     Ok(before)
 }
 
+/// What a slot's result says of a treatment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Proof {
+    pub evidence: Vec<Evidence>,
+    pub warnings: Vec<String>,
+}
+
+impl Proof {
+    pub(crate) fn add_to(self, measured: &mut Measured) {
+        measured.result.evidence.extend(self.evidence);
+        measured.result.measurement.warnings.extend(self.warnings);
+    }
+}
+
 /// Puts tunings back, whatever came of the slot, and adds the evidence to its result.
-///
-/// What users change often takes longer than a slot, such as the restart of a service. It stays until a slot of another
-/// variant comes.
 pub(crate) fn end(
     tuner: &mut Tuner,
     treatment: Treatment<'_>,
     before: Sight,
     attempted: Result<(Measured, SettingsSeen), SlotError>,
 ) -> Result<Measured, SlotError> {
-    let stays = !treatment.changes.is_empty() && attempted.is_ok();
-    let back = if stays { Ok(PutBack::default()) } else { tuner.put_back() };
+    let back = undo(tuner, treatment, attempted.is_ok());
     let (mut measured, seen) = attempted?;
-    let back = back.map_err(|error| SlotError::Harness(error.to_string()))?;
+    prove(tuner, treatment, before, seen, back?)?.add_to(&mut measured);
+    Ok(measured)
+}
+
+/// Puts tunings back after a slot.
+///
+/// What users change often takes longer than a slot, such as the restart of a service. It stays until a slot of another
+/// variant comes.
+pub(crate) fn undo(tuner: &mut Tuner, treatment: Treatment<'_>, is_ok: bool) -> Result<PutBack, SlotError> {
+    if stays(treatment) && is_ok {
+        return Ok(PutBack::default());
+    }
+    tuner.put_back().map_err(|error| SlotError::Harness(error.to_string()))
+}
+
+fn stays(treatment: Treatment<'_>) -> bool {
+    !treatment.changes.is_empty()
+}
+
+/// What the settings were before the window, at its ends and afterwards.
+pub(crate) fn prove(
+    tuner: &Tuner,
+    treatment: Treatment<'_>,
+    before: Sight,
+    seen: SettingsSeen,
+    back: PutBack,
+) -> Result<Proof, SlotError> {
     let Some((opened, closed)) = seen else {
         return Err(SlotError::Harness("see the host's settings while it measured".to_owned()));
     };
     let after = tuner.look();
-    measured.result.evidence.extend(tuner.evidence(treatment, stays, &[before, opened, closed, after]));
-    let warnings = &mut measured.result.measurement.warnings;
-    warnings.extend(tuner.left_out(treatment));
+    let evidence = tuner.evidence(treatment, stays(treatment), &[before, opened, closed, after]);
+    let mut warnings = tuner.left_out(treatment);
     warnings.extend(back.sentences());
-    Ok(measured)
+    Ok(Proof { evidence, warnings })
 }
 
 /// The tunings that `plumb tune apply` has in effect, whatever runs; `None` where there are none.
@@ -154,7 +207,7 @@ pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
 
 /// Puts back what is in effect; an error where that does not succeed, since all that is measured on top of a setting
 /// that is still changed would be measured on another machine than the report says.
-fn put_back_whole(tuner: &mut Tuner) -> Result<(), RunError> {
+pub(crate) fn put_back_whole(tuner: &mut Tuner) -> Result<(), RunError> {
     tuner.put_back()?;
     match tuner.trouble() {
         [] => Ok(()),

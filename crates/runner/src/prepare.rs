@@ -6,9 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use plumb_model::{Cell, Header, Plan, PlannedVariant, RequiredSaving};
+use plumb_model::{Cell, Header, Plan, RequiredSaving};
 use plumb_path::{DataPath, PathSettings, find};
-use plumb_tunings::Machine;
 
 use crate::error::RunError;
 use crate::file::{Experiment, FileError, ReadOptions, read};
@@ -187,22 +186,17 @@ fn mark_infeasible(
 ) -> Result<(), String> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
-            variant.skipped = match misplaced(path, (variant, settings), hosts) {
+            variant.skipped = match misplaced(path, settings, hosts) {
                 Some(reason) => Some(reason),
                 None => hosts.lacking(path, settings)?,
             };
         }
     }
-    host_tunings::mark_impossible(plan, &Machine::this());
-    Ok(())
+    host_tunings::mark_impossible(plan, |variant, base| hosts.impossible(variant, base))
 }
 
 /// Why a variant cannot be on the hosts that the run has, if so.
-fn misplaced(
-    path: &DataPath,
-    (variant, settings): (&PlannedVariant, &PathSettings),
-    hosts: &Hosts,
-) -> Option<String> {
+fn misplaced(path: &DataPath, settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     let places = hosts.places()?;
     if places.are_apart() && !settings.spans_hosts() {
         return Some(format!(
@@ -211,14 +205,7 @@ fn misplaced(
         ));
     }
     let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
-    if let Err(fault) = settings.share(0, loads) {
-        return Some(format!("{loads} loads: {fault}"));
-    }
-    (!places.are_here() && !host_tunings::treatment(variant).is_empty()).then(|| {
-        "its tunings and changes would be applied to the host that runs plumb, and its sides are on others: \
-         run plumb on the host to be changed"
-            .to_owned()
-    })
+    settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))
 }
 
 /// Asks of every variant what its treatment has to save, and finds the variant that it has to be cheaper than: the first

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
-use plumb_model::{Ending, Event, Header, Run, Slot, VariantState};
+use plumb_model::{Ending, Event, Header, Plan, Run, Slot, VariantState};
 use plumb_path::Mark;
 use plumb_store::RunDirectory;
 use plumb_tunings::Tuner;
@@ -39,14 +39,11 @@ impl Session<'_> {
     /// # Errors
     /// When the directory cannot be written, or the harness itself fails.
     pub fn start(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
-        let mut tuner = host_tunings::open(planned.plan())?;
-        if let Some(tuner) = &mut tuner {
-            host_tunings::try_out(planned.plan_mut(), tuner)?;
-        }
+        let mut hosts = planned.take_hosts();
+        let tuner = try_treatments(&mut planned, &mut hosts)?;
         if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
-        let hosts = planned.take_hosts();
         let has_system = planned.has_system();
         let failed = |reason| RunError::Harness(format!("begin: {reason}"));
         let header = Header {
@@ -87,7 +84,7 @@ impl Session<'_> {
             return Err(RunError::Differs(differences));
         }
         // Whatever can refuse comes before the directory is changed.
-        let tuner = host_tunings::open(&run.header.plan)?;
+        let tuner = tuner(&run.header.plan, &hosts)?;
         store.go_on()?;
         if planned.plan().blocks != run.header.plan.blocks {
             run.header.plan = planned.plan().clone();
@@ -117,7 +114,8 @@ impl Session<'_> {
         let before_s =
             run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));
         let begun_ns = monotonic_ns();
-        let dispatched = {
+        let treatments = host_tunings::treatments(planned.plan());
+        let (dispatched, back) = {
             // The executor tells how a slot goes while the dispatcher waits for it.
             let teller = RefCell::new(&mut *emit);
             let watch = |mark: Mark, in_flight: Option<f64>| {
@@ -128,11 +126,13 @@ impl Session<'_> {
             let mut executor =
                 AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), interrupted)
                     .watched_by(&watch)
-                    .tuned_by(tuner.as_mut());
+                    .tuned_by(tuner.as_mut())
+                    .treating(&treatments);
             let mut record = |slot: &Slot| store.append(slot).map_err(RunError::from);
             let mut tell = |event: &Event| (teller.borrow_mut())(event);
             let mut outlets = Outlets { record: &mut record, emit: &mut tell, interrupted };
-            dispatch(planned, std::mem::take(&mut run.slots), &mut executor, &mut outlets)
+            let dispatched = dispatch(planned, std::mem::take(&mut run.slots), &mut executor, &mut outlets);
+            (dispatched, executor.put_back())
         };
         let took_s = before_s + std::time::Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64();
         let (ending, slots) = match dispatched {
@@ -145,9 +145,33 @@ impl Session<'_> {
         };
         store.finish(ending, took_s)?;
         host_tunings::all_is_back(tuner)?;
+        back?;
         emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });
         Ok(Run { slots, ending: Some(ending), took_s: Some(took_s), ..run })
     }
+}
+
+/// A tuner of this host, where variants change something on the system's host and that is this one.
+fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
+    let treatments = host_tunings::treatments(plan);
+    let is_needed = !treatments.is_empty() && hosts.is_here(Side::System);
+    is_needed.then(|| host_tunings::open(&treatments)).transpose()
+}
+
+/// Tries out what variants change on the system's host, and marks those with which it does not go along.
+fn try_treatments(planned: &mut Planned, hosts: &mut Hosts) -> Result<Option<Tuner>, RunError> {
+    let mut tuner = tuner(planned.plan(), hosts)?;
+    let before = planned.plan().clone();
+    let treatments = host_tunings::treatments(&before);
+    host_tunings::try_out(planned.plan_mut(), |treatment| match (&mut tuner, hosts.treated()) {
+        (Some(tuner), _) => host_tunings::try_one(tuner, treatment),
+        (None, Some(remote)) => remote
+            .prepare_treatments(&treatments)
+            .and_then(|()| remote.try_out(treatment))
+            .map_err(RunError::Harness),
+        (None, None) => Ok(None),
+    })?;
+    Ok(tuner)
 }
 
 /// How a run that goes on would differ from what it began as, in words.

@@ -3,6 +3,7 @@
 use std::io::{BufReader, stdin, stdout};
 
 use crate::args::KeepArguments;
+use crate::commands::tune::put_back_leftovers;
 use crate::commands::version::own_build;
 use crate::exit::{Failure, HOLDS, Outcome};
 use crate::{data_paths, output};
@@ -13,6 +14,7 @@ pub fn keep(arguments: &KeepArguments) -> Outcome {
         output::result(&own_build()?)?;
         return Ok(HOLDS);
     };
+    put_back_leftovers(false)?;
     plumb_host::limits::raise_open_files_limit();
     plumb_runner::keep(&data_paths::all(), directory, BufReader::new(stdin()), stdout())
         .map(|()| HOLDS)

@@ -2,6 +2,7 @@
 
 mod trouble;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -12,11 +13,16 @@ use crate::common::{
 };
 use crate::hosts::Hosts;
 
-/// What was measured in each slot of a run.
-fn results(directory: &Path) -> Vec<Value> {
+/// The slots of a run.
+fn slots(directory: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(directory.join("slots.jsonl")).unwrap();
-    let slots = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["slot"].clone());
-    slots.map(|slot| slot["outcome"]["measured"].clone()).collect()
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.map(|line| line["slot"].clone()).filter(|slot| !slot.is_null()).collect()
+}
+
+/// What was measured in each.
+fn results(directory: &Path) -> Vec<Value> {
+    slots(directory).into_iter().map(|slot| slot["outcome"]["measured"].clone()).collect()
 }
 
 /// Nothing runs on the hosts any more, and nothing is left in their /tmp.
@@ -214,9 +220,69 @@ fn what_cannot_be_on_another_host_is_skipped_with_the_reason() {
     let said = format!("{}{}", stdout(&output), stderr(&output));
     assert!(said.contains("the load of the network data path has to be on the system's host"), "{said}");
     let directory = tempfile::tempdir().unwrap();
-    let spec = "baseline: a\nvariants:\n  a: {}\n  b: { host: { tunings: [busy-read=50] } }";
-    let file = write(directory.path(), "test.yaml", null_experiment(spec));
+    let file = changed(
+        directory.path(),
+        "[{ file: { path: /root/missing.conf, replace: '^mode', with: mode fast } }]",
+    );
     let output = hosts.run(&["check", file.to_str().unwrap(), "--system-on", "host1"]);
-    let said = format!("{}{}", stdout(&output), stderr(&output));
-    assert!(said.contains("would be applied to the host that runs plumb"), "{said}");
+    assert!(
+        stdout(&output).contains("- b") && stdout(&output).contains("/root/missing.conf"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// An experiment whose variant `b` makes changes.
+fn changed(directory: &Path, changes: &str) -> PathBuf {
+    let spec = format!(
+        "load: {{ duration: 100 ms, real_time: true }}\nbaseline: a\nvariants:\n  a: {{}}\n  b: {{ changes: {changes} }}\n\
+         blocks: {{ min: 4, max: 4 }}"
+    );
+    write(directory, "test.yaml", null_experiment(&spec))
+}
+
+#[test]
+fn changes_are_made_on_the_systems_host_and_undone_there() {
+    let Some(hosts) = Hosts::up("places::changes_are_made_on_the_systems_host_and_undone_there", 1) else {
+        return;
+    };
+    let conf = hosts.path(1, "/root/app.conf");
+    std::fs::write(&conf, "mode slow\n").unwrap();
+    let is = |mode: &str| std::fs::read_to_string(&conf).unwrap().trim() == format!("mode {mode}");
+    let directory = tempfile::tempdir().unwrap();
+    let file =
+        changed(directory.path(), "[{ file: { path: /root/app.conf, replace: '^mode', with: mode fast } }]");
+    let path = directory.path().join("run");
+    let mut command = hosts.plumb();
+    command.args(["run", file.to_str().unwrap(), "--system-on", "host1", "--output"]).arg(&path);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a changed slot", || {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "{:?}",
+            child.stderr.take().map(std::io::read_to_string)
+        );
+        slots_on_disk(&path) >= 2 && is("fast")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the keeper to undo it", || is("slow") && is_clean(&hosts, 1));
+    let mut command = hosts.plumb();
+    command.args(["run", "--resume", path.to_str().unwrap()]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a changed slot", || is("fast"));
+    signal(hosts.process(1, " keep ").unwrap(), "KILL");
+    let output = wait(child);
+    assert!([0, 3].contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert!(is("slow") && !hosts.path(1, "/var/lib/plumb/tunings-of-a-run.jsonl").exists());
+    let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (slot, result) in slots(&path).into_iter().zip(results(&path)) {
+        let evidence = result["evidence"].as_array().unwrap();
+        let evidence = evidence.iter().find(|evidence| evidence["what"] == "host: /root/app.conf").unwrap();
+        assert!(evidence["holds"] == true, "{evidence}");
+        expected.entry(slot["variant"].to_string()).or_default().push(evidence["expected"].to_string());
+    }
+    assert!(expected.values().all(|said| said.windows(2).all(|two| two[0] == two[1])), "{expected:?}");
+    assert_ne!(expected["\"a\""][0], expected["\"b\""][0]);
+    wait_until("the host to be clean", || is_clean(&hosts, 1));
 }

@@ -23,6 +23,7 @@ use super::facts;
 use super::here::{Launch, Local, Rights};
 use super::link::Ended;
 use super::sight::HostSight;
+use super::treating::Treating;
 use super::wire::{Answer, Ask, Hello, of_agent};
 
 /// After this long without a word the runner is gone. It says one every second.
@@ -77,8 +78,15 @@ pub fn keep(
         environment: Vec::new(),
     };
     let output: Output = Arc::new(Mutex::new(Box::new(output)));
-    let mut keeper =
-        Keeper { paths, launch, output, sender, agents: BTreeMap::new(), looks: VecDeque::new() };
+    let mut keeper = Keeper {
+        paths,
+        launch,
+        output,
+        sender,
+        agents: BTreeMap::new(),
+        looks: VecDeque::new(),
+        treating: Treating::default(),
+    };
     keeper.say(&Answer::Hello(Box::new(hello()?)));
     keeper.serve(&happenings);
     keeper.end();
@@ -126,6 +134,7 @@ struct Keeper<'p> {
     agents: BTreeMap<u32, Local>,
     /// The moments of looks that are waited for, each with its window.
     looks: VecDeque<(u64, u64)>,
+    treating: Treating,
 }
 
 impl Keeper<'_> {
@@ -143,8 +152,9 @@ impl Keeper<'_> {
             let next_ns = self.looks.front().map_or(u64::MAX, |(at_ns, _)| *at_ns).min(gone_ns);
             match happenings.recv_timeout(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
                 Ok(Happening::Line(line)) => {
-                    gone_ns = monotonic_ns() + silence_ns;
                     self.take(&line);
+                    // What was asked for may have taken longer than the runner may be silent.
+                    gone_ns = monotonic_ns() + silence_ns;
                 }
                 Ok(Happening::Closed(agent)) => self.bury(agent),
                 Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return,
@@ -175,6 +185,7 @@ impl Keeper<'_> {
     fn answer(&mut self, ask: Ask) -> Result<Option<Answer>, String> {
         match ask {
             Ask::Beat => return Ok(None),
+            Ask::Treat(treat) => return self.treating.answer(treat).map(Some),
             Ask::Clock => return Ok(Some(Answer::Clock { at_ns: monotonic_ns() })),
             Ask::Feasible { path, settings, at } => {
                 let path = find(self.paths, &path).map_err(|error| error.to_string())?;
@@ -244,7 +255,8 @@ impl Keeper<'_> {
         self.say(&Answer::Ended { agent, ended });
     }
 
-    fn look(&self, window: u64) {
+    fn look(&mut self, window: u64) {
+        self.treating.look();
         self.say(&match HostSight::take() {
             Ok(sight) => Answer::Looked { window, sight: Box::new(sight) },
             Err(error) => Answer::Failed { reason: error.to_string() },

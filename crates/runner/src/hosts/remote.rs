@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::PlannedVariant;
 use plumb_path::{Place, Sides};
+use plumb_tunings::Treatment;
 use serde_json::Value;
 
 use super::clock::{Clock, Clocks};
@@ -17,7 +19,8 @@ use super::link::{Ended, Link, Received};
 use super::sight::HostSight;
 use super::ssh::{self, Client, Shell};
 use super::trouble::Step;
-use super::wire::{Answer, Ask, Hello, of_agent};
+use super::wire::{Answer, Ask, Hello, OwnTreatment, Treat, of_agent};
+use crate::host_tunings::Proof;
 
 /// How long a host may take until its shell answers. The client gives up before that where it is the network that does not answer.
 const REACH_TIMEOUT: Duration = Duration::from_secs(9);
@@ -25,6 +28,8 @@ const REACH_TIMEOUT: Duration = Duration::from_secs(9);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long this program may take to travel.
 const COPY_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a treatment may take, in which users' commands have their own limits.
+const TREATMENT_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often the keeper hears that the runner is still there.
 const BEAT: Duration = Duration::from_secs(1);
 /// How many round trips the first estimate of a clock rests on.
@@ -66,6 +71,8 @@ pub(crate) struct Remote {
     shell: Shell,
     hello: Hello,
     copied: bool,
+    /// Whether it knows the run's treatments.
+    is_treated: bool,
 }
 
 impl Remote {
@@ -104,6 +111,7 @@ impl Remote {
             shell,
             hello,
             copied,
+            is_treated: false,
         };
         for _ in 0..FIRST_TRIPS {
             remote.compare_clocks()?;
@@ -165,6 +173,77 @@ impl Remote {
         match self.answer()?.1 {
             Answer::Feasible { reason } => Ok(reason),
             other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Why the host cannot have what a variant changes, or that it has that anyway.
+    pub(crate) fn impossible(
+        &mut self,
+        variant: &PlannedVariant,
+        base: Option<&PlannedVariant>,
+    ) -> Result<Option<String>, String> {
+        let (variant, base) = (Box::new(variant.clone()), base.cloned().map(Box::new));
+        self.say(&Ask::Treat(Treat::Impossible { variant, base }))?;
+        match self.slow_answer()? {
+            Answer::Feasible { reason } => Ok(reason),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Has the host get ready for treatments. A connection that was made anew needs it again.
+    pub(crate) fn prepare_treatments(&mut self, treatments: &[Treatment<'_>]) -> Result<(), String> {
+        if std::mem::replace(&mut self.is_treated, true) {
+            return Ok(());
+        }
+        let treatments = treatments.iter().map(|treatment| OwnTreatment::of(*treatment)).collect();
+        self.do_slowly(&Ask::Treat(Treat::Know { treatments }))
+    }
+
+    /// Has the host try a treatment out: why it does not go along, if so.
+    pub(crate) fn try_out(&mut self, treatment: Treatment<'_>) -> Result<Option<String>, String> {
+        self.say(&Ask::Treat(Treat::TryOut { treatment: OwnTreatment::of(treatment) }))?;
+        match self.slow_answer()? {
+            Answer::Feasible { reason } => Ok(reason),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Has the host apply a treatment for a slot.
+    pub(crate) fn begin_treatment(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
+        self.do_slowly(&Ask::Treat(Treat::Begin { treatment: OwnTreatment::of(treatment) }))
+    }
+
+    /// Has the host put a treatment back after its slot.
+    pub(crate) fn end_treatment(&mut self, is_ok: bool) -> Result<Proof, String> {
+        self.say(&Ask::Treat(Treat::End { is_ok }))?;
+        match self.slow_answer()? {
+            Answer::Proof(proof) => Ok(proof),
+            Answer::Done => Ok(Proof::default()),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Has the host put everything back.
+    pub(crate) fn put_back(&mut self) -> Result<(), String> {
+        self.is_treated = false;
+        self.do_slowly(&Ask::Treat(Treat::PutBack))
+    }
+
+    fn do_slowly(&mut self, ask: &Ask) -> Result<(), String> {
+        self.say(ask)?;
+        match self.slow_answer()? {
+            Answer::Done => Ok(()),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// The answer to what a command of the user may be a part of.
+    fn slow_answer(&mut self) -> Result<Answer, String> {
+        loop {
+            match self.hear_within(TREATMENT_TIMEOUT)?.1 {
+                Answer::Looked { window, sight } => self.note(window, *sight),
+                answer => return Ok(answer),
+            }
         }
     }
 
@@ -268,12 +347,16 @@ impl Remote {
     }
 
     fn hear(&mut self) -> Result<(u64, Answer), String> {
-        match self.heard.recv_timeout(ANSWER_TIMEOUT) {
+        self.hear_within(ANSWER_TIMEOUT)
+    }
+
+    fn hear_within(&mut self, timeout: Duration) -> Result<(u64, Answer), String> {
+        match self.heard.recv_timeout(timeout) {
             Ok(Heard::Answer(_, Answer::Failed { reason })) => Err(reason),
             Ok(Heard::Answer(came_ns, answer)) => Ok((came_ns, answer)),
             Ok(Heard::Shell(line)) => Err(format!("understand {}: it says `{line:.100}`", self.destination)),
             Err(RecvTimeoutError::Timeout) => {
-                Err(format!("get an answer from {} within {ANSWER_TIMEOUT:?}", self.destination))
+                Err(format!("get an answer from {} within {timeout:?}", self.destination))
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.loss()),
         }

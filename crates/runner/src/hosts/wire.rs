@@ -3,13 +3,16 @@
 //! Each is a line of JSON. A line that begins with a number instead is one for or from the agent of that number, which the keeper
 //! passes on as it is.
 
+use plumb_model::{PlannedVariant, UserChange};
 use plumb_path::{Place, Sides};
+use plumb_tunings::Treatment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::here::Rights;
 use super::link::Ended;
 use super::sight::HostSight;
+use crate::host_tunings::Proof;
 
 /// What a runner asks of a keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,11 +63,48 @@ pub(crate) enum Ask {
     },
     /// Take at once the looks that are waited for.
     Hurry,
+    /// Something about what variants change on this host.
+    Treat(Treat),
     /// Run this program with these arguments, and say what it prints.
     Tell {
         /// The arguments.
         arguments: Vec<String>,
     },
+}
+
+/// What a runner asks of a keeper about what variants change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Treat {
+    /// Whether this host cannot have what a variant changes, or has it anyway.
+    Impossible {
+        /// The variant.
+        variant: Box<PlannedVariant>,
+        /// The baseline.
+        base: Option<Box<PlannedVariant>>,
+    },
+    /// Get ready for these treatments: read what they will change.
+    Know {
+        /// Of all variants.
+        treatments: Vec<OwnTreatment>,
+    },
+    /// Apply a treatment and put it back.
+    TryOut {
+        /// The treatment.
+        treatment: OwnTreatment,
+    },
+    /// Apply a treatment for a slot.
+    Begin {
+        /// The treatment.
+        treatment: OwnTreatment,
+    },
+    /// Put a treatment back after its slot, and prove that it was in effect.
+    End {
+        /// Whether the slot was measured.
+        is_ok: bool,
+    },
+    /// Put everything back at the end of the run.
+    PutBack,
 }
 
 /// What a keeper answers.
@@ -95,6 +135,10 @@ pub(crate) enum Answer {
         /// What was seen.
         sight: Box<HostSight>,
     },
+    /// What a slot's result says of a treatment.
+    Proof(Proof),
+    /// What was asked for is done.
+    Done,
     /// What the program printed.
     Told {
         /// Its standard output.
@@ -112,6 +156,25 @@ pub(crate) enum Answer {
         /// How it ended.
         ended: Ended,
     },
+}
+
+/// What a variant changes on a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnTreatment {
+    tunings: Vec<String>,
+    changes: Vec<UserChange>,
+}
+
+impl OwnTreatment {
+    /// One that can travel.
+    pub(crate) fn of(treatment: Treatment<'_>) -> Self {
+        Self { tunings: treatment.tunings.to_vec(), changes: treatment.changes.to_vec() }
+    }
+
+    /// The same as it is applied.
+    pub(crate) fn as_treatment(&self) -> Treatment<'_> {
+        Treatment { tunings: &self.tunings, changes: &self.changes }
+    }
 }
 
 /// What a keeper says first.
