@@ -129,7 +129,7 @@ pub const PLACES: &str = "\
 Examples:
   plumb places check lab.yaml
   plumb places check --system-on ssh://root@server1 --load-on client1,client2
-  plumb places check lab.yaml --experiment tls-offload # what each variant would lack";
+  plumb places check lab.yaml --experiment tls-offload # what variants lack";
 
 pub const TUNE: &str = "\
 Examples:
