@@ -334,7 +334,7 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         baseline: plan.baseline_name().to_owned(),
         directory: run.directory.clone(),
         quick: plan.quick,
-        host: run.header.host.iter().cloned().collect(),
+        host: view.facts().into_iter().collect(),
         variants: places.map(|(cell, variant)| variant_document(view, cell, variant)).collect(),
         comparisons: comparisons(view),
         claims: claims(view),

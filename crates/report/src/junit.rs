@@ -45,7 +45,7 @@ fn properties(view: &View<'_>) -> Vec<String> {
         ("seed".to_owned(), header.plan.seed.to_string()),
         ("plumb".to_owned(), header.program_version.clone()),
     ];
-    let host = header.host.iter().map(|(name, value)| (format!("host.{name}"), value.clone()));
+    let host = view.facts().into_iter().map(|(name, value)| (format!("host.{name}"), value));
     let warnings = view.judgement.warnings.iter().map(|warning| ("warning".to_owned(), warning.clone()));
     let all = own.into_iter().chain(host).chain(warnings);
     all.map(|(name, value)| {

@@ -281,7 +281,7 @@ fn warnings(view: &View<'_>) -> String {
 }
 
 fn host(view: &View<'_>) -> String {
-    let facts = &view.run.header.host;
+    let facts = view.facts();
     if facts.is_empty() {
         return String::new();
     }

@@ -112,6 +112,7 @@ impl Page<'_> {
         parts.push(format!("seed {}", view.plan().seed));
         let facts = run.header.host.iter().take(4).map(|(name, value)| format!("{name} {value}"));
         parts.push(facts.collect::<Vec<String>>().join(", "));
+        parts.extend(view.skew_words());
         parts.retain(|part| !part.is_empty());
         self.wrapped("", None, &parts.join(" · "));
         for (name, share) in failing(view) {

@@ -34,6 +34,19 @@ impl<'a> View<'a> {
         &self.run.header.plan
     }
 
+    /// Facts about the hosts, and how closely their windows agreed where there are several.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let skew = self.skew_words().map(|words| ("clocks".to_owned(), words));
+        self.run.header.host.iter().cloned().chain(skew).collect()
+    }
+
+    /// How closely the windows of several hosts agreed.
+    pub fn skew_words(&self) -> Option<String> {
+        let skews = self.run.slots.iter().filter_map(|slot| slot.result()?.skew_ns);
+        let most_ns = skews.max()?;
+        Some(format!("windows of the hosts agree to within {:.2} ms", most_ns as f64 / 1e6))
+    }
+
     pub fn variants(&self) -> &'a [Variant] {
         &self.plan().variants
     }

@@ -9,7 +9,8 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 
 use crate::common::{
-    code, null_experiment, signal, slots_on_disk, slow_experiment, stderr, stdout, wait, wait_until, write,
+    code, null_experiment, plumb, signal, slots_on_disk, slow_experiment, stderr, stdout, wait, wait_until,
+    write,
 };
 use crate::hosts::Hosts;
 
@@ -80,6 +81,8 @@ fn both_sides_on_other_hosts_give_a_verdict_with_evidence() {
         assert!(result["system_cpu"]["user_ns"].as_u64().unwrap() > 0);
         assert!(result["evidence"].as_array().unwrap().iter().all(|evidence| evidence["holds"] == true));
     }
+    let report = plumb().args(["report", run.to_str().unwrap(), "--full"]).output().unwrap();
+    assert!(stdout(&report).contains("windows of the hosts agree to within"), "{}", stdout(&report));
     let header = std::fs::read_to_string(run.join("run.json")).unwrap();
     for fact in ["host1: kernel", "host2: round trip", "0 of host1"] {
         assert!(header.contains(fact), "{fact}: {header}");

@@ -62,7 +62,7 @@ fn step(view: &View<'_>, slot: &Slot) -> Markup {
 
 /// Facts about the host.
 pub fn host(view: &View<'_>) -> Markup {
-    html! { dl.host { @for (name, value) in &view.run.header.host { dt { (name) } dd { (value) } } } }
+    html! { dl.host { @for (name, value) in view.facts() { dt { (name) } dd { (value) } } } }
 }
 
 /// The commands and the file.
