@@ -4,7 +4,7 @@ use crate::error::ReadError;
 use crate::text::plain;
 use crate::tool_run::ToolRun;
 use crate::{
-    ab, dbench, fio, h2load, hyperfine, iperf3, k6, mapped, openssl, qemu, qperf, sockperf, vegeta, wrk,
+    ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, openssl, qemu, qperf, sockperf, vegeta, wrk,
 };
 
 /// What a tool writes, in one of its forms.
@@ -41,6 +41,12 @@ pub const FORMATS: &[Format] = &[
         about: "h2load's times, of --log-file",
         is: h2load::is_log,
         read: h2load::read_log,
+    },
+    Format {
+        name: "hlog",
+        about: "HdrHistogram's log of intervals, with --column",
+        is: hlog::is,
+        read: hlog::unit_is_missing,
     },
     Format { name: "ab-times", about: "ab's times, of -g", is: ab::is_times, read: ab::read_times_of_each },
     Format {

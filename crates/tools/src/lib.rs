@@ -18,6 +18,7 @@ mod ab;
 mod dbench;
 mod fio;
 mod h2load;
+mod hlog;
 mod hyperfine;
 mod iperf3;
 mod k6;

@@ -1,4 +1,4 @@
-//! Formats that do not say what their numbers are: a CSV, an .hgrm of HdrHistogram, a range of Prometheus.
+//! Formats that do not say what their numbers are: a CSV, an .hgrm or .hlog of HdrHistogram, a range of Prometheus.
 //!
 //! The user names each column with its unit. Times become a distribution, all else the mean of its values.
 
@@ -9,6 +9,7 @@ use plumb_model::{Better, Histogram, MetricInfo, MetricKind, Reading, Unit};
 use serde_json::Value;
 
 use crate::error::ReadError;
+use crate::hlog;
 use crate::json::{documents, items, positive, text as json_text};
 use crate::text::{plain, split_number};
 use crate::tool_run::{ToolRun, record, seconds_to_ns};
@@ -75,6 +76,8 @@ pub fn read_mapped(text: &str, columns: &[Column]) -> Result<ToolRun, ReadError>
     let text = plain(text);
     let (format, run) = if is_hgrm(&text) {
         ("hgrm", hgrm(&text, columns))
+    } else if hlog::is(&text) {
+        ("hlog", log_of_intervals(&text, columns))
     } else if is_prometheus(&text) {
         ("prometheus", prometheus(&text, columns))
     } else {
@@ -120,6 +123,32 @@ fn hgrm(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
     run.worked(None, Some(histogram.count()));
     run.read_own(column.metric(&column.name), Reading::Trend(histogram));
     run.warn("an .hgrm has rounded values at some percentiles: what lies between two of them counts as the higher one");
+    Ok(run)
+}
+
+/// Each tag is a metric, because a tag is another kind of work.
+fn log_of_intervals(text: &str, columns: &[Column]) -> Result<ToolRun, String> {
+    let [column] = columns else { return Err("it has one metric; name it by one --column".to_owned()) };
+    if !column.is_time() {
+        return Err(format!("`{}` is not in a unit of time, such as ns or us", column.name));
+    }
+    // A factor leads to milliseconds.
+    let log = hlog::intervals(text, column.factor * 1e6)?;
+    let mut run = ToolRun::new("HdrHistogram", "command", "values");
+    run.started_unix_s = log.started_unix_s;
+    run.option("intervals", log.intervals.to_string());
+    let values = log.by_tag.values().fold(0_u64, |sum, of_tag| sum.saturating_add(of_tag.count()));
+    run.worked(Some(log.seconds), Some(values));
+    for (tag, histogram) in log.by_tag {
+        let name = if tag.is_empty() { column.name.clone() } else { format!("{}_{tag}", column.name) };
+        run.read_own(column.metric(&name), Reading::Trend(histogram));
+    }
+    if let Some(divisor) = log.maximum_divided_by.filter(|divisor| !(0.99..=1.01).contains(divisor)) {
+        run.warn(format!(
+            "the log's Interval_Max is the recorded value divided by about {divisor:.0}: a column of ms beside values of ns is \
+             divided by 1000000; the unit in --column is that of the recorded values"
+        ));
+    }
     Ok(run)
 }
 

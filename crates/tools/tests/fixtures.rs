@@ -602,6 +602,32 @@ fn what_has_no_units_is_read_with_those_that_the_user_names() {
 }
 
 #[test]
+fn every_interval_of_a_log_is_merged_by_its_tag() {
+    let log = mapped("hlog/latency.hlog", &["latency:ns"]).unwrap();
+    // Interval i of five, from 0, holds the 200 values 10 us, 20 us, … 2 ms, each longer by i ms; those tagged `write` are
+    // 7 ms. The middle two values are 3.00 and 3.01 ms.
+    let expected = [
+        ("latency.min", 0.01),
+        ("latency.med", 3.0),
+        ("latency.max", 6.0),
+        ("latency_write.min", 7.0),
+        ("latency_write.max", 7.0),
+    ];
+    check_run(&log, "hlog", "HdrHistogram", &expected, &["divided by about 1000000"]);
+    assert_eq!((count(&log, "latency"), count(&log, "latency_write")), (Some(1000), Some(50)));
+    assert_eq!(log.measurement.window_ns, 5_000_000_000);
+    assert_eq!(log.started_unix_s, Some(1_764_000_000.25));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hlog/latency.hlog");
+    let text = std::fs::read_to_string(path).unwrap();
+    let error = read(&text).unwrap_err().to_string();
+    assert!(error.contains("--column latency:ns"), "{error}");
+    let column = ["latency:ns".parse::<Column>().unwrap()];
+    let cut =
+        read_mapped(text.trim_end().strip_suffix("GEQBl+QYV").unwrap(), &column).unwrap_err().to_string();
+    assert!(cut.contains("interval 10 cannot be read"), "{cut}");
+}
+
+#[test]
 fn what_hyperfine_measured_here_is_read() {
     let found = runs("hyperfine/two-sleeps.json");
     // hyperfine's median of eight is the mean of the middle two, 24.859 ms; a distribution keeps the lower of them.

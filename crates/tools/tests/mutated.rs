@@ -133,6 +133,7 @@ fn no_mutation_of_a_file_with_named_columns_panics() {
         |texts: &[&str]| texts.iter().map(|text| text.parse::<Column>().unwrap()).collect::<Vec<_>>();
     let cases = [
         ("hgrm/latency.hgrm", columns(&["latency:us"])),
+        ("hlog/latency.hlog", columns(&["latency:ns"])),
         ("prometheus/range.json", columns(&["rps:1/s"])),
         ("csv/runs.csv", columns(&["latency:ms", "rate:1/s"])),
     ];

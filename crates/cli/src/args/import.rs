@@ -26,8 +26,8 @@ pub struct ImportArguments {
     /// What the files are, where that cannot be seen from them.
     #[arg(long, value_name = "FORMAT", value_parser = formats(), hide_possible_values = true)]
     pub format: Option<String>,
-    /// A column of a CSV with its unit, such as `latency:ms`, `rate:1/s` or `size:KiB`; may be given more than once. Of an .hgrm and
-    /// of Prometheus' JSON, which have no columns, the name of the metric and its unit.
+    /// A column of a CSV with its unit, such as `latency:ms`, `rate:1/s` or `size:KiB`; may be given more than once. Of an .hgrm,
+    /// an .hlog and Prometheus' JSON, which have no columns, the name of the metric and its unit.
     #[arg(long = "column", value_name = "NAME:UNIT", conflicts_with = "format")]
     pub columns: Vec<Column>,
     /// The name of the run, for its reports and its directory.

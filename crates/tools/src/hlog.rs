@@ -1,0 +1,107 @@
+//! The log of intervals that HdrHistogram writes, an .hlog: one compressed histogram a line, with its start, length and tag.
+//!
+//! The library that holds Plumbline's distributions reads it, in encoding V2. The log does not say in which unit its values are.
+//! `Interval_Max` stands in it as text and is often divided, by one million unless the writer was told otherwise (Java's
+//! `HistogramLogWriter`). Its ratio to the maximum of the histogram shows this.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
+use plumb_model::Histogram;
+
+use crate::tool_run::{record, seconds_to_ns};
+
+/// All intervals of a log, merged by tag.
+pub(crate) struct Log {
+    /// When it began, in seconds since 1970, where it says so.
+    pub(crate) started_unix_s: Option<f64>,
+    /// From the start of the first interval to the end of the last one.
+    pub(crate) seconds: f64,
+    /// How many intervals it has.
+    pub(crate) intervals: u64,
+    /// Values in ns by tag; intervals without a tag are under the empty one.
+    pub(crate) by_tag: BTreeMap<String, Histogram>,
+    /// How many of the recorded values' units one unit of `Interval_Max` is.
+    pub(crate) maximum_divided_by: Option<f64>,
+}
+
+pub(crate) fn is(text: &str) -> bool {
+    let mut lines = text.lines().take(50);
+    lines.any(|line| {
+        line.starts_with("#[Histogram log format version") || line.starts_with("\"StartTimestamp\",")
+    }) || text
+        .lines()
+        .find(|line| !line.starts_with('#') && !line.is_empty())
+        .is_some_and(|line| line.contains(",HISTF"))
+}
+
+/// A log alone does not say in which unit it is.
+pub(crate) fn unit_is_missing<T>(_text: &str) -> Result<T, String> {
+    Err("its unit is not in the file; name the metric and the unit of the recorded values, as in --column latency:ns"
+        .to_owned())
+}
+
+/// Reads every interval; `to_ns` is how many ns one recorded unit is.
+pub(crate) fn intervals(text: &str, to_ns: f64) -> Result<Log, String> {
+    // The library takes a line without its end for one that is cut.
+    let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+    let mut log = Log {
+        started_unix_s: None,
+        seconds: 0.0,
+        intervals: 0,
+        by_tag: BTreeMap::new(),
+        maximum_divided_by: None,
+    };
+    let (mut from_s, mut to_s, mut highest) = (f64::INFINITY, 0.0_f64, 0);
+    for entry in IntervalLogIterator::new(text.as_bytes()) {
+        match entry.map_err(|_| unreadable(log.intervals, "its line has another form"))? {
+            LogEntry::StartTime(since_1970) => log.started_unix_s = Some(since_1970.as_secs_f64()),
+            LogEntry::BaseTime(_) => {}
+            LogEntry::Interval(interval) => {
+                let values = decode(&interval).map_err(|reason| unreadable(log.intervals, &reason))?;
+                let start_s = interval.start_timestamp().as_secs_f64();
+                from_s = from_s.min(start_s);
+                to_s = to_s.max(start_s + interval.duration().as_secs_f64());
+                // The largest interval has the least of rounding in its printed maximum.
+                if values.max() > highest && interval.max() > 0.0 {
+                    highest = values.max();
+                    log.maximum_divided_by = Some(round_divisor(highest as f64 / interval.max()));
+                }
+                let tag = interval.tag().map_or_else(String::new, |tag| tag.as_str().to_owned());
+                let merged = log.by_tag.entry(tag).or_default();
+                for bin in values.iter_recorded() {
+                    let value_ns = seconds_to_ns(bin.value_iterated_to() as f64 * to_ns / 1e9);
+                    record(merged, value_ns, bin.count_at_value());
+                }
+                log.intervals += 1;
+            }
+        }
+    }
+    log.by_tag.retain(|_, values| values.count() > 0);
+    if log.by_tag.is_empty() {
+        return Err("no interval has a value".to_owned());
+    }
+    log.seconds = (to_s - from_s).clamp(0.0, 1e9);
+    Ok(log)
+}
+
+/// Bins and printed digits are rounded; writers divide by powers of ten.
+fn round_divisor(found: f64) -> f64 {
+    let round = 10_f64.powf(found.log10().round());
+    if (found / round - 1.0).abs() < 0.01 { round } else { found }
+}
+
+fn unreadable(intervals_before: u64, reason: &str) -> String {
+    format!("interval {} cannot be read: {reason}", intervals_before + 1)
+}
+
+fn decode(interval: &IntervalLogHistogram<'_>) -> Result<Hdr<u64>, String> {
+    let bytes = STANDARD.decode(interval.encoded_histogram()).map_err(|error| error.to_string())?;
+    Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|error| format!("{error}; only encoding V2 is read"))
+}
