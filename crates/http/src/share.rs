@@ -19,10 +19,10 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
         share.options = segment(portion);
         return Ok(share);
     }
-    share.connections = portion.of_number_at_least(whole.connections, "load.connections", "connections")?;
+    share.connections = portion.of_number_at_least(whole.connections, "load.connections")?;
     share.threads = whole.threads.min(share.connections);
     share.rate = whole.rate.map(|rate| portion.of_rate(rate, whole.connections));
-    let requests = |requests| portion.of_at_least(requests, "load.requests", "requests");
+    let requests = |requests| portion.of_at_least(requests, "load.requests");
     share.requests = whole.requests.map(requests).transpose()?;
     Ok(share)
 }

@@ -16,7 +16,7 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
         return Err(Fault::new("load.cpus", message));
     }
     Ok(LoadSettings {
-        flows: portion.of_number_at_least(whole.flows, "load.flows", "flows")?,
+        flows: portion.of_number_at_least(whole.flows, "load.flows")?,
         rate: whole.rate.map(|rate| portion.of_rate(rate, whole.flows)),
         ..whole.clone()
     })

@@ -41,14 +41,13 @@ impl Portion {
         Rate(whole.0 * f64::from(self.of_number(things)) / f64::from(things.max(1)))
     }
 
-    /// Its part of what every load agent needs at least one of. `things` names them in the plural.
+    /// Its part of what every load agent needs at least one of.
     ///
     /// # Errors
     /// When there are fewer than agents, at `key`.
-    pub fn of_at_least(self, whole: u64, key: &str, things: &str) -> Result<u64, Fault> {
+    pub fn of_at_least(self, whole: u64, key: &str) -> Result<u64, Fault> {
         if whole < u64::from(self.of) {
-            let message =
-                format!("{whole} {things} are too few for {} load agents: each needs at least 1", self.of);
+            let message = format!("{whole} is too few for {} load agents: each needs at least 1", self.of);
             return Err(Fault::new(key, message));
         }
         Ok(self.of_count(whole))
@@ -58,8 +57,8 @@ impl Portion {
     ///
     /// # Errors
     /// When there are fewer than agents, at `key`.
-    pub fn of_number_at_least(self, whole: u32, key: &str, things: &str) -> Result<u32, Fault> {
-        self.of_at_least(whole.into(), key, things)?;
+    pub fn of_number_at_least(self, whole: u32, key: &str) -> Result<u32, Fault> {
+        self.of_at_least(whole.into(), key)?;
         Ok(self.of_number(whole))
     }
 }
@@ -93,10 +92,10 @@ mod tests {
     #[test]
     fn fewer_things_than_agents_are_a_fault_at_their_key() {
         let third = Portion { number: 2, of: 3 };
-        assert_eq!(third.of_number_at_least(3, "load.flows", "flows"), Ok(1));
+        assert_eq!(third.of_number_at_least(3, "load.flows"), Ok(1));
         assert_eq!(
-            third.of_at_least(2, "load.flows", "flows").unwrap_err().to_string(),
-            "load.flows: 2 flows are too few for 3 load agents: each needs at least 1"
+            third.of_at_least(2, "load.flows").unwrap_err().to_string(),
+            "load.flows: 2 is too few for 3 load agents: each needs at least 1"
         );
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
         );
         return Err(Fault::new(key, message));
     }
-    let operations = |operations| portion.of_at_least(operations, "load.operations", "operations");
+    let operations = |operations| portion.of_at_least(operations, "load.operations");
     let operations = whole.operations.map(operations).transpose()?;
     let rate = |things| whole.rate.map(|rate| portion.of_rate(rate, things));
     if whole.jobs >= portion.of {
@@ -44,8 +44,7 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
         );
         return Err(Fault::new("load.jobs", message));
     }
-    let depth =
-        portion.of_number_at_least(whole.depth, "load.depth", "reads and writes in flight in a job")?;
+    let depth = portion.of_number_at_least(whole.depth, "load.depth")?;
     Ok(LoadSettings { depth, rate: rate(whole.depth), operations, ..whole.clone() })
 }
 

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, Args, Subcommand, ValueEnum};
 use plumb_network::Network;
 
 use super::keys::{Flagged, Keys, key, time};
+use super::places::OnArguments;
 use super::shared::MeasurementArguments;
 
 /// `plumb network`.
@@ -19,8 +20,11 @@ pub struct NetworkArguments {
     /// What is measured: settings for each message size.
     #[command(flatten)]
     pub keys: Keys<Network>,
+    /// From where it is measured.
+    #[command(flatten)]
+    pub places: OnArguments,
     /// The form of the result.
-    #[arg(long, value_enum, default_value_t = NetworkFormat::Text, conflicts_with = "json")]
+    #[arg(long, value_enum, default_value_t = NetworkFormat::Text, conflicts_with_all = ["json", "on"])]
     pub format: NetworkFormat,
     /// How it is shown.
     #[command(flatten)]

@@ -5,12 +5,13 @@ use clap::{Arg, ArgAction, Args};
 use plumb_storage::Storage;
 
 use super::keys::{Flagged, Keys, key, switch, time, time_unless};
+use super::places::OnArguments;
+use super::shared::MeasurementArguments;
 
 /// How long dbench measures each job.
 const DBENCH_DURATION: &str = "15s";
 /// What dbench does not measure before each job.
 const DBENCH_WARMUP: &str = "2s";
-use super::shared::MeasurementArguments;
 
 /// `plumb storage`.
 #[derive(Debug, Args)]
@@ -18,12 +19,15 @@ pub struct StorageArguments {
     /// What is measured.
     #[command(flatten)]
     pub keys: Keys<Storage>,
+    /// From where it is measured.
+    #[command(flatten)]
+    pub places: OnArguments,
     /// Run dbench's nine jobs and print its summary.
     #[arg(long, value_parser = ["dbench"], value_name = "NAME",
           help = format!("Run dbench's nine jobs and print its summary; --duration and --warmup are those of each job \
                           ({DBENCH_DURATION} and {DBENCH_WARMUP})"),
           conflicts_with_all = ["load.access", "load.read_share", "load.block_size", "load.depth", "load.jobs", "load.rate",
-                                "load.operations", "load.verify"])]
+                                "load.operations", "load.verify", "on"])]
     pub suite: Option<String>,
     /// How it is shown.
     #[command(flatten)]

@@ -20,9 +20,9 @@ pub fn hosts(arguments: &PlacesArguments) -> Result<Hosts, Failure> {
     connect(places)
 }
 
-/// The hosts of a single measurement's load. What it measures is seen from here.
-pub fn loads(arguments: &OnArguments) -> Result<Hosts, Failure> {
-    connect(named(None, &arguments.on)?)
+/// The hosts of a single measurement's load. The system is seen from here, or `from` the one host that has it.
+pub fn loads(arguments: &OnArguments, from: Option<&str>) -> Result<Hosts, Failure> {
+    connect(named(from, &arguments.on)?)
 }
 
 /// Connects to the hosts of a run that began earlier.

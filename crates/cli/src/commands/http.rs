@@ -1,14 +1,15 @@
 //! `plumb http URL`: one measurement without a comparison, the everyday replacement for ab, wrk and k6.
 
 use plumb_host::signals::Interrupts;
+use plumb_http::settings::LoadSettings;
 use plumb_http::{Http, Target};
-use plumb_model::{Measurement, Reading};
-use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Window};
+use plumb_model::{Evidence, Measurement, Reading};
+use plumb_path::{Family, Settings};
 
 use super::connecting;
 use super::single::{self, Watch};
 use crate::args::{HttpArguments, keys};
-use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
+use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
 use crate::live::{Course, Goal};
 
 /// Measures and prints.
@@ -22,13 +23,22 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     single::headline(&arguments.shown, &format!("{url} · {connections}"));
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     if !arguments.places.on.is_empty() {
-        return from_hosts(arguments, &settings, window, &interrupts);
+        let hosts = connecting::loads(&arguments.places, None)?;
+        let course = course(&spec);
+        let judged = |measurement: &Measurement, _: &mut Vec<Evidence>| Ok(code(measurement));
+        return single::from_hosts::<Http>(
+            hosts,
+            settings,
+            (window, course),
+            &interrupts,
+            &arguments.shown,
+            judged,
+        );
     }
     let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
     let mut load = plumb_http::load::interruptible(&spec, &Target { url, ca_pem: None }, interrupts.flag())
         .map_err(|error| Failure::usage(format!("failed to {error}")))?;
-    let goal = Goal::of(spec.duration, spec.requests);
-    let course = Course { job: "", goal, unit: "requests", in_flight: spec.in_flight() };
+    let course = course(&spec);
     let measured = load.measure(window, &mut |mark| watch.mark(mark, course));
     let measurement = watch.finish(measured).map_err(Failure::harness)?;
     if interrupts.is_interrupted() && measurement.window_ns == 0 {
@@ -41,25 +51,9 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
     Ok(single::code(&measurement, &arguments.shown, code(&measurement)))
 }
 
-/// Measures from other hosts.
-fn from_hosts(
-    arguments: &HttpArguments,
-    settings: &<Http as Family>::Settings,
-    window: Window,
-    interrupts: &Interrupts,
-) -> Outcome {
-    let hosts = connecting::loads(&arguments.places)?;
-    let (spec, line) = (&settings.load, single::live_line(&arguments.shown));
+fn course(spec: &LoadSettings) -> Course<'static> {
     let goal = Goal::of(spec.duration, spec.requests);
-    let course = Course { job: "", goal, unit: "requests", in_flight: spec.in_flight() };
-    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
-    let of_path = PathSettings::of::<Http>(settings.clone());
-    let path = DataPath::of::<Http>();
-    let measured = single::by_agents(path, &of_path, window, hosts, (interrupts, &watch))?;
-    line.clear();
-    let Some(result) = measured else { return Ok(INTERRUPTED) };
-    single::print(&result.measurement, Http::METRICS, &result.evidence, &arguments.shown)?;
-    Ok(single::code(&result.measurement, &arguments.shown, code(&result.measurement)))
+    Course { job: "", goal, unit: "requests", in_flight: spec.in_flight() }
 }
 
 /// Without any answer nothing was measured, which is an error. A failed check refutes what the user asked for.

@@ -8,9 +8,10 @@ use plumb_model::{Bytes, Evidence, Measurement, Span};
 use plumb_network::Network;
 use plumb_network::load::Error;
 use plumb_network::server::{Server, ServerOptions};
-use plumb_network::settings::{LoadSettings, NetworkSettings, Target, Test};
-use plumb_path::{Family, RunBy};
+use plumb_network::settings::{LoadSettings, NetworkSettings, SystemKind, Target, Test};
+use plumb_path::{Family, RunBy, Window};
 
+use super::connecting;
 use super::single::{self, Watch};
 use crate::args::{NetworkArguments, NetworkCommand, NetworkFormat, keys};
 use crate::exit::{FAILED, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
@@ -61,6 +62,9 @@ fn one(
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     let window = single::window(&mut settings);
+    if !arguments.places.on.is_empty() {
+        return from_hosts(arguments, settings, window, interrupts);
+    }
     let load = &mut settings.load;
     let mut client = plumb_network::load::network_load(load, target).map_err(failure)?;
     let server = RunBy::default().find(Some((&target.address, target.port))).ok().flatten();
@@ -95,6 +99,24 @@ fn one(
         return Ok(single::interrupted(&measurement));
     }
     Ok(single::code(&measurement, shown, code(&measurement, &evidence)))
+}
+
+/// Measures from other hosts.
+fn from_hosts(
+    arguments: &NetworkArguments,
+    mut settings: NetworkSettings,
+    window: Window,
+    interrupts: &Interrupts,
+) -> Result<u8, Failure> {
+    settings.system.kind = SystemKind::External;
+    let hosts = connecting::loads(&arguments.places, None)?;
+    let goal = Goal::Duration(settings.load.duration);
+    let course = Course { job: "", goal, unit: "messages", in_flight: None };
+    if !arguments.shown.json {
+        output::result(&format!("messages of {}\n", sizes(&settings.load)))?;
+    }
+    let judged = |measurement: &Measurement, evidence: &mut Vec<Evidence>| Ok(code(measurement, evidence));
+    single::from_hosts::<Network>(hosts, settings, (window, course), interrupts, &arguments.shown, judged)
 }
 
 /// In a closed loop each flow has one message there and back, whose time is half of that, or one connection.

@@ -4,13 +4,13 @@ use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, SlotResult, Span};
-use plumb_path::{DataPath, Mark, PathSettings, Settings, Window};
+use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, Hosts, Launch, SlotError, SlotOrder};
 use plumb_tunings::Treatment;
 
 use super::surroundings::{self, Surroundings};
 use crate::args::shared::MeasurementArguments;
-use crate::exit::{Failure, HOLDS, INTERRUPTED, REFUTED};
+use crate::exit::{Failure, HOLDS, INTERRUPTED, Outcome, REFUTED};
 use crate::live::{Course, LiveLine};
 use crate::output;
 
@@ -135,6 +135,26 @@ pub fn by_agents(
             | SlotError::Gone(reason),
         ) => Err(Failure::harness(reason)),
     }
+}
+
+/// Measures from other hosts and prints the result. `judge` concludes, and takes away evidence that is not shown.
+pub fn from_hosts<F: Family + 'static>(
+    hosts: Hosts,
+    settings: F::Settings,
+    (window, course): (Window, Course<'_>),
+    interrupts: &Interrupts,
+    shown: &MeasurementArguments,
+    judge: impl FnOnce(&Measurement, &mut Vec<Evidence>) -> Outcome,
+) -> Outcome {
+    let line = live_line(shown);
+    let watch = |mark: Mark, _: Option<f64>| line.progress(mark, course);
+    let settings = PathSettings::of::<F>(settings);
+    let measured = by_agents(DataPath::of::<F>(), &settings, window, hosts, (interrupts, &watch))?;
+    line.clear();
+    let Some(SlotResult { measurement, mut evidence, .. }) = measured else { return Ok(INTERRUPTED) };
+    let code = judge(&measurement, &mut evidence)?;
+    print(&measurement, F::METRICS, &evidence, shown)?;
+    Ok(self::code(&measurement, shown, code))
 }
 
 /// Tells the user how long an interrupted measurement had lasted, and returns the exit code.

@@ -1,12 +1,13 @@
 //! `plumb storage TARGET`: one measurement, no comparison: the everyday replacement for fio and dbench.
 
 use plumb_host::signals::Interrupts;
-use plumb_model::{Bytes, Measurement, Reading};
-use plumb_path::Load;
+use plumb_model::{Bytes, Evidence, Measurement, Reading};
+use plumb_path::{Load, Window};
 use plumb_storage::Storage;
 use plumb_storage::load::{Error, suite};
-use plumb_storage::settings::{LoadSettings, Target};
+use plumb_storage::settings::{LoadSettings, StorageSettings, Target};
 
+use super::connecting;
 use super::single::{self, Watch};
 use crate::args::{StorageArguments, keys};
 use crate::exit::{FAILED, Failure, HOLDS, Outcome, REFUTED};
@@ -18,10 +19,13 @@ mod dbench;
 pub fn storage(arguments: &StorageArguments) -> Outcome {
     let mut settings = arguments.keys.settings()?;
     let window = single::window(&mut settings);
-    let (address, spec) = (settings.system.path.unwrap_or_default(), settings.load);
+    let (address, spec) = (settings.system.path.clone().unwrap_or_default(), settings.load.clone());
     // The load alone is checked: an experiment refuses a depth that the engine does not have, and this command warns of it.
     plumb_storage::load::check(&spec).map_err(|fault| keys::fault::<Storage>(&fault))?;
     single::headline(&arguments.shown, &format!("{address} · {}", what(arguments, &spec)));
+    if !arguments.places.on.is_empty() {
+        return from_hosts(arguments, settings, window);
+    }
     let prepared = plumb_storage::load::prepare(&spec, &target(&address, &spec)).map_err(failure)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let mut watch = Watch::new(&arguments.shown, plumb_storage::system::service_at(&address));
@@ -49,6 +53,29 @@ pub fn storage(arguments: &StorageArguments) -> Outcome {
         return Ok(single::interrupted(&measurement));
     }
     Ok(single::code(&measurement, &arguments.shown, code(&measurement)?))
+}
+
+/// Measures from other hosts. What is not at a URL is on the one host that measures it.
+fn from_hosts(arguments: &StorageArguments, settings: StorageSettings, window: Window) -> Outcome {
+    let address = settings.system.path.clone().unwrap_or_default();
+    let from = match arguments.places.on.as_slice() {
+        _ if address.contains("://") => None,
+        [host] => Some(host.as_str()),
+        _ => {
+            let reason = "is on each of these hosts another one; name one host in --on, or a target as nbd://HOST:PORT/NAME";
+            return Err(Failure::usage(format!("`{address}` {reason}")));
+        }
+    };
+    let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    let hosts = connecting::loads(&arguments.places, from)?;
+    let spec = settings.load.clone();
+    let course = (window, course("", &spec));
+    // Warnings say what is not as it was asked for, as on this host; an experiment would be void.
+    let judged = |measurement: &Measurement, evidence: &mut Vec<Evidence>| {
+        evidence.clear();
+        code(measurement)
+    };
+    single::from_hosts::<Storage>(hosts, settings, course, &interrupts, &arguments.shown, judged)
 }
 
 /// A target that does not exist is the user's to put right; a full disk, a refusing kernel or an NBD server is not.

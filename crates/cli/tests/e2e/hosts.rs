@@ -82,6 +82,19 @@ impl Hosts {
         stdout(&output)
     }
 
+    /// Starts a command on a host, which ends with the host at the latest.
+    pub fn start(&self, host: usize, command: &[&str]) {
+        let apart = "setsid --fork \"$@\" </dev/null >/dev/null 2>&1";
+        self.enter(host, &[&["sh", "-c", apart, "sh"], command].concat());
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: usize) -> String {
+        let told = self.enter(host, &["ip", "-4", "-brief", "address", "show", "dev", "eth0"]);
+        let address = told.split_whitespace().nth(2).unwrap();
+        address.split('/').next().unwrap().to_owned()
+    }
+
     /// Runs `plumb` to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.plumb().args(arguments).output().unwrap()

@@ -140,6 +140,35 @@ fn a_single_measurement_comes_from_other_hosts() {
 }
 
 #[test]
+fn single_measurements_are_made_on_other_hosts() {
+    let Some(hosts) = Hosts::up("places::single_measurements_are_made_on_other_hosts", 3) else { return };
+    (1..=3).for_each(|host| hosts.install(host));
+    let (address, program) = (hosts.address(1), "/run/host/bin/plumb");
+    hosts.start(1, &[program, "network", "serve", "--quiet", "--listen", &format!("{address}:19766")]);
+    wait_until("the server to listen", || !hosts.enter(1, &["ss", "-Hltn", "sport = 19766"]).is_empty());
+    let measured = |arguments: &[&str]| {
+        let output = hosts.run(arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+        serde_json::from_str::<Value>(&stdout(&output)).unwrap()
+    };
+    let load = ["network", &address, "tcp_lat", "udp_bw", "--duration", "200ms", "--flows", "2", "--json"];
+    let both = measured(&[&load[..], &["--on", "host2,host3"]].concat());
+    assert_eq!(both["observed"]["flows"], serde_json::json!({ "tcp_lat": 2, "udp_bw": 2 }));
+    hosts.enter(2, &["dd", "if=/dev/urandom", "of=/tmp/volume", "bs=64K", "count=16"]);
+    let reads =
+        ["storage", "/tmp/volume", "--engine", "psync", "--depth", "1", "--duration", "100ms", "--json"];
+    let there = measured(&[&reads[..], &["--on", "host2"]].concat());
+    assert_eq!(there["observed"]["size"], serde_json::json!({ "1 MiB": 1 }));
+    let either = hosts.run(&[&reads[..], &["--on", "host2,host3"]].concat());
+    assert!(code(&either) == 2 && stderr(&either).contains("name one host in --on"), "{}", stderr(&either));
+    wait_until("the hosts to be clean", || {
+        (2..=3).all(|host| {
+            hosts.processes(host).is_empty() && hosts.files(host).iter().all(|file| file == "volume")
+        })
+    });
+}
+
+#[test]
 fn a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on() {
     let Some(hosts) = Hosts::up("places::a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on", 2)
     else {

@@ -78,6 +78,14 @@ pub enum Error {
         /// The test.
         test: &'static str,
     },
+    /// A test was not ready when it had to start on every host.
+    #[error(
+        "measure {test}: its flows were not connected when it was to start at the same moment on every host"
+    )]
+    Late {
+        /// The test.
+        test: &'static str,
+    },
     /// This end's socket does not take an option.
     #[error("{message}")]
     Option {
@@ -114,7 +122,7 @@ impl Error {
             Self::Resolve { .. } | Self::Setting(_) | Self::Host(_) => true,
             Self::Connect { .. } | Self::Stranger { .. } | Self::NoDatagrams { .. } => false,
             Self::Refused { is_usage, .. } | Self::Option { is_usage, .. } => *is_usage,
-            Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } => false,
+            Self::Gone { .. } | Self::Silent { .. } | Self::Starved { .. } | Self::Late { .. } => false,
             Self::Drive(_) | Self::System { .. } => false,
         }
     }
@@ -147,7 +155,9 @@ impl From<Error> for PathError {
         let words = error.to_string();
         match error {
             Error::Drive(error) => error,
-            Error::Starved { .. } | Error::Host(_) | Error::System { .. } => Self::Load(words),
+            Error::Starved { .. } | Error::Late { .. } | Error::Host(_) | Error::System { .. } => {
+                Self::Load(words)
+            }
             _ => Self::System(words),
         }
     }

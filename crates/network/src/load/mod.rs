@@ -116,16 +116,16 @@ impl NetworkLoad {
         mark: &mut dyn FnMut(Test, Mark),
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Measurement>, Error> {
-        let mut series = run::Series::new(mark, interrupted);
         let count = self.spec.tests.len();
-        let part = Window { window_ns: window.window_ns / count as u64, ..window };
+        let moments = run::Moments::new(window, count);
+        let mut series = run::Series::new(mark, interrupted, moments);
         let mut outcomes = Vec::with_capacity(count);
         for (at, test) in self.spec.tests.iter().enumerate() {
             if interrupted() {
                 break;
             }
             let prepared = prepare::prepare(&self.spec, &self.target, *test)?;
-            outcomes.extend(run::run(prepared, part, at + 1 == count, &mut series)?);
+            outcomes.extend(run::run(prepared, moments.part(at), at + 1 == count, &mut series)?);
         }
         if outcomes.is_empty() {
             return Ok(None);

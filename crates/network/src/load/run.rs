@@ -9,6 +9,7 @@ use std::time::Duration;
 use plumb_host::cpu::available_cpus;
 use plumb_host::noise::softirq_ns;
 use plumb_host::time::monotonic_ns;
+use plumb_pace::Frame;
 use plumb_path::drive::{Drive, Driven, LOOK_NS, Standing, Watch};
 use plumb_path::{Mark, Window};
 
@@ -25,6 +26,8 @@ use crate::wire::tcp_info::{self, TcpInfo};
 
 /// How long a flow may take to see that it is over before it is woken.
 const END_NS: u64 = 300_000_000;
+/// Between the window of one test and the start of the next, where the moments are agreed on: its flows end, and others connect.
+const BETWEEN_NS: u64 = 500_000_000;
 /// How often the watching thread looks for flows that wait for a datagram, in ns.
 const PROBE_LOOK_NS: u64 = 10_000_000;
 
@@ -67,12 +70,56 @@ pub struct Series<'a> {
     opened_ns: Option<u64>,
     /// Messages since the window opened, of tests that have ended.
     work: u64,
+    moments: Moments,
+}
+
+/// When the tests of a window start, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Moments {
+    window: Window,
+    tests: u64,
+}
+
+impl Moments {
+    /// Of tests that share a window.
+    pub fn new(window: Window, tests: usize) -> Self {
+        Self { window, tests: (tests as u64).max(1) }
+    }
+
+    /// The window of one test, with the moment of its start where the first one has one.
+    pub fn part(self, at: usize) -> Window {
+        let Window { warmup_ns, start_ns, .. } = self.window;
+        let window_ns = self.window.window_ns / self.tests;
+        let stride_ns = warmup_ns.saturating_add(window_ns).saturating_add(BETWEEN_NS);
+        let after_ns = if start_ns == 0 { 0 } else { stride_ns.saturating_mul(at as u64) };
+        Window { window_ns, start_ns: start_ns.saturating_add(after_ns), ..self.window }
+    }
+
+    /// When the window of all opens and closes, if that is known as the first test starts.
+    fn agreed(self, first: Frame) -> Option<Mark> {
+        let is_known = self.tests == 1 || self.window.start_ns > 0;
+        let last_ns = self.part(self.tests as usize - 1).start_ns - self.window.start_ns;
+        let close_ns = first.close_ns.saturating_add(last_ns);
+        is_known.then_some(Mark::Agreed { open_ns: first.open_ns, close_ns })
+    }
 }
 
 impl<'a> Series<'a> {
     /// Nothing has happened yet.
-    pub fn new(mark: &'a mut dyn FnMut(Test, Mark), interrupted: &'a dyn Fn() -> bool) -> Self {
-        Self { mark, interrupted, opened_ns: None, work: 0 }
+    pub fn new(
+        mark: &'a mut dyn FnMut(Test, Mark),
+        interrupted: &'a dyn Fn() -> bool,
+        moments: Moments,
+    ) -> Self {
+        Self { mark, interrupted, opened_ns: None, work: 0, moments }
+    }
+
+    fn agreed(&mut self, test: Test, frame: Frame) {
+        if self.opened_ns.is_none()
+            && let Some(agreed) = self.moments.agreed(frame)
+        {
+            (self.mark)(test, agreed);
+        }
     }
 
     /// Messages in the window over all tests.
@@ -178,6 +225,10 @@ impl Watch for Course<'_, '_> {
         Ok((self.series.interrupted)())
     }
 
+    fn agreed(&mut self, frame: Frame) {
+        self.series.agreed(self.prepared.terms.test, frame);
+    }
+
     fn mark(&mut self, mark: Mark, threads: &Standing<'_>) -> Result<(), Error> {
         let (test, frame) = (self.prepared.terms.test, threads.frame);
         // A test that was interrupted in its warm-up has no window.
@@ -239,13 +290,16 @@ impl Probes {
 /// Runs a test. Returns nothing where it was interrupted before its window opened.
 ///
 /// # Errors
-/// When the server goes away.
+/// When the server goes away, or the moment of the start has passed.
 pub fn run(
     prepared: Prepared,
     window: Window,
     is_last: bool,
     series: &mut Series<'_>,
 ) -> Result<Option<Outcome>, Error> {
+    if series.opened_ns.is_some() && window.start_ns > 0 && monotonic_ns() > window.start_ns {
+        return Err(Error::Late { test: prepared.terms.test.name() });
+    }
     let (terms, sockets, netns) = (prepared.terms.clone(), prepared.sockets.clone(), prepared.netns.clone());
     let (zero_copy, token, address) = (prepared.zero_copy, prepared.token, prepared.control.address);
     let is_probed = terms.test == Test::UdpLat;
@@ -303,4 +357,34 @@ pub fn run(
     let cpus = (shared.unwrap_or_else(|| available_cpus().map_or(1, |cpus| cpus.len())), shared.is_some());
     let (samples, infos) = (std::mem::take(&mut course.samples), std::mem::take(&mut course.infos));
     Ok(Some(Outcome { test: terms.test, driven, samples, infos, observed, totals, cpus }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(start_ns: u64, tests: usize) -> Moments {
+        let window = Window { warmup_ns: 20, window_ns: 900, seed: 1, index: 0, attempt: 0, start_ns };
+        Moments::new(window, tests)
+    }
+
+    #[test]
+    fn tests_of_several_hosts_start_at_moments_known_before_the_first() {
+        let three = moments(5_000, 3);
+        let starts = [0, 1, 2].map(|at| three.part(at).start_ns);
+        assert_eq!(starts, [5_000, 5_320 + BETWEEN_NS, 5_640 + 2 * BETWEEN_NS]);
+        assert_eq!(three.part(2).window_ns, 300);
+        let first = Frame::new(5_000, 20, 300);
+        let close_ns = 5_960 + 2 * BETWEEN_NS;
+        assert_eq!(three.agreed(first), Some(Mark::Agreed { open_ns: 5_020, close_ns }));
+    }
+
+    #[test]
+    fn one_after_the_other_as_soon_as_each_is_ready_has_no_moment_to_agree_on() {
+        let first = Frame::new(7_000, 20, 300);
+        assert_eq!(moments(0, 3).part(2).start_ns, 0);
+        assert_eq!(moments(0, 3).agreed(first), None);
+        let frame = Frame::new(7_000, 20, 900);
+        assert_eq!(moments(0, 1).agreed(frame), Some(Mark::Agreed { open_ns: 7_020, close_ns: 7_920 }));
+    }
 }
