@@ -245,14 +245,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
         let mut load = Command::load(settings, &serde_json::Value::Null, &place).unwrap();
-        let window = Window {
-            warmup_ns: settings.load.warmup.0,
-            window_ns: window_ms * MS,
-            seed: 1,
-            index: 0,
-            attempt: 0,
-            start_ns: 0,
-        };
+        let window = Window::at_once(settings.load.warmup.0, window_ms * MS, 1);
         load.measure(window, &mut |_| ())
     }
 

@@ -58,14 +58,7 @@ mod tests {
                 }
                 let mut system = Crypto::system(&settings, &place).unwrap();
                 let mut load = Crypto::load(&settings, &system.target(), &place).unwrap();
-                let window = Window {
-                    warmup_ns: 1_000_000,
-                    window_ns: 100_000_000,
-                    seed: 1,
-                    index: 0,
-                    attempt: 0,
-                    start_ns: 0,
-                };
+                let window = Window::at_once(1_000_000, 100_000_000, 1);
                 let before = system.snapshot().unwrap();
                 let measurement = load.measure(window, &mut |_| {}).unwrap();
                 let evidence = settings.evidence(&before, &Snapshot::default(), &measurement);

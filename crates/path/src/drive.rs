@@ -283,14 +283,7 @@ mod tests {
     }
 
     fn drive(window_ms: u64) -> Drive {
-        let window = Window {
-            warmup_ns: 5 * MS,
-            window_ns: window_ms * MS,
-            seed: 7,
-            index: 0,
-            attempt: 0,
-            start_ns: 0,
-        };
+        let window = Window::at_once(5 * MS, window_ms * MS, 7);
         Drive { threads: 3, window, rate_per_s: None, units: None, look_ns: LOOK_NS }
     }
 

@@ -280,6 +280,14 @@ pub struct Window {
     pub start_ns: u64,
 }
 
+impl Window {
+    /// The first one, from now on.
+    #[must_use]
+    pub fn at_once(warmup_ns: u64, window_ns: u64, seed: u64) -> Self {
+        Self { warmup_ns, window_ns, seed, index: 0, attempt: 0, start_ns: 0 }
+    }
+}
+
 /// A moment in a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

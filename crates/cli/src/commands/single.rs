@@ -18,7 +18,7 @@ use crate::output;
 pub fn window(settings: &mut impl Settings) -> Window {
     let timing = settings.timing();
     let seed = plumb_host::time::monotonic_ns();
-    Window { warmup_ns: timing.warmup.0, window_ns: timing.window.0, seed, index: 0, attempt: 0, start_ns: 0 }
+    Window::at_once(timing.warmup.0, timing.window.0, seed)
 }
 
 /// The first line: what is about to be measured.

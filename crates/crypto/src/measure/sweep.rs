@@ -188,7 +188,7 @@ fn speed_measurement(work: Work, window: Span) -> Result<Measurement, PathError>
 }
 
 fn window_of(warmup: Span, window: Span) -> Window {
-    Window { warmup_ns: warmup.0, window_ns: window.0, seed: 0, index: 0, attempt: 0, start_ns: 0 }
+    Window::at_once(warmup.0, window.0, 0)
 }
 
 #[cfg(test)]

@@ -160,20 +160,10 @@ fn has_master(workers: u32) -> bool {
     workers > 1
 }
 
-/// How nginx is configured.
-pub(super) const DIALECT: Dialect = Dialect {
-    sections: &["main", "events", "http", "upstream", "server", "location"],
-    placeholders: &[
-        ("main", true),
-        ("http", true),
-        ("listen", true),
-        ("tls", false),
-        ("origin", false),
-        ("port", false),
-        ("threads", false),
-    ],
-    has_braces: true,
-    template: "{{main}}
+/// How the configurations of the ingress and of its origin begin.
+macro_rules! opening {
+    () => {
+        "{{main}}
 events {
     worker_connections 8192;
 }
@@ -187,7 +177,26 @@ http {
     keepalive_requests 1000000000;
     client_max_body_size 0;
     default_type text/plain;
+"
+    };
+}
 
+/// How nginx is configured.
+pub(super) const DIALECT: Dialect = Dialect {
+    sections: &["main", "events", "http", "upstream", "server", "location"],
+    placeholders: &[
+        ("main", true),
+        ("http", true),
+        ("listen", true),
+        ("tls", false),
+        ("origin", false),
+        ("port", false),
+        ("threads", false),
+    ],
+    has_braces: true,
+    template: concat!(
+        opening!(),
+        "
     upstream origin {
         server {{origin}};
         keepalive 256;
@@ -210,26 +219,15 @@ http {
         }
     }
 {{http}}}
-",
+"
+    ),
 };
 
 /// The origin's configuration.
 const ORIGIN: Dialect = Dialect {
-    template: "{{main}}
-events {
-    worker_connections 8192;
-}
-
-http {
-    access_log off;
-    sendfile on;
-    tcp_nopush on;
-    tcp_nodelay on;
-    keepalive_timeout 60s;
-    keepalive_requests 1000000000;
-    client_max_body_size 0;
-    default_type text/plain;
-    open_file_cache max=16 inactive=1d;
+    template: concat!(
+        opening!(),
+        "    open_file_cache max=16 inactive=1d;
     open_file_cache_valid 1d;
 
     server {
@@ -242,7 +240,8 @@ http {
         }
     }
 {{http}}}
-",
+"
+    ),
     ..DIALECT
 };
 

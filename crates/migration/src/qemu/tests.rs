@@ -50,7 +50,7 @@ fn place(directory: &Path) -> Place {
 }
 
 fn window(warmup_ns: u64) -> Window {
-    Window { warmup_ns, window_ns: 1, seed: 7, index: 0, attempt: 0, start_ns: 0 }
+    Window::at_once(warmup_ns, 1, 7)
 }
 
 /// Whether there is a QEMU to test with.

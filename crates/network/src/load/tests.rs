@@ -20,14 +20,7 @@ fn measure(spec: &LoadSettings) -> Measurement {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let address = server.address();
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
-    let window = Window {
-        warmup_ns: 20_000_000,
-        window_ns: spec.duration.0,
-        seed: 1,
-        index: 0,
-        attempt: 0,
-        start_ns: 0,
-    };
+    let window = Window::at_once(20_000_000, spec.duration.0, 1);
     let mut marks = Vec::new();
     let mut load = network_load(spec, &target).unwrap();
     let measurement = load.measure_all(window, &mut |_, mark| marks.push(mark), &|| false).unwrap().unwrap();
@@ -222,7 +215,7 @@ fn an_interruption_closes_the_window_and_keeps_what_was_measured() {
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
     let tests = [Test::TcpLat, Test::TcpBw];
     let window_ns = 2 * 60_000_000_000;
-    let window = Window { warmup_ns: 0, window_ns, seed: 1, index: 0, attempt: 0, start_ns: 0 };
+    let window = Window::at_once(0, window_ns, 1);
     for rate in [None, Some(Rate(0.1)), Some(Rate(100.0))] {
         let mut load = network_load(&LoadSettings { rate, ..spec(&tests, 1) }, &target).unwrap();
         let is_open = AtomicBool::new(false);
@@ -243,8 +236,7 @@ fn progress_names_its_test_and_no_rate_reaches_over_two_of_them() {
     let address = server.address();
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
     let tests = [Test::TcpLat, Test::UdpLat, Test::TcpCrr];
-    let window =
-        Window { warmup_ns: 10_000_000, window_ns: 180_000_000, seed: 1, index: 0, attempt: 0, start_ns: 0 };
+    let window = Window::at_once(10_000_000, 180_000_000, 1);
     let mut load = network_load(&spec(&tests, 1), &target).unwrap();
     let mut marks = Vec::new();
     load.measure_all(window, &mut |test, mark| marks.push((test, mark)), &|| false).unwrap().unwrap();
@@ -306,8 +298,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
     let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
     let spec = LoadSettings { duration: Span(60_000_000), ..LoadSettings::default() };
     let mut load = network_load(&spec, &target).unwrap();
-    let window =
-        Window { warmup_ns: 0, window_ns: spec.duration.0, seed: 1, index: 0, attempt: 0, start_ns: 0 };
+    let window = Window::at_once(0, spec.duration.0, 1);
     let measurement = load.measure_all(window, &mut |_, _| {}, &|| false).unwrap().unwrap();
     assert!(measurement.work > 0);
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
@@ -391,14 +382,7 @@ impl Between {
     }
 
     fn measure(&self, spec: &LoadSettings, mark: &mut dyn FnMut(Mark)) -> Measurement {
-        let window = Window {
-            warmup_ns: spec.warmup.0,
-            window_ns: spec.duration.0,
-            seed: 1,
-            index: 0,
-            attempt: 0,
-            start_ns: 0,
-        };
+        let window = Window::at_once(spec.warmup.0, spec.duration.0, 1);
         let mut load = network_load(spec, &self.target()).unwrap();
         load.measure_all(window, &mut |_, moment| mark(moment), &|| false).unwrap().unwrap()
     }

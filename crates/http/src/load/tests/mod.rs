@@ -35,14 +35,7 @@ fn measure(spec: &LoadSettings, url: &str) -> Measurement {
 fn measure_trusting(spec: &LoadSettings, url: &str, ca_pem: Option<String>) -> Measurement {
     let target = Target { url: url.to_owned(), ca_pem };
     let mut load = http_load(spec, &target).unwrap();
-    let window = Window {
-        warmup_ns: spec.warmup.0,
-        window_ns: spec.duration.0,
-        seed: 7,
-        index: 0,
-        attempt: 0,
-        start_ns: 0,
-    };
+    let window = Window::at_once(spec.warmup.0, spec.duration.0, 7);
     load.measure(window, &mut |_| ()).unwrap()
 }
 
@@ -86,14 +79,7 @@ fn the_moments_of_a_measurement_are_marked() {
     let target = Target { url: server.url, ca_pem: None };
     let mut load = http_load(&spec, &target).unwrap();
     let mut marks = Vec::new();
-    let window = Window {
-        warmup_ns: spec.warmup.0,
-        window_ns: spec.duration.0,
-        seed: 7,
-        index: 0,
-        attempt: 0,
-        start_ns: 0,
-    };
+    let window = Window::at_once(spec.warmup.0, spec.duration.0, 7);
     let measurement = load.measure(window, &mut |mark| marks.push(mark)).unwrap();
     let [Mark::Agreed { .. }, Mark::Opened, Mark::Progress { work, elapsed_ns: 1_000_000_000 }, Mark::Closed] =
         marks[..]
