@@ -5,6 +5,7 @@ mod clock;
 mod facts;
 mod here;
 mod keeper;
+mod leftovers;
 mod link;
 mod remote;
 mod sight;

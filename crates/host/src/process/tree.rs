@@ -30,6 +30,20 @@ pub fn named(prefix: &str) -> Vec<u32> {
     pids.filter(has_name).collect()
 }
 
+/// The kernel's number for the namespace in which this process sees others by their pids; `None` when /proc does not show it.
+#[must_use]
+pub fn pid_namespace() -> Option<u64> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Whether `pid` is a process that runs and has these words in its command line.
+#[must_use]
+pub fn has_words(pid: u32, words: &str) -> bool {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).contains(words)
+}
+
 /// Kills the process `pid` and all its descendants with SIGKILL, and says how many that were.
 ///
 /// Each is stopped before its children are listed, so that none can start another in the meantime.
@@ -109,6 +123,20 @@ mod tests {
                 sleepers.pop();
             }
         }
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_words_until_it_ends() {
+        assert!(pid_namespace().is_some());
+        let mut child = Command::new("sh")
+            .args(["-c", "read line; : of-this-test"])
+            .stdin(Stream::Piped)
+            .spawn()
+            .unwrap();
+        assert!(has_words(child.pid(), "of-this-test"));
+        assert!(!has_words(child.pid(), "of-another-test"));
+        child.kill().unwrap();
+        assert!(!has_words(child.pid(), "of-this-test"));
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! runner that stops or cannot be reached any more says nothing, and is gone for the keeper after [`SILENCE`].
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,6 +20,7 @@ use plumb_path::{DataPath, find};
 
 use super::facts;
 use super::here::{Launch, Local, Rights};
+use super::leftovers::{lock, sweep};
 use super::link::Ended;
 use super::sight::HostSight;
 use super::treating::Treating;
@@ -32,11 +32,6 @@ const SILENCE: Duration = Duration::from_secs(6);
 const GRACE: Duration = Duration::from_millis(2500);
 /// How long a program that tells about the host may take.
 const TELL_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// In a keeper's directory, the file that it has locked while it runs.
-const LOCK: &str = "keeper.lock";
-/// Keepers' directories begin with this.
-const PREFIX: &str = "plumb-";
 
 /// What happens to a keeper.
 enum Happening {
@@ -93,34 +88,6 @@ pub fn keep(
     // The shell that made it does the same, where it was not killed.
     let _ = std::fs::remove_dir_all(directory);
     Ok(())
-}
-
-/// Says that a directory is in use.
-fn lock(directory: &Path) -> std::io::Result<File> {
-    // It gets its name only once it is locked, since another keeper may be sweeping.
-    let unnamed = directory.join("keeper.new");
-    let file = File::create(&unnamed)?;
-    file.try_lock().map_err(std::io::Error::from)?;
-    std::fs::rename(unnamed, directory.join(LOCK))?;
-    Ok(file)
-}
-
-/// Removes what keepers left that were killed together with the shells that had started them. Their directories are beside this
-/// one, and nobody has them locked.
-fn sweep(directory: &Path) {
-    let Some(parent) = directory.parent() else { return };
-    for beside in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        let path = beside.path();
-        let is_keepers =
-            beside.file_name().to_string_lossy().starts_with(PREFIX) && path.join(LOCK).is_file();
-        if is_keepers
-            && path != directory
-            && File::open(path.join(LOCK)).is_ok_and(|file| file.try_lock().is_ok())
-        {
-            // One of another user stays.
-            let _ = std::fs::remove_dir_all(&path);
-        }
-    }
 }
 
 /// What agents and the keeper write to, a line at a time.

@@ -33,13 +33,19 @@ const OPTIONS: [&str; 9] = [
 /// What the client finds its keys and its agent by.
 const ENVIRONMENT: [&str; 6] = ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME_DIR"];
 
+/// What the shell on the host says first. It is known by that.
+pub(super) const SHELL: &str = "plumb-shell";
 /// What runs on the host. It has no single quote, so that it can stand between two whatever the user's own shell is.
 /// A profile may have left a line without its end, so it begins with one.
+///
+/// The directory's name says which shell made it, so that the next keeper knows what is in use: a shell that is killed while it
+/// copies this program cannot remove it.
 const SCRIPT: &str = r#"umask 077
 echo
 echo "plumb-shell $(uname -s) $(uname -m) $(getconf GNU_LIBC_VERSION 2>/dev/null || echo unknown)"
 IFS= read -r build && IFS= read -r size || exit 1
-d=$(mktemp -d "${TMPDIR:-/tmp}/plumb-XXXXXXXX") || exit 1
+n=$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc 0-9)
+d=$(mktemp -d "${TMPDIR:-/tmp}/plumb-$n-$$-XXXXXXXX") || exit 1
 trap "rm -rf \"$d\"" EXIT
 trap "exit 1" HUP INT TERM
 p=$(command -v plumb 2>/dev/null)
@@ -156,7 +162,7 @@ pub(crate) struct Shell {
 impl Shell {
     /// The shell's first line; `None` of a line that something else printed, such as a profile.
     pub(crate) fn read(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix("plumb-shell ")?.splitn(3, ' ').map(str::to_owned);
+        let mut words = line.strip_prefix(SHELL)?.strip_prefix(' ')?.splitn(3, ' ').map(str::to_owned);
         Some(Self { system: words.next()?, machine: words.next()?, library: words.next()? })
     }
 
@@ -193,8 +199,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_can_stand_between_single_quotes() {
+    fn the_script_can_stand_between_single_quotes_and_is_known_by_a_word() {
         assert!(!SCRIPT.contains('\''));
+        assert!(SCRIPT.contains(SHELL));
     }
 
     #[test]
