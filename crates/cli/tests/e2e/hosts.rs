@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{plumb, skip, skip_unprivileged, stdout, wait_until};
 
+/// Where a host finds `plumb`.
+const INSTALLED: &str = "/run/host/bin/plumb";
 /// What a link to a slow host adds to each round trip.
 const DELAY: Duration = Duration::from_millis(50);
 
@@ -109,7 +111,12 @@ impl Hosts {
     ///
     /// It is big, and a copy for each connection is what most tests would mostly wait for.
     pub fn install(&self, host: usize) {
-        fs::copy(env!("CARGO_BIN_EXE_plumb"), self.path(host, "/run/host/bin/plumb")).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_plumb"), self.path(host, INSTALLED)).unwrap();
+    }
+
+    /// Takes it away again.
+    pub fn uninstall(&self, host: usize) {
+        fs::remove_file(self.path(host, INSTALLED)).unwrap();
     }
 
     /// The processes of a host but for its sshd.

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{code, plumb, run, stderr, wait_until};
+use crate::common::{Random, code, plumb, run, stderr, wait_until};
 
 const BLOCK: usize = 4096;
 const BLOCKS: u64 = 4096;
@@ -23,18 +23,6 @@ const FLUSH: u16 = 3;
 fn time_to_kill() -> Duration {
     let seconds = std::env::var("PLUMB_INTEGRITY_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(6))
-}
-
-/// Not a good random number, but a different one each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
 }
 
 /// A server that always listens on the same port; killed when dropped.

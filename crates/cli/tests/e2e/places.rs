@@ -1,5 +1,7 @@
 //! Runs on other hosts, reached by ssh.
 
+mod clocks;
+mod kills;
 mod trouble;
 
 use std::collections::BTreeMap;
