@@ -3,10 +3,14 @@
 //! It drives the harness' own tests without any load, so that what the runner, the statistics and the reports say
 //! can be compared with a truth that is known. Its numbers are made and not measured, and every report says so.
 
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{
     Attempts, Better, Evidence, Histogram, LoadHealth, Measurement, Metric, MetricKind, Percent, Rate,
     Reading, Span, Unit, metric,
 };
+use plumb_pace::Frame;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
@@ -246,15 +250,24 @@ impl Load for NullLoad {
             plumb_host::process::kill_this_process();
         }
         if self.settings.load.real_time {
-            plumb_host::time::sleep(std::time::Duration::from_nanos(window.warmup_ns));
+            pass_time(window, mark);
+        } else {
+            mark(Mark::Opened);
+            mark(Mark::Closed);
         }
-        mark(Mark::Opened);
-        if self.settings.load.real_time {
-            plumb_host::time::sleep(std::time::Duration::from_nanos(window.window_ns));
-        }
-        mark(Mark::Closed);
         Ok(synthesise(&self.settings, window))
     }
+}
+
+/// Waits as long as a load works, from the moment on that was agreed on.
+fn pass_time(window: Window, mark: &mut dyn FnMut(Mark)) {
+    let frame = Frame::new(monotonic_ns().max(window.start_ns), window.warmup_ns, window.window_ns);
+    let wait_until = |at_ns: u64| sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
+    mark(Mark::Agreed { open_ns: frame.open_ns, close_ns: frame.close_ns });
+    wait_until(frame.open_ns);
+    mark(Mark::Opened);
+    wait_until(frame.close_ns);
+    mark(Mark::Closed);
 }
 
 /// A standard normal value by the method of Box and Muller.
@@ -302,6 +315,22 @@ fn synthesise(settings: &NullSettings, window: Window) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_in_real_time_starts_at_the_moment_agreed_on() {
+        let mut settings = NullSettings::default();
+        settings.load.real_time = true;
+        let start_ns = monotonic_ns() + 20_000_000;
+        let window = Window { start_ns, ..Window::at_once(1_000_000, 2_000_000, 1) };
+        let mut marks = Vec::new();
+        NullLoad { settings }.measure(window, &mut |mark| marks.push((mark, monotonic_ns()))).unwrap();
+        let (open_ns, close_ns) = (start_ns + 1_000_000, start_ns + 3_000_000);
+        let [(agreed, _), (Mark::Opened, opened_ns), (Mark::Closed, closed_ns)] = marks[..] else {
+            panic!("{marks:?}")
+        };
+        assert_eq!(agreed, Mark::Agreed { open_ns, close_ns });
+        assert!(opened_ns >= open_ns && closed_ns >= close_ns, "{marks:?}");
+    }
 
     fn window(seed: u64, index: u64) -> Window {
         Window { warmup_ns: 0, window_ns: 1_000_000_000, seed, index, attempt: 0, start_ns: 0 }
