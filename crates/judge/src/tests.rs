@@ -459,6 +459,37 @@ fn a_variant_whose_slots_all_fail_is_void() {
 }
 
 #[test]
+fn each_reason_why_slots_failed_is_a_warning_with_its_count() {
+    let some = slots(8, 1.5, |slot| {
+        let reason = match (slot.variant.as_str(), slot.block) {
+            ("b", block @ 2..=3) => format!("bind port {}: in use", 8000 + block),
+            ("b", 5) => "start haproxy".to_owned(),
+            _ => return,
+        };
+        slot.outcome = SlotOutcome::Failed { reason, cause: FailureCause::System };
+    });
+    let warnings = judge(&plan(&[]), &some).warnings;
+    let failed: Vec<&String> = warnings.iter().filter(|warning| warning.contains("failed to")).collect();
+    assert_eq!(
+        failed,
+        [
+            "in 4 of 16 slots, b failed to bind port 8002: in use",
+            "in 2 of 16 slots, b failed to start haproxy"
+        ]
+    );
+    let all = judge(
+        &plan(&[]),
+        &slots(8, 1.5, |slot| {
+            if slot.variant == "b" {
+                let reason = "start haproxy".to_owned();
+                slot.outcome = SlotOutcome::Failed { reason, cause: FailureCause::System };
+            }
+        }),
+    );
+    assert!(!all.warnings.iter().any(|warning| warning.starts_with("in ")), "{:?}", all.warnings);
+}
+
+#[test]
 fn what_fails_says_nothing_of_how_fast_the_rest_is() {
     let failing = |failed: u64| {
         slots(8, 7.0, move |slot| {

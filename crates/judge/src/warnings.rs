@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plumb_model::{
-    Claim, LoadHealth, LoadLimit, MetricKind, Noise, Operand, Plan, Shortage, Slot, Statistic, Term,
-    VariantState, VariantSummary,
+    Claim, LoadHealth, LoadLimit, MetricKind, Noise, Operand, Plan, Shortage, Slot, SlotOutcome, Statistic,
+    Term, VariantState, VariantSummary,
 };
 use plumb_stats as stats;
 
@@ -31,6 +31,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
     }
     warnings.extend(control_differs(table));
     warnings.extend(variants.iter().flat_map(|summary| about_variant(table, summary)));
+    warnings.extend(variants.iter().flat_map(|summary| about_failed_slots(table, summary)));
     warnings.extend(about_load(table, variants));
     warnings.extend(about_correlation(table));
     warnings.extend(about_moves(table));
@@ -128,6 +129,30 @@ fn about_failures(table: &Table<'_>, summary: &VariantSummary) -> Option<String>
         summary.attempts.tried,
         percent(table.plan.failures_max)
     ))
+}
+
+/// A sentence for each reason why slots failed. Where all failed for one reason, the variant is void and says it.
+fn about_failed_slots(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
+    let name = &table.plan.variants[summary.variant].name;
+    let slots = table.of(summary.cell, name);
+    // Reasons that differ in numbers only, such as a port, are one.
+    let mut reasons: Vec<(String, &str, usize)> = Vec::new();
+    for slot in slots {
+        let SlotOutcome::Failed { reason, .. } = &slot.outcome else { continue };
+        let kind: Vec<&str> =
+            reason.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+        let kind = kind.join("#");
+        match reasons.iter_mut().find(|known| known.0 == kind) {
+            Some(known) => known.2 += 1,
+            None => reasons.push((kind, reason, 1)),
+        }
+    }
+    reasons.retain(|reason| reason.2 < slots.len());
+    let place = place(table, summary.cell);
+    let sentence = |(_, reason, count): (String, &str, usize)| {
+        format!("in {count} of {} slots, {name}{place} failed to {reason}", slots.len())
+    };
+    reasons.into_iter().map(sentence).collect()
 }
 
 fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
