@@ -137,9 +137,12 @@ fn nothing_outlives_an_agent_that_is_killed() {
     for spec in every_spec() {
         is_feasible(name, &spec);
     }
+    // An agent that is killed cannot remove its directories.
+    let directory = tempfile::tempdir().unwrap();
     let mut agent = Command::new(std::env::current_exe().unwrap())
         .args(["--nocapture", "--exact", &format!("system::tests::{name}")])
         .env(IS_AGENT, "1")
+        .env("TMPDIR", directory.path())
         .stdout(Stream::Piped)
         .spawn()
         .unwrap();
