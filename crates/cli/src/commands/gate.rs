@@ -3,6 +3,7 @@
 //! It checks out and builds two revisions, measures the machine's noise first, plans as many blocks as the budget has room for,
 //! and runs them as any other experiment. Its claims ask that the head be not worse by more than the margin.
 
+mod made;
 mod subject;
 mod trees;
 
@@ -18,11 +19,12 @@ use plumb_runner::file::ReadOptions;
 use plumb_runner::{Hosts, prepare};
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 
+use self::made::Made;
 use self::subject::Subject;
 use crate::args::{BLOCKS_MAX, Format, GateArguments};
 use crate::commands::planning;
 use crate::commands::report::{print, write_all};
-use crate::commands::run::{default_directory, raise_limits, session};
+use crate::commands::run::{raise_limits, session};
 use crate::data_paths;
 use crate::exit::{self, Failure, INTERRUPTED, Outcome};
 use crate::output;
@@ -38,14 +40,11 @@ const BLOCKS_ENOUGH: u32 = 60;
 /// Compares two builds.
 pub fn gate(arguments: &GateArguments) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
-    let directory = match &arguments.output {
-        Some(directory) => directory.clone(),
-        None => plumb_store::make_unique(&default_directory("gate")).map_err(Failure::harness)?,
-    };
-    std::fs::create_dir_all(&directory)
-        .map_err(|error| Failure::harness(format!("make {}: {error}", directory.display())))?;
+    let made = Made::prepare(arguments.output.as_deref())?;
+    let directory = made.path().to_owned();
     let subject = Subject::prepare(arguments, &directory, &interrupts)?;
-    let gate = Gate { arguments, subject, directory, interrupts, began_ns: monotonic_ns() };
+    let seed = arguments.seed.unwrap_or_else(planning::drawn_seed);
+    let gate = Gate { arguments, subject, directory, seed, interrupts, began_ns: monotonic_ns() };
     let noise = gate.noise()?;
     let run = gate.measure(&noise)?;
     gate.conclude(&run, &noise)
@@ -55,6 +54,7 @@ struct Gate<'a> {
     arguments: &'a GateArguments,
     subject: Subject,
     directory: PathBuf,
+    seed: u64,
     interrupts: Interrupts,
     began_ns: u64,
 }
@@ -92,8 +92,7 @@ impl Noise {
 
 impl Gate<'_> {
     fn options(&self) -> ReadOptions {
-        let seed = self.arguments.seed.unwrap_or_else(planning::drawn_seed);
-        ReadOptions { seed, claims: self.subject.claims.clone(), ..ReadOptions::default() }
+        ReadOptions { seed: self.seed, claims: self.subject.claims.clone(), ..ReadOptions::default() }
     }
 
     fn elapsed_s(&self) -> f64 {

@@ -69,6 +69,24 @@ fn a_gate_that_cannot_tell_says_what_would() {
 }
 
 #[test]
+fn a_gate_that_fails_before_its_first_slot_leaves_no_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("mine")).unwrap();
+    for more in [&[][..], &["--output", "new/deep"], &["--output", "mine"]] {
+        let output = plumb()
+            .args(["gate", "--base-command", "true", "--head-command", "true", "--metric", "speed"])
+            .args(more)
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        let left: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["mine"], "{more:?}");
+    }
+}
+
+#[test]
 fn a_gate_names_what_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     let output = gate(directory.path(), "{}", "{}", &["--metric", "speed"]);

@@ -1,0 +1,52 @@
+//! The run directory of a gate.
+
+use std::path::{Path, PathBuf};
+
+use crate::commands::run::default_directory;
+use crate::exit::Failure;
+
+/// The run directory. Dropping it removes it again where nothing was written to it, with those above it that were made for it:
+/// a gate that fails before its first slot leaves nothing behind.
+pub struct Made {
+    path: PathBuf,
+    /// Directories that were not there before, the innermost first.
+    new: Vec<PathBuf>,
+}
+
+impl Made {
+    /// Makes the directory that was asked for, or one with a name of its own.
+    pub fn prepare(asked: Option<&Path>) -> Result<Self, Failure> {
+        let wanted = asked.map_or_else(|| default_directory("gate"), Path::to_owned);
+        let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let was_there = wanted.exists();
+        let mut new: Vec<PathBuf> =
+            wanted.ancestors().skip(1).take_while(is_new).map(Path::to_owned).collect();
+        let path = if asked.is_some() {
+            std::fs::create_dir_all(&wanted)
+                .map_err(|error| Failure::harness(format!("make {}: {error}", wanted.display())))?;
+            wanted
+        } else {
+            plumb_store::make_unique(&wanted).map_err(Failure::harness)?
+        };
+        if asked.is_none() || !was_there {
+            new.insert(0, path.clone());
+        }
+        Ok(Self { path, new })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for directory in &self.new {
+            // The kernel refuses to remove a directory with anything in it.
+            if std::fs::remove_dir(directory).is_err() {
+                break;
+            }
+        }
+    }
+}
