@@ -173,6 +173,9 @@ pub struct Plan {
     /// The time that the whole run may take, in ns; beyond its least blocks it begins none that would not end within it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
+    /// The command that makes the run again, where it is another than `plumb run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
     /// The last block at which it planned to look before it was extended; `None` where it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extended_from: Option<u32>,

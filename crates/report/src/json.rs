@@ -38,6 +38,8 @@ pub struct RunDocument {
     pub directory: String,
     /// Whether it is what `--quick` leaves of the experiment: its first cell, short slots, few blocks.
     pub quick: bool,
+    /// The commands of a shell that make the run and its report again.
+    pub reproduction: Vec<String>,
     /// Facts about the host by name.
     pub host: BTreeMap<String, String>,
     /// Every variant in every cell.
@@ -334,6 +336,7 @@ fn document(run: &Run, judgement: &Judgement) -> RunDocument {
         baseline: plan.baseline_name().to_owned(),
         directory: run.directory.clone(),
         quick: plan.quick,
+        reproduction: view.reproduction().to_vec(),
         host: view.facts().into_iter().collect(),
         variants: places.map(|(cell, variant)| variant_document(view, cell, variant)).collect(),
         comparisons: comparisons(view),
@@ -489,6 +492,7 @@ mod tests {
                 "limits",
                 "load_agents",
                 "quick",
+                "reproduction",
                 "variants",
                 "warnings"
             ]

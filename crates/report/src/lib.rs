@@ -47,6 +47,7 @@ pub use measurement::{
     measurement_text, proven_measurement_json, proven_measurement_text, too_many_failures,
 };
 pub use text::{TextStyle, text};
+pub use view::quoted;
 
 #[cfg(test)]
 #[path = "../tests/fixture/mod.rs"]

@@ -361,12 +361,12 @@ impl<'a> View<'a> {
 
     /// The commands that make the run and its reports again.
     pub fn reproduction(&self) -> [String; 2] {
-        let file = quoted(&format!("{}.yaml", self.plan().name));
         let directory = quoted(&self.run.directory);
-        [
-            format!("plumb run {file}{} --seed {}", self.extent(), self.plan().seed),
-            format!("plumb report {directory} --format html"),
-        ]
+        let again = self.plan().made_by.clone().unwrap_or_else(|| {
+            let file = quoted(&format!("{}.yaml", self.plan().name));
+            format!("plumb run {file}{} --seed {}", self.extent(), self.plan().seed)
+        });
+        [again, format!("plumb report {directory} --format html")]
     }
 
     /// The options that made less of the experiment, or something else, than it says.

@@ -109,6 +109,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         others_max: Plan::others_max(),
         failures_max: Plan::failures_max(),
         budget_ns: None,
+        made_by: None,
         extended_from: None,
         retries_only_killed: true,
         imported: None,

@@ -331,6 +331,7 @@ mod tests {
                 others_max: Plan::others_max(),
                 failures_max: Plan::failures_max(),
                 budget_ns: None,
+                made_by: None,
                 extended_from: None,
                 retries_only_killed: true,
                 imported: None,

@@ -19,7 +19,7 @@ use plumb_runner::file::ReadOptions;
 use plumb_runner::{Hosts, prepare};
 use plumb_stats::{Level, Looks, blocks_to_detect, detectable};
 
-use self::made::Made;
+use self::made::{Made, command_line};
 use self::subject::Subject;
 use crate::args::{BLOCKS_MAX, Format, GateArguments};
 use crate::commands::planning;
@@ -92,7 +92,12 @@ impl Noise {
 
 impl Gate<'_> {
     fn options(&self) -> ReadOptions {
-        ReadOptions { seed: self.seed, claims: self.subject.claims.clone(), ..ReadOptions::default() }
+        ReadOptions {
+            seed: self.seed,
+            claims: self.subject.claims.clone(),
+            made_by: Some(command_line(self.arguments, self.subject.commits.clone(), self.seed)),
+            ..ReadOptions::default()
+        }
     }
 
     fn elapsed_s(&self) -> f64 {

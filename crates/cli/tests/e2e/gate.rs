@@ -32,7 +32,13 @@ fn a_gate_tells_worse_from_not_worse_and_says_beforehand_what_the_budget_can_sho
     let messages = stderr(&output);
     let noise = messages.find("blocks fit into the budget and will probably show differences of").unwrap();
     assert!(noise < messages.find("report: ").unwrap(), "{messages}");
-    assert!(directory.path().join("run/report.html").exists());
+    let page = std::fs::read_to_string(directory.path().join("run/report.html")).unwrap();
+    let again = format!(
+        "plumb gate --run {}/bench.yaml --budget '300 s' --worse-than '5%' --seed 2",
+        directory.path().display()
+    );
+    assert!(page.contains(&again.replace('\'', "&#39;")) || page.contains(&again), "{again}");
+    assert!(!page.contains("plumb run "), "{again}");
 
     let output = gate(directory.path(), "{}", "{}", &["--worse-than", "5%"]);
     assert_eq!(code(&output), 0, "{}", stdout(&output));
@@ -46,6 +52,13 @@ fn a_gate_tells_worse_from_not_worse_and_says_beforehand_what_the_budget_can_sho
         "{}",
         stdout(&output)
     );
+    let again = "--worse-than '2%' --metric latency.p95 --seed 2\n";
+    assert!(stdout(&output).contains(again), "{}", stdout(&output));
+
+    let output = gate(directory.path(), "{}", faster, &["--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let again = found["reproduction"][0].as_str().unwrap();
+    assert!(again.starts_with("plumb gate --run "), "{again}");
 }
 
 #[test]
@@ -149,6 +162,12 @@ fn a_gate_builds_two_revisions_and_removes_them() {
     let output = gate("fast", "slow", build, "worse");
     assert_eq!(code(&output), 1, "{}{}", stdout(&output), stderr(&output));
     assert!(stdout(&output).contains("worse: slow ("), "{}", stdout(&output));
+    // Branches and tags move; the commits that were compared do not.
+    let page = std::fs::read_to_string(directory.path().join("worse/report.html")).unwrap();
+    let commit =
+        Command::new("git").args(["rev-parse", "slow"]).current_dir(directory.path()).output().unwrap();
+    let head = format!(" --head {} --build ", stdout(&commit).trim());
+    assert!(page.contains(&head), "{head}");
     let log = std::fs::read_to_string(directory.path().join("worse/build-head.log")).unwrap();
     assert_eq!(log, "built\n");
     // A busy machine may leave it open, but it finds no difference where there is none.

@@ -57,6 +57,7 @@ fn plan(than: Option<usize>) -> Plan {
         others_max: 1.0,
         failures_max: Plan::failures_max(),
         budget_ns: None,
+        made_by: None,
         extended_from: None,
         retries_only_killed: true,
         imported: None,

@@ -69,7 +69,7 @@ pub fn host(view: &View<'_>) -> Markup {
 pub fn reproduction(view: &View<'_>) -> Markup {
     let file = format!("{}.yaml", view.plan().name);
     html! {
-        p { "With the experiment below saved as " code { (file) } ":" }
+        @if view.plan().made_by.is_none() { p { "With the experiment below saved as " code { (file) } ":" } }
         pre { @for command in view.reproduction() { "$ " (command) "\n" } }
         p.note { "The experiment, byte for byte:" }
         pre tabindex="0" { code { (view.run.experiment_text) } }

@@ -43,6 +43,8 @@ pub struct ReadOptions {
     pub claims: Vec<String>,
     /// Whether to add a copy of the baseline, as the file could.
     pub control: bool,
+    /// The command that makes the run again, where it is another than `plumb run`.
+    pub made_by: Option<String>,
 }
 
 /// What an experiment file says, before this host is asked whether it can build the variants.
@@ -129,6 +131,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
         others_max,
         failures_max,
         budget_ns: options.budget.map(|Span(ns)| ns),
+        made_by: options.made_by.clone(),
         extended_from: None,
         retries_only_killed: true,
         imported: None,

@@ -1,7 +1,10 @@
-//! The run directory of a gate.
+//! The run directory of a gate, and the command that makes the run again.
 
 use std::path::{Path, PathBuf};
 
+use plumb_report::quoted;
+
+use crate::args::GateArguments;
 use crate::commands::run::default_directory;
 use crate::exit::Failure;
 
@@ -49,4 +52,31 @@ impl Drop for Made {
             }
         }
     }
+}
+
+/// The gate as a command of a shell, without the options that say where and how its result is shown. Revisions are named by their
+/// commits, because a branch moves on.
+pub fn command_line(arguments: &GateArguments, commits: Option<[String; 2]>, seed: u64) -> String {
+    let file = arguments.run.as_ref().map(|file| file.display().to_string());
+    let [base, head] = commits.map_or_else(Default::default, |commits| commits.map(Some));
+    let others_max = file.is_none().then(|| arguments.others_max.to_string());
+    let once = [
+        ("--base", base),
+        ("--head", head),
+        ("--build", arguments.build.clone()),
+        ("--command", arguments.command.clone()),
+        ("--run", file),
+        ("--base-command", arguments.base_command.clone()),
+        ("--head-command", arguments.head_command.clone()),
+        ("--budget", Some(arguments.budget.to_string())),
+        ("--worse-than", Some(arguments.worse_than.to_string())),
+        ("--others-max", others_max),
+    ];
+    let metrics = arguments.metric.iter().map(|metric| ("--metric", metric.clone()));
+    let options = once.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(metrics);
+    let mut line = "plumb gate".to_owned();
+    for (name, value) in options {
+        line += &format!(" {name} {}", quoted(&value));
+    }
+    line + if arguments.shell { " --shell" } else { "" } + &format!(" --seed {seed}")
 }

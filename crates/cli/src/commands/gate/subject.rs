@@ -29,6 +29,8 @@ pub struct Subject {
     pub claims: Vec<String>,
     /// What the base and the head are called in sentences.
     pub names: [String; 2],
+    /// The commits of the base and the head, where revisions are compared.
+    pub commits: Option<[String; 2]>,
     /// Held while the work trees are needed.
     _trees: Option<Trees>,
 }
@@ -59,7 +61,8 @@ impl Subject {
             None => ("gate".to_owned(), from_commands(arguments, trees.as_ref(), &names)?),
         };
         let claims = claims(arguments, &name, &text)?;
-        Ok(Self { name, text, claims, names, _trees: trees })
+        let commits = trees.as_ref().map(|trees| trees.revisions().clone().map(|revision| revision.commit));
+        Ok(Self { name, text, claims, names, commits, _trees: trees })
     }
 }
 

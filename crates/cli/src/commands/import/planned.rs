@@ -163,6 +163,7 @@ pub(super) fn plan(sides: &[Side], arguments: &ImportArguments) -> Result<Plan, 
         imported: None,
         extended_from: None,
         budget_ns: None,
+        made_by: None,
     })
 }
 
