@@ -45,5 +45,7 @@ pub use run::{Ending, Header, Run};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
 pub use union::UnionError;
-pub use user_change::{CommandChange, FileChange, ServiceAction, ServiceChange, UserChange};
+pub use user_change::{
+    ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,
+};
 pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};

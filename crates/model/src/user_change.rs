@@ -18,12 +18,62 @@ pub enum UserChange {
     Command(CommandChange),
     /// A file: all of it, or one line.
     File(FileChange),
-    /// A sysctl and its value, such as `net.core.busy_read: 50`.
-    Sysctl(#[schemars(extend("minProperties" = 1, "maxProperties" = 1))] BTreeMap<String, String>),
+    /// A sysctl and its value, such as `net.core.busy_read: 50`; and `place` if you want.
+    Sysctl(
+        #[schemars(with = "BTreeMap<String, String>", extend("minProperties" = 1, "maxProperties" = 2))]
+        SysctlChange,
+    ),
     /// A service that restarts or reloads, so that it notices the changes before this one. It does so again after they
     /// were undone.
     Service(ServiceChange),
 }
+
+/// On which hosts of a run a change is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangePlace {
+    /// The system's host.
+    #[default]
+    System,
+    /// Every host of the load.
+    Load,
+}
+
+/// Sysctls and their values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct SysctlChange {
+    /// By name.
+    pub values: BTreeMap<String, String>,
+    /// On which hosts; the system's if absent. It stands among the values, as no sysctl has a name without a dot.
+    pub place: ChangePlace,
+}
+
+impl TryFrom<BTreeMap<String, String>> for SysctlChange {
+    type Error = String;
+
+    fn try_from(mut values: BTreeMap<String, String>) -> Result<Self, String> {
+        let place = match values.remove(PLACE).as_deref() {
+            None | Some(SYSTEM) => ChangePlace::System,
+            Some(LOAD) => ChangePlace::Load,
+            Some(other) => return Err(format!("`place` is `{other}`; write `{SYSTEM}` or `{LOAD}`")),
+        };
+        Ok(Self { values, place })
+    }
+}
+
+impl From<SysctlChange> for BTreeMap<String, String> {
+    fn from(SysctlChange { mut values, place }: SysctlChange) -> Self {
+        if place == ChangePlace::Load {
+            values.insert(PLACE.to_owned(), LOAD.to_owned());
+        }
+        values
+    }
+}
+
+const PLACE: &str = "place";
+const SYSTEM: &str = "system";
+const LOAD: &str = "load";
 
 /// Commands that make a change, undo it and show it. `sh` runs them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +94,9 @@ pub struct CommandChange {
     /// How long each command may take; 30 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+    /// On which hosts of a run: the system's if absent, or every one of the load.
+    #[serde(default, skip_serializing_if = "ChangePlace::is_default")]
+    pub place: ChangePlace,
 }
 
 /// A file that is replaced, or one line of it.
@@ -74,6 +127,9 @@ pub struct FileChange {
     /// How long `reload` may take; 30 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+    /// On which hosts of a run: the system's if absent, or every one of the load.
+    #[serde(default, skip_serializing_if = "ChangePlace::is_default")]
+    pub place: ChangePlace,
 }
 
 /// A service that notices changes.
@@ -87,6 +143,9 @@ pub struct ServiceChange {
     /// How long it may take; 30 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+    /// On which hosts of a run: the system's if absent, or every one of the load.
+    #[serde(default, skip_serializing_if = "ChangePlace::is_default")]
+    pub place: ChangePlace,
 }
 
 /// How a service notices a change.
@@ -99,6 +158,25 @@ pub enum ServiceAction {
     Reload,
 }
 
+impl ChangePlace {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl UserChange {
+    /// On which hosts of a run it is made.
+    #[must_use]
+    pub fn place(&self) -> ChangePlace {
+        match self {
+            Self::Command(change) => change.place,
+            Self::File(change) => change.place,
+            Self::Sysctl(change) => change.place,
+            Self::Service(change) => change.place,
+        }
+    }
+}
+
 /// How long a command may take where nobody says.
 pub const TIMEOUT: Span = Span(30_000_000_000);
 
@@ -106,20 +184,24 @@ impl fmt::Display for UserChange {
     /// In few words: `file /etc/nginx/nginx.conf`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Command(change) => write!(formatter, "command `{}`", change.apply),
+            Self::Command(change) => write!(formatter, "command `{}`", change.apply)?,
             Self::File(FileChange { path, with: Some(with), .. }) => {
-                write!(formatter, "file {path}: `{}`", with.trim())
+                write!(formatter, "file {path}: `{}`", with.trim())?;
             }
-            Self::File(change) => write!(formatter, "file {}", change.path),
-            Self::Sysctl(values) => {
+            Self::File(change) => write!(formatter, "file {}", change.path)?,
+            Self::Sysctl(SysctlChange { values, .. }) => {
                 let values: Vec<String> =
                     values.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                write!(formatter, "sysctl {}", values.join(" "))
+                write!(formatter, "sysctl {}", values.join(" "))?;
             }
             Self::Service(ServiceChange { name, action: ServiceAction::Restart, .. }) => {
-                write!(formatter, "restart of {name}")
+                write!(formatter, "restart of {name}")?;
             }
-            Self::Service(change) => write!(formatter, "reload of {}", change.name),
+            Self::Service(change) => write!(formatter, "reload of {}", change.name)?,
+        }
+        match self.place() {
+            ChangePlace::System => Ok(()),
+            ChangePlace::Load => formatter.write_str(" on the load's hosts"),
         }
     }
 }
@@ -136,11 +218,34 @@ mod tests {
             (r#"{"file":{"path":"/etc/x","contents":"a"}}"#, "file /etc/x"),
             (r#"{"file":{"path":"/etc/x","replace":"^a","with":"  b"}}"#, "file /etc/x: `b`"),
             (r#"{"command":{"apply":"up","revert":"down","verify":"look","expect":"up"}}"#, "command `up`"),
+            (
+                r#"{"sysctl":{"net.core.busy_read":"50","place":"load"}}"#,
+                "sysctl net.core.busy_read=50 on the load's hosts",
+            ),
+            (
+                r#"{"service":{"name":"nginx","action":"restart","place":"load"}}"#,
+                "restart of nginx on the load's hosts",
+            ),
         ];
         for (json, words) in written {
             let change: UserChange = serde_json::from_str(json).unwrap();
             assert_eq!(change.to_string(), words);
             assert_eq!(serde_json::to_string(&change).unwrap(), json);
         }
+    }
+    #[test]
+    fn a_change_without_a_place_is_the_systems() {
+        let place = |json: &str| serde_json::from_str::<UserChange>(json).map(|change| change.place());
+        assert_eq!(place(r#"{"sysctl":{"vm.swappiness":"5"}}"#).unwrap(), ChangePlace::System);
+        assert_eq!(
+            place(r#"{"sysctl":{"vm.swappiness":"5","place":"system"}}"#).unwrap(),
+            ChangePlace::System
+        );
+        assert_eq!(
+            place(r#"{"file":{"path":"/etc/x","contents":"a","place":"load"}}"#).unwrap(),
+            ChangePlace::Load
+        );
+        let wrong = place(r#"{"sysctl":{"vm.swappiness":"5","place":"client"}}"#).unwrap_err().to_string();
+        assert!(wrong.contains("`place` is `client`; write `system` or `load`"), "{wrong}");
     }
 }

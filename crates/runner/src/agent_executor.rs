@@ -20,7 +20,7 @@ use crate::course::{Course, SeenWindow, Sight};
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::foreign;
-use crate::host_tunings::{self, SettingsSeen};
+use crate::host_tunings::{self, Proof, SettingsSeen};
 use crate::hosts::{Hosts, Launch, Rights, SeenHost, Side, noise_by_machine};
 
 /// How long a system may take to start and to prove that it answers.
@@ -36,7 +36,7 @@ pub struct AgentExecutor<'a> {
     interrupted: &'a dyn Fn() -> bool,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     tuner: Option<&'a mut Tuner>,
-    /// What variants change on the system's host, where that is another one.
+    /// What variants change, on whichever hosts.
     treatments: &'a [Treatment<'a>],
     systems: BTreeMap<String, (Agent, Value)>,
     /// One for each place of the load, or none before the first slot.
@@ -73,29 +73,28 @@ impl<'a> AgentExecutor<'a> {
         self
     }
 
-    /// Has variants' tunings of the host applied.
+    /// Has this host changed by a tuner as variants say.
     #[must_use]
     pub fn tuned_by(mut self, tuner: Option<&'a mut Tuner>) -> Self {
         self.tuner = tuner;
         self
     }
 
-    /// Has the system's host, another one, change what variants say.
+    /// Has the hosts changed as variants say.
     #[must_use]
     pub fn treating(mut self, treatments: &'a [Treatment<'a>]) -> Self {
         self.treatments = treatments;
         self
     }
 
-    /// Has the system's host, another one, put back what variants changed there.
+    /// Has all other hosts put back what variants changed there.
     ///
     /// # Errors
     /// When something there is still changed.
     pub fn put_back(&mut self) -> Result<(), RunError> {
-        match self.hosts.treated() {
-            Some(host) if !self.treatments.is_empty() => host.put_back().map_err(RunError::Harness),
-            _ => Ok(()),
-        }
+        let mut others = self.hosts.treated(self.treatments);
+        let done: Vec<_> = others.iter_mut().map(|host| host.put_back()).collect();
+        done.into_iter().collect::<Result<(), String>>().map_err(RunError::Harness)
     }
 
     fn start(&mut self, side: Side, name: &str, is_unprivileged: bool) -> Result<Agent, SlotError> {
@@ -197,41 +196,59 @@ impl<'a> AgentExecutor<'a> {
     /// Builds or wakes both sides and measures.
     fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
         self.hosts.revive(self.interrupted)?;
+        self.attempt_connected(order)
+    }
+
+    /// The same once all hosts are there. One that went away since would not have the treatment any more.
+    fn attempt_connected(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
         self.hosts.compare_clocks()?;
         self.prepare_system(order)?;
         self.prepare_loads(order)?;
         self.measure_prepared(order)
     }
 
-    /// The same with a treatment of this host.
-    fn measure_tuned(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let treatment = order.treatment;
-        let Some(tuner) = self.tuner.as_deref_mut() else { return Err(missing_tuner()) };
-        let before = host_tunings::begin(tuner, treatment)?;
-        let attempted = self.attempt(order);
-        let Some(tuner) = self.tuner.as_deref_mut() else { return Err(missing_tuner()) };
-        host_tunings::end(tuner, treatment, before, attempted)
-    }
-
-    /// The same with a treatment of the system's host, another one.
+    /// The same with a treatment of the hosts, each of which makes its part.
     fn measure_treated(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.hosts.revive(self.interrupted)?;
-        let treatments = self.treatments;
-        let host = self.hosts.treated().ok_or_else(missing_tuner)?;
-        let begun = host.prepare_treatments(treatments).and_then(|()| host.begin_treatment(order.treatment));
-        begun.map_err(|reason| self.lost(reason))?;
-        let attempted = self.attempt(order);
-        let host = self.hosts.treated().ok_or_else(missing_tuner)?;
-        let proof = host.end_treatment(attempted.is_ok());
-        let (mut measured, _) = attempted?;
-        proof.map_err(|reason| self.lost(reason))?.add_to(&mut measured);
+        let here = self.hosts.part_here(order.treatment);
+        let before = match self.tuner.as_deref_mut() {
+            Some(tuner) => Some(host_tunings::begin(tuner, here.as_treatment())?),
+            None => None,
+        };
+        let attempted = match self.begin_on_others(order.treatment) {
+            Ok(()) => self.attempt_connected(order),
+            Err(error) => Err(error),
+        };
+        let proof = self.end_on_others(attempted.is_ok());
+        let (mut measured, of_here) = match (self.tuner.as_deref_mut(), before) {
+            (Some(tuner), Some(before)) => host_tunings::end(tuner, here.as_treatment(), before, attempted)?,
+            _ => (attempted?.0, Proof::default()),
+        };
+        let has_system = self.hosts.is_here(Side::System);
+        if has_system { of_here } else { of_here.on("this host") }.add_to(&mut measured);
+        proof?.add_to(&mut measured);
         Ok(measured)
     }
 
-    /// What failed on another host: if the connection to it ended, that says nothing of the variant.
+    fn begin_on_others(&mut self, treatment: Treatment<'_>) -> Result<(), SlotError> {
+        let mut others = self.hosts.treated(self.treatments);
+        let begun = others.iter_mut().try_for_each(|host| host.begin(treatment));
+        drop(others);
+        begun.map_err(|reason| self.lost(reason))
+    }
+
+    /// Ends it on every host, whatever another one says.
+    fn end_on_others(&mut self, is_ok: bool) -> Result<Proof, SlotError> {
+        let mut others = self.hosts.treated(self.treatments);
+        let ended: Vec<_> = others.iter_mut().map(|host| host.end(is_ok)).collect();
+        drop(others);
+        let proofs: Result<Vec<Proof>, String> = ended.into_iter().collect();
+        proofs.map(Proof::together).map_err(|reason| self.lost(reason))
+    }
+
+    /// What failed on another host: if the connection to one ended, that says nothing of the variant.
     fn lost(&mut self, reason: String) -> SlotError {
-        let is_lost = self.hosts.treated().is_some_and(|host| host.is_lost());
-        if is_lost { SlotError::Killed(reason) } else { SlotError::Harness(reason) }
+        if self.hosts.has_lost_one() { SlotError::Killed(reason) } else { SlotError::Harness(reason) }
     }
 
     /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
@@ -245,9 +262,7 @@ impl<'a> AgentExecutor<'a> {
 
 impl Executor for AgentExecutor<'_> {
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        let measured = if self.tuner.is_some() {
-            self.measure_tuned(order)
-        } else if self.treatments.is_empty() || self.hosts.treated().is_none() {
+        let measured = if self.treatments.is_empty() {
             self.attempt(order).map(|(measured, _)| measured)
         } else {
             self.measure_treated(order)
@@ -266,11 +281,6 @@ impl Executor for AgentExecutor<'_> {
             agent.stop();
         }
     }
-}
-
-/// There is no host to treat, against what was looked up before.
-fn missing_tuner() -> SlotError {
-    SlotError::Harness("treat a host: there is none to treat".to_owned())
 }
 
 /// What an agent of a data path may do; its side may do without root's capabilities.

@@ -30,12 +30,22 @@ pub(crate) fn mark_impossible(
     Ok(())
 }
 
+/// Why what a variant changes on a host is of no use there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Obstacle {
+    /// The host cannot have it.
+    Impossible(String),
+    /// The host has it anyway.
+    Already(String),
+}
+
 /// Why this machine cannot have what a variant changes, or that it has that anyway.
-pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>) -> Option<String> {
+pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>) -> Option<Obstacle> {
     let machine = &Machine::this();
     let resolved = match plumb_tunings::resolve(treatment(variant), machine) {
         Ok(resolved) => resolved,
-        Err(error) => return Some(reason(error)),
+        Err(error) => return Some(Obstacle::Impossible(reason(error))),
     };
     let base =
         base.filter(|base| base.settings == variant.settings && treatment(base) != treatment(variant))?;
@@ -55,7 +65,10 @@ pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>
         && own.iter().all(|tuning| !tuning.has_values() || tuning.is_in_effect(machine));
     changes_nothing.then(|| {
         let names: Vec<&str> = own.iter().map(|tuning| tuning.name.as_str()).collect();
-        format!("this machine already has all values of {}: there is nothing to compare", names.join(" and "))
+        let names = names.join(" and ");
+        Obstacle::Already(format!(
+            "this machine already has all values of {names}: there is nothing to compare"
+        ))
     })
 }
 
@@ -140,23 +153,39 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
+    /// The same with the host's name, where it has no system and others may have the same settings.
+    pub(crate) fn on(mut self, host: &str) -> Self {
+        self.evidence.iter_mut().for_each(|evidence| evidence.what.push_str(&format!(" on {host}")));
+        self.warnings.iter_mut().for_each(|warning| warning.insert_str(0, &format!("{host}: ")));
+        self
+    }
+
+    /// What several hosts say.
+    pub(crate) fn together(proofs: Vec<Self>) -> Self {
+        let mut together = Self::default();
+        for Self { evidence, warnings } in proofs {
+            together.evidence.extend(evidence);
+            together.warnings.extend(warnings);
+        }
+        together
+    }
+
     pub(crate) fn add_to(self, measured: &mut Measured) {
         measured.result.evidence.extend(self.evidence);
         measured.result.measurement.warnings.extend(self.warnings);
     }
 }
 
-/// Puts tunings back, whatever came of the slot, and adds the evidence to its result.
+/// Puts tunings back, whatever came of the slot, and proves that they were in effect.
 pub(crate) fn end(
     tuner: &mut Tuner,
     treatment: Treatment<'_>,
     before: Sight,
     attempted: Result<(Measured, SettingsSeen), SlotError>,
-) -> Result<Measured, SlotError> {
+) -> Result<(Measured, Proof), SlotError> {
     let back = undo(tuner, treatment, attempted.is_ok());
-    let (mut measured, seen) = attempted?;
-    prove(tuner, treatment, before, seen, back?)?.add_to(&mut measured);
-    Ok(measured)
+    let (measured, seen) = attempted?;
+    Ok((measured, prove(tuner, treatment, before, seen, back?)?))
 }
 
 /// Puts tunings back after a slot.

@@ -10,6 +10,7 @@ mod link;
 mod remote;
 mod sight;
 mod ssh;
+mod treated;
 mod treating;
 mod trouble;
 mod wire;
@@ -20,12 +21,11 @@ use std::time::Duration;
 use plumb_host::cpu::{available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_model::{PlaceOf, Places, PlannedVariant};
+use plumb_model::{PlaceOf, Places};
 use plumb_path::{DataPath, PathSettings, Place, Sides};
 
 use crate::agent::Agent;
 use crate::error::SlotError;
-use crate::host_tunings;
 
 pub use account::{HostAccount, told_by};
 pub(crate) use clock::Clock;
@@ -206,26 +206,6 @@ impl Hosts {
         let mut bounds: Vec<u64> = hosts.iter().map(bound).collect();
         bounds.sort_unstable();
         Some(bounds.iter().rev().take(2).sum())
-    }
-
-    /// Why the system's host cannot have what a variant changes there, or that it has that anyway.
-    ///
-    /// # Errors
-    /// When the host cannot be asked.
-    pub(crate) fn impossible(
-        &mut self,
-        variant: &PlannedVariant,
-        base: Option<&PlannedVariant>,
-    ) -> Result<Option<String>, String> {
-        match self.other(Side::System) {
-            None => Ok(host_tunings::impossible(variant, base)),
-            Some(other) => other.remote.impossible(variant, base),
-        }
-    }
-
-    /// The system's host, where that is another one.
-    pub(crate) fn treated(&mut self) -> Option<&mut Remote> {
-        self.other(Side::System).map(|other| &mut other.remote)
     }
 
     /// Whether this host has a side.

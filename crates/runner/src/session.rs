@@ -151,25 +151,32 @@ impl Session<'_> {
     }
 }
 
-/// A tuner of this host, where variants change something on the system's host and that is this one.
+/// A tuner of this host, where variants change something on it.
 fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
-    let treatments = host_tunings::treatments(plan);
-    let is_needed = !treatments.is_empty() && hosts.is_here(Side::System);
-    is_needed.then(|| host_tunings::open(&treatments)).transpose()
+    let parts = host_tunings::treatments(plan).into_iter().map(|treatment| hosts.part_here(treatment));
+    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+    let treatments: Vec<_> = parts.iter().map(|part| part.as_treatment()).collect();
+    (!treatments.is_empty()).then(|| host_tunings::open(&treatments)).transpose()
 }
 
-/// Tries out what variants change on the system's host, and marks those with which it does not go along.
+/// Tries out what variants change on each host, and marks those with which one does not go along.
 fn try_treatments(planned: &mut Planned, hosts: &mut Hosts) -> Result<Option<Tuner>, RunError> {
     let mut tuner = tuner(planned.plan(), hosts)?;
     let before = planned.plan().clone();
     let treatments = host_tunings::treatments(&before);
-    host_tunings::try_out(planned.plan_mut(), |treatment| match (&mut tuner, hosts.treated()) {
-        (Some(tuner), _) => host_tunings::try_one(tuner, treatment),
-        (None, Some(remote)) => remote
-            .prepare_treatments(&treatments)
-            .and_then(|()| remote.try_out(treatment))
-            .map_err(RunError::Harness),
-        (None, None) => Ok(None),
+    host_tunings::try_out(planned.plan_mut(), |treatment| {
+        let here = hosts.part_here(treatment);
+        if let Some(tuner) = tuner.as_mut().filter(|_| !here.is_empty())
+            && let Some(refused) = host_tunings::try_one(tuner, here.as_treatment())?
+        {
+            return Ok(Some(refused));
+        }
+        for mut host in hosts.treated(&treatments) {
+            if let Some(refused) = host.try_out(treatment).map_err(RunError::Harness)? {
+                return Ok(Some(refused));
+            }
+        }
+        Ok(None)
     })?;
     Ok(tuner)
 }

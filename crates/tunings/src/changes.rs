@@ -5,7 +5,9 @@ use std::path::Path;
 use plumb_host::settings::contents::{Contents, is_kernels, owner_number};
 use plumb_host::settings::secrets::{has_secrets, in_single_quotes, malformed};
 use plumb_host::settings::{Action, Machine, RUNNING, Setting, Shell, normal_words};
-use plumb_model::user_change::{CommandChange, FileChange, ServiceAction, ServiceChange, TIMEOUT};
+use plumb_model::user_change::{
+    CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, TIMEOUT,
+};
 use plumb_model::{Span, UserChange};
 use regex::Regex;
 
@@ -27,7 +29,7 @@ pub fn check(change: &UserChange) -> Result<(), ChangeFault> {
     match change {
         UserChange::Command(change) => check_command(change),
         UserChange::File(change) => check_file(change),
-        UserChange::Sysctl(values) => {
+        UserChange::Sysctl(SysctlChange { values, .. }) => {
             if values.is_empty() {
                 return Err((
                     "sysctl",
@@ -47,7 +49,7 @@ pub fn check(change: &UserChange) -> Result<(), ChangeFault> {
 }
 
 fn check_command(change: &CommandChange) -> Result<(), ChangeFault> {
-    let CommandChange { apply, revert, verify, expect, matches, timeout } = change;
+    let CommandChange { apply, revert, verify, expect, matches, timeout, place: _ } = change;
     for (key, line) in [("apply", apply), ("revert", revert), ("verify", verify)] {
         check_line(key, line)?;
     }
@@ -76,7 +78,7 @@ fn check_command(change: &CommandChange) -> Result<(), ChangeFault> {
 }
 
 fn check_file(change: &FileChange) -> Result<(), ChangeFault> {
-    let FileChange { path, contents, replace, with, mode, owner, reload, timeout } = change;
+    let FileChange { path, contents, replace, with, mode, owner, reload, timeout, place: _ } = change;
     if !path.starts_with('/') || path.split('/').any(|part| part == "..") || path.ends_with('/') {
         return Err((
             "path",
@@ -207,14 +209,14 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
     let wanted = match change {
         UserChange::Command(change) => vec![of_command(change)],
         UserChange::File(change) => of_file(change, machine, earlier)?,
-        UserChange::Sysctl(values) => {
+        UserChange::Sysctl(SysctlChange { values, .. }) => {
             let of_pair = |(key, value): (&String, &String)| {
                 let setting = Setting::sysctl(key);
                 Wanted::of(&setting.to_string(), setting, &Setting::sysctl_value(key, value))
             };
             values.iter().map(of_pair).collect()
         }
-        UserChange::Service(ServiceChange { name, action, timeout }) => {
+        UserChange::Service(ServiceChange { name, action, timeout, .. }) => {
             let action = Action::service(name, *action == ServiceAction::Restart, timeout_ms(*timeout));
             let action = action.map_err(|error| format!("failed to {error}"))?;
             vec![Wanted::of(&format!("service {name}"), Setting::Action(action), RUNNING)]
@@ -230,7 +232,8 @@ fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Resul
     Ok(wanted)
 }
 
-fn of_command(CommandChange { apply, revert, verify, expect, matches, timeout }: &CommandChange) -> Wanted {
+fn of_command(change: &CommandChange) -> Wanted {
+    let CommandChange { apply, revert, verify, expect, matches, timeout, .. } = change;
     let [apply, revert, verify] = [apply, revert, verify].map(Clone::clone);
     let setting = Setting::Shell(Shell { apply, revert, verify, timeout_ms: timeout_ms(*timeout) });
     let label = setting.to_string();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use plumb_host::settings::Machine;
 use plumb_host::settings::state::StateDirectory;
-use plumb_model::{CommandChange, FileChange, UserChange};
+use plumb_model::{ChangePlace, CommandChange, FileChange, SysctlChange, UserChange};
 use plumb_tunings::{Treatment, Tuner, TuningError, check_change, recover, resolve};
 
 struct Bench(tempfile::TempDir);
@@ -58,6 +58,7 @@ impl Bench {
             expect: expect.map(str::to_owned),
             matches: matches.map(str::to_owned),
             timeout: None,
+            place: ChangePlace::default(),
         })
     }
 
@@ -85,6 +86,7 @@ fn file(path: &str) -> FileChange {
         owner: None,
         reload: None,
         timeout: None,
+        place: ChangePlace::default(),
     }
 }
 
@@ -93,7 +95,10 @@ fn whole(path: &str, contents: &str) -> UserChange {
 }
 
 fn sysctl(name: &str, value: &str) -> UserChange {
-    UserChange::Sysctl([(name.to_owned(), value.to_owned())].into())
+    UserChange::Sysctl(SysctlChange {
+        values: [(name.to_owned(), value.to_owned())].into(),
+        ..SysctlChange::default()
+    })
 }
 
 #[test]
@@ -244,6 +249,7 @@ fn secrets_are_in_the_file_and_in_nothing_else() {
             expect: Some(reference.clone()),
             matches: None,
             timeout: None,
+            place: ChangePlace::default(),
         }),
     ];
     let mut tuner = bench.tuner(&changes).unwrap();

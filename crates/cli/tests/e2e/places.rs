@@ -1,5 +1,6 @@
 //! Runs on other hosts, reached by ssh.
 
+mod changes;
 mod clocks;
 mod kills;
 mod trouble;

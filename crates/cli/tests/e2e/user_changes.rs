@@ -59,7 +59,7 @@ impl Bench {
         let log = self.path("log").display().to_string();
         format!(
             "[{{ file: {{ path: /etc/app.conf, replace: '^mode', with: mode fast, mode: '0600', reload: 'echo reload >> {log}' }} }}, \
-             {{ file: {{ path: /etc/new.conf, contents: \"a\\nb\\n\" }} }}, {{ sysctl: {{ vm.swappiness: 7 }} }}, \
+             {{ file: {{ path: /etc/new.conf, contents: \"a\\nb\\n\" }} }}, {{ sysctl: {{ vm.swappiness: 7, place: load }} }}, \
              {{ command: {{ apply: 'echo on > {state}', revert: 'echo off > {state}', verify: 'cat {state}', expect: \"on\", timeout: 5 s }} }}]"
         )
     }
@@ -277,9 +277,13 @@ fn what_is_wrong_with_a_change_is_said_where_it_stands() {
     assert!(said("[{ file: { path: etc/x, contents: a } }]").contains("is not the whole path of a file"));
     assert!(said("[{ kernel: { x: y } }]").contains("kernel"), "an unknown kind");
     assert!(
-        said("[{ file: { path: /etc/app.conf, contents: a, place: x } }]").contains("place"),
+        said("[{ file: { path: /etc/app.conf, contents: a, mood: x } }]").contains("mood"),
         "an unknown key"
     );
+    let place = said("[{ file: { path: /etc/app.conf, contents: a, place: client } }]");
+    assert!(place.contains("`client` is not a value of this key; known: system, load"), "{place}");
+    let place = said("[{ sysctl: { vm.swappiness: 7, place: client } }]");
+    assert!(place.contains("`place` is `client`; write `system` or `load`"), "{place}");
 }
 
 #[test]
@@ -321,7 +325,7 @@ fn secrets_appear_in_nothing_that_a_run_leaves() {
     let changes = format!(
         "[{{ file: {{ path: /etc/app.conf, contents: \"password ${{env:PLUMB_TEST_PASSWORD}}\\n\" }} }}, \
          {{ command: {{ apply: 'echo {reference} > {state}; echo {reference} >&2', revert: 'echo off > {state}', verify: 'cat {state}', expect: '{reference}' }} }}, \
-         {{ sysctl: {{ vm.swappiness: 7 }} }}]"
+         {{ sysctl: {{ vm.swappiness: 7, place: load }} }}]"
     );
     let file = bench.experiment(&changes, "10 ms", "");
     let run = bench.path("run");
@@ -387,7 +391,7 @@ fn a_service_notices_the_change_and_its_end() {
         let script = write(bench.0.path(), "manager", script);
         fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let changes = format!(
-            "[{{ sysctl: {{ vm.swappiness: 7 }} }}, {{ service: {{ name: plumb-test, action: {action} }} }}]"
+            "[{{ sysctl: {{ vm.swappiness: 7, place: load }} }}, {{ service: {{ name: plumb-test, action: {action} }} }}]"
         );
         let file = bench.experiment(&changes, "10 ms", "");
         let run = bench.path("run");

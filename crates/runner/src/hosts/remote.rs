@@ -10,7 +10,6 @@ use std::time::Duration;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::PlannedVariant;
 use plumb_path::{Place, Sides};
-use plumb_tunings::Treatment;
 use serde_json::Value;
 
 use super::clock::{Clock, Clocks};
@@ -20,7 +19,7 @@ use super::sight::HostSight;
 use super::ssh::{self, Client, Shell};
 use super::trouble::Step;
 use super::wire::{Answer, Ask, Hello, OwnTreatment, Treat, of_agent};
-use crate::host_tunings::Proof;
+use crate::host_tunings::{Obstacle, Proof};
 
 /// How long a host may take until its shell answers. The client gives up before that where it is the network that does not answer.
 const REACH_TIMEOUT: Duration = Duration::from_secs(9);
@@ -179,29 +178,28 @@ impl Remote {
     /// Why the host cannot have what a variant changes, or that it has that anyway.
     pub(crate) fn impossible(
         &mut self,
-        variant: &PlannedVariant,
-        base: Option<&PlannedVariant>,
-    ) -> Result<Option<String>, String> {
-        let (variant, base) = (Box::new(variant.clone()), base.cloned().map(Box::new));
+        variant: PlannedVariant,
+        base: Option<PlannedVariant>,
+    ) -> Result<Option<Obstacle>, String> {
+        let (variant, base) = (Box::new(variant), base.map(Box::new));
         self.say(&Ask::Treat(Treat::Impossible { variant, base }))?;
         match self.slow_answer()? {
-            Answer::Feasible { reason } => Ok(reason),
+            Answer::Obstacle { obstacle } => Ok(obstacle),
             other => Err(self.odd(&other)),
         }
     }
 
     /// Has the host get ready for treatments. A connection that was made anew needs it again.
-    pub(crate) fn prepare_treatments(&mut self, treatments: &[Treatment<'_>]) -> Result<(), String> {
+    pub(crate) fn prepare_treatments(&mut self, treatments: Vec<OwnTreatment>) -> Result<(), String> {
         if std::mem::replace(&mut self.is_treated, true) {
             return Ok(());
         }
-        let treatments = treatments.iter().map(|treatment| OwnTreatment::of(*treatment)).collect();
         self.do_slowly(&Ask::Treat(Treat::Know { treatments }))
     }
 
     /// Has the host try a treatment out: why it does not go along, if so.
-    pub(crate) fn try_out(&mut self, treatment: Treatment<'_>) -> Result<Option<String>, String> {
-        self.say(&Ask::Treat(Treat::TryOut { treatment: OwnTreatment::of(treatment) }))?;
+    pub(crate) fn try_out(&mut self, treatment: OwnTreatment) -> Result<Option<String>, String> {
+        self.say(&Ask::Treat(Treat::TryOut { treatment }))?;
         match self.slow_answer()? {
             Answer::Feasible { reason } => Ok(reason),
             other => Err(self.odd(&other)),
@@ -209,8 +207,8 @@ impl Remote {
     }
 
     /// Has the host apply a treatment for a slot.
-    pub(crate) fn begin_treatment(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
-        self.do_slowly(&Ask::Treat(Treat::Begin { treatment: OwnTreatment::of(treatment) }))
+    pub(crate) fn begin_treatment(&mut self, treatment: OwnTreatment) -> Result<(), String> {
+        self.do_slowly(&Ask::Treat(Treat::Begin { treatment }))
     }
 
     /// Has the host put a treatment back after its slot.

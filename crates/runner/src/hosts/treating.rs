@@ -25,8 +25,8 @@ impl Treating {
     pub(crate) fn answer(&mut self, ask: Treat) -> Result<Answer, String> {
         match ask {
             Treat::Impossible { variant, base } => {
-                let reason = host_tunings::impossible(&variant, base.as_deref());
-                Ok(Answer::Feasible { reason })
+                let obstacle = host_tunings::impossible(&variant, base.as_deref());
+                Ok(Answer::Obstacle { obstacle })
             }
             Treat::Know { treatments } => self.open(&treatments),
             Treat::TryOut { treatment } => self.try_out(&treatment),

@@ -3,7 +3,7 @@
 //! Each is a line of JSON. A line that begins with a number instead is one for or from the agent of that number, which the keeper
 //! passes on as it is.
 
-use plumb_model::{PlannedVariant, UserChange};
+use plumb_model::{ChangePlace, PlannedVariant, UserChange};
 use plumb_path::{Place, Sides};
 use plumb_tunings::Treatment;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::here::Rights;
 use super::link::Ended;
 use super::sight::HostSight;
-use crate::host_tunings::Proof;
+use crate::host_tunings::{self, Obstacle, Proof};
 
 /// What a runner asks of a keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,6 +123,11 @@ pub(crate) enum Answer {
         /// Why it cannot.
         reason: Option<String>,
     },
+    /// Whether this host cannot have what a variant changes, or has it anyway.
+    Obstacle {
+        /// Why it is of no use here.
+        obstacle: Option<Obstacle>,
+    },
     /// An agent runs.
     Started {
         /// What it may use.
@@ -166,9 +171,27 @@ pub(crate) struct OwnTreatment {
 }
 
 impl OwnTreatment {
-    /// One that can travel.
-    pub(crate) fn of(treatment: Treatment<'_>) -> Self {
-        Self { tunings: treatment.tunings.to_vec(), changes: treatment.changes.to_vec() }
+    /// What of a treatment is made on a host that has these sides.
+    pub(crate) fn at(treatment: Treatment<'_>, sides: Sides) -> Self {
+        let is_here = |change: &&UserChange| match change.place() {
+            ChangePlace::System => sides.system,
+            ChangePlace::Load => sides.load,
+        };
+        Self {
+            tunings: if sides.system { treatment.tunings.to_vec() } else { Vec::new() },
+            changes: treatment.changes.iter().filter(is_here).cloned().collect(),
+        }
+    }
+
+    /// What of a variant is made on a host that has these sides.
+    pub(crate) fn of_variant(variant: &PlannedVariant, sides: Sides) -> PlannedVariant {
+        let Self { tunings, changes } = Self::at(host_tunings::treatment(variant), sides);
+        PlannedVariant { tunings, changes, ..variant.clone() }
+    }
+
+    /// Whether nothing is changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.as_treatment().is_empty()
     }
 
     /// The same as it is applied.
@@ -213,6 +236,24 @@ mod tests {
         let looked = Answer::Looked { window: 7, sight: Box::new(HostSight::take().unwrap()) };
         let line = serde_json::to_string(&looked).unwrap();
         assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), looked);
+    }
+
+    #[test]
+    fn each_host_gets_its_part_of_a_treatment_in_order() {
+        let read = |json: &str| serde_json::from_str::<UserChange>(json).unwrap();
+        let changes = [
+            read(r#"{"sysctl":{"vm.swappiness":"5"}}"#),
+            read(r#"{"sysctl":{"net.core.busy_read":"50","place":"load"}}"#),
+            read(r#"{"file":{"path":"/etc/x","contents":"a"}}"#),
+        ];
+        let tunings = ["busy-poll".to_owned()];
+        let treatment = Treatment { tunings: &tunings, changes: &changes };
+        let at = |system: bool, load: bool| OwnTreatment::at(treatment, Sides { system, load });
+        assert_eq!(at(true, true).as_treatment(), treatment);
+        assert_eq!(at(true, false).changes, [changes[0].clone(), changes[2].clone()]);
+        assert_eq!(at(true, false).tunings, tunings);
+        assert_eq!(at(false, true), OwnTreatment { tunings: Vec::new(), changes: vec![changes[1].clone()] });
+        assert!(at(false, false).is_empty());
     }
 
     #[test]

@@ -1,0 +1,137 @@
+//! Changes of the load's hosts: made on every one of them, proven in every slot, and undone at the end, on Ctrl-C and after kills.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use super::{HTTP, changed, is_clean, results, slots};
+use crate::common::{code, signal, slots_on_disk, stderr, stdout, wait, wait_until, write};
+use crate::hosts::Hosts;
+
+const HOSTS: usize = 3;
+const CHANGES: &str = "load: { reuse: none }, changes: [\
+    { file: { path: /root/app.conf, replace: ^mode, with: mode fast, place: load } }, \
+    { file: { path: /root/system.conf, contents: new } }]";
+
+/// What is changed on each host: the load's file, and the system's.
+fn state(hosts: &Hosts) -> Vec<(bool, bool)> {
+    let is_fast =
+        |host| std::fs::read_to_string(hosts.path(host, "/root/app.conf")).unwrap() == "mode fast\n";
+    (1..=HOSTS).map(|host| (is_fast(host), hosts.path(host, "/root/system.conf").exists())).collect()
+}
+
+const AS_IT_WAS: [(bool, bool); HOSTS] = [(false, false); HOSTS];
+const CHANGED: [(bool, bool); HOSTS] = [(false, true), (true, false), (true, false)];
+
+fn start(hosts: &Hosts, arguments: &[&str]) -> Child {
+    let mut command = hosts.plumb();
+    command.arg("run").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn is_back(hosts: &Hosts) -> bool {
+    state(hosts) == AS_IT_WAS && is_clean(hosts, HOSTS)
+}
+
+/// What each variant's slots say should have been so on each host; it was so in all of them.
+fn proven(path: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut proven: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for (slot, result) in slots(path).into_iter().zip(results(path)) {
+        let mut of_slot = BTreeMap::new();
+        for evidence in result["evidence"].as_array().unwrap() {
+            let what = evidence["what"].as_str().unwrap();
+            if what.starts_with("host: ") {
+                assert!(evidence["holds"] == true, "{evidence}");
+                of_slot.insert(what.to_owned(), evidence["expected"].to_string());
+            }
+        }
+        let variant = slot["variant"].as_str().unwrap().to_owned();
+        assert_eq!(*proven.entry(variant).or_insert_with(|| of_slot.clone()), of_slot);
+    }
+    proven
+}
+
+#[test]
+fn every_host_of_the_load_is_changed_and_put_back() {
+    let Some(hosts) = Hosts::up("places::changes::every_host_of_the_load_is_changed_and_put_back", HOSTS)
+    else {
+        return;
+    };
+    for host in 1..=HOSTS {
+        hosts.install(host);
+        std::fs::write(hosts.path(host, "/root/app.conf"), "mode slow\n").unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let text =
+        HTTP.replace("load: { reuse: none }", CHANGES).replace("{ min: 6, max: 6 }", "{ min: 4, max: 4 }");
+    let file = write(directory.path(), "test.yaml", text);
+    let path = directory.path().join("run");
+    let [file, into] = [&file, &path].map(|path| path.to_str().unwrap());
+    let sides = ["--system-on", "host1", "--load-on", "host2,host3"];
+    let mut runner = start(&hosts, &[&[file, "--output", into], &sides[..]].concat());
+    wait_until("a changed slot", || slots_on_disk(&path) >= 2 && state(&hosts) == CHANGED);
+    runner.kill().unwrap();
+    runner.wait().unwrap();
+    wait_until("the keepers to undo it", || is_back(&hosts));
+
+    let runner = start(&hosts, &["--resume", into]);
+    wait_until("a changed slot", || state(&hosts) == CHANGED);
+    signal(hosts.process(3, " keep ").unwrap(), "KILL");
+    let before = slots_on_disk(&path);
+    wait_until("another changed slot", || slots_on_disk(&path) > before && state(&hosts) == CHANGED);
+    signal(runner.id(), "INT");
+    let output = wait(runner);
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert_eq!(state(&hosts), AS_IT_WAS);
+
+    let output = wait(start(&hosts, &["--resume", into]));
+    assert!([0, 3].contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(state(&hosts), AS_IT_WAS);
+    for host in 1..=HOSTS {
+        assert!(!hosts.path(host, "/var/lib/plumb/tunings-of-a-run.jsonl").exists());
+    }
+    let proven = proven(&path);
+    let (kept, fresh) = (&proven["kept"], &proven["fresh"]);
+    let names = ["host: /root/app.conf on host2", "host: /root/app.conf on host3", "host: /root/system.conf"];
+    assert_eq!(kept.keys().collect::<Vec<_>>(), names);
+    assert!(names.iter().all(|name| kept[*name] != fresh[*name]), "{proven:?}");
+    assert_eq!(fresh[names[0]], fresh[names[1]]);
+    wait_until("the hosts to be clean", || is_back(&hosts));
+}
+
+#[test]
+fn a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named() {
+    let test = "places::changes::a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named";
+    let Some(hosts) = Hosts::up(test, 1) else { return };
+    hosts.install(1);
+    let directory = tempfile::tempdir().unwrap();
+    let (root, journals) = (directory.path().join("root"), directory.path().join("journals"));
+    std::fs::create_dir_all(root.join("root")).unwrap();
+    let here = write(&root, "root/app.conf", "mode slow\n");
+    let changes = "[{ file: { path: /root/app.conf, replace: ^mode, with: mode fast, place: load } }]";
+    let file = changed(directory.path(), changes);
+    let path = directory.path().join("run");
+    let run = |arguments: &[&str]| {
+        let mut command = hosts.plumb();
+        command.env("PLUMB_HOST_ROOT", &root).env("PLUMB_STATE_DIR", &journals);
+        command.args(arguments).arg(&file).output().unwrap()
+    };
+    let output = run(&["run", "--system-on", "host1", "--output", path.to_str().unwrap()]);
+    assert!([0, 3].contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(std::fs::read_to_string(here).unwrap(), "mode slow\n");
+    let proven = proven(&path);
+    let name = "host: /root/app.conf on this host";
+    assert_ne!(proven["a"][name], proven["b"][name]);
+
+    let output = run(&["check", "--system-on", "host1", "--load-on", "host1"]);
+    assert!(stdout(&output).contains("there is no file /root/app.conf"), "{}", stdout(&output));
+    std::fs::remove_file(&file).unwrap();
+    write(
+        directory.path(),
+        "test.yaml",
+        HTTP.replace("load: { reuse: none }", &format!("changes: {changes}")),
+    );
+    let output = run(&["check", "--load-on", "host1"]);
+    let refused = "on host1: file /root/app.conf";
+    assert!(stdout(&output).contains(refused), "{}{}", stdout(&output), stderr(&output));
+}

@@ -1,0 +1,121 @@
+//! The hosts that variants change: the system's, and with `place: load` every one of the load. Each makes its own part of a treatment.
+
+use plumb_model::PlannedVariant;
+use plumb_path::Sides;
+use plumb_tunings::Treatment;
+
+use super::remote::Remote;
+use super::wire::OwnTreatment;
+use super::{Hosts, Other};
+use crate::host_tunings::{self, Obstacle, Proof};
+
+/// Another host that variants change.
+pub(crate) struct Treated<'h> {
+    remote: &'h mut Remote,
+    sides: Sides,
+    /// Its parts of all treatments that are not empty.
+    parts: Vec<OwnTreatment>,
+}
+
+impl Hosts {
+    /// What of a treatment is made on this host.
+    pub(crate) fn part_here(&self, treatment: Treatment<'_>) -> OwnTreatment {
+        OwnTreatment::at(treatment, self.sides_on(None))
+    }
+
+    /// The other hosts that any of these treatments changes.
+    pub(crate) fn treated(&mut self, treatments: &[Treatment<'_>]) -> Vec<Treated<'_>> {
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(Some(&other.ssh))).collect();
+        let treated = self.others.iter_mut().zip(sides).map(|(Other { remote, .. }, sides)| {
+            let parts = treatments.iter().map(|treatment| OwnTreatment::at(*treatment, sides));
+            Treated { remote, sides, parts: parts.filter(|part| !part.is_empty()).collect() }
+        });
+        treated.filter(|host| !host.parts.is_empty()).collect()
+    }
+
+    /// Whether the connection to some host is gone.
+    pub(crate) fn has_lost_one(&mut self) -> bool {
+        self.others.iter_mut().any(|other| other.remote.is_lost())
+    }
+
+    /// Why a host cannot have what a variant changes there, or that all hosts have that anyway.
+    ///
+    /// # Errors
+    /// When a host cannot be asked.
+    pub(crate) fn impossible(
+        &mut self,
+        variant: &PlannedVariant,
+        base: Option<&PlannedVariant>,
+    ) -> Result<Option<String>, String> {
+        let sides_here = self.sides_on(None);
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(Some(&other.ssh))).collect();
+        let others = self.others.iter_mut().zip(sides).map(|(other, sides)| (Some(&mut other.remote), sides));
+        let (mut already, mut is_news) = (None, false);
+        for (remote, sides) in std::iter::once((None, sides_here)).chain(others) {
+            let part = OwnTreatment::of_variant(variant, sides);
+            let base = base.map(|base| OwnTreatment::of_variant(base, sides));
+            let differs = base
+                .as_ref()
+                .is_none_or(|base| host_tunings::treatment(base) != host_tunings::treatment(&part));
+            let name = remote.as_ref().filter(|_| !sides.system).map(|remote| remote.name().to_owned());
+            let obstacle = match remote {
+                None => host_tunings::impossible(&part, base.as_ref()),
+                Some(remote) => remote.impossible(part, base)?,
+            };
+            match obstacle {
+                Some(Obstacle::Impossible(reason)) => return Ok(Some(on(name.as_deref(), reason))),
+                Some(Obstacle::Already(reason)) => {
+                    already.get_or_insert_with(|| on(name.as_deref(), reason));
+                }
+                None => is_news |= differs,
+            }
+        }
+        Ok(already.filter(|_| !is_news))
+    }
+}
+
+impl Treated<'_> {
+    /// Tries its part of a treatment out: why it does not go along, if so.
+    pub(crate) fn try_out(&mut self, treatment: Treatment<'_>) -> Result<Option<String>, String> {
+        let part = OwnTreatment::at(treatment, self.sides);
+        if part.is_empty() {
+            return Ok(None);
+        }
+        self.prepare()?;
+        let refused = self.remote.try_out(part)?;
+        Ok(refused.map(|reason| on(self.name(), reason)))
+    }
+
+    /// Applies its part of a treatment for a slot, and puts back that of the one before.
+    pub(crate) fn begin(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
+        self.prepare()?;
+        self.remote.begin_treatment(OwnTreatment::at(treatment, self.sides))
+    }
+
+    /// Ends it after its slot, and proves that it was in effect.
+    pub(crate) fn end(&mut self, is_ok: bool) -> Result<Proof, String> {
+        let proof = self.remote.end_treatment(is_ok)?;
+        Ok(match self.name() {
+            Some(name) => proof.on(name),
+            None => proof,
+        })
+    }
+
+    /// Puts everything back at the end of a run.
+    pub(crate) fn put_back(&mut self) -> Result<(), String> {
+        self.remote.put_back()
+    }
+
+    fn prepare(&mut self) -> Result<(), String> {
+        self.remote.prepare_treatments(self.parts.clone())
+    }
+
+    /// What tells it from the system's host.
+    fn name(&self) -> Option<&str> {
+        (!self.sides.system).then(|| self.remote.name())
+    }
+}
+
+fn on(name: Option<&str>, reason: String) -> String {
+    name.map_or(reason.clone(), |name| format!("on {name}: {reason}"))
+}
