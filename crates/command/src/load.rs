@@ -243,7 +243,7 @@ mod tests {
 
     fn measure(settings: &CommandSettings, window_ms: u64) -> Result<Measurement, PathError> {
         let scratch = tempfile::tempdir().unwrap();
-        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
+        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
         let mut load = Command::load(settings, &serde_json::Value::Null, &place).unwrap();
         let window = Window::at_once(settings.load.warmup.0, window_ms * MS, 1);
         load.measure(window, &mut |_| ())

@@ -160,7 +160,10 @@ mod tests {
 
     fn start(settings: &CommandSettings) -> Result<Box<dyn System>, PathError> {
         let scratch = tempfile::tempdir().unwrap();
-        Command::system(settings, &Place { scratch: scratch.path().to_owned(), cpus: 1, address: None })
+        Command::system(
+            settings,
+            &Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 },
+        )
     }
 
     fn is_running(pid: &str) -> bool {

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_measured_with_the_systems_key_and_its_evidence_holds() {
-        let place = Place { scratch: PathBuf::from("/tmp"), cpus: 1, address: None };
+        let place = Place { scratch: PathBuf::from("/tmp"), cpus: 1, address: None, number: 0 };
         let devices = DeviceKind::ALL.into_iter().filter(|device| device.probe().is_ok());
         for device in devices {
             for algorithm in [Algorithm::Rsa2048, Algorithm::P256, Algorithm::Sha256] {
@@ -84,7 +84,7 @@ mod tests {
         }
         let mut ecdsa = CryptoSettings::default();
         ecdsa.load.algorithm = Algorithm::EcdsaP256;
-        let place = Place { scratch: PathBuf::from("/tmp"), cpus: 1, address: None };
+        let place = Place { scratch: PathBuf::from("/tmp"), cpus: 1, address: None, number: 0 };
         let other = Crypto::system(&ecdsa, &place).unwrap().target();
         assert!(Crypto::load(&settings, &other, &place).is_err());
     }

@@ -17,7 +17,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use crate::Error;
 use crate::network::netlink::Netlink;
 
-/// A network namespace that this process made and holds.
+/// A network namespace that this process holds.
 #[derive(Debug)]
 pub struct Namespace {
     handle: File,
@@ -44,6 +44,20 @@ impl Namespace {
             made.map_err(|cause| Error::Network { what: "make a network namespace".into(), cause })?;
         namespace.set_up("lo")?;
         Ok(namespace)
+    }
+
+    /// The one that this process is in itself, the host's as a rule.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel gives no descriptor of it.
+    pub fn own() -> Result<Self, Error> {
+        let held = || -> io::Result<Self> {
+            let handle = File::open("/proc/thread-self/ns/net")?;
+            let control = UdpSocket::bind("0.0.0.0:0")?;
+            Ok(Self { handle, netlink: Mutex::new(Netlink::open()?), control })
+        };
+        held().map_err(|cause| Error::Network { what: "hold the host's network namespace".into(), cause })
     }
 
     /// Where other processes of the same user find it, as long as this process holds it.

@@ -41,8 +41,9 @@ pub fn of_load(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evi
     if busy_poll_us > 0 {
         evidence.push(only(measurement, "SO_BUSY_POLL in us", "busy_poll_us", &[busy_poll_us.to_string()]));
     }
-    evidence
-        .extend(of(|_| true).filter(|test| load.shares_cpus(*test)).map(|test| one_cpu(test, measurement)));
+    // Between hosts there is no CPU to share, of which a warning tells.
+    let shared = of(|_| true).filter(|test| load.shares_cpus(*test) && !system::are_apart(measurement));
+    evidence.extend(shared.map(|test| one_cpu(test, measurement)));
     evidence.extend(sends::evidence(settings, measurement));
     let tcp: Vec<Test> = of(|test| !test.is_udp()).collect();
     if tcp.is_empty() {

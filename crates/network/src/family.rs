@@ -9,7 +9,7 @@ use plumb_path::{
 use serde_json::Value;
 
 use crate::settings::{NetworkSettings, SystemKind, Target};
-use crate::{check, evidence, load, metrics, share, system};
+use crate::{check, evidence, far, load, metrics, share, system};
 
 /// The family `network`.
 #[derive(Debug, Clone, Copy)]
@@ -31,17 +31,20 @@ impl Family for Network {
         system::start(&settings.system, place)
     }
 
-    fn spans_hosts(settings: &NetworkSettings) -> bool {
-        settings.system.kind == SystemKind::External
+    fn spans_hosts(settings: &NetworkSettings) -> Result<(), String> {
+        system::may_span_hosts(&settings.system)
     }
 
     fn needs_namespaces(settings: &NetworkSettings) -> bool {
         !matches!(settings.system.kind, SystemKind::Loopback | SystemKind::External)
     }
 
-    fn load(settings: &NetworkSettings, target: &Value, _: &Place) -> Result<Box<dyn Load>, PathError> {
+    fn load(settings: &NetworkSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
         let target: Target = read_target(target)?;
-        Ok(Box::new(load::network_load(&settings.load, &target)?))
+        match target.apart {
+            Some(apart) => Ok(Box::new(far::far_load(settings, target, &apart, place.number)?)),
+            None => Ok(Box::new(load::network_load(&settings.load, &target)?)),
+        }
     }
 }
 
@@ -51,7 +54,10 @@ impl Settings for NetworkSettings {
     }
 
     fn feasible(&self, at: Sides) -> Result<(), String> {
-        if at.system { system::feasible(&self.system) } else { Ok(()) }
+        match at {
+            Sides::BOTH => system::feasible(&self.system),
+            _ => system::feasible_half(&self.system),
+        }
     }
 
     fn weight(&self) -> Option<f64> {

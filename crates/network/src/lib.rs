@@ -3,6 +3,7 @@
 mod check;
 pub mod evidence;
 mod family;
+mod far;
 pub mod load;
 pub mod metrics;
 pub mod options;

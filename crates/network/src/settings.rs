@@ -1,5 +1,6 @@
 //! The `system` and `load` of a `network` experiment as types, under the names that users of qperf know.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use plumb_model::{Bytes, Rate, Span};
@@ -268,4 +269,18 @@ pub struct Target {
     /// The network namespace in which the load's sockets are opened, as a path such as `/proc/PID/ns/net`; its own if absent.
     #[serde(default)]
     pub netns: Option<PathBuf>,
+    /// What the load's half has to know where the server is on another host.
+    #[serde(default)]
+    pub apart: Option<Apart>,
+}
+
+/// What the two halves of a network on different hosts have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Apart {
+    /// The address of the server's host.
+    pub host: IpAddr,
+    /// The number of their tunnel, which no other network of the two hosts has.
+    pub number: u32,
+    /// Where the server's end is.
+    pub address: IpAddr,
 }

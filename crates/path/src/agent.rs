@@ -135,6 +135,8 @@ impl<W: Write> Agent<'_, W> {
                 Ok(Reply::Ready { target })
             }
             Request::PrepareLoad { path, settings, target, place } => {
+                // The one before holds what this one may need, such as the name of a device.
+                self.load = None;
                 self.load = Some(find(self.paths, &path)?.decode(&settings)?.load(&target, &place)?);
                 Ok(Reply::Ready { target: Value::Null })
             }

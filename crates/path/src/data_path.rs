@@ -179,7 +179,10 @@ pub trait AnySettings {
     fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault>;
 
     /// See [`Family::spans_hosts`].
-    fn spans_hosts(&self) -> bool;
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn spans_hosts(&self) -> Result<(), String>;
 
     /// See [`Settings::evidence`].
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
@@ -247,7 +250,7 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
         Ok(PathSettings::of::<F>(share))
     }
 
-    fn spans_hosts(&self) -> bool {
+    fn spans_hosts(&self) -> Result<(), String> {
         F::spans_hosts(&self.0)
     }
 

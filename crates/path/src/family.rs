@@ -88,8 +88,11 @@ pub trait Family {
 
     /// Whether the load may be on another host than the system of these settings: it reaches it over the network, under
     /// [`Place::address`] or an address that the settings name.
-    fn spans_hosts(_: &Self::Settings) -> bool {
-        Self::SPANS_HOSTS
+    ///
+    /// # Errors
+    /// Why it may not, and what to do about it.
+    fn spans_hosts(_: &Self::Settings) -> Result<(), String> {
+        if Self::SPANS_HOSTS { Ok(()) } else { Err(one_host(Self::NAME)) }
     }
 
     /// Whether the system is built in separate namespaces, for which an ordinary user needs a user namespace around the
@@ -163,6 +166,12 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
 }
 
+/// Why a load cannot be on another host than its system, where nothing more is to be said.
+#[must_use]
+pub fn one_host(path: &str) -> String {
+    format!("the load of the {path} data path has to be on the system's host: give both sides the same place")
+}
+
 /// Where a settings' own timing stands.
 #[derive(Debug)]
 pub struct Timing<'a> {
@@ -216,6 +225,9 @@ pub struct Place {
     /// systems keep to 127.0.0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
+    /// Which of several load agents it is, from 0.
+    #[serde(default)]
+    pub number: u32,
 }
 
 impl Place {

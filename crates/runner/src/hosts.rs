@@ -153,6 +153,10 @@ impl Hosts {
         let cpus = self.cpus(side, has_system).map_err(SlotError::Harness)?;
         let label = self.label(side, name);
         let address = self.address(side).map_err(SlotError::Harness)?;
+        let number = match side {
+            Side::System => 0,
+            Side::Load(load) => u32::try_from(load).unwrap_or(u32::MAX),
+        };
         let (link, place): (Box<dyn Link>, _) = match self.other(side) {
             None => {
                 let cpus = cpus
@@ -168,7 +172,7 @@ impl Hosts {
                 (Box::new(link), place)
             }
         };
-        Ok(Agent::new(label, link, Place { address, ..place }))
+        Ok(Agent::new(label, link, Place { address, number, ..place }))
     }
 
     /// A side's clock, as it is known now.

@@ -186,7 +186,7 @@ fn mark_infeasible(
 ) -> Result<(), String> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
-            variant.skipped = match misplaced(path, settings, hosts) {
+            variant.skipped = match misplaced(settings, hosts) {
                 Some(reason) => Some(reason),
                 None => hosts.lacking(path, settings)?,
             };
@@ -196,13 +196,12 @@ fn mark_infeasible(
 }
 
 /// Why a variant cannot be on the hosts that the run has, if so.
-fn misplaced(path: &DataPath, settings: &PathSettings, hosts: &Hosts) -> Option<String> {
+fn misplaced(settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     let places = hosts.places()?;
-    if places.are_apart() && !settings.spans_hosts() {
-        return Some(format!(
-            "the load of the {} data path has to be on the system's host: give both sides the same place",
-            path.name
-        ));
+    if places.are_apart()
+        && let Err(reason) = settings.spans_hosts()
+    {
+        return Some(reason);
     }
     let loads = u32::try_from(hosts.loads()).unwrap_or(u32::MAX);
     settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))

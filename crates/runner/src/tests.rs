@@ -45,7 +45,7 @@ impl Executor for InProcess {
             return Err(SlotError::Failed("connect to 127.0.0.1:1: timed out".to_owned()));
         }
         let json = order.settings.to_json().unwrap();
-        let place = Place { scratch: "/nonexistent".into(), cpus: 1, address: None };
+        let place = Place { scratch: "/nonexistent".into(), cpus: 1, address: None, number: 0 };
         let mut marks = Vec::new();
         let measurement = order
             .settings

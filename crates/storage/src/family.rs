@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
+use plumb_path::family::one_host;
 use plumb_path::{
     Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
 };
@@ -46,9 +47,10 @@ impl Family for Storage {
         }
     }
 
-    fn spans_hosts(settings: &StorageSettings) -> bool {
+    fn spans_hosts(settings: &StorageSettings) -> Result<(), String> {
         let is_url = settings.system.path.as_ref().is_some_and(|path| path.contains("://"));
-        settings.system.kind == SystemKind::External && is_url
+        let is_reached = settings.system.kind == SystemKind::External && is_url;
+        if is_reached { Ok(()) } else { Err(one_host(Self::NAME)) }
     }
 
     fn environment(settings: &StorageSettings) -> Vec<String> {

@@ -3,6 +3,7 @@
 mod changes;
 mod clocks;
 mod kills;
+mod networks;
 mod trouble;
 
 use std::collections::BTreeMap;
@@ -253,9 +254,9 @@ fn what_cannot_be_on_another_host_is_skipped_with_the_reason() {
     else {
         return;
     };
-    let output = hosts.run(&["check", "overlay-tuning", "--load-on", "host1"]);
+    let output = hosts.run(&["check", "migration-codecs", "--load-on", "host1"]);
     let said = format!("{}{}", stdout(&output), stderr(&output));
-    assert!(said.contains("the load of the network data path has to be on the system's host"), "{said}");
+    assert!(said.contains("the load of the migration data path has to be on the system's host"), "{said}");
     let directory = tempfile::tempdir().unwrap();
     let file = changed(
         directory.path(),

@@ -1,13 +1,14 @@
 //! Devices of a namespace and their addresses, by netlink.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoMacVlan, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    MacVlanMode,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -34,8 +35,9 @@ pub struct Tunnel {
     pub id: u32,
     /// The near end's address.
     pub local: Ipv4Addr,
-    /// Where what is not known goes.
-    pub remote: Ipv4Addr,
+    /// Where packets go whose way is not known. Without it they are dropped, and the way back to an end is learned from what
+    /// comes from there.
+    pub remote: Option<Ipv4Addr>,
     /// The UDP port.
     pub port: u16,
 }
@@ -95,30 +97,106 @@ impl Namespace {
         self.add(link, InfoKind::Bridge, None)
     }
 
-    /// Makes a VXLAN device that sends everything to one far end.
+    /// Makes a VXLAN device in `into`, whose packets leave through this namespace. It goes with `into`.
     ///
     /// # Errors
     ///
-    /// When the name is taken or the kernel has no VXLAN.
-    pub fn add_vxlan(&self, link: Link<'_>, tunnel: Tunnel) -> Result<(), Error> {
-        let data = InfoData::Vxlan(vec![
-            InfoVxlan::Id(tunnel.id),
-            InfoVxlan::Local(tunnel.local),
-            InfoVxlan::Group(tunnel.remote),
-            InfoVxlan::Port(tunnel.port),
-        ]);
-        self.add(link, InfoKind::Vxlan, Some(data))
+    /// When the name or the number is taken, or the kernel has no VXLAN.
+    pub fn add_vxlan(&self, link: Link<'_>, tunnel: Tunnel, into: &Namespace) -> Result<(), Error> {
+        let mut data =
+            vec![InfoVxlan::Id(tunnel.id), InfoVxlan::Local(tunnel.local), InfoVxlan::Port(tunnel.port)];
+        data.extend(tunnel.remote.map(InfoVxlan::Group));
+        let there = vec![LinkAttribute::NetNsFd(into.as_fd().as_raw_fd())];
+        self.add_with(link, InfoKind::Vxlan, Some(InfoData::Vxlan(data)), there)
+    }
+
+    /// Makes a device in `into` that has its own hardware address on the link of `device`, which is here. It goes with `into`.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken, there is no such device, or the kernel has no macvlan.
+    pub fn add_macvlan(&self, link: Link<'_>, device: &str, into: &Namespace) -> Result<(), Error> {
+        let data = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Bridge)]);
+        let below = LinkAttribute::Link(self.link(device)?.index);
+        let there = LinkAttribute::NetNsFd(into.as_fd().as_raw_fd());
+        self.add_with(link, InfoKind::MacVlan, Some(data), vec![below, there])
     }
 
     fn add(&self, link: Link<'_>, kind: InfoKind, data: Option<InfoData>) -> Result<(), Error> {
+        self.add_with(link, kind, data, Vec::new())
+    }
+
+    fn add_with(
+        &self,
+        link: Link<'_>,
+        kind: InfoKind,
+        data: Option<InfoData>,
+        more: Vec<LinkAttribute>,
+    ) -> Result<(), Error> {
         let what = || format!("make the {kind} device {}", link.name);
         let mut info = vec![LinkInfo::Kind(kind.clone())];
         info.extend(data.map(LinkInfo::Data));
         let mut message = LinkMessage::default();
         message.attributes = attributes(link);
+        message.attributes.extend(more);
         message.attributes.push(LinkAttribute::LinkInfo(info));
         let made = self.netlink().act(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL);
         made.map_err(|cause| Error::Network { what: what(), cause })
+    }
+
+    /// Removes a device. A namespace that nobody holds any more loses its devices too, but some time later.
+    ///
+    /// # Errors
+    ///
+    /// When there is none by that name.
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.link(name)?.index;
+        let removed = self.netlink().act(RouteNetlinkMessage::DelLink(message), 0);
+        removed.map_err(|cause| Error::Network { what: format!("remove {name}"), cause })
+    }
+
+    /// The name of the device that has an address; `None` where none has.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not say.
+    pub fn device_of(&self, address: IpAddr) -> Result<Option<String>, Error> {
+        let failed = |cause| Error::Network { what: format!("find the device of {address}"), cause };
+        let mut netlink = self.netlink();
+        let all = netlink.list(RouteNetlinkMessage::GetAddress(AddressMessage::default())).map_err(failed)?;
+        let index = all.into_iter().find_map(|message| match message {
+            RouteNetlinkMessage::NewAddress(message) => {
+                let has = message.attributes.iter().any(|attribute| match attribute {
+                    AddressAttribute::Local(it) | AddressAttribute::Address(it) => *it == address,
+                    _ => false,
+                });
+                has.then_some(message.header.index)
+            }
+            _ => None,
+        });
+        let Some(index) = index else { return Ok(None) };
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let RouteNetlinkMessage::NewLink(found) =
+            netlink.ask(RouteNetlinkMessage::GetLink(message)).map_err(failed)?
+        else {
+            return Ok(None);
+        };
+        Ok(found.attributes.into_iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        }))
+    }
+
+    /// Gives a device a hardware address.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such device, or it cannot have another address.
+    pub fn set_hardware_address(&self, name: &str, address: [u8; 6]) -> Result<(), Error> {
+        let address = vec![LinkAttribute::Address(address.to_vec())];
+        self.change(name, "set the hardware address of", address, LinkFlags::empty())
     }
 
     /// Puts a device under a bridge.

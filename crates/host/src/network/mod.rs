@@ -1,7 +1,7 @@
 //! Networks of this machine's kernel: devices, addresses, features, queues, shaping, packet filters.
 //!
-//! All of it is done to a [`Namespace`](crate::namespace::Namespace) that this process made, never to the network that the
-//! machine itself is on.
+//! All of it is done to a [`Namespace`](crate::namespace::Namespace) that this process made. The network that the machine itself is
+//! on ([`Namespace::own`](crate::namespace::Namespace::own)) is only read, and tunnels lead through it.
 
 pub(crate) mod features;
 mod link;

@@ -150,7 +150,8 @@ fn packets_take_the_short_way_past_a_bridge_and_through_a_tunnel() {
     {
         node.add_veth(link("pod"), link("eth0"), pod).unwrap();
         node.add_bridge(link("bridge")).unwrap();
-        node.add_vxlan(link("tunnel"), Tunnel { id: 7, local, remote, port: 4789 }).unwrap();
+        let tunnel = Tunnel { id: 7, local, remote: Some(remote), port: 4789 };
+        node.add_vxlan(link("tunnel"), tunnel, node).unwrap();
         for device in ["pod", "tunnel"] {
             node.join(device, "bridge").unwrap();
             node.set_up(device).unwrap();

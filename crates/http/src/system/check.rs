@@ -61,7 +61,7 @@ fn test_config(ingress: &IngressSettings) -> Result<(), Fault> {
     let fault = |message: String| Fault::new("system.ingress.config", message);
     let scratch = Scratch::create(&std::env::temp_dir(), "plumb-config-")
         .map_err(|error| fault(format!("failed to {error}")))?;
-    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
     // Any key does: what is tested is the configuration.
     let certificates = match ingress.tls {
         TlsVersion::None => None,

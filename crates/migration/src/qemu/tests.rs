@@ -46,7 +46,7 @@ impl Sides {
 }
 
 fn place(directory: &Path) -> Place {
-    Place { scratch: directory.to_owned(), cpus: 2, address: None }
+    Place { scratch: directory.to_owned(), cpus: 2, address: None, number: 0 }
 }
 
 fn window(warmup_ns: u64) -> Window {

@@ -33,13 +33,13 @@ pub(super) fn apply(layout: &Layout, spec: &SystemSettings, services: u32) -> Re
     for device in layout.devices.iter().filter(|device| device.role != Role::Bridge) {
         for (feature, asked) in features(&spec.offloads) {
             if let Some(asked) = asked {
-                layout.namespace(device).set_feature(device.name, feature, asked.is_on())?;
+                layout.namespace(device).set_feature(&device.name, feature, asked.is_on())?;
             }
         }
     }
     queues(layout, spec)?;
     for wire in layout.wires() {
-        shape(layout.namespace(wire), wire.name, spec)?;
+        shape(layout.namespace(wire), &wire.name, spec)?;
     }
     let rules = rules(spec, services);
     if !rules.is_empty() {
@@ -61,10 +61,10 @@ fn queues(layout: &Layout, spec: &SystemSettings) -> Result<(), Error> {
     for device in of_pairs {
         let (namespace, queues) = (layout.namespace(device), spec.queues as usize);
         if let Some(cpus) = &spec.rps {
-            namespace.set_receive_cpus(device.name, queues, &cpus.parse()?)?;
+            namespace.set_receive_cpus(&device.name, queues, &cpus.parse()?)?;
         }
         if let Some(cpus) = &spec.xps {
-            namespace.set_send_cpus(device.name, queues, &cpus.parse()?)?;
+            namespace.set_send_cpus(&device.name, queues, &cpus.parse()?)?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use plumb_host::cpu::CpuSet;
 use plumb_path::Fault;
 
 use super::layout::TUNNEL_BYTES;
-use super::pods;
+use super::{half, pods};
 use crate::options::{Fastpath, Switch};
 use crate::settings::{SystemKind, SystemSettings};
 
@@ -123,6 +123,14 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), String> {
         );
     }
     pods::attempt(spec)
+}
+
+/// Whether this host can build its half of it, where the other one is on another host.
+///
+/// # Errors
+/// What is missing.
+pub fn feasible_half(spec: &SystemSettings) -> Result<(), String> {
+    if is_given(spec) { Ok(()) } else { half::attempt(spec).map_err(|error| pods::cannot(&error)) }
 }
 
 #[cfg(test)]

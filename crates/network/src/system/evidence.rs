@@ -5,6 +5,8 @@ use plumb_model::{Bytes, Evidence, Measurement, Reading};
 use plumb_path::Snapshot;
 
 use super::apply::{features, wanted};
+use super::half::{APART, HOSTS_FILTERS};
+use super::halves::{CLOSED, OPENED, joined};
 use super::layout::Role;
 use super::observe::{
     BURST, ENTRIES, SERVICES, SHORTCUTS, TUNNEL, of_queues, of_rules, of_shape, packets_of,
@@ -34,6 +36,8 @@ pub fn evidence(
     measurement: &Measurement,
 ) -> Vec<Evidence> {
     let spec = &settings.system;
+    let before = &joined(before, measurement, OPENED);
+    let after = &joined(after, measurement, CLOSED);
     let seen = Observation { spec, before, after, traffic: traffic(settings, measurement) };
     let mut evidence = seen.way();
     evidence.extend(seen.tracking());
@@ -120,9 +124,16 @@ impl Observation<'_> {
         }
     }
 
+    /// Whether packets cross the filters of hosts, of which nothing is known.
+    fn has_filters_of_hosts(&self) -> bool {
+        self.after.states.get(APART).is_some_and(|filters| filters.ends_with(HOSTS_FILTERS))
+    }
+
     /// That connections were tracked, or were not.
     fn tracking(&self) -> Vec<Evidence> {
-        if matches!(self.spec.kind, SystemKind::Loopback | SystemKind::External) {
+        if matches!(self.spec.kind, SystemKind::Loopback | SystemKind::External)
+            || self.has_filters_of_hosts()
+        {
             return Vec::new();
         }
         let entries = |snapshot: &Snapshot| snapshot.states.get(ENTRIES).cloned().unwrap_or_default();

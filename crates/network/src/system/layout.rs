@@ -9,6 +9,7 @@
 //!
 //! All of it is held by descriptors of this process, so that nothing is left when it is killed.
 
+use std::borrow::Cow;
 use std::net::Ipv4Addr;
 
 use plumb_host::Error;
@@ -21,8 +22,8 @@ use crate::settings::{SystemKind, SystemSettings};
 /// Where the ends are.
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
-/// All addresses of ends.
-pub(super) const ENDS: &str = "10.244.0.0/24";
+/// All addresses of ends, those of ends on different hosts too.
+pub(super) const ENDS: &str = "10.244.0.0/16";
 /// Where the nodes of an overlay are.
 pub(super) const NODES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 168, 77, 1), Ipv4Addr::new(192, 168, 77, 2)];
 /// What VXLAN and Geneve (without options) put before an Ethernet frame, outer headers of IPv4 included.
@@ -47,18 +48,18 @@ pub(super) enum Role {
 }
 
 /// A device of the layout.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Device {
     /// The place of its namespace among the layout's.
     pub at: usize,
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub role: Role,
 }
 
 /// A network that was built.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The client's end, the server's end, and the nodes that are not an end.
+    /// The client's end, the server's end, and the nodes that are not an end; of one half, see [`super::half`].
     pub namespaces: Vec<Namespace>,
     pub devices: Vec<Device>,
     /// The namespaces in which packets cross filters, by their places.
@@ -78,13 +79,7 @@ impl Layout {
             SystemKind::Bridge => 1,
             SystemKind::Vxlan | SystemKind::Ovs => 2,
         };
-        let namespaces = (0..2 + nodes).map(|_| Namespace::create()).collect::<Result<Vec<_>, _>>()?;
-        for namespace in &namespaces {
-            // Nobody here speaks it, and its announcements would be counted as traffic.
-            for which in ["all", "default"] {
-                namespace.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
-            }
-        }
+        let namespaces = (0..2 + nodes).map(|_| quiet_namespace()).collect::<Result<Vec<_>, _>>()?;
         let mut layout =
             Self { namespaces, devices: Vec::new(), filtered: Vec::new(), shortcuts: Vec::new() };
         match spec.kind {
@@ -116,8 +111,8 @@ impl Layout {
         if wires.is_empty() { self.with_role(Role::End).collect() } else { wires }
     }
 
-    fn note(&mut self, at: usize, name: &'static str, role: Role) {
-        self.devices.push(Device { at, name, role });
+    pub(super) fn note(&mut self, at: usize, name: impl Into<Cow<'static, str>>, role: Role) {
+        self.devices.push(Device { at, name: name.into(), role });
     }
 
     fn veth(&mut self, spec: &SystemSettings) -> Result<(), Error> {
@@ -168,26 +163,32 @@ impl Layout {
             self.add_bridge(node, mtu)?;
             let namespace = &self.namespaces[node];
             namespace.add_address("wire", local, 24)?;
-            let device = Link { name: "tunnel", mtu, queue_length: spec.queue_length, queues: 1 };
-            let port = TunnelType::Vxlan.port();
-            namespace.add_vxlan(device, Tunnel { id: 1, local, remote, port })?;
-            for port in ["pod", "tunnel"] {
-                namespace.join(port, "bridge0")?;
-            }
-            namespace.set_up("tunnel")?;
-            if spec.fastpath == Fastpath::Redirect {
-                let out = namespace.redirect("pod", Redirect::SentBy("tunnel"))?;
-                let into = namespace.redirect("tunnel", Redirect::ReceivedByPeerOf("pod"))?;
-                self.shortcuts.extend([out, into]);
-            }
-            self.note(node, "tunnel", Role::Tunnel);
+            let tunnel = Tunnel { id: 1, local, remote: Some(remote), port: TunnelType::Vxlan.port() };
+            namespace.add_vxlan(tunnel_link(spec), tunnel, namespace)?;
+            self.join_tunnel(node, spec)?;
         }
         self.filtered = vec![left, right];
         Ok(())
     }
 
+    /// Puts a node's pod and its tunnel under its bridge, or past it.
+    pub(super) fn join_tunnel(&mut self, node: usize, spec: &SystemSettings) -> Result<(), Error> {
+        let namespace = &self.namespaces[node];
+        for port in ["pod", "tunnel"] {
+            namespace.join(port, "bridge0")?;
+        }
+        namespace.set_up("tunnel")?;
+        if spec.fastpath == Fastpath::Redirect {
+            let out = namespace.redirect("pod", Redirect::SentBy("tunnel"))?;
+            let into = namespace.redirect("tunnel", Redirect::ReceivedByPeerOf("pod"))?;
+            self.shortcuts.extend([out, into]);
+        }
+        self.note(node, "tunnel", Role::Tunnel);
+        Ok(())
+    }
+
     /// A pair of devices between a node and an end.
-    fn add_pod(
+    pub(super) fn add_pod(
         &mut self,
         node: usize,
         end: usize,
@@ -203,13 +204,29 @@ impl Layout {
         Ok(())
     }
 
-    fn add_bridge(&mut self, node: usize, mtu: u32) -> Result<(), Error> {
+    pub(super) fn add_bridge(&mut self, node: usize, mtu: u32) -> Result<(), Error> {
         let device = Link { name: "bridge0", mtu, queue_length: None, queues: 1 };
         self.namespaces[node].add_bridge(device)?;
         self.namespaces[node].set_up("bridge0")?;
         self.note(node, "bridge0", Role::Bridge);
         Ok(())
     }
+}
+
+/// A namespace whose devices send nothing by themselves.
+pub(super) fn quiet_namespace() -> Result<Namespace, Error> {
+    let namespace = Namespace::create()?;
+    // Nobody here speaks it, and its announcements would be counted as traffic.
+    for which in ["all", "default"] {
+        namespace.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
+    }
+    Ok(namespace)
+}
+
+/// The device where packets are wrapped.
+pub(super) fn tunnel_link(spec: &SystemSettings) -> Link<'static> {
+    let mtu = spec.mtu - TUNNEL_BYTES;
+    Link { name: "tunnel", mtu, queue_length: spec.queue_length, queues: 1 }
 }
 
 fn veth<'a>(name: &'a str, spec: &SystemSettings, mtu: u32) -> Link<'a> {

@@ -3,6 +3,8 @@
 mod apply;
 mod check;
 mod evidence;
+pub(crate) mod half;
+pub(crate) mod halves;
 mod layout;
 mod observe;
 mod ovs;
@@ -15,8 +17,10 @@ use self::pods::own_cpu;
 use crate::server::{DEFAULT_PORT, Server, ServerOptions};
 use crate::settings::{SystemKind, SystemSettings, Target};
 
-pub use check::{check, feasible};
+pub use check::{check, feasible, feasible_half};
 pub use evidence::evidence;
+pub use half::may_span_hosts;
+pub(crate) use halves::are_apart;
 
 /// Builds the network and starts the server's end.
 ///
@@ -30,9 +34,10 @@ pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, Pa
             let address = (target.address.as_str(), target.port);
             Ok(Box::new(Existing::at(&target).run_by(spec.run_by(), Some(address))?))
         }
-        SystemKind::Veth | SystemKind::Bridge | SystemKind::Vxlan | SystemKind::Ovs => {
-            Ok(Box::new(pods::start(spec, place)?))
-        }
+        SystemKind::Veth | SystemKind::Bridge | SystemKind::Vxlan | SystemKind::Ovs => match place.address {
+            Some(host) => Ok(Box::new(pods::start_near(spec, host)?)),
+            None => Ok(Box::new(pods::start(spec, place)?)),
+        },
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn observe(layout: &Layout, spec: &SystemSettings, snapshot: &mut Sna
 fn counters(layout: &Layout, snapshot: &mut Snapshot) -> Result<(), Error> {
     let mut add = |name: &str, count: u64| *snapshot.counters.entry(name.to_owned()).or_default() += count;
     for device in &layout.devices {
-        let counted = layout.namespace(device).link(device.name)?.counters;
+        let counted = layout.namespace(device).link(&device.name)?.counters;
         let (packets, bytes) = packets_of(device.role);
         add(packets, counted.sent_packets);
         add(bytes, counted.sent_bytes);
@@ -92,16 +92,16 @@ fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Re
     state(ENTRIES, entries.to_string());
     let ends: Vec<&Device> = layout.with_role(Role::End).collect();
     let wires = layout.wires();
-    state("mtu", common(&wires, |device| Ok(layout.namespace(device).link(device.name)?.mtu.to_string()))?);
+    state("mtu", common(&wires, |device| Ok(layout.namespace(device).link(&device.name)?.mtu.to_string()))?);
     state(
         "ends' mtu",
-        common(&ends, |device| Ok(layout.namespace(device).link(device.name)?.mtu.to_string()))?,
+        common(&ends, |device| Ok(layout.namespace(device).link(&device.name)?.mtu.to_string()))?,
     );
     let queue_length =
-        |device: &Device| Ok(layout.namespace(device).link(device.name)?.queue_length.to_string());
+        |device: &Device| Ok(layout.namespace(device).link(&device.name)?.queue_length.to_string());
     state("queue_length", common(&ends, queue_length)?);
-    state("qdisc", common(&wires, |device| Ok(layout.namespace(device).link(device.name)?.qdisc))?);
-    let shape = |device: &Device| layout.namespace(device).shape(device.name);
+    state("qdisc", common(&wires, |device| Ok(layout.namespace(device).link(&device.name)?.qdisc))?);
+    let shape = |device: &Device| layout.namespace(device).shape(&device.name);
     for (name, _) in of_shape(wanted(&spec.link)) {
         let read = |device: &Device| {
             let found = of_shape(shape(device)?).into_iter().find(|(it, _)| *it == name);
@@ -113,7 +113,7 @@ fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Re
     for (feature, asked) in features(&spec.offloads) {
         if asked.is_some() {
             let read = |device: &Device| {
-                let is_on = layout.namespace(device).feature(device.name, feature)?;
+                let is_on = layout.namespace(device).feature(&device.name, feature)?;
                 Ok(Switch::of(is_on).name().to_owned())
             };
             state(feature.name(), common(&offloading, read)?);
@@ -122,7 +122,7 @@ fn states(layout: &Layout, spec: &SystemSettings, snapshot: &mut Snapshot) -> Re
     if spec.rps.is_some() || spec.xps.is_some() {
         let pairs: Vec<&Device> = layout.devices.iter().filter(|device| is_pair(device.role)).collect();
         let queues = spec.queues as usize;
-        let cpus = |device: &Device| layout.namespace(device).queue_cpus(device.name, queues);
+        let cpus = |device: &Device| layout.namespace(device).queue_cpus(&device.name, queues);
         state("rps", common(&pairs, |device| Ok(of_queues(&cpus(device)?.0)))?);
         state("xps", common(&pairs, |device| Ok(of_queues(&cpus(device)?.1)))?);
     }

@@ -1,6 +1,6 @@
 //! Networks of this host's kernel as systems: built, with the server's end in one namespace and the client's in another.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use plumb_host::process::named;
@@ -8,11 +8,12 @@ use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
 
 use super::apply::apply;
+use super::half::{self, Half};
 use super::layout::{CLIENT_AT, Layout, SERVER, SERVER_AT};
 use super::observe::observe;
 use super::ovs::OpenVSwitch;
 use crate::server::{Server, ServerOptions};
-use crate::settings::{SystemKind, SystemSettings, Target};
+use crate::settings::{Apart, SystemKind, SystemSettings, Target};
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -29,6 +30,15 @@ pub(super) struct Pods {
     kernel_threads: Vec<u32>,
 }
 
+/// The server's half of a network whose clients are on other hosts, with the server in it.
+#[derive(Debug)]
+pub(super) struct Near {
+    server: Server,
+    half: Half,
+    apart: Apart,
+    kernel_threads: Vec<u32>,
+}
+
 /// Builds the network, to see whether it can be built here, and takes it down again.
 ///
 /// # Errors
@@ -42,10 +52,13 @@ pub(super) fn attempt(spec: &SystemSettings) -> Result<(), String> {
     apply(&layout, spec, spec.service_rules.min(1)).map_err(|error| cannot(&error))
 }
 
-fn cannot(error: &plumb_host::Error) -> String {
+pub(super) fn cannot(error: &plumb_host::Error) -> String {
     let words = format!("cannot {error}");
     if words.contains("network namespace") {
         return format!("{words}; it needs root, or a kernel that lets ordinary users make user namespaces");
+    }
+    if words.contains("macvlan device") || words.contains("vxlan device") {
+        return format!("{words}; between hosts it needs root, and a kernel that has such devices");
     }
     if words.contains("hand rules to nft") {
         return format!("{words}; install nftables");
@@ -75,16 +88,48 @@ pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Pods, PathEr
     Ok(Pods { spec: spec.clone(), server, open_vswitch, layout, kernel_threads: named(KERNEL_THREAD) })
 }
 
-impl System for Pods {
+/// Builds the server's half on the host with this address and starts the server's end. The clients' halves prove that it answers.
+///
+/// # Errors
+/// When something cannot be made.
+pub(super) fn start_near(spec: &SystemSettings, host: IpAddr) -> Result<Near, PathError> {
+    let (half, apart) = half::of_server(spec, host)?;
+    let options = ServerOptions { address: SocketAddr::from((half.address, 0)), netns: half.netns() };
+    let server = Server::start(&options)?;
+    Ok(Near { server, half, apart, kernel_threads: named(KERNEL_THREAD) })
+}
+
+impl System for Near {
     fn target(&self) -> serde_json::Value {
-        let address = self.server.address();
-        let netns = Some(self.layout.namespaces[CLIENT_AT].path());
-        let target = Target { address: address.ip().to_string(), port: address.port(), netns };
+        let (address, apart) = (self.server.address(), Some(self.apart));
+        let target = Target { address: address.ip().to_string(), port: address.port(), netns: None, apart };
         serde_json::json!(target)
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        let mut snapshot = Snapshot { cpu: self.cpu()?, ..Snapshot::default() };
+        let mut snapshot = Snapshot { cpu: cpu(&self.kernel_threads, &[])?, ..Snapshot::default() };
+        self.half.observe(&mut snapshot)?;
+        snapshot.counters.extend(self.server.counters());
+        Ok(snapshot)
+    }
+
+    fn stop(&mut self) -> Result<(), PathError> {
+        self.server.stop();
+        Ok(())
+    }
+}
+
+impl System for Pods {
+    fn target(&self) -> serde_json::Value {
+        let address = self.server.address();
+        let netns = Some(self.layout.namespaces[CLIENT_AT].path());
+        let target = Target { address: address.ip().to_string(), port: address.port(), netns, apart: None };
+        serde_json::json!(target)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+        let daemons: Vec<u32> = self.open_vswitch.iter().flat_map(OpenVSwitch::pids).collect();
+        let mut snapshot = Snapshot { cpu: cpu(&self.kernel_threads, &daemons)?, ..Snapshot::default() };
         observe(&self.layout, &self.spec, &mut snapshot)?;
         if let Some(open_vswitch) = &mut self.open_vswitch {
             open_vswitch.observe(&mut snapshot)?;
@@ -102,27 +147,21 @@ impl System for Pods {
     }
 }
 
-impl Pods {
-    /// CPU time of the server's end, of the daemons, and of the kernel's threads for packets.
-    fn cpu(&self) -> Result<CpuCost, PathError> {
-        let mut cost = own_cpu()?;
-        let server_ns = cost.total_ns();
-        let mut add = |name: &str, pid: u32| -> Result<(), PathError> {
-            let cpu = plumb_host::cpu::process_cpu_time(pid)?;
-            cost.user_ns += cpu.user_ns;
-            cost.system_ns += cpu.system_ns;
-            *cost.components.entry(name.to_owned()).or_default() += cpu.total_ns();
-            Ok(())
-        };
-        for &pid in &self.kernel_threads {
-            add("ksoftirqd", pid)?;
-        }
-        for pid in self.open_vswitch.iter().flat_map(OpenVSwitch::pids) {
-            add("ovs-vswitchd", pid)?;
-        }
-        cost.components.insert("server".to_owned(), server_ns);
-        Ok(cost)
-    }
+/// CPU time of the server's end, of daemons, and of the kernel's threads for packets.
+fn cpu(kernel_threads: &[u32], daemons: &[u32]) -> Result<CpuCost, PathError> {
+    let mut cost = own_cpu()?;
+    let server_ns = cost.total_ns();
+    let mut add = |name: &str, pid: u32| -> Result<(), PathError> {
+        let cpu = plumb_host::cpu::process_cpu_time(pid)?;
+        cost.user_ns += cpu.user_ns;
+        cost.system_ns += cpu.system_ns;
+        *cost.components.entry(name.to_owned()).or_default() += cpu.total_ns();
+        Ok(())
+    };
+    kernel_threads.iter().try_for_each(|pid| add("ksoftirqd", *pid))?;
+    daemons.iter().try_for_each(|pid| add("ovs-vswitchd", *pid))?;
+    cost.components.insert("server".to_owned(), server_ns);
+    Ok(cost)
 }
 
 /// The CPU time of this process, in which a server's threads run.

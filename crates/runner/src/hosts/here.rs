@@ -86,7 +86,7 @@ impl Local {
             .name(format!("from {name}"))
             .spawn(move || pass_on(output, deliver))
             .map_err(|error| failed(&error))?;
-        let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len(), address: None };
+        let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len(), address: None, number: 0 };
         Ok((Self { child, input, scratch, memory_kills: out_of_memory_kills() }, place))
     }
 }

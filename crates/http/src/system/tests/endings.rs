@@ -108,7 +108,7 @@ fn a_program_that_cannot_start_says_why() {
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
-    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
     drop(Running::start(&spec, &place).unwrap());
     fs::write(scratch.path().join("certificates/ecdsa-p256/bundle.pem"), "no certificate").unwrap();
     let message = Running::start(&spec, &place).unwrap_err().to_string();

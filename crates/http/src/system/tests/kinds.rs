@@ -187,7 +187,7 @@ fn a_key_of_4096_bits_is_made_once_in_a_scratch_directory() {
     let mut spec = spec(IngressKind::Embedded, TlsVersion::V12);
     spec.ingress.key = KeyKind::Rsa4096;
     let scratch = tempfile::tempdir().unwrap();
-    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
+    let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
     let key_file = scratch.path().join("certificates/rsa-4096/key.pem");
     let mut keys = Vec::new();
     for _ in 0..2 {
@@ -210,7 +210,7 @@ fn at_an_address(test: &str, address: IpAddr, drive: impl Fn(&Target) -> Measure
         let scratch = tempfile::tempdir().unwrap();
         std::fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .unwrap();
-        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: Some(address) };
+        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: Some(address), number: 0 };
         let mut system = Running::start(&spec, &place).unwrap();
         let target: Target = serde_json::from_value(system.target()).unwrap();
         let url = crate::url::Url::parse(&target.url).unwrap();

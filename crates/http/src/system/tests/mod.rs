@@ -55,7 +55,7 @@ impl Started {
         let scratch = tempfile::tempdir().unwrap();
         // As private as a run's is.
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o700)).unwrap();
-        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None };
+        let place = Place { scratch: scratch.path().to_owned(), cpus: 1, address: None, number: 0 };
         let system = Running::start(spec, &place).unwrap();
         let target = serde_json::from_value(system.target()).unwrap();
         Self { system, target, scratch }

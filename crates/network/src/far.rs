@@ -1,0 +1,105 @@
+//! A load on another host than its system: it builds its half of the network, and reads that half's counters at the same moments as
+//! the system does its own. Evidence holds for both halves together.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use plumb_host::time::monotonic_ns;
+use plumb_model::Measurement;
+use plumb_path::{Load, Mark, PathError, Snapshot, Window};
+
+use crate::load::{NetworkLoad, network_load};
+use crate::options::Placement;
+use crate::settings::{Apart, LoadSettings, NetworkSettings, Target, Test};
+use crate::system::half::{Half, of_client};
+use crate::system::halves::note;
+
+/// A load with its half of the network.
+struct FarLoad {
+    load: NetworkLoad,
+    half: Half,
+    /// What the reader has to know.
+    warning: Option<String>,
+}
+
+/// Builds a load's half, and makes sure that the server answers through it.
+///
+/// # Errors
+/// When something cannot be made, or the server does not answer.
+pub(crate) fn far_load(
+    settings: &NetworkSettings,
+    target: Target,
+    apart: &Apart,
+    number: u32,
+) -> Result<impl Load + use<>, PathError> {
+    let half = of_client(&settings.system, apart, number)?;
+    let target = Target { netns: half.netns(), ..target };
+    // Nothing on this host can share a CPU with the server.
+    let spec = LoadSettings { cpus: Placement::Apart, ..settings.load.clone() };
+    let load = network_load(&spec, &target).map_err(|error| {
+        PathError::new(format!("reach the server's end from this host: {error}; {}", half.way()))
+    })?;
+    let is_unshared = settings.load.tests.iter().any(|test| settings.load.shares_cpus(*test));
+    let warning = is_unshared.then(|| {
+        "the ends are on different hosts, so that they do not share a CPU as `cpus: shared` asks: times of round trips include \
+         waking a CPU at each end, and compare only with runs between hosts"
+            .to_owned()
+    });
+    Ok(FarLoad { load, half, warning })
+}
+
+impl Load for FarLoad {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        let Self { load, half, warning } = self;
+        let (measured, seen) = std::thread::scope(|scope| {
+            let (teller, told): (Sender<Mark>, _) = channel();
+            let watcher = scope.spawn(|| watch(half, told));
+            let measured = load.measure_all(
+                window,
+                &mut |_: Test, moment| {
+                    // A watcher that failed says so at the end.
+                    let _ = teller.send(moment);
+                    mark(moment);
+                },
+                &|| false,
+            );
+            drop(teller);
+            let panicked = || Err(PathError::Load("read counters: a thread panicked".to_owned()));
+            (measured, watcher.join().unwrap_or_else(|_| panicked()))
+        });
+        let mut measurement = measured?.unwrap_or_default();
+        if let Some((opened, closed)) = seen? {
+            note(&mut measurement, opened, closed);
+        }
+        measurement.warnings.extend(warning.clone());
+        Ok(measurement)
+    }
+}
+
+/// Reads the half's counters when the window opens and closes; `None` where no window was agreed on.
+fn watch(half: &Half, told: Receiver<Mark>) -> Result<Option<(Snapshot, Snapshot)>, PathError> {
+    let look = || {
+        let mut snapshot = Snapshot::default();
+        half.observe(&mut snapshot).map(|()| snapshot)
+    };
+    let agreed = told.iter().find_map(|mark| match mark {
+        Mark::Agreed { open_ns, close_ns } => Some((open_ns, close_ns)),
+        _ => None,
+    });
+    let Some((open_ns, close_ns)) = agreed else { return Ok(None) };
+    wait_until(open_ns, &told);
+    let opened = look()?;
+    wait_until(close_ns, &told);
+    Ok(Some((opened, look()?)))
+}
+
+/// Waits for a moment, or for the window to close earlier.
+fn wait_until(at_ns: u64, told: &Receiver<Mark>) {
+    loop {
+        let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
+        match told.recv_timeout(left) {
+            Ok(Mark::Closed) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            Ok(_) => {}
+        }
+    }
+}
