@@ -7,7 +7,7 @@ use plumb_path::{Family, Fault, Load, PathError, Place, Settings, Sides, Snapsho
 use serde_json::Value;
 
 use crate::settings::CommandSettings;
-use crate::{check, evidence, load, metrics, system};
+use crate::{check, evidence, load, metrics, system, target};
 
 /// The family `command`.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +32,10 @@ impl Family for Command {
         system::command_system(&settings.resolved(), place)
     }
 
-    fn load(settings: &CommandSettings, _: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
-        load::command_load(&settings.resolved(), place)
+    fn load(settings: &CommandSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+        let aimed = target::aimed(settings, target, &place.scratch)?;
+        let has_system = settings.has_system() || !target.is_null();
+        load::command_load(&aimed, has_system, place)
     }
 
     fn metrics(settings: &CommandSettings) -> Vec<MetricInfo> {

@@ -14,6 +14,7 @@ pub mod settings;
 mod shell;
 mod system;
 mod tally;
+mod target;
 mod words;
 
 pub use family::Command;

@@ -11,7 +11,7 @@ use plumb_host::memory::own_memory;
 use plumb_host::process::{Exit, Finished, Keep, run_measured};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{LoadHealth, Measurement};
-use plumb_path::{Load, Mark, PathError, Place, Settings, Window};
+use plumb_path::{Load, Mark, PathError, Place, Window};
 
 use crate::extract::{Extractor, OUTPUT_BYTES_MAX, Source, Stamp};
 use crate::notes::Notes;
@@ -38,7 +38,11 @@ pub(crate) const PROGRAM_BEFORE: &str = "program in the first slot";
 ///
 /// # Errors
 /// When a metric cannot be read as the settings say.
-pub(crate) fn command_load(settings: &CommandSettings, place: &Place) -> Result<Box<dyn Load>, PathError> {
+pub(crate) fn command_load(
+    settings: &CommandSettings,
+    has_system: bool,
+    place: &Place,
+) -> Result<Box<dyn Load>, PathError> {
     let load = &settings.load;
     let extractor = |(name, metric): (&String, &MetricSettings)| {
         Extractor::new(name, metric, load.directory.as_deref())
@@ -47,6 +51,7 @@ pub(crate) fn command_load(settings: &CommandSettings, place: &Place) -> Result<
     let extractors = load.metrics.iter().map(extractor).collect::<Result<Vec<Extractor>, PathError>>()?;
     Ok(Box::new(CommandLoad {
         settings: settings.clone(),
+        has_system,
         extractors,
         scratch: place.scratch.clone(),
         cpus: place.cpus,
@@ -55,6 +60,7 @@ pub(crate) fn command_load(settings: &CommandSettings, place: &Place) -> Result<
 
 struct CommandLoad {
     settings: CommandSettings,
+    has_system: bool,
     extractors: Vec<Extractor>,
     scratch: PathBuf,
     cpus: usize,
@@ -162,7 +168,7 @@ impl CommandLoad {
         let share = |cpu_ns: u64, cpus: usize| {
             (cpu_ns as f64 / (window_ns.max(1) as f64 * cpus.max(1) as f64)).min(1.0)
         };
-        let of_runs = if self.settings.has_system() { share(runs_ns, self.cpus) } else { 0.0 };
+        let of_runs = if self.has_system { share(runs_ns, self.cpus) } else { 0.0 };
         let busiest_thread = share(own_ns, 1).max(of_runs);
         LoadHealth { threads: 1, busiest_thread, wanted: busiest_thread, ..LoadHealth::default() }
     }
@@ -224,7 +230,7 @@ impl Pulse<'_> {
 #[cfg(test)]
 mod tests {
     use plumb_model::{Better, Reading, Span};
-    use plumb_path::{Family, Snapshot};
+    use plumb_path::{Family, Settings, Snapshot};
 
     use super::*;
     use crate::family::Command;

@@ -128,6 +128,12 @@ impl CommandSettings {
         self.clone().commands_mut().any(|command| command.contains(&place))
     }
 
+    /// The commands that the load's agent runs.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &String> {
+        let load = &self.load;
+        [&load.setup, &load.prepare, &load.cleanup].into_iter().flatten().chain([&load.command])
+    }
+
     fn commands_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let (system, load) = (&mut self.system, &mut self.load);
         let optional = [

@@ -47,6 +47,27 @@ pub fn evidence(
     evidence
 }
 
+/// Proof that the system is as its settings say, whatever the load is.
+pub fn of_system(settings: &HttpSettings, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
+    let mut settings = settings.clone();
+    // Nothing is known of the load, so nothing can be asked of batches that only many connections fill.
+    settings.load.connections = 1;
+    let full = after.moved(before, "handshakes_full").unwrap_or(0);
+    let requests = after.moved(before, "requests").map(|moved| Evidence {
+        what: format!("requests that {} counted", settings.program()),
+        expected: "at least 1".to_owned(),
+        observed: moved.to_string(),
+        holds: moved > 0,
+    });
+    let mut evidence: Vec<Evidence> = settings.offload_evidence(before, after).into_iter().collect();
+    evidence.extend(settings.config_evidence(after));
+    evidence.extend(settings.library_evidence(after));
+    evidence.extend(settings.device_evidence(before, after, full));
+    evidence.extend(settings.batch_evidence(before, after));
+    evidence.extend(requests);
+    evidence
+}
+
 /// How far the server's own count of requests may be from the load's. The two are read at different moments, which on a
 /// busy machine lie some milliseconds apart; a load that went elsewhere is off by all of it.
 const COUNT_TOLERANCE: f64 = 0.25;

@@ -105,4 +105,8 @@ impl Settings for HttpSettings {
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
         evidence::evidence(self, before, after, measurement)
     }
+
+    fn system_evidence(&self, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
+        evidence::of_system(self, before, after)
+    }
 }

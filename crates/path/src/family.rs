@@ -164,6 +164,20 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
     /// Proof, from counters before and after the window, that the treatment was in effect and that what was asked
     /// for was negotiated.
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;
+
+    /// Whether a load of another data path can use the system: all that it needs to know are the texts and numbers of
+    /// [`System::target`].
+    ///
+    /// # Errors
+    /// When only a load of this data path can, with the key.
+    fn lends(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// The part of [`Settings::evidence`] that holds under a load of another data path, of which nothing is known.
+    fn system_evidence(&self, _before: &Snapshot, _after: &Snapshot) -> Vec<Evidence> {
+        Vec::new()
+    }
 }
 
 /// Why a load cannot be on another host than its system, where nothing more is to be said.

@@ -8,15 +8,18 @@
 pub mod agent;
 mod data_path;
 pub mod drive;
+mod erased;
 pub mod existing;
 pub mod family;
+mod joined;
 pub mod null;
 pub mod portion;
 pub mod protocol;
 pub mod tool;
 pub mod tree;
 
-pub use data_path::{AnySettings, DataPath, PathSettings, find, schema_of};
+pub use data_path::{DataPath, find, schema_of};
+pub use erased::{AnySettings, PathSettings};
 pub use existing::{Existing, RunBy};
 pub use family::{
     Family, Fault, Load, Mark, PathError, Place, Processes, Settings, Sides, Snapshot, System, Timing,

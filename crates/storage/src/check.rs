@@ -4,7 +4,26 @@ use plumb_path::Fault;
 
 use crate::evidence::volume;
 use crate::load;
-use crate::settings::{EngineKind, Layer, StorageSettings, SystemKind};
+use crate::settings::{EngineKind, Layer, StorageSettings, SystemKind, SystemSettings};
+
+/// Whether a load that knows nothing of this data path can use the system.
+///
+/// # Errors
+/// When it cannot, with the key.
+pub fn check_lends(system: &SystemSettings) -> Result<(), Fault> {
+    let refused = |key: &str, message: &str| Err(Fault::new(key, message));
+    match system.kind {
+        SystemKind::Volumes if system.volume.layer == Layer::Kernel => refused(
+            "system.volume.layer",
+            "the kernel holds only loads in a control group to the limits, and commands enter none; use `layer: nbd`",
+        ),
+        SystemKind::File | SystemKind::Volumes => Ok(()),
+        SystemKind::External | SystemKind::Ontap => refused(
+            "system.kind",
+            "a command needs no `system` for storage that exists; write its path into the command",
+        ),
+    }
+}
 
 /// Checks what no single field can.
 ///

@@ -40,6 +40,14 @@ pub fn evidence(
     evidence
 }
 
+/// Proof that the system is as its settings say, whatever the load is.
+pub fn of_system(settings: &StorageSettings, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
+    match settings.system.kind {
+        SystemKind::Volumes => volume::limits(&settings.system.volume, before, after),
+        _ => Vec::new(),
+    }
+}
+
 fn driver(settings: &StorageSettings, measurement: &Measurement) -> Option<Evidence> {
     let program = settings.load.driver.program()?;
     // bash runs dbench's script.

@@ -115,6 +115,14 @@ impl Settings for StorageSettings {
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {
         evidence::evidence(self, before, after, measurement)
     }
+
+    fn lends(&self) -> Result<(), Fault> {
+        check::check_lends(&self.system)
+    }
+
+    fn system_evidence(&self, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
+        evidence::of_system(self, before, after)
+    }
 }
 
 fn is_remote(path: &str) -> bool {

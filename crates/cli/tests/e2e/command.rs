@@ -415,6 +415,8 @@ fn a_killed_plumb_leaves_neither_command_nor_system() {
     let endless = |file: &Path| format!("echo $$ > {}; while :; do sleep 1; done", file.display());
     for name in ["KILL", "INT"] {
         let mut child = plumb();
+        // A killed plumb cannot remove its directory.
+        child.env("TMPDIR", directory.path());
         child.args(["command", "--shell", "sh", &endless(&command), "--start", &endless(&system), "-q"]);
         let child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let pids = [pid_in(&command), pid_in(&system)];
@@ -441,4 +443,81 @@ fn commands_get_the_limits_and_the_variables_that_the_user_gives_them() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let unset = run(&["command", "true", "--inherit", "PLUMB_NO_SUCH"]);
     assert!(code(&unset) == 2 && stderr(&unset).contains("PLUMB_NO_SUCH"), "{}", stderr(&unset));
+}
+
+/// A comparison of two blocks, on however busy a machine.
+fn short_comparison(directory: &Path, spec: &str) -> Value {
+    let common = "noise: { others_max: 100% }\nblocks: { min: 2, max: 2 }";
+    let file = write(directory, "experiment.yaml", experiment(&format!("{common}\n{spec}")));
+    let output = directory.join("run");
+    let ran = run(&["run", file.to_str().unwrap(), "--output", output.to_str().unwrap(), "-q"]);
+    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    json(&run(&["report", output.to_str().unwrap(), "--format", "json"]))
+}
+
+#[test]
+fn a_command_runs_against_the_systems_of_http() {
+    let directory = tempfile::tempdir().unwrap();
+    let found = short_comparison(
+        directory.path(),
+        "system: { path: http, ingress: { kind: embedded, tls: \"1.3\" } }\n\
+         load:\n  command: ab -q -n 40 -c 2 {system.url}\n  duration: 50 ms\n  warmup: 0 s\n  setup: curl -sf --cacert \
+         \"$PLUMB_CA_FILE\" \"$PLUMB_URL\"\n  metrics: { done: { from: stdout, regex: 'Complete requests: +([0-9]+)', better: \
+         higher } }\nbaseline: embedded\nvariants:\n  embedded: {}\n  nginx: { system: { ingress: { kind: nginx } } }",
+    );
+    for (variant, server) in
+        found["variants"].as_array().unwrap().iter().zip(["the embedded ingress", "nginx"])
+    {
+        assert_eq!(variant["metrics"]["done"]["median"], 40.0, "{variant}");
+        assert!(variant["metrics"]["cpu_system"]["median"].as_f64().unwrap() > 0.0, "{variant}");
+        let evidence = variant["evidence"].as_array().unwrap();
+        assert!(evidence.iter().all(|evidence| evidence["holds"] == true), "{variant}");
+        let what = format!("requests that {server} counted");
+        let counted = evidence.iter().find(|evidence| evidence["what"] == what.as_str()).unwrap();
+        let requests: u64 = counted["observed"].as_str().unwrap().parse().unwrap();
+        // On a busy machine its counters are read some requests late, which a warning says.
+        assert!(requests > 0, "{variant}");
+    }
+}
+
+#[test]
+fn a_command_runs_against_the_systems_of_storage() {
+    let directory = tempfile::tempdir().unwrap();
+    let found = short_comparison(
+        directory.path(),
+        "system: { path: storage, size: 1 MiB }\nload:\n  command: wc -c {system.address}\n  duration: 20 ms\n  warmup: 0 s\n  \
+         metrics: { size: { from: stdout, regex: '^([0-9]+)', unit: B, better: higher } }\nbaseline: small\nvariants:\n  small: \
+         {}\n  large: { system: { size: 2 MiB } }",
+    );
+    let sizes: Vec<f64> = found["variants"].as_array().unwrap().iter().map(size_of).collect();
+    assert_eq!(sizes, [1_048_576.0, 2_097_152.0]);
+}
+
+fn size_of(variant: &Value) -> f64 {
+    variant["metrics"]["size"]["median"].as_f64().unwrap()
+}
+
+#[test]
+fn a_system_that_a_command_cannot_use_is_refused() {
+    let said = |command: &str, system: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let spec = format!(
+            "system: {system}\nload: {{ command: \"{command}\" }}\nbaseline: a\nvariants:\n  a: {{}}\n  b: {{ load: {{ runs: 2 }} }}"
+        );
+        let file = write(directory.path(), "refused.yaml", experiment(&spec));
+        let output = directory.path().join("refused");
+        let ran = run(&["run", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
+        assert!([2, 5].contains(&code(&ran)), "{}", stderr(&ran));
+        stderr(&ran)
+    };
+    let unknown = said("true", "{ path: htpp }");
+    assert!(unknown.contains("this load cannot use a system of `htpp`; did you mean `http`?"), "{unknown}");
+    let key = said("true", "{ path: http, ingres: { kind: nginx } }");
+    assert!(key.contains("unknown key `ingres`"), "{key}");
+    let there = said("true", "{ path: storage, kind: external }");
+    assert!(there.contains("write its path into the command"), "{there}");
+    let placeholder = said("echo {system.uri}", "{ path: http, ingress: { tls: none } }");
+    assert!(placeholder.contains("the system has no `{system.uri}`; it has `{system.url}`"), "{placeholder}");
+    let none = said("echo {system.url}", "{}");
+    assert!(none.contains("`system.path` names none"), "{none}");
 }

@@ -146,8 +146,11 @@ pub fn known_limit(volume: &VolumeSettings) -> Option<Limit> {
     (is_limited && !adapts_to_use(volume)).then_some(Limit { iops, bytes_per_s })
 }
 
-/// What the settings allow in a second: operations, and bytes.
-fn allowed(volume: &VolumeSettings, used_bytes: f64) -> (Option<f64>, Option<f64>) {
+/// What a policy allows in a second: operations, and bytes.
+type Allowed = (Option<f64>, Option<f64>);
+
+/// What the settings allow.
+fn allowed(volume: &VolumeSettings, used_bytes: f64) -> Allowed {
     if let Some(fixed) = &volume.policy.fixed {
         return (fixed.max_iops.map(|rate| rate.0), fixed.max_bandwidth.map(|rate| rate.0));
     }
@@ -172,8 +175,19 @@ pub fn evidence(
     measurement: &Measurement,
 ) -> Vec<Evidence> {
     let volume = &settings.system.volume;
-    let used = |snapshot: &Snapshot| number(snapshot, names::USED_BYTES).unwrap_or(0.0);
-    let (least, most) = (allowed(volume, used(before)), allowed(volume, used(after)));
+    let (_, most) = allowances(volume, before, after);
+    let mut evidence = vec![size(volume, measurement)];
+    evidence.extend(limits(volume, before, after));
+    // A load that is held to a rate of its own may stay below the limit.
+    if settings.load.rate.is_none() && (most.0.is_some() || most.1.is_some()) {
+        evidence.push(binding(volume.layer, before, after));
+    }
+    evidence
+}
+
+/// The limits that were in force.
+pub fn limits(volume: &VolumeSettings, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
+    let (least, most) = allowances(volume, before, after);
     let layer = match volume.layer {
         Layer::Nbd => "the NBD server",
         Layer::Kernel => "the kernel",
@@ -183,16 +197,16 @@ pub fn evidence(
             let observed = after.states.get(state).map(String::as_str);
             limit(format!("limit on {what}, read back from {layer}"), observed, least.zip(most), show)
         };
-    let mut evidence = vec![
-        size(volume, measurement),
+    vec![
         read_back("operations", names::LIMIT_IOPS, least.0, most.0, |rate| format!("{rate:.0} IOPS")),
         read_back("data", names::LIMIT_BYTES_PER_S, least.1, most.1, |rate| ByteRate(rate).to_string()),
-    ];
-    // A load that is held to a rate of its own may stay below the limit.
-    if settings.load.rate.is_none() && (most.0.is_some() || most.1.is_some()) {
-        evidence.push(binding(volume.layer, before, after));
-    }
-    evidence
+    ]
+}
+
+/// What the policy allowed at the beginning and at the end of the window.
+fn allowances(volume: &VolumeSettings, before: &Snapshot, after: &Snapshot) -> (Allowed, Allowed) {
+    let used = |snapshot: &Snapshot| number(snapshot, names::USED_BYTES).unwrap_or(0.0);
+    (allowed(volume, used(before)), allowed(volume, used(after)))
 }
 
 fn number(snapshot: &Snapshot, state: &str) -> Option<f64> {
