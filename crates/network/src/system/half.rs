@@ -7,6 +7,7 @@
 //!
 //! Filters stand in these namespaces and never in the host's own one, where they would concern the host and all other variants.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -230,7 +231,7 @@ impl Half {
     /// The hardware address stays the same from slot to slot, as the other side keeps it.
     fn start_end(&self, names: Names) -> Result<(), Error> {
         let end = &self.layout.namespaces[END_AT];
-        end.set_hardware_address("eth0", names.hardware_address())?;
+        until_free(|| end.set_hardware_address("eth0", names.hardware_address()))?;
         end.add_address("eth0", names.address(), 24)?;
         end.set_up("eth0")
     }
@@ -267,10 +268,14 @@ impl Half {
 
 impl Drop for Half {
     fn drop(&mut self) {
-        // Another half with the same number may follow at once, and the kernel takes its time with a namespace.
-        for tunnel in self.layout.with_role(Role::Tunnel) {
-            // It goes with its namespace at the latest.
-            let _ = self.layout.namespace(tunnel).remove(&tunnel.name);
+        // What is not built is the host's.
+        if !self.is_built {
+            return;
+        }
+        // Another half with the same number and hardware address may follow at once, and the kernel takes its time with a
+        // namespace. All go with their namespaces at the latest.
+        for device in self.layout.with_role(Role::Tunnel).chain(self.layout.with_role(Role::End)) {
+            let _ = self.layout.namespace(device).remove(&device.name);
         }
     }
 }
@@ -288,14 +293,17 @@ impl Names {
     }
 }
 
+/// Whether a name, a number or a hardware address is that of another device.
+fn is_taken(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::AlreadyExists | ErrorKind::AddrInUse)
+}
+
 /// Makes what may still have the name of one whose holder was killed.
 fn until_free(make: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
     let last_ns = monotonic_ns() + PATIENCE_NS;
     loop {
         match make() {
-            Err(Error::Network { cause, .. })
-                if cause.kind() == std::io::ErrorKind::AlreadyExists && monotonic_ns() < last_ns =>
-            {
+            Err(Error::Network { cause, .. }) if is_taken(cause.kind()) && monotonic_ns() < last_ns => {
                 sleep(PAUSE);
             }
             made => return made,
@@ -342,5 +350,31 @@ mod tests {
         assert_eq!(one.address(), Ipv4Addr::new(10, 244, 7, 1));
         assert_ne!(one.hardware_address(), other.hardware_address());
         assert_ne!(one.hardware_address(), of(NUMBERS | 8, 1).hardware_address());
+    }
+
+    #[test]
+    fn a_half_follows_another_of_the_same_names_at_once() {
+        if !plumb_host::namespace::may_create() || !plumb_host::process::is_root() {
+            let test = "system::half::tests::a_half_follows_another_of_the_same_names_at_once";
+            let reason = "hardware: only root may make devices of its own network";
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("test skipped: {test}: {reason}\n"),
+            );
+            return;
+        }
+        let (host, other) = (Namespace::create().unwrap(), Namespace::create().unwrap());
+        let device = Link { name: "wire", mtu: 1500, queue_length: None, queues: 1 };
+        host.add_veth(device, device, &other).unwrap();
+        let address = Ipv4Addr::new(192, 168, 3, 1);
+        host.add_address("wire", address, 24).unwrap();
+        host.set_up("wire").unwrap();
+        for kind in [SystemKind::Veth, SystemKind::Vxlan] {
+            let spec = SystemSettings { kind, conntrack: Switch::On, ..SystemSettings::default() };
+            for _ in 0..5 {
+                host.inside(|| of_server(&spec, IpAddr::V4(address)).map(drop)).unwrap().unwrap();
+            }
+        }
+        assert_eq!(host.link("wire").unwrap().mtu, 1500, "the host's device stays");
     }
 }
