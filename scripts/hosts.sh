@@ -21,7 +21,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 NETWORKS=198.18
 DELAY_MS=25
 # How often a host is looked for that should be there, and the pause between.
-TRIES=200
+TRIES=1200
 PAUSE=0.05
 
 say() { printf 'hosts: %s\n' "$*" >&2; }

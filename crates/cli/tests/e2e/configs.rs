@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{code, run, stderr, stdout, write};
+use crate::common::{code, run, stderr, stdout, unless_busy, write};
 
 /// An experiment whose only other variant has this ingress.
 fn experiment(directory: &std::path::Path, ingress: &str) -> PathBuf {
@@ -19,8 +19,11 @@ fn experiment(directory: &std::path::Path, ingress: &str) -> PathBuf {
 fn evidence(ingress: &str) -> Vec<(String, String, bool)> {
     let directory = tempfile::tempdir().unwrap();
     let file = experiment(directory.path(), ingress);
-    let into = directory.path().join("run");
-    let output = run(&["run", file.to_str().unwrap(), "--output", into.to_str().unwrap()]);
+    let (into, output) = unless_busy(|attempt| {
+        let into = directory.path().join(format!("run{attempt}"));
+        let output = run(&["run", file.to_str().unwrap(), "--output", into.to_str().unwrap()]);
+        (into, output)
+    });
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let slots = fs::read_to_string(into.join("slots.jsonl")).unwrap();
     let of_slot = |line: &str| {

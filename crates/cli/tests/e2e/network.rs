@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, signal, skip, stderr, stdout, wait, wait_until, write};
+use crate::common::{
+    code, plumb, run, signal, skip, stderr, stdout, unless_busy, wait, wait_for_threads, write,
+};
 
 /// A server that ends with this value.
 pub struct Server {
@@ -60,7 +62,7 @@ fn fails(arguments: &[&str]) -> (i32, String) {
 fn every_test_reports_what_it_is_asked_for() {
     let server = Server::start();
     let object =
-        measure(&server, &["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "tcp_crr", "-m", "64", "-d", "200ms"]);
+        measure(&server, &["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "tcp_crr", "-m", "64", "-d", "2s"]);
     let metrics = &object["metrics"];
     for metric in ["tcp_lat", "udp_lat", "tcp_bw", "udp_bw", "udp_send_bw", "tcp_crr", "tcp_crr_latency"] {
         assert!(metrics[metric]["count"].as_u64().unwrap() > 0, "{metric}: {metrics}");
@@ -130,6 +132,7 @@ fn ctrl_c_prints_what_was_measured_so_far() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    wait_for_threads(&client);
     std::thread::sleep(std::time::Duration::from_millis(2500));
     signal(client.id(), "INT");
     let output = wait(client);
@@ -149,6 +152,7 @@ fn a_server_that_stands_still_until_the_end_is_in_the_latencies() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    wait_for_threads(&client);
     std::thread::sleep(std::time::Duration::from_millis(1500));
     signal(server.child.id(), "STOP");
     std::thread::sleep(std::time::Duration::from_millis(2300));
@@ -202,12 +206,10 @@ fn an_experiment_on_loopback_has_evidence_in_every_slot() {
          baseline: small\n  variants:\n    small: {}\n    large: { load: { msg_size: 4 KiB } }\n  \
          blocks: { min: 2, max: 2 }\n  claims:\n    - large.tcp_lat.med < 1 s\n",
     );
-    let run_directory = directory.path().join("run");
-    let output = plumb()
-        .args(["run", "--json", "--quiet", "--output"])
-        .args([run_directory.as_os_str(), file.as_os_str()])
-        .output()
-        .unwrap();
+    let ((), output) = unless_busy(|attempt| {
+        let into = directory.path().join(format!("run{attempt}"));
+        ((), run(&["run", "--json", "--quiet", "--output", into.to_str().unwrap(), file.to_str().unwrap()]))
+    });
     let object: Value =
         serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     let variants = object["variants"].as_array().unwrap();
@@ -228,8 +230,7 @@ fn a_server_that_is_killed_is_one_clear_error() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let threads = format!("/proc/{}/task", client.id());
-        wait_until("the flow", || std::fs::read_dir(&threads).is_ok_and(|tasks| tasks.count() > 1));
+        wait_for_threads(&client);
         std::thread::sleep(std::time::Duration::from_millis(300));
         signal(server.child.id(), "KILL");
         let output = wait(client);
@@ -248,6 +249,7 @@ fn a_server_that_stops_to_answer_is_one_clear_error() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    wait_for_threads(&client);
     std::thread::sleep(std::time::Duration::from_millis(600));
     signal(server.child.id(), "STOP");
     let output = wait(client);

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, signal, skip, skip_unprivileged, stderr, stdout, wait, write};
+use crate::common::{
+    code, plumb, run, signal, skip, skip_unprivileged, stderr, stdout, unless_busy, wait, write,
+};
 
 /// Why a test that builds networks does nothing, if so.
 fn may(test: &str) -> bool {
@@ -37,30 +39,16 @@ fn experiment(system: &str, variants: &str) -> String {
     )
 }
 
-/// What a run says where the rest of the machine left a thread no CPU for a whole window.
-const STARVED: &str = "off the CPUs for the whole window";
-
 /// Runs it and gives each variant's state and evidence. Where other tests starve it, it is run again, a few times.
 fn variants(text: &str) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "experiment.yaml", text);
-    let mut attempts = 0..4;
-    let output = loop {
-        let output_directory = directory.path().join(format!("run-{}", attempts.start));
-        let output = run(&[
-            "run",
-            file.to_str().unwrap(),
-            "--json",
-            "--quiet",
-            "--output",
-            output_directory.to_str().unwrap(),
-        ]);
-        attempts.next();
-        let is_starved = stdout(&output).is_empty() && stderr(&output).contains(STARVED);
-        if !is_starved || attempts.is_empty() {
-            break output;
-        }
-    };
+    let ((), output) = unless_busy(|attempt| {
+        let into = directory.path().join(format!("run-{attempt}"));
+        let arguments =
+            ["run", file.to_str().unwrap(), "--json", "--quiet", "--output", into.to_str().unwrap()];
+        ((), run(&arguments))
+    });
     let result: Value =
         serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     result["variants"].as_array().unwrap().clone()

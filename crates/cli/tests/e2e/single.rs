@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, run, signal, stderr, stdout, wait, wait_until};
+use crate::common::{code, plumb, run, signal, stderr, stdout, wait, wait_for_threads};
 
 /// An HTTP server that answers every request with one status. Its threads end with the test's process.
 fn answering(status: &'static str) -> String {
@@ -73,9 +73,7 @@ fn a_refused_connection_has_one_exit_code_everywhere() {
 /// Interrupts a measurement once it runs; returns its end.
 fn interrupted(arguments: &[&str]) -> std::process::Output {
     let child = plumb().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The handler is there before the first load thread is.
-    let threads = format!("/proc/{}/task", child.id());
-    wait_until("the load to run", || std::fs::read_dir(&threads).is_ok_and(|tasks| tasks.count() > 1));
+    wait_for_threads(&child);
     std::thread::sleep(std::time::Duration::from_secs(2));
     signal(child.id(), "INT");
     wait(child)

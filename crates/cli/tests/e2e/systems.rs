@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{
-    code, plumb, processes_with_files_in, run, signal, skip, skip_unprivileged, slots_on_disk, stderr,
-    stdout, wait, wait_until, write,
+    NobodyAt, code, plumb, processes_with_files_in, run, signal, skip, skip_unprivileged, slots_on_disk,
+    stderr, stdout, wait, wait_for_threads, wait_until, write,
 };
 use serde_json::Value;
 
@@ -372,8 +372,8 @@ fn a_process_is_named_for_a_system_that_exists_only() {
 
 #[test]
 fn plumb_http_says_why_it_cannot_measure() {
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let output = run(&["http", &format!("http://127.0.0.1:{unused}/"), "-d", "300ms"]);
+    let unused = NobodyAt::loopback();
+    let output = run(&["http", &format!("http://127.0.0.1:{}/", unused.port), "-d", "300ms"]);
     assert_eq!(code(&output), 5);
     let all = stdout(&output) + &stderr(&output);
     assert!(all.contains("refused"), "{all}");
@@ -495,6 +495,7 @@ fn a_stalled_server_shows_in_the_latency_by_intended_start() {
     let mut command = plumb();
     command.args(["http", &url, "-c", "10", "--rate", "500/s", "-d", "6s", "--json", "--quiet"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_threads(&child);
     std::thread::sleep(std::time::Duration::from_secs(2));
     signal(nginx.child.id(), "STOP");
     std::thread::sleep(std::time::Duration::from_secs(2));

@@ -201,4 +201,4 @@ fn worker(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -50,6 +50,7 @@ mod tests {
     use plumb_path::System;
 
     use super::*;
+    use crate::load::tests::server::Nobody;
 
     #[test]
     fn a_port_where_nobody_listens_is_an_error_that_names_the_url() {
@@ -61,7 +62,8 @@ mod tests {
         let mut found = find(&url).unwrap();
         assert_eq!(found.target()["url"], url.as_str());
         assert!(found.snapshot().unwrap().cpu.total_ns() > 0, "this process listens here");
-        drop(listener);
-        assert!(find(&url).unwrap_err().to_string().starts_with(&format!("reach {url}: connect to ")));
+        let nobody = Nobody::new();
+        let url = &nobody.url;
+        assert!(find(url).unwrap_err().to_string().starts_with(&format!("reach {url}: connect to ")));
     }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{HTTP, results, unless_starved};
-use crate::common::{code, run, stderr, stdout, write};
+use super::{HTTP, results};
+use crate::common::{code, run, stderr, stdout, unless_busy, write};
 use crate::hosts::Hosts;
 
 /// What a link to a slow host adds to each round trip, in ns.
@@ -68,7 +68,7 @@ fn hosts_far_away_agree_on_windows_within_the_bound_and_come_to_the_verdicts_of_
     let file = write(directory.path(), "test.yaml", HTTP);
     let file = file.to_str().unwrap();
     let client = listening_client(&hosts, directory.path());
-    let (path, apart) = unless_starved(|attempt| {
+    let (path, apart) = unless_busy(|attempt| {
         for entry in fs::read_dir(directory.path()).unwrap().flatten() {
             if entry.file_name().to_string_lossy().starts_with("said.") {
                 fs::remove_file(entry.path()).unwrap();
@@ -91,7 +91,7 @@ fn hosts_far_away_agree_on_windows_within_the_bound_and_come_to_the_verdicts_of_
     // The two ends of such a trip are never quite alike.
     assert!(differences.iter().any(|difference_ns| *difference_ns > 0), "{differences:?}");
 
-    let (_, together) = unless_starved(|attempt| {
+    let (_, together) = unless_busy(|attempt| {
         let path = directory.path().join(format!("local{attempt}"));
         let output = run(&["run", file, "--json", "--output", path.to_str().unwrap()]);
         (path, output)

@@ -4,8 +4,8 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use super::{is_clean, results, slots, unless_starved};
-use crate::common::{slots_on_disk, stderr, stdout, wait_until, write};
+use super::{is_clean, results, slots};
+use crate::common::{slots_on_disk, stderr, stdout, unless_busy, wait_until, write};
 use crate::hosts::Hosts;
 
 /// An experiment with this load and these variants, the first of which is `overlay`.
@@ -39,7 +39,7 @@ fn each_host_builds_its_half_of_a_network_and_evidence_is_of_both() {
     let text = experiment("tests: [tcp_lat, udp_bw], flows: 2, duration: 300 ms", variants);
     let file = write(directory.path(), "test.yaml", text);
     let file = file.to_str().unwrap();
-    let (run, output) = unless_starved(|attempt| {
+    let (run, output) = unless_busy(|attempt| {
         let run = directory.path().join(format!("run{attempt}"));
         let places = ["--system-on", "host1", "--load-on", "host2,host3"];
         let into = ["--output", run.to_str().unwrap()];

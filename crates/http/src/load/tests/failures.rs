@@ -21,13 +21,9 @@ fn attempts(measurement: &Measurement) -> (u64, u64) {
     (measurement.attempts.tried, measurement.attempts.failed)
 }
 
-fn nobody() -> String {
-    format!("http://{}/", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
-}
-
 #[test]
 fn nobody_there_is_a_measurement_with_few_errors() {
-    let measurement = measure(&spec(), &nobody());
+    let measurement = measure(&spec(), &Nobody::new().url);
     let (kind, count) = only_error(&measurement);
     assert_eq!(kind, "connection refused");
     // 2 connections, with pauses of 1, 2, 4 … 64, 100 ms in between.

@@ -5,7 +5,7 @@ mod closed;
 mod failures;
 mod open;
 mod responses;
-mod server;
+pub(crate) mod server;
 mod tls;
 mod with_nginx;
 
@@ -15,7 +15,7 @@ use plumb_path::{Mark, Window};
 use super::{check, http_load};
 use crate::settings::{LoadSettings, Reuse};
 use crate::target::Target;
-use server::Server;
+use server::{Nobody, Server};
 
 const MS: u64 = 1_000_000;
 
@@ -24,8 +24,13 @@ fn spec() -> LoadSettings {
     LoadSettings { connections: 2, duration: Span(200 * MS), warmup: Span(0), ..LoadSettings::default() }
 }
 
+/// As [`spec`], for what has to be done several times even on a busy machine.
+fn long() -> LoadSettings {
+    LoadSettings { duration: Span(1000 * MS), ..spec() }
+}
+
 fn fresh_connections() -> LoadSettings {
-    LoadSettings { reuse: Reuse::None, ..spec() }
+    LoadSettings { reuse: Reuse::None, ..long() }
 }
 
 fn measure(spec: &LoadSettings, url: &str) -> Measurement {

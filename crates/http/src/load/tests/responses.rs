@@ -28,7 +28,7 @@ fn every_form_of_a_response_keeps_the_connection() {
         }
     });
     let checks = vec!["body contains \"hello\"".to_owned(), "body length == 5 B".to_owned()];
-    let measurement = measure(&LoadSettings { checks, ..spec() }, &server.url);
+    let measurement = measure(&LoadSettings { checks, ..long() }, &server.url);
     assert!(measurement.work > 6);
     assert_eq!(server.connections(), 2);
     assert_eq!(share_of(&measurement, "checks"), (2 * measurement.work, 0));

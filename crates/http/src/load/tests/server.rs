@@ -1,10 +1,13 @@
 //! A server whose every answer a test scripts.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
@@ -69,6 +72,21 @@ impl Server {
 
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
+    }
+}
+
+/// An address at which nothing listens, and at which nothing can as long as this value is held.
+pub struct Nobody {
+    pub url: String,
+    _bound: OwnedFd,
+}
+
+impl Nobody {
+    pub fn new() -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let address = SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap();
+        Self { url: format!("http://{address}/"), _bound: socket }
     }
 }
 
