@@ -68,6 +68,10 @@ impl Settings for HttpSettings {
         self.load.script.is_none().then(|| self.load.connections.into())
     }
 
+    fn threads(&self) -> u32 {
+        self.load.threads
+    }
+
     fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
         let load = share::share(&self.load, Portion { number, of })?;
         load::check(&load)?;

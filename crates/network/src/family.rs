@@ -64,6 +64,10 @@ impl Settings for NetworkSettings {
         Some(self.load.flows.into())
     }
 
+    fn threads(&self) -> u32 {
+        self.load.flows
+    }
+
     fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
         let load = share::share(&self.load, Portion { number, of })?;
         load::check(&load)?;

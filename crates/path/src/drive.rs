@@ -26,8 +26,12 @@ use plumb_pace::{Budget, Closing, Frame, Schedule};
 
 use crate::family::{Mark, PathError, Window};
 
-/// For each thread, from the moment at which threads are started to the moment at which they all begin.
-const LEAD_NS: u64 = 2_000_000;
+/// How long a number of threads may take to start, in ns. Then they all begin.
+#[must_use]
+pub fn lead_ns(threads: u32) -> u64 {
+    2_000_000 * u64::from(threads)
+}
+
 /// How often progress is reported.
 const PROGRESS_NS: u64 = 1_000_000_000;
 /// How long after the window threads may finish what is under way.
@@ -115,7 +119,7 @@ impl Drive {
 
     /// The moments of the measurement. The window of a schedule ends after its last unit of work, if that is earlier.
     fn frame(&self) -> Frame {
-        let ready_ns = monotonic_ns() + LEAD_NS * u64::from(self.threads);
+        let ready_ns = monotonic_ns() + lead_ns(self.threads);
         let start_ns = ready_ns.max(self.window.start_ns);
         let frame = Frame::new(start_ns, self.window.warmup_ns, self.window.window_ns);
         let (Some(schedule), Some(units)) = (self.schedule(), self.units) else { return frame };

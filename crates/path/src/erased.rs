@@ -92,6 +92,9 @@ pub trait AnySettings {
     /// See [`Settings::in_flight`].
     fn in_flight(&self) -> Option<f64>;
 
+    /// See [`Settings::threads`].
+    fn threads(&self) -> u32;
+
     /// See [`Settings::lacks`].
     fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String>;
 
@@ -172,6 +175,10 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
 
     fn in_flight(&self) -> Option<f64> {
         self.0.in_flight()
+    }
+
+    fn threads(&self) -> u32 {
+        self.0.threads()
     }
 
     fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {

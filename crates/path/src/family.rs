@@ -141,6 +141,11 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
         None
     }
 
+    /// How many threads drive the load, which take time to start.
+    fn threads(&self) -> u32 {
+        1
+    }
+
     /// Why the load has no such value under these settings, and what would have it; `None` where it has one.
     fn lacks(&self, _metric: &str, _statistic: Option<Statistic>) -> Option<String> {
         None

@@ -125,6 +125,10 @@ impl AnySettings for Joined {
         self.load.in_flight()
     }
 
+    fn threads(&self) -> u32 {
+        self.load.threads()
+    }
+
     fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
         self.load.lacks(metric, statistic)
     }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumb_host::cpu::CpuTime;
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{CpuCost, Measurement, Noise, SlotResult};
 use plumb_path::protocol::{Reply, Request};
@@ -166,6 +165,7 @@ impl<'a> AgentExecutor<'a> {
             loads: &mut self.loads,
             system,
             hosts: &mut self.hosts,
+            threads: order.settings.threads(),
             tuner: self.tuner.as_deref(),
             watch: &tell,
             interrupted: self.interrupted,
@@ -327,11 +327,7 @@ fn assemble(
     measurement.read_cpu(CPU_SYSTEM, system_cpu.total_ns());
     measurement.read_cpu_load();
     foreign::read(&mut measurement, &opened.system, &closed.system);
-    let foreign = match closed.system.is_foreign {
-        true => CpuTime { user_ns: system_cpu.user_ns, system_ns: system_cpu.system_ns },
-        false => CpuTime::default(),
-    };
-    let noise_by_host = noise_by_machine(hosts, foreign);
+    let noise_by_host = noise_by_machine(hosts);
     let noise = noise_by_host.values().fold(Noise::default(), |worst, noise| worst.worst(noise));
     // A run on this host alone has no other to tell it from.
     let noise_by_host = if hosts.len() < 2 { BTreeMap::new() } else { noise_by_host };

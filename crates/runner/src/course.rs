@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use plumb_host::cpu::CpuTime;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Measurement, SplitMix};
 use plumb_path::protocol::{Reply, Request};
@@ -21,7 +22,8 @@ const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 const MEASURE_SLACK: Duration = Duration::from_secs(60);
 /// A window that closes earlier than it was to by more than this was cut short.
 const EARLY_NS: u64 = 1_000_000;
-/// Loads that begin further apart than this, beyond what their clocks allow, do not measure one window.
+/// A load that begins later than this after the others does not measure their window. The moment is translated to its clock and
+/// back, so this is true of clocks that are known badly, too.
 const APART_NS: u64 = 1_000_000;
 
 /// Who takes part in a window.
@@ -32,6 +34,8 @@ pub(crate) struct Course<'a> {
     pub system: &'a mut Agent,
     /// Where they are.
     pub hosts: &'a mut Hosts,
+    /// How many threads all loads have together.
+    pub threads: u32,
     /// The settings of this host that variants change.
     pub tuner: Option<&'a Tuner>,
     /// Is told how far the loads have come.
@@ -116,19 +120,20 @@ impl Course<'_> {
         };
         let (opened, here_before, others_before) = self.sight(opened)?;
         let (closed, here_after, others_after) = self.sight(closed)?;
+        let foreign = foreign_cpu_time(&opened.system, &closed.system);
         Ok(SeenWindow {
             measurements: progress.measurements.into_iter().flatten().collect(),
             opened,
             closed,
             skew_ns: self.hosts.skew_ns(),
-            hosts: self.hosts.seen(here_before.zip(here_after), (others_before, others_after)),
+            hosts: self.hosts.seen(here_before.zip(here_after), (others_before, others_after), foreign),
         })
     }
 
     /// Has all loads measure, from one moment on where there are several or one is on another host.
     fn begin(&mut self, window: Window, clocks: &[Clock]) -> Result<(), SlotError> {
         self.hosts.begin_window();
-        let lead_ns = u64::try_from(self.hosts.lead().as_nanos()).unwrap_or(u64::MAX);
+        let lead_ns = self.hosts.lead_ns(self.threads);
         let start_ns = (lead_ns > 0).then(|| monotonic_ns().saturating_add(lead_ns));
         for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
             let seed = if number == 0 { window.seed } else { SplitMix::seed_of(window.seed, number) };
@@ -148,7 +153,7 @@ impl Course<'_> {
     ) -> Result<(), SlotError> {
         match reply {
             Reply::Mark { mark: Mark::Agreed { open_ns, close_ns }, .. } => {
-                self.agree((clock.ours(open_ns), clock.ours(close_ns)), clock, progress)?;
+                self.agree((clock.ours(open_ns), clock.ours(close_ns)), progress)?;
             }
             Reply::Mark { mark: Mark::Opened, at_ns } if progress.opened.is_none() => {
                 let open_ns = match progress.agreed_ns {
@@ -178,15 +183,10 @@ impl Course<'_> {
     }
 
     /// A load has said when its window opens and closes: the others are told, and all loads have the same.
-    fn agree(
-        &mut self,
-        (open_ns, close_ns): (u64, u64),
-        clock: Clock,
-        progress: &mut Progress,
-    ) -> Result<(), SlotError> {
+    fn agree(&mut self, (open_ns, close_ns): (u64, u64), progress: &mut Progress) -> Result<(), SlotError> {
         if let Some((first_ns, _)) = progress.agreed_ns {
             let apart_ns = open_ns.abs_diff(first_ns);
-            if apart_ns <= APART_NS + 2 * clock.bound_ns {
+            if apart_ns <= APART_NS {
                 return Ok(());
             }
             return Err(SlotError::Harness(format!(
@@ -250,4 +250,15 @@ fn waiting(progress: &Progress) -> Option<Vec<usize>> {
     let open = |(load, measured): (usize, &Option<Measurement>)| measured.is_none().then_some(load);
     let waiting: Vec<usize> = progress.measurements.iter().enumerate().filter_map(open).collect();
     (!waiting.is_empty()).then_some(waiting)
+}
+/// CPU time in the window of a system that this program did not start.
+fn foreign_cpu_time(opened: &Snapshot, closed: &Snapshot) -> CpuTime {
+    let (before, after) = (&opened.cpu, &closed.cpu);
+    match closed.is_foreign {
+        true => CpuTime {
+            user_ns: after.user_ns.saturating_sub(before.user_ns),
+            system_ns: after.system_ns.saturating_sub(before.system_ns),
+        },
+        false => CpuTime::default(),
+    }
 }

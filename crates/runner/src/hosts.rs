@@ -18,7 +18,7 @@ mod wire;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use plumb_host::cpu::{available_cpus, sides};
+use plumb_host::cpu::{CpuTime, available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{PlaceOf, Places};
@@ -185,13 +185,14 @@ impl Hosts {
         self.others.iter_mut().try_for_each(|other| other.remote.compare_clocks()).map_err(lost)
     }
 
-    /// How long before a window begins its moments have to be agreed on; 0 where all sides are here and there is one load.
-    pub(crate) fn lead(&self) -> Duration {
+    /// How long before a load of that many threads begins its moments have to be agreed on, in ns; 0 where all sides are here and
+    /// there is one load.
+    pub(crate) fn lead_ns(&self, threads: u32) -> u64 {
         if self.others.is_empty() && self.loads() == 1 {
-            return Duration::ZERO;
+            return 0;
         }
         let trip_ns = self.others.iter().map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
-        Duration::from_nanos(LEAD_NS + 3 * trip_ns)
+        LEAD_NS + 3 * trip_ns + plumb_path::drive::lead_ns(threads)
     }
 
     /// By how much the moments of a window may differ between the hosts of a run; `None` where all have one clock.
@@ -265,17 +266,23 @@ impl Hosts {
         self.others.iter_mut().map(|other| other.remote.looked()).collect::<Result<_, _>>().map_err(lost)
     }
 
-    /// The hosts as they were seen at both ends of a window: this one, if it was, and all others.
+    /// The hosts as they were seen at both ends of a window: this one, if it was, and all others. `foreign` is the CPU time of a
+    /// system that this program did not start.
     pub(crate) fn seen(
         &self,
         here: Option<(HostSight, HostSight)>,
         others: (Vec<HostSight>, Vec<HostSight>),
+        foreign: CpuTime,
     ) -> Vec<SeenHost> {
-        let here = here.map(|ends| SeenHost { name: "here".to_owned(), boot: boot(), ends });
+        let system = self.place(Side::System).ssh.as_ref();
+        let foreign = |host: Option<&String>| if system == host { foreign } else { CpuTime::default() };
+        let here =
+            here.map(|ends| SeenHost { name: "here".to_owned(), boot: boot(), foreign: foreign(None), ends });
         let others = self.others.iter().zip(others.0.into_iter().zip(others.1));
-        let others = others.map(|(Other { remote, .. }, ends)| SeenHost {
+        let others = others.map(|(Other { remote, ssh, .. }, ends)| SeenHost {
             name: remote.name().to_owned(),
             boot: remote.hello().boot.clone(),
+            foreign: foreign(Some(ssh)),
             ends,
         });
         here.into_iter().chain(others).collect()

@@ -68,6 +68,10 @@ impl Settings for StorageSettings {
         Some(f64::from(self.load.jobs) * f64::from(self.load.depth))
     }
 
+    fn threads(&self) -> u32 {
+        self.load.jobs
+    }
+
     fn share(&self, number: u32, of: u32) -> Result<Self, Fault> {
         let load = share::share(&self.load, Portion { number, of })?;
         let share = Self { load, system: self.system.clone() };

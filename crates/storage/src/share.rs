@@ -3,7 +3,7 @@
 use plumb_model::Bytes;
 use plumb_path::{Fault, Portion};
 
-use crate::settings::LoadSettings;
+use crate::settings::{Driver, LoadSettings};
 
 /// The agent's part: whole jobs with their regions where there are enough of them, and otherwise a part of each job's depth.
 ///
@@ -14,19 +14,10 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
         let message = "what is checked must be written by one load agent alone; name one place for the load, or set `verify: false`";
         return Err(Fault::new("load.verify", message));
     }
-    if whole.script.is_some() {
-        let message = "dbench's script cannot be divided among load agents; name one place for the load";
-        return Err(Fault::new("load.script", message));
-    }
-    if whole.job.is_some() || !whole.options.is_empty() {
-        let (key, what) = match &whole.job {
-            Some(_) => ("load.job", "a job file"),
-            None => ("load.options", "options of a tool"),
-        };
-        let message = format!(
-            "{what} may set the load, and cannot be divided among load agents; use the keys of `load`, or name one place for it"
-        );
-        return Err(Fault::new(key, message));
+    if whole.driver != Driver::Native {
+        let message = "a tool does not begin at a given moment, as several load agents have to; use the native driver, or name one \
+                       place for the load";
+        return Err(Fault::new("load.driver", message));
     }
     let operations = |operations| portion.of_at_least(operations, "load.operations");
     let operations = whole.operations.map(operations).transpose()?;
@@ -100,7 +91,6 @@ mod tests {
         assert_eq!(key(LoadSettings { access: Access::Write, ..whole.clone() }), "load.jobs");
         assert_eq!(key(LoadSettings { verify: true, ..whole.clone() }), "load.verify");
         assert_eq!(key(LoadSettings { operations: Some(3), ..whole.clone() }), "load.operations");
-        assert_eq!(key(LoadSettings { job: Some("a.fio".into()), ..whole.clone() }), "load.job");
-        assert_eq!(key(LoadSettings { options: vec!["--iodepth=64".to_owned()], ..whole }), "load.options");
+        assert_eq!(key(LoadSettings { driver: Driver::Fio, ..whole }), "load.driver");
     }
 }

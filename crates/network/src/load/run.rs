@@ -10,7 +10,7 @@ use plumb_host::cpu::available_cpus;
 use plumb_host::noise::softirq_ns;
 use plumb_host::time::monotonic_ns;
 use plumb_pace::Frame;
-use plumb_path::drive::{Drive, Driven, LOOK_NS, Standing, Watch};
+use plumb_path::drive::{Drive, Driven, LOOK_NS, Standing, Watch, lead_ns};
 use plumb_path::{Mark, Window};
 
 use super::error::Error;
@@ -26,7 +26,8 @@ use crate::wire::tcp_info::{self, TcpInfo};
 
 /// How long a flow may take to see that it is over before it is woken.
 const END_NS: u64 = 300_000_000;
-/// Between the window of one test and the start of the next, where the moments are agreed on: its flows end, and others connect.
+/// Between the window of one test and the start of the next, where the moments are agreed on: its flows end, others connect, and
+/// their threads start.
 const BETWEEN_NS: u64 = 500_000_000;
 /// How often the watching thread looks for flows that wait for a datagram, in ns.
 const PROBE_LOOK_NS: u64 = 10_000_000;
@@ -97,10 +98,13 @@ impl Moments {
 
     /// When the window of all opens and closes, if that is known as the first test starts.
     fn agreed(self, first: Frame) -> Option<Mark> {
-        let is_known = self.tests == 1 || self.window.start_ns > 0;
-        let last_ns = self.part(self.tests as usize - 1).start_ns - self.window.start_ns;
-        let close_ns = first.close_ns.saturating_add(last_ns);
-        is_known.then_some(Mark::Agreed { open_ns: first.open_ns, close_ns })
+        let Window { warmup_ns, window_ns, start_ns, .. } = self.part(self.tests as usize - 1);
+        let close_ns = match (self.tests, start_ns) {
+            (1, _) => first.close_ns,
+            (_, 0) => return None,
+            _ => Frame::new(start_ns, warmup_ns, window_ns).close_ns,
+        };
+        Some(Mark::Agreed { open_ns: first.open_ns, close_ns })
     }
 }
 
@@ -297,7 +301,8 @@ pub fn run(
     is_last: bool,
     series: &mut Series<'_>,
 ) -> Result<Option<Outcome>, Error> {
-    if series.opened_ns.is_some() && window.start_ns > 0 && monotonic_ns() > window.start_ns {
+    let ready_ns = monotonic_ns() + lead_ns(prepared.terms.flows);
+    if series.opened_ns.is_some() && window.start_ns > 0 && ready_ns > window.start_ns {
         return Err(Error::Late { test: prepared.terms.test.name() });
     }
     let (terms, sockets, netns) = (prepared.terms.clone(), prepared.sockets.clone(), prepared.netns.clone());

@@ -153,7 +153,7 @@ impl Keeper<'_> {
         match ask {
             Ask::Beat => return Ok(None),
             Ask::Treat(treat) => return self.treating.answer(treat).map(Some),
-            Ask::Clock => return Ok(Some(Answer::Clock { at_ns: monotonic_ns() })),
+            Ask::Clock { sent_ns } => return Ok(Some(Answer::Clock { sent_ns, at_ns: monotonic_ns() })),
             Ask::Feasible { path, settings, at } => {
                 let path = find(self.paths, &path).map_err(|error| error.to_string())?;
                 let settings = path.decode(&settings).map_err(|error| error.to_string())?;
@@ -176,7 +176,11 @@ impl Keeper<'_> {
                     agent.kill();
                 }
             }
-            Ask::Look { window, at_ns } => self.looks.push_back((at_ns, window)),
+            Ask::Look { window, at_ns } => {
+                // A window that failed would hold up the looks of the next.
+                self.looks.retain(|(_, waiting)| *waiting == window);
+                self.looks.push_back((at_ns, window));
+            }
             Ask::Hurry => {
                 while let Some((_, window)) = self.looks.pop_front() {
                     self.look(window);
@@ -223,8 +227,10 @@ impl Keeper<'_> {
     }
 
     fn look(&mut self, window: u64) {
+        // First, because commands of users that verify a change take their time.
+        let sight = HostSight::take();
         self.treating.look();
-        self.say(&match HostSight::take() {
+        self.say(&match sight {
             Ok(sight) => Answer::Looked { window, sight: Box::new(sight) },
             Err(error) => Answer::Failed { reason: error.to_string() },
         });

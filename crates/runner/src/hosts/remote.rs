@@ -150,10 +150,9 @@ impl Remote {
 
     /// Compares the clocks once more.
     pub(crate) fn compare_clocks(&mut self) -> Result<(), String> {
-        let sent_ns = monotonic_ns();
-        self.say(&Ask::Clock)?;
+        self.say(&Ask::Clock { sent_ns: monotonic_ns() })?;
         match self.answer()? {
-            (came_ns, Answer::Clock { at_ns }) => {
+            (came_ns, Answer::Clock { sent_ns, at_ns }) => {
                 self.clocks.add(sent_ns, at_ns, came_ns);
                 Ok(())
             }

@@ -30,13 +30,15 @@ pub(crate) struct SeenHost {
     pub name: String,
     /// The kernel's name for its boot, which hosts share that are namespaces or containers of one machine.
     pub boot: Option<String>,
+    /// CPU time in the window of a system on it that this program did not start.
+    pub foreign: CpuTime,
     /// When the window opened, and when it closed.
     pub ends: (HostSight, HostSight),
 }
 
-/// What each machine did in a window that neither this program nor `foreign`, a system that it did not start, did. Hosts that
-/// are on one machine are no noise to each other.
-pub(crate) fn noise_by_machine(hosts: &[SeenHost], foreign: CpuTime) -> BTreeMap<String, Noise> {
+/// What each machine did in a window that neither this program nor a system did. Hosts that are on one machine are no noise to
+/// each other.
+pub(crate) fn noise_by_machine(hosts: &[SeenHost]) -> BTreeMap<String, Noise> {
     let is_with = |one: &SeenHost, two: &SeenHost| {
         std::ptr::eq(one, two) || (one.boot.is_some() && one.boot == two.boot)
     };
@@ -46,8 +48,9 @@ pub(crate) fn noise_by_machine(hosts: &[SeenHost], foreign: CpuTime) -> BTreeMap
             continue;
         }
         let here: Vec<&SeenHost> = hosts.iter().filter(|other| is_with(host, other)).collect();
-        let mut own = foreign;
-        for SeenHost { ends: (opened, closed), .. } in &here {
+        let mut own = CpuTime::default();
+        for SeenHost { foreign, ends: (opened, closed), .. } in &here {
+            own += *foreign;
             own += closed.own.saturating_sub(opened.own);
         }
         let names: Vec<&str> = here.iter().map(|host| host.name.as_str()).collect();
@@ -85,12 +88,16 @@ mod tests {
         let seen = |name: &str, boot: &str, closed: &HostSight| SeenHost {
             name: name.to_owned(),
             boot: Some(boot.to_owned()),
+            foreign: CpuTime::default(),
             ends: (opened.clone(), closed.clone()),
         };
-        let apart = noise_by_machine(&[seen("a", "1", &closed), seen("b", "2", &idle)], CpuTime::default());
+        let apart = noise_by_machine(&[seen("a", "1", &closed), seen("b", "2", &idle)]);
         assert!(apart["b"].others >= apart["a"].others && apart.len() == 2, "{apart:?}");
-        let together =
-            noise_by_machine(&[seen("a", "1", &closed), seen("b", "1", &idle)], CpuTime::default());
+        let together = noise_by_machine(&[seen("a", "1", &closed), seen("b", "1", &idle)]);
         assert_eq!(together, [("a, b".to_owned(), apart["a"].clone())].into());
+        // What a system used that nobody here started is of its own host.
+        let foreign = SeenHost { foreign: closed.own.saturating_sub(opened.own), ..seen("b", "2", &idle) };
+        let with = noise_by_machine(&[seen("a", "1", &idle), foreign]);
+        assert_eq!((&with["a"], &with["b"]), (&apart["b"], &apart["a"]));
     }
 }

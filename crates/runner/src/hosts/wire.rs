@@ -21,7 +21,10 @@ pub(crate) enum Ask {
     /// Nothing: the runner is still there.
     Beat,
     /// What the monotonic clock says.
-    Clock,
+    Clock {
+        /// When this was asked, by the runner's clock.
+        sent_ns: u64,
+    },
     /// Whether this host can build a variant.
     Feasible {
         /// The data path's name.
@@ -115,6 +118,8 @@ pub(crate) enum Answer {
     Hello(Box<Hello>),
     /// What the monotonic clock says.
     Clock {
+        /// As it was asked: an answer that comes too late is not taken for that of another question.
+        sent_ns: u64,
         /// In ns.
         at_ns: u64,
     },

@@ -6,9 +6,9 @@ use plumb_path::Fault;
 use plumb_path::tool::{self, Says};
 
 use super::super::device::NULL;
-use super::job_file::{JobFile, refused_option};
+use super::job_file::{JobFile, is_rate, refused_option};
 use crate::metrics::METRICS;
-use crate::settings::{Driver, StorageSettings, SystemKind};
+use crate::settings::{Driver, LoadSettings, StorageSettings, SystemKind};
 
 /// Refuses what the tool cannot do.
 ///
@@ -30,6 +30,11 @@ pub(crate) fn check(settings: &StorageSettings) -> Result<(), Fault> {
         Driver::Fio => check_fio(settings),
         Driver::Dbench => check_dbench(settings),
     }
+}
+
+/// Whether fio is told a rate: by the settings, the job file or an option.
+pub(super) fn has_rate(load: &LoadSettings, job: Option<&JobFile>) -> bool {
+    job.map_or(load.rate.is_some(), |job| job.has_rate) || load.options.iter().any(|option| is_rate(option))
 }
 
 fn check_fio(settings: &StorageSettings) -> Result<(), Fault> {
@@ -60,10 +65,21 @@ fn check_fio(settings: &StorageSettings) -> Result<(), Fault> {
     if !is_whole(load.compressible.0) {
         return cannot("load.compressible", "takes whole percents");
     }
-    if load.rate.is_some_and(|rate| (rate.0 / f64::from(load.jobs)).fract() != 0.0) {
+    let Some(rate) = load.rate else { return Ok(()) };
+    let each = rate.0 / f64::from(load.jobs);
+    if each.fract() != 0.0 {
         return cannot(
             "load.rate",
             "takes a whole number of operations per second in each job; give a multiple of `jobs`",
+        );
+    }
+    let reads = each * load.read_share.0;
+    let is_mixed = load.access.reads() && load.access.writes();
+    if is_mixed && ((reads - reads.round()).abs() > 1e-9 || reads.round() < 1.0 || each - reads.round() < 1.0)
+    {
+        return cannot(
+            "load.rate",
+            "takes a whole number of reads and one of writes per second in each job, by `read_share`",
         );
     }
     Ok(())
@@ -170,7 +186,7 @@ pub(crate) fn lacks(
     // A file that cannot be read was refused before.
     let job = load.job.as_deref().and_then(|path| JobFile::read(path).ok());
     let without_times = job.as_ref().and_then(|job| job.without_times);
-    let has_rate = job.map_or(load.rate.is_some(), |job| job.has_rate);
+    let has_rate = has_rate(load, job.as_ref());
     let remedy;
     let says: (Says, &str) = match (load.driver, without_times) {
         (Driver::Native, _) => return None,
@@ -186,4 +202,34 @@ pub(crate) fn lacks(
         (Driver::Fio, None) => (FIO, "no option of fio prints it; the native driver measures it"),
     };
     tool::lacks(program, METRICS, says, (metric, statistic))
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::{Percent, Rate};
+
+    use super::*;
+    use crate::settings::Access;
+
+    #[test]
+    fn fio_has_whole_rates_for_each_job_and_direction() {
+        let fault = |rate: f64, read_share: f64, access: Access| {
+            let rate = Some(Rate(rate));
+            let load = LoadSettings {
+                driver: Driver::Fio,
+                rate,
+                read_share: Percent(read_share),
+                access,
+                jobs: 2,
+                ..LoadSettings::default()
+            };
+            check(&StorageSettings { load, ..StorageSettings::default() }).err().map(|fault| fault.key)
+        };
+        assert_eq!(fault(20.0, 0.7, Access::RandReadWrite), None);
+        assert_eq!(fault(10.0, 0.5, Access::RandRead), None);
+        // 2.5 reads a second in each job would become 3, and the whole more than was asked for.
+        assert_eq!(fault(10.0, 0.5, Access::RandReadWrite).as_deref(), Some("load.rate"));
+        assert_eq!(fault(20.0, 1.0, Access::RandReadWrite).as_deref(), Some("load.rate"));
+        assert_eq!(fault(5.0, 0.5, Access::RandRead).as_deref(), Some("load.rate"));
+    }
 }

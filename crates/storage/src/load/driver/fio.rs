@@ -8,6 +8,7 @@ use plumb_tools::{ToolRun, format_named, read_as};
 use serde_json::Value;
 
 use super::super::device::Direct;
+use super::abilities::has_rate;
 use super::job_file::JobFile;
 use super::windows;
 use crate::metrics::{
@@ -101,7 +102,7 @@ impl Tool for FioTool {
         self.look_at_the_target(said)?;
         let jobs = self.job.is_none().then_some(self.settings.jobs);
         if let Some(jobs) = jobs {
-            run.measurement.windows = windows::read(&self.scratch, jobs)?;
+            run.measurement.windows = windows::read(&self.scratch, jobs, run.measurement.window_ns)?;
         }
         self.complete(&mut run);
         Ok(run)
@@ -174,7 +175,8 @@ impl FioTool {
     fn rate(&self) -> Option<String> {
         let load = &self.settings;
         let each = load.rate?.0 / f64::from(load.jobs);
-        let of = |share: f64| (each * share).round().max(1.0).to_string();
+        // Both are whole, as `check` sees to.
+        let of = |share: f64| (each * share).round().to_string();
         Some(if load.access.reads() && load.access.writes() {
             format!("{},{}", of(load.read_share.0), of(1.0 - load.read_share.0))
         } else {
@@ -203,8 +205,7 @@ impl FioTool {
 
     /// Names readings as this path does, and notes what fio says that it did.
     fn complete(&self, run: &mut ToolRun) {
-        let has_rate = self.settings.rate.is_some() && self.job.is_none()
-            || self.job.as_ref().is_some_and(|job| job.has_rate);
+        let has_rate = has_rate(&self.settings, self.job.as_ref());
         let measurement = &mut run.measurement;
         measurement.warnings.extend(self.messages.iter().cloned());
         if let Some(depth) = depth(measurement) {

@@ -29,20 +29,28 @@ const REPLACED: [&str; 20] = [
     "unlink_each_loop",
 ];
 
-/// Why an option of fio is not the user's to give, where it is not.
+/// Why an option of fio is not the user's to give, where it is not. On its command line fio takes the beginning of a key for the key.
 pub(super) fn refused_option(option: &str) -> Option<String> {
     let key = key_of(option.trim_start_matches('-'));
-    if REPLACED.contains(&key.as_str()) {
+    let begins = |whole: &str| !key.is_empty() && whole.starts_with(&key);
+    if REPLACED.iter().any(|whole| begins(whole)) {
         return Some(format!(
             "`{option}` is the experiment's to say: where, how long, and that no file is made or removed"
         ));
     }
-    if ["rw", "readwrite", "size", "offset", "offset_increment", "numjobs"].contains(&key.as_str()) {
+    if ["rw", "readwrite", "size", "offset", "offset_increment", "numjobs"].iter().any(|whole| begins(whole))
+    {
         return Some(format!(
             "`{option}` decides which data is used; say it by the keys of `load`, or in the job file"
         ));
     }
-    REFUSED.iter().find(|(name, _)| *name == key).map(|(_, why)| format!("`{option}` {why}"))
+    REFUSED.iter().find(|(whole, _)| begins(whole)).map(|(_, why)| format!("`{option}` {why}"))
+}
+
+/// Whether an option sets a rate.
+pub(super) fn is_rate(option: &str) -> bool {
+    let key = key_of(option.trim_start_matches('-'));
+    ["rate", "rate_iops"].iter().any(|whole| key.len() >= 3 && whole.starts_with(&key))
 }
 
 /// Keys that cannot be in it, each with the reason.
@@ -246,6 +254,11 @@ mod tests {
         assert!(refused_option("-unlink").is_some() && refused_option("--stonewall").is_some());
         assert!(refused_option("--rw=write").is_some());
         assert_eq!(refused_option("--thinktime=10"), None);
+        for beginning in ["--director=/", "--readwrit=randwrite", "--numjob=2", "--unlink_e=1", "--stonewal"]
+        {
+            assert!(refused_option(beginning).is_some(), "{beginning}");
+        }
+        assert!(is_rate("--rate_iops=5") && is_rate("--rate=1m") && !is_rate("--random_generator=lfsr"));
     }
 
     #[test]
