@@ -75,7 +75,7 @@ impl StateDirectory {
             Err(cause) => return Err(failed(cause.into())),
         }
         note_owner(&mut file).map_err(failed)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 }
 
@@ -123,7 +123,15 @@ fn note_owner(file: &mut File) -> io::Result<()> {
 /// The right to change the machine, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A process that is being started holds a copy of the file until it runs its own program, and so would hold the lock.
+        // What fails here is released with the file.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 /// Why there is no lock.
