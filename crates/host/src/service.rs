@@ -281,6 +281,20 @@ fn listeners_at(tables: &str, address: SocketAddr) -> Vec<u64> {
     if exact.is_empty() { of(&|ip| ip.is_unspecified()) } else { exact }
 }
 
+/// Whether a socket has this port in the network namespace of a process: one that listens for TCP, or any for UDP.
+#[must_use]
+pub fn has_socket(pid: u32, port: u16, is_udp: bool) -> bool {
+    let tables = if is_udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
+    let has_port = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let local = fields.next().and_then(|local| local.rsplit_once(':'));
+        let is_there = local.is_some_and(|(_, found)| u16::from_str_radix(found, 16) == Ok(port));
+        is_there && (is_udp || fields.nth(1) == Some(LISTENS))
+    };
+    let table = |name: &&str| text::read(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    tables.iter().map(table).any(|table| table.lines().any(has_port))
+}
+
 /// A line of `/proc/net/tcp` or `tcp6` (Documentation/networking/proc_net_tcp.rst), if its socket listens.
 fn parse_listener(line: &str) -> Option<(SocketAddr, u64)> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -1,5 +1,6 @@
 //! The load of one of several agents: its part of connections, rate and requests.
 
+use plumb_path::tool::undivided;
 use plumb_path::{Fault, Portion};
 
 use crate::settings::{Driver, LoadSettings};
@@ -10,9 +11,7 @@ use crate::settings::{Driver, LoadSettings};
 /// When the load cannot be divided among this many agents, with its key.
 pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, Fault> {
     if whole.driver != Driver::Native {
-        let message = "a tool does not begin at a given moment, as several load agents have to; use the native driver, or name one \
-                       place for the load";
-        return Err(Fault::new("load.driver", message));
+        return Err(undivided());
     }
     let mut share = whole.clone();
     share.connections = portion.of_number_at_least(whole.connections, "load.connections")?;

@@ -4,7 +4,7 @@ use plumb_path::Fault;
 
 use crate::options::Placement;
 use crate::settings::{NetworkSettings, SystemKind};
-use crate::{load, system};
+use crate::{load, system, tools};
 
 /// Checks what no single field can.
 ///
@@ -15,7 +15,8 @@ pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
         let Some(address) = &settings.system.address else {
             return Err(Fault::new("system.address", "an external server needs an address, as HOST:PORT"));
         };
-        system::parse_target(address).map_err(|message| Fault::new("system.address", message))?;
+        system::parse_target(address, settings.load.driver.port())
+            .map_err(|message| Fault::new("system.address", message))?;
         if settings.load.cpus == Placement::Shared {
             return Err(Fault::new(
                 "load.cpus",
@@ -24,5 +25,6 @@ pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
         }
     }
     system::check(&settings.system)?;
-    load::check(&settings.load)
+    load::check(&settings.load)?;
+    tools::check(settings)
 }

@@ -6,7 +6,7 @@ mod sends;
 use std::collections::BTreeMap;
 
 use plumb_model::{Evidence, Measurement};
-use plumb_path::Snapshot;
+use plumb_path::{Snapshot, tool};
 
 use crate::settings::{NetworkSettings, Test};
 use crate::system;
@@ -18,7 +18,10 @@ pub fn evidence(
     after: &Snapshot,
     measurement: &Measurement,
 ) -> Vec<Evidence> {
-    let mut evidence = of_load(settings, measurement);
+    let mut evidence = match settings.load.driver.program() {
+        Some(program) => tool::evidence(measurement, program, program).into_iter().collect(),
+        None => of_load(settings, measurement),
+    };
     evidence.extend(system::evidence(settings, before, after, measurement));
     evidence
 }

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question};
+use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::{
     Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
 };
 use serde_json::Value;
 
 use crate::settings::{NetworkSettings, SystemKind, Target};
-use crate::{check, evidence, far, load, metrics, share, system};
+use crate::{check, evidence, far, load, metrics, share, system, tools};
 
 /// The family `network`.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ impl Family for Network {
     const METRICS: &'static [Metric] = metrics::METRICS;
 
     fn system(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        system::start(&settings.system, place)
+        system::start(settings, place)
     }
 
     fn spans_hosts(settings: &NetworkSettings) -> Result<(), String> {
@@ -43,7 +43,7 @@ impl Family for Network {
         let target: Target = read_target(target)?;
         match target.apart {
             Some(apart) => Ok(Box::new(far::far_load(settings, target, &apart, place.number)?)),
-            None => Ok(Box::new(load::network_load(&settings.load, &target)?)),
+            None => load::any_load(&settings.load, &target),
         }
     }
 }
@@ -54,6 +54,7 @@ impl Settings for NetworkSettings {
     }
 
     fn feasible(&self, at: Sides) -> Result<(), String> {
+        tools::feasible(self.load.driver)?;
         match at {
             Sides::BOTH => system::feasible(&self.system),
             _ => system::feasible_half(&self.system),
@@ -80,6 +81,10 @@ impl Settings for NetworkSettings {
 
     fn has_foreign_system(&self) -> bool {
         self.system.kind == SystemKind::External
+    }
+
+    fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
+        tools::lacks(self.load.driver, metric, statistic)
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

@@ -8,15 +8,15 @@ use plumb_host::time::monotonic_ns;
 use plumb_model::Measurement;
 use plumb_path::{Load, Mark, PathError, Snapshot, Window};
 
-use crate::load::{NetworkLoad, network_load};
+use crate::load::any_load;
 use crate::options::Placement;
-use crate::settings::{Apart, LoadSettings, NetworkSettings, Target, Test};
+use crate::settings::{Apart, LoadSettings, NetworkSettings, Target};
 use crate::system::half::{Half, of_client};
 use crate::system::halves::note;
 
 /// A load with its half of the network.
 struct FarLoad {
-    load: NetworkLoad,
+    load: Box<dyn Load>,
     half: Half,
     /// What the reader has to know.
     warning: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) fn far_load(
     let target = Target { netns: half.netns(), ..target };
     // Nothing on this host can share a CPU with the server.
     let spec = LoadSettings { cpus: Placement::Apart, ..settings.load.clone() };
-    let load = network_load(&spec, &target).map_err(|error| {
+    let load = any_load(&spec, &target).map_err(|error| {
         PathError::new(format!("reach the server's end from this host: {error}; {}", half.way()))
     })?;
     let is_unshared = settings.load.tests.iter().any(|test| settings.load.shares_cpus(*test));
@@ -54,20 +54,16 @@ impl Load for FarLoad {
         let (measured, seen) = std::thread::scope(|scope| {
             let (teller, told): (Sender<Mark>, _) = channel();
             let watcher = scope.spawn(|| watch(half, told));
-            let measured = load.measure_all(
-                window,
-                &mut |_: Test, moment| {
-                    // A watcher that failed says so at the end.
-                    let _ = teller.send(moment);
-                    mark(moment);
-                },
-                &|| false,
-            );
+            let measured = load.measure(window, &mut |moment| {
+                // A watcher that failed says so at the end.
+                let _ = teller.send(moment);
+                mark(moment);
+            });
             drop(teller);
             let panicked = || Err(PathError::Load("read counters: a thread panicked".to_owned()));
             (measured, watcher.join().unwrap_or_else(|_| panicked()))
         });
-        let mut measurement = measured?.unwrap_or_default();
+        let mut measurement = measured?;
         if let Some((opened, closed)) = seen? {
             note(&mut measurement, opened, closed);
         }
@@ -76,17 +72,19 @@ impl Load for FarLoad {
     }
 }
 
-/// Reads the half's counters when the window opens and closes; `None` where no window was agreed on.
+/// Reads the half's counters when the window opens and closes, at the agreed moments where there are any; `None` where it never
+/// opened.
 fn watch(half: &Half, told: Receiver<Mark>) -> Result<Option<(Snapshot, Snapshot)>, PathError> {
     let look = || {
         let mut snapshot = Snapshot::default();
         half.observe(&mut snapshot).map(|()| snapshot)
     };
-    let agreed = told.iter().find_map(|mark| match mark {
+    let moments = told.iter().find_map(|mark| match mark {
         Mark::Agreed { open_ns, close_ns } => Some((open_ns, close_ns)),
-        _ => None,
+        Mark::Opened => Some((0, u64::MAX)),
+        Mark::Progress { .. } | Mark::Closed => None,
     });
-    let Some((open_ns, close_ns)) = agreed else { return Ok(None) };
+    let Some((open_ns, close_ns)) = moments else { return Ok(None) };
     wait_until(open_ns, &told);
     let opened = look()?;
     wait_until(close_ns, &told);

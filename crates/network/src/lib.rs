@@ -11,6 +11,7 @@ pub mod server;
 pub mod settings;
 mod share;
 pub mod system;
+mod tools;
 mod wire;
 
 pub use family::Network;

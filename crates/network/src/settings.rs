@@ -1,5 +1,7 @@
 //! The `system` and `load` of a `network` experiment as types, under the names that users of qperf know.
 
+mod driver;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -8,6 +10,7 @@ use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::driver::Driver;
 use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
 
 /// What a `network` experiment sets.
@@ -216,6 +219,10 @@ pub struct LoadSettings {
     pub receive_buffer: Option<Bytes>,
     /// TCP_NODELAY; if absent, on for round trips and off for one-way tests.
     pub nodelay: Option<bool>,
+    /// What drives the load. The tool's server takes the place of Plumbline's own.
+    pub driver: Driver,
+    /// Further options of that tool; netperf's are those of its tests, which stand behind `--`.
+    pub options: Vec<String>,
 }
 
 impl Default for LoadSettings {
@@ -235,6 +242,8 @@ impl Default for LoadSettings {
             send_buffer: None,
             receive_buffer: None,
             nodelay: None,
+            driver: Driver::default(),
+            options: Vec::new(),
         }
     }
 }

@@ -1,15 +1,19 @@
 //! The load of one of several agents: its part of flows and rate.
 
+use plumb_path::tool::undivided;
 use plumb_path::{Fault, Portion};
 
 use crate::options::Placement;
-use crate::settings::LoadSettings;
+use crate::settings::{Driver, LoadSettings};
 
 /// The agent's part.
 ///
 /// # Errors
 /// When the load cannot be divided among this many agents, with its key.
 pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettings, Fault> {
+    if whole.driver != Driver::Native {
+        return Err(undivided());
+    }
     if whole.cpus == Placement::Shared {
         let message =
             "flows of several load agents cannot each share a CPU with the server; leave `cpus` out";
@@ -41,6 +45,7 @@ mod tests {
         let key =
             |whole: &LoadSettings, of| portions(of).find_map(|one| share(whole, one).err()).unwrap().key;
         assert_eq!(key(&whole, 8), "load.flows");
+        assert_eq!(key(&LoadSettings { driver: Driver::Iperf3, ..whole.clone() }, 2), "load.driver");
         assert_eq!(key(&LoadSettings { cpus: Placement::Shared, ..whole }, 2), "load.cpus");
     }
 }

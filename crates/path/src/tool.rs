@@ -4,10 +4,11 @@
 //! a separate process, so no part of it is in the numbers. A data path says how its tools are called ([`Tool`]) and what they lack
 //! ([`Says`]).
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::cpu::{Demand, TreeDemand};
+use plumb_host::cpu::{CpuTime, Demand, TreeDemand};
 use plumb_host::process::{Command, Exit, Finished, Keep, Written, run_for_output, run_measured, which};
 use plumb_host::time::monotonic_ns;
 use plumb_model::{Evidence, LoadHealth, Measurement, Metric, Statistic, metric_key};
@@ -15,7 +16,7 @@ use plumb_pace::Lateness;
 use plumb_tools::ToolRun;
 
 use crate::drive::load_health;
-use crate::family::{Load, Mark, PathError, Window};
+use crate::family::{Fault, Load, Mark, PathError, Window};
 
 /// How much of a tool's output is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
@@ -78,6 +79,8 @@ pub struct Invocation {
     pub environment: Vec<(&'static str, String)>,
     /// Environment variables that it gets as plumb has them.
     pub inherited: Vec<&'static str>,
+    /// The network namespace in which it runs, as a path; that of plumb if absent.
+    pub netns: Option<PathBuf>,
     /// Parts of the words that differ from slot to slot, such as an address; the record of the call leaves them out.
     pub passing: Vec<String>,
     /// Whether what it writes to standard error belongs to its output.
@@ -124,9 +127,9 @@ pub trait Tool {
         window_ns
     }
 
-    /// Whether the work that is measured is done in its own process, so that its CPU time does not make it the limit.
-    fn does_the_work(&self) -> bool {
-        false
+    /// The share of this CPU time of it that can make it the limit. The rest is work that is measured.
+    fn own_share(&self, _: CpuTime) -> f64 {
+        1.0
     }
 
     /// Whether its run was whole where it ended with this code.
@@ -177,6 +180,14 @@ pub fn lacks(
     (!is_known).then(|| format!("{program} does not say {}: {remedy}", metric_key(metric, statistic)))
 }
 
+/// Why a load by a tool has no parts for several load agents.
+#[must_use]
+pub fn undivided() -> Fault {
+    let message = "a tool does not begin at a given moment, as several load agents have to; use the native driver, or name one \
+                   place for the load";
+    Fault::new("load.driver", message)
+}
+
 /// Which tool drove the load; `word` is in what it says of itself.
 #[must_use]
 pub fn evidence(measurement: &Measurement, program: &str, word: &str) -> Option<Evidence> {
@@ -218,6 +229,11 @@ impl<T: Tool> DrivenLoad<T> {
         let mut command = Command::new(&self.file).args(&invocation.arguments).inherit(&invocation.inherited);
         for (name, value) in &invocation.environment {
             command = command.env(name, value);
+        }
+        if let Some(netns) = &invocation.netns {
+            let opened = File::open(netns);
+            let opened = opened.map_err(|error| failed(format!("open its network namespace: {error}")))?;
+            command = command.network(&opened)?;
         }
         let timeout = Duration::from_nanos(self.tool.lasts_ns(window_ns)) + GRACE;
         let keep = (Keep::Head(OUTPUT_BYTES_MAX), Keep::Tail(OUTPUT_BYTES_MAX));
@@ -271,16 +287,20 @@ impl<T: Tool> DrivenLoad<T> {
     /// How busy the tool's threads were, and how long they waited for a CPU. Of a run that was too short to look at them, only the sum
     /// of their CPU time is known.
     fn health(&self, finished: &Finished, demands: Vec<Demand>) -> LoadHealth {
-        let does_the_work = self.tool.does_the_work();
+        let own_share = self.tool.own_share(finished.usage.cpu);
         let took_part = demands.into_iter().filter(|demand| demand.wanted >= TOOK_PART);
-        let beside = |demand: Demand| if does_the_work { demand.beside_measured(0.0, 0.0) } else { demand };
-        let health = load_health(took_part.map(beside), &Lateness::default());
-        if health.threads > 0 || does_the_work {
-            return LoadHealth { threads: health.threads.max(1), ..health };
+        let own = |demand: Demand| match own_share {
+            1.0.. => demand,
+            share => demand.beside_measured(demand.ran * share, 0.0),
+        };
+        let health = load_health(took_part.map(own), &Lateness::default());
+        if health.threads > 0 {
+            return health;
         }
         let threads = self.tool.threads();
         let cpu_ns = finished.usage.cpu.total_ns() as f64;
-        let busy = (cpu_ns / (finished.wall_ns.max(1) as f64 * f64::from(threads.max(1)))).min(1.0);
+        let busy =
+            (cpu_ns / (finished.wall_ns.max(1) as f64 * f64::from(threads.max(1)))).min(1.0) * own_share;
         LoadHealth { threads, busiest_thread: busy, wanted: busy, ..LoadHealth::default() }
     }
 }

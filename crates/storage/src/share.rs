@@ -1,6 +1,7 @@
 //! The load of one of several agents: its part of jobs or depth, of the rate, and of the operations.
 
 use plumb_model::Bytes;
+use plumb_path::tool::undivided;
 use plumb_path::{Fault, Portion};
 
 use crate::settings::{Driver, LoadSettings};
@@ -15,9 +16,7 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
         return Err(Fault::new("load.verify", message));
     }
     if whole.driver != Driver::Native {
-        let message = "a tool does not begin at a given moment, as several load agents have to; use the native driver, or name one \
-                       place for the load";
-        return Err(Fault::new("load.driver", message));
+        return Err(undivided());
     }
     let operations = |operations| portion.of_at_least(operations, "load.operations");
     let operations = whole.operations.map(operations).transpose()?;

@@ -4,7 +4,8 @@ use crate::error::ReadError;
 use crate::text::plain;
 use crate::tool_run::ToolRun;
 use crate::{
-    ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, openssl, qemu, qperf, sockperf, vegeta, wrk,
+    ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, netperf, openssl, qemu, qperf, sockperf,
+    vegeta, wrk,
 };
 
 /// What a tool writes, in one of its forms.
@@ -96,6 +97,12 @@ pub const FORMATS: &[Format] = &[
         read: sockperf::read,
     },
     Format { name: "qperf", about: "qperf's text", is: qperf::is, read: qperf::read },
+    Format {
+        name: "netperf",
+        about: "netperf's KEY=VALUE lines, of -k",
+        is: netperf::is,
+        read: netperf::read,
+    },
     Format { name: "dbench", about: "the summary of dbench's script", is: dbench::is, read: dbench::read },
     Format {
         name: "openssl",

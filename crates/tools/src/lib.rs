@@ -23,6 +23,7 @@ mod hyperfine;
 mod iperf3;
 mod k6;
 mod mapped;
+mod netperf;
 mod openssl;
 mod qemu;
 mod qperf;

@@ -132,6 +132,12 @@ pub(crate) const UDP_JITTER: Metric = gauge(
     Better::Lower,
     "interarrival jitter by RFC 3550 at the end of the test",
 );
+pub(crate) const TCP_CRR: Metric = rate(
+    "tcp_crr",
+    "TCP connections that were opened, used for a message there and back, and closed, per second",
+);
+pub(crate) const TCP_CRR_LATENCY: Metric =
+    trend("tcp_crr_latency", Unit::Microseconds, "from the start of a connection of tcp_crr until its end");
 pub(crate) const TCP_RETRANSMITS: Metric = metric(
     "tcp_retransmits",
     Unit::Count,

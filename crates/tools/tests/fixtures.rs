@@ -324,6 +324,32 @@ fn qperf_is_read() {
 }
 
 #[test]
+fn netperf_is_read() {
+    let found = runs("netperf/all-tests.txt");
+    let value = |at: usize, metric: &str| match found[at].measurement.readings.get(metric) {
+        Some(Reading::Rate { value, count }) => (*value, *count),
+        other => panic!("{metric}: {other:?}"),
+    };
+    let mean = |at: usize, metric: &str| match found[at].measurement.readings.get(metric) {
+        Some(Reading::Summary { statistics_ns, .. }) => statistics_ns[&Statistic::Avg],
+        other => panic!("{metric}: {other:?}"),
+    };
+    assert_eq!(found.len(), 5);
+    assert_eq!(mean(0, "tcp_lat"), 26.25e3 / 2.0, "it is half of a round trip");
+    assert_eq!(mean(1, "udp_lat"), 33.51e3 / 2.0);
+    assert_eq!(value(2, "tcp_bw"), (11_806.65e6 / 8.0, 1_485_176_832));
+    assert_eq!(value(3, "udp_bw"), (1_012.97e6 / 8.0, 126_630_912));
+    assert_eq!(value(3, "udp_send_bw"), (1_338.46e6 / 8.0, 167_320_576));
+    let loss = &found[3].measurement.readings["udp_loss"];
+    assert_eq!(*loss, Reading::Share { yes: 163_399 - 123_663, no: 123_663 });
+    assert_eq!(value(4, "tcp_crr"), (5_444.586, 5_445));
+    assert_eq!(mean(4, "tcp_crr_latency"), 183.53e3, "it is a whole connection");
+    assert_eq!(found[0].measurement.work, 36_654);
+    let warnings = found[0].measurement.warnings.join("\n");
+    assert!(warnings.contains("whole microseconds") && warnings.contains("halved"), "{warnings}");
+}
+
+#[test]
 fn sockperf_is_read() {
     check(
         "sockperf/ping-pong.txt",

@@ -44,7 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plumb-volumes",
         ],
     ),
-    ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-path"]),
+    ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-tools", "plumb-path"]),
     ("plumb-tunings", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model"]),
     ("plumb-report", &["plumb-model", "plumb-stats"]),

@@ -313,3 +313,80 @@ fn what_dbench_does_not_say_and_a_missing_script_are_refused_before_a_run() {
     let message = check("depth: 1", "other.read_iops > 1 /s");
     assert!(message.contains("dbench needs its script"), "{message}");
 }
+
+/// An experiment on a network of its own, whose variants are drivers, one slot a second for each test.
+fn on_a_network(tests: &str, variants: &str, claims: &str) -> String {
+    format!(
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: drivers }}\nspec:\n  path: network\n  \
+         system: {{ kind: veth, conntrack: on }}\n  load: {{ tests: [{tests}], msg_size: 64 B, duration: 2 s, warmup: 0 s }}\n  \
+         baseline: native\n  variants:\n    native: {{}}\n{variants}\n  noise: {{ others_max: 100% }}\n  \
+         blocks: {{ min: 2, max: 2 }}\n  claims: [{claims}]\n"
+    )
+}
+
+/// Runs the variants, and looks at what is the same for all.
+fn measured_on_a_network(tests: &str, variants: &str, claims: &str) -> Vec<serde_json::Value> {
+    let directory = tempfile::tempdir().unwrap();
+    let found = variants_of(directory.path(), on_a_network(tests, variants, claims));
+    for variant in &found {
+        let name = variant["name"].as_str().unwrap();
+        assert_eq!(variant["state"], "measured", "{name}: {variant}");
+        let median = |metric: &str| variant["metrics"][metric]["median"].as_f64();
+        assert!(
+            median("cpu_load").unwrap() > 0.0 && median("cpu_system").unwrap() > 0.0,
+            "{name}: {variant}"
+        );
+        assert!(observed(variant, "packets between the hosts").is_some(), "{name}: {variant}");
+        assert!(observed(variant, "packets and connection tracking").is_some(), "{name}: {variant}");
+        let driver = observed(variant, "driver of the load");
+        assert_eq!(driver.is_some(), name != "native", "{name}: {variant}");
+    }
+    found
+}
+
+#[test]
+fn tools_measure_latency_on_a_network_of_the_run() {
+    let variants = "    qperf: { load: { driver: qperf } }\n    sockperf: { load: { driver: sockperf } }";
+    for variant in measured_on_a_network("tcp_lat, udp_lat", variants, "qperf.tcp_lat.avg < 1 s") {
+        for metric in ["tcp_lat", "udp_lat"] {
+            let statistic = |name: &str| variant["metrics"][metric][name]["median"].as_f64();
+            assert!(statistic("avg").unwrap() > 0.0, "{variant}");
+            assert_eq!(statistic("p99").is_some(), variant["name"] != "qperf", "{variant}");
+        }
+    }
+}
+
+#[test]
+fn tools_measure_bandwidth_on_a_network_of_the_run() {
+    let variants = "    qperf: { load: { driver: qperf } }\n    iperf3: { load: { driver: iperf3 } }\n    \
+                    slow: { load: { driver: iperf3, rate: 2000 /s, flows: 2 } }";
+    for variant in measured_on_a_network("tcp_bw, udp_bw", variants, "iperf3.tcp_bw > 1 KB/s") {
+        let median = |metric: &str| variant["metrics"][metric]["median"].as_f64();
+        for metric in ["tcp_bw", "udp_bw", "cpu_load_per_gb"] {
+            assert!(median(metric).unwrap() > 0.0, "{metric}: {variant}");
+        }
+        let has_loss = variant["metrics"]["udp_loss"].is_object();
+        assert_eq!(has_loss, variant["name"] != "qperf", "{variant}");
+        if variant["name"] == "slow" {
+            assert!(median("tcp_bw").unwrap() < 2.0 * 2000.0 * 64.0, "iperf3 keeps to the rate: {variant}");
+        }
+    }
+}
+
+#[test]
+fn what_tools_of_a_network_cannot_do_is_refused_before_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |load: &str, claim: &str| {
+        let text = on_a_network("tcp_lat", &format!("    other: {{ load: {{ {load} }} }}"), claim);
+        let file = write(directory.path(), "drivers.yaml", text);
+        let output = run(&["check", file.to_str().unwrap()]);
+        assert_eq!(code(&output), 2, "{}", stdout(&output));
+        stderr(&output)
+    };
+    let message = check("driver: qperf", "other.tcp_lat.p99 < 1 s");
+    assert!(message.contains("qperf does not say tcp_lat.p99: it prints means and bandwidths"), "{message}");
+    let message = check("driver: iperf3", "other.cpu_load > 1 us");
+    assert!(message.contains("iperf3 has no tcp_lat here; it has tcp_bw, udp_bw"), "{message}");
+    let message = check("driver: sockperf, flows: 2", "other.cpu_load > 1 us");
+    assert!(message.contains("sockperf has one flow"), "{message}");
+}

@@ -4,6 +4,7 @@
 //! process that works for it would count as nothing. Its clock has steps of 10 ms. Its words for a key exchange are the
 //! derivation alone, without a fresh key.
 
+use plumb_host::cpu::CpuTime;
 use plumb_model::{Bytes, Measurement, Metric, Reading};
 use plumb_path::tool::{Invocation, Program, Tool, whole_seconds};
 use plumb_tools::{ToolRun, format_named, read_as};
@@ -113,8 +114,8 @@ impl Tool for OpensslSpeed {
         window_ns.saturating_mul(OPERATIONS_MAX)
     }
 
-    fn does_the_work(&self) -> bool {
-        true
+    fn own_share(&self, _: CpuTime) -> f64 {
+        0.0
     }
 
     fn read(&self, said: &str) -> Result<ToolRun, String> {

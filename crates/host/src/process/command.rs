@@ -17,7 +17,6 @@ use super::nobody::become_nobody;
 use super::{Child, Signal, environment};
 use crate::Error;
 use crate::cpu::{CpuSet, set_affinity};
-use crate::namespace::Namespace;
 use crate::time::monotonic_ns;
 
 /// Whether this process starts children. A thread holds it while it starts one.
@@ -188,12 +187,12 @@ impl Command {
         self
     }
 
-    /// Starts the child inside a network namespace.
+    /// Starts the child inside a network namespace: a [`Namespace`](crate::namespace::Namespace), or an open file of one.
     ///
     /// # Errors
     ///
     /// When this process has no descriptor left to hold it until then.
-    pub fn network(mut self, namespace: &Namespace) -> Result<Self, Error> {
+    pub fn network(mut self, namespace: &impl AsFd) -> Result<Self, Error> {
         let held = namespace.as_fd().try_clone_to_owned();
         self.network = Some(held.map_err(|cause| Error::System { what: "hold a network namespace", cause })?);
         Ok(self)

@@ -26,9 +26,11 @@ use plumb_path::{Fault, Load, Mark, PathError, Window};
 
 use self::control::Control;
 pub use self::error::Error;
+pub(crate) use self::report::own_share_max;
 pub(crate) use self::shared_pages::{COPIED, SHARED};
 use crate::options::{Receive, ZeroCopy};
 use crate::settings::{LoadSettings, Target, Test};
+use crate::tools;
 use crate::wire::bounds::{check_flows, check_size};
 
 const BATCH_MAX: u32 = 1024;
@@ -79,6 +81,17 @@ pub fn check(spec: &LoadSettings) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// A load against a server, by Plumbline itself or by a tool.
+///
+/// # Errors
+/// When the tool is not there, or Plumbline's server does not answer.
+pub(crate) fn any_load(spec: &LoadSettings, target: &Target) -> Result<Box<dyn Load>, PathError> {
+    match tools::driven_load(spec, target)? {
+        Some(load) => Ok(load),
+        None => Ok(Box::new(network_load(spec, target)?)),
+    }
 }
 
 /// Makes sure that a server answers.

@@ -285,7 +285,7 @@ impl TestCounts<'_> {
 }
 
 /// The share of a thread's time in user mode that is more than [`OWN_SHARE_MAX`] beyond what so few looks may err by.
-fn own_share_max(busy_ns: f64) -> f64 {
+pub(crate) fn own_share_max(busy_ns: f64) -> f64 {
     let looks = (busy_ns / TICK_NS).max(1.0);
     OWN_SHARE_MAX + 2.0 * (OWN_SHARE_MAX * (1.0 - OWN_SHARE_MAX) / looks).sqrt()
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod check;
+mod end;
 mod evidence;
 pub(crate) mod half;
 pub(crate) mod halves;
@@ -11,11 +12,13 @@ mod ovs;
 mod pods;
 mod rules;
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use plumb_model::CpuCost;
 use plumb_path::{Existing, PathError, Place, Snapshot, System};
 
-use self::pods::own_cpu;
-use crate::server::{DEFAULT_PORT, Server, ServerOptions};
-use crate::settings::{SystemKind, SystemSettings, Target};
+use self::end::End;
+use crate::settings::{NetworkSettings, SystemKind, SystemSettings, Target};
 
 pub use check::{check, feasible, feasible_half};
 pub use evidence::evidence;
@@ -26,17 +29,21 @@ pub(crate) use halves::are_apart;
 ///
 /// # Errors
 /// When something cannot be made, or the server cannot listen.
-pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+pub fn start(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
+    let NetworkSettings { system: spec, load } = settings;
     match spec.kind {
-        SystemKind::Loopback => Ok(Box::new(Loopback { server: Server::start(&ServerOptions::default())? })),
+        SystemKind::Loopback => {
+            let end = End::start(load, IpAddr::V4(Ipv4Addr::LOCALHOST), None, place)?;
+            Ok(Box::new(Loopback { end }))
+        }
         SystemKind::External => {
-            let target = external(spec)?;
+            let target = external(spec, load.driver.port())?;
             let address = (target.address.as_str(), target.port);
             Ok(Box::new(Existing::at(&target).run_by(spec.run_by(), Some(address))?))
         }
         SystemKind::Veth | SystemKind::Bridge | SystemKind::Vxlan | SystemKind::Ovs => match place.address {
-            Some(host) => Ok(Box::new(pods::start_near(spec, host)?)),
-            None => Ok(Box::new(pods::start(spec, place)?)),
+            Some(host) => Ok(Box::new(pods::start_near(settings, host, place)?)),
+            None => Ok(Box::new(pods::start(settings, place)?)),
         },
     }
 }
@@ -44,40 +51,42 @@ pub fn start(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, Pa
 /// A server on the loopback device.
 #[derive(Debug)]
 struct Loopback {
-    server: Server,
+    end: End,
 }
 
 impl System for Loopback {
     fn target(&self) -> serde_json::Value {
-        let address = self.server.address();
+        let address = self.end.address();
         let target = Target { address: address.ip().to_string(), port: address.port(), ..Target::default() };
         serde_json::json!(target)
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        let mut snapshot = Snapshot { cpu: own_cpu()?, ..Snapshot::default() };
-        snapshot.counters.extend(self.server.counters());
+        let cpu = self.end.cpu_time()?;
+        let cpu = CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() };
+        let mut snapshot = Snapshot { cpu, ..Snapshot::default() };
+        snapshot.counters.extend(self.end.counters());
         Ok(snapshot)
     }
 
     fn stop(&mut self) -> Result<(), PathError> {
-        self.server.stop();
+        self.end.stop();
         Ok(())
     }
 }
 
 /// Where the server is that runs already.
-fn external(spec: &SystemSettings) -> Result<Target, PathError> {
+fn external(spec: &SystemSettings, port: u16) -> Result<Target, PathError> {
     let address =
         spec.address.as_deref().ok_or_else(|| PathError::new("find the server: it has no address"))?;
-    parse_target(address).map_err(|message| PathError::new(format!("find the server: {message}")))
+    parse_target(address, port).map_err(|message| PathError::new(format!("find the server: {message}")))
 }
 
-/// Reads `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or a bare IPv6 address.
+/// Reads `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or a bare IPv6 address; the port is `default` where the text has none.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse_target(text: &str) -> Result<Target, String> {
+pub fn parse_target(text: &str, default: u16) -> Result<Target, String> {
     let no_port = |port: &str| format!("`{port}` in `{text}` is not a port; it is a number from 1 to 65535");
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -101,7 +110,7 @@ pub fn parse_target(text: &str) -> Result<Target, String> {
     }
     let port = match port {
         Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| no_port(port))?,
-        None => DEFAULT_PORT,
+        None => default,
     };
     Ok(Target { address: host.to_owned(), port, ..Target::default() })
 }
@@ -109,6 +118,7 @@ pub fn parse_target(text: &str) -> Result<Target, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::DEFAULT_PORT;
 
     #[test]
     fn a_host_may_have_a_port() {
@@ -120,11 +130,11 @@ mod tests {
             ("[::1]", "::1", DEFAULT_PORT),
             ("[fe80::1]:9", "fe80::1", 9),
         ] {
-            let target = parse_target(text).unwrap();
+            let target = parse_target(text, DEFAULT_PORT).unwrap();
             assert_eq!((target.address.as_str(), target.port), (host, port), "{text}");
         }
         for text in ["", ":5", "a:", "a:0", "a:65536", "a:b", "[::1", "[::1]5"] {
-            assert!(parse_target(text).is_err(), "{text}");
+            assert!(parse_target(text, DEFAULT_PORT).is_err(), "{text}");
         }
     }
 }

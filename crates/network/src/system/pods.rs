@@ -1,6 +1,6 @@
 //! Networks of this host's kernel as systems: built, with the server's end in one namespace and the client's in another.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
 use plumb_host::process::named;
@@ -8,12 +8,12 @@ use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
 
 use super::apply::apply;
+use super::end::End;
 use super::half::{self, Half};
 use super::layout::{CLIENT_AT, Layout, SERVER, SERVER_AT};
 use super::observe::observe;
 use super::ovs::OpenVSwitch;
-use crate::server::{Server, ServerOptions};
-use crate::settings::{Apart, SystemKind, SystemSettings, Target};
+use crate::settings::{Apart, NetworkSettings, SystemKind, SystemSettings, Target};
 
 /// How long the first connection through a network may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ const KERNEL_THREAD: &str = "ksoftirqd/";
 #[derive(Debug)]
 pub(super) struct Pods {
     spec: SystemSettings,
-    server: Server,
+    end: End,
     open_vswitch: Option<OpenVSwitch>,
     layout: Layout,
     kernel_threads: Vec<u32>,
@@ -33,7 +33,7 @@ pub(super) struct Pods {
 /// The server's half of a network whose clients are on other hosts, with the server in it.
 #[derive(Debug)]
 pub(super) struct Near {
-    server: Server,
+    end: End,
     half: Half,
     apart: Apart,
     kernel_threads: Vec<u32>,
@@ -70,58 +70,61 @@ pub(super) fn cannot(error: &plumb_host::Error) -> String {
 ///
 /// # Errors
 /// When something cannot be made, or the two ends do not reach each other.
-pub(super) fn start(spec: &SystemSettings, place: &Place) -> Result<Pods, PathError> {
+pub(super) fn start(settings: &NetworkSettings, place: &Place) -> Result<Pods, PathError> {
+    let spec = &settings.system;
     let layout = Layout::build(spec)?;
     apply(&layout, spec, spec.service_rules)?;
     let open_vswitch = match spec.kind {
         SystemKind::Ovs => Some(OpenVSwitch::start(&layout, spec, &place.scratch)?),
         _ => None,
     };
-    let options = ServerOptions {
-        address: SocketAddr::from((SERVER, 0)),
-        netns: Some(layout.namespaces[SERVER_AT].path()),
-    };
-    let server = Server::start(&options)?;
-    let address = server.address();
-    let answer = layout.namespaces[CLIENT_AT].inside(|| TcpStream::connect_timeout(&address, ANSWER))?;
-    answer.map_err(|cause| PathError::new(format!("reach the server's end through the network: {cause}")))?;
-    Ok(Pods { spec: spec.clone(), server, open_vswitch, layout, kernel_threads: named(KERNEL_THREAD) })
+    let netns = layout.namespaces[SERVER_AT].path();
+    let end = End::start(&settings.load, IpAddr::V4(SERVER), Some(netns), place)?;
+    // A tool's server takes every connection for a client; its first run is the proof.
+    if let End::Own(server) = &end {
+        let address = server.address();
+        let answer = layout.namespaces[CLIENT_AT].inside(|| TcpStream::connect_timeout(&address, ANSWER))?;
+        answer.map_err(|cause| {
+            PathError::new(format!("reach the server's end through the network: {cause}"))
+        })?;
+    }
+    Ok(Pods { spec: spec.clone(), end, open_vswitch, layout, kernel_threads: named(KERNEL_THREAD) })
 }
 
 /// Builds the server's half on the host with this address and starts the server's end. The clients' halves prove that it answers.
 ///
 /// # Errors
 /// When something cannot be made.
-pub(super) fn start_near(spec: &SystemSettings, host: IpAddr) -> Result<Near, PathError> {
-    let (half, apart) = half::of_server(spec, host)?;
-    let options = ServerOptions { address: SocketAddr::from((half.address, 0)), netns: half.netns() };
-    let server = Server::start(&options)?;
-    Ok(Near { server, half, apart, kernel_threads: named(KERNEL_THREAD) })
+pub(super) fn start_near(settings: &NetworkSettings, host: IpAddr, place: &Place) -> Result<Near, PathError> {
+    let (half, apart) = half::of_server(&settings.system, host)?;
+    let end = End::start(&settings.load, half.address, half.netns(), place)?;
+    Ok(Near { end, half, apart, kernel_threads: named(KERNEL_THREAD) })
 }
 
 impl System for Near {
     fn target(&self) -> serde_json::Value {
-        let (address, apart) = (self.server.address(), Some(self.apart));
+        let (address, apart) = (self.end.address(), Some(self.apart));
         let target = Target { address: address.ip().to_string(), port: address.port(), netns: None, apart };
         serde_json::json!(target)
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
-        let mut snapshot = Snapshot { cpu: cpu(&self.kernel_threads, &[])?, ..Snapshot::default() };
+        let cpu = cpu(&mut self.end, &self.kernel_threads, &[])?;
+        let mut snapshot = Snapshot { cpu, ..Snapshot::default() };
         self.half.observe(&mut snapshot)?;
-        snapshot.counters.extend(self.server.counters());
+        snapshot.counters.extend(self.end.counters());
         Ok(snapshot)
     }
 
     fn stop(&mut self) -> Result<(), PathError> {
-        self.server.stop();
+        self.end.stop();
         Ok(())
     }
 }
 
 impl System for Pods {
     fn target(&self) -> serde_json::Value {
-        let address = self.server.address();
+        let address = self.end.address();
         let netns = Some(self.layout.namespaces[CLIENT_AT].path());
         let target = Target { address: address.ip().to_string(), port: address.port(), netns, apart: None };
         serde_json::json!(target)
@@ -129,17 +132,18 @@ impl System for Pods {
 
     fn snapshot(&mut self) -> Result<Snapshot, PathError> {
         let daemons: Vec<u32> = self.open_vswitch.iter().flat_map(OpenVSwitch::pids).collect();
-        let mut snapshot = Snapshot { cpu: cpu(&self.kernel_threads, &daemons)?, ..Snapshot::default() };
+        let cpu = cpu(&mut self.end, &self.kernel_threads, &daemons)?;
+        let mut snapshot = Snapshot { cpu, ..Snapshot::default() };
         observe(&self.layout, &self.spec, &mut snapshot)?;
         if let Some(open_vswitch) = &mut self.open_vswitch {
             open_vswitch.observe(&mut snapshot)?;
         }
-        snapshot.counters.extend(self.server.counters());
+        snapshot.counters.extend(self.end.counters());
         Ok(snapshot)
     }
 
     fn stop(&mut self) -> Result<(), PathError> {
-        self.server.stop();
+        self.end.stop();
         match &mut self.open_vswitch {
             Some(open_vswitch) => Ok(open_vswitch.stop()?),
             None => Ok(()),
@@ -148,9 +152,9 @@ impl System for Pods {
 }
 
 /// CPU time of the server's end, of daemons, and of the kernel's threads for packets.
-fn cpu(kernel_threads: &[u32], daemons: &[u32]) -> Result<CpuCost, PathError> {
-    let mut cost = own_cpu()?;
-    let server_ns = cost.total_ns();
+fn cpu(end: &mut End, kernel_threads: &[u32], daemons: &[u32]) -> Result<CpuCost, PathError> {
+    let server = end.cpu_time()?;
+    let mut cost = CpuCost { user_ns: server.user_ns, system_ns: server.system_ns, ..CpuCost::default() };
     let mut add = |name: &str, pid: u32| -> Result<(), PathError> {
         let cpu = plumb_host::cpu::process_cpu_time(pid)?;
         cost.user_ns += cpu.user_ns;
@@ -160,15 +164,6 @@ fn cpu(kernel_threads: &[u32], daemons: &[u32]) -> Result<CpuCost, PathError> {
     };
     kernel_threads.iter().try_for_each(|pid| add("ksoftirqd", *pid))?;
     daemons.iter().try_for_each(|pid| add("ovs-vswitchd", *pid))?;
-    cost.components.insert("server".to_owned(), server_ns);
+    cost.components.insert("server".to_owned(), server.total_ns());
     Ok(cost)
-}
-
-/// The CPU time of this process, in which a server's threads run.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub(super) fn own_cpu() -> Result<CpuCost, PathError> {
-    let cpu = plumb_host::cpu::process_cpu_time(std::process::id())?;
-    Ok(CpuCost { user_ns: cpu.user_ns, system_ns: cpu.system_ns, ..CpuCost::default() })
 }
