@@ -10,7 +10,7 @@ use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::driver::Driver;
+pub use self::driver::{DEFAULT_PORT, Driver};
 use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
 
 /// What a `network` experiment sets.

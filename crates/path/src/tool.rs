@@ -137,6 +137,14 @@ pub trait Tool {
         code == 0
     }
 
+    /// The text to be read, where that is not what it said itself.
+    ///
+    /// # Errors
+    /// When it is not to be had.
+    fn results(&self, said: String) -> Result<String, String> {
+        Ok(said)
+    }
+
     /// What it said, as a run.
     ///
     /// # Errors
@@ -257,7 +265,7 @@ impl<T: Tool> DrivenLoad<T> {
             }
             None => text(&finished.stdout),
         };
-        let run = self.tool.read(&output).map_err(failed)?;
+        let run = self.tool.results(output).and_then(|said| self.tool.read(&said)).map_err(failed)?;
         Ok(Ran { finished, run, options: invocation.words(), demands: demand.demands() })
     }
 

@@ -4,8 +4,8 @@ use crate::error::ReadError;
 use crate::text::plain;
 use crate::tool_run::ToolRun;
 use crate::{
-    ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, netperf, openssl, qemu, qperf, sockperf,
-    vegeta, wrk,
+    ab, dbench, fio, h2load, hlog, hyperfine, iperf3, k6, mapped, netperf, oha, openssl, qemu, qperf,
+    sockperf, vegeta, wrk,
 };
 
 /// What a tool writes, in one of its forms.
@@ -110,6 +110,7 @@ pub const FORMATS: &[Format] = &[
         is: openssl::is,
         read: openssl::read,
     },
+    Format { name: "oha", about: "oha's JSON, of --output-format json", is: oha::is, read: oha::read },
     Format {
         name: "vegeta",
         about: "vegeta's JSON, of report -type=json",

@@ -24,6 +24,7 @@ mod iperf3;
 mod k6;
 mod mapped;
 mod netperf;
+mod oha;
 mod openssl;
 mod qemu;
 mod qperf;

@@ -324,6 +324,24 @@ fn qperf_is_read() {
 }
 
 #[test]
+fn oha_is_read() {
+    let run = check(
+        "oha/deadline.json",
+        "oha",
+        &[
+            ("http_reqs", 1741.0 / 1.002_784_224),
+            ("iteration_duration.avg", 2.253691),
+            ("iteration_duration.p99.9", 110.488721),
+            ("iteration_duration.max", 111.483428),
+        ],
+        &["cut off 4 requests"],
+    );
+    assert_eq!(run.measurement.attempts.failed, 0, "what was cut off is no failure");
+    let missing = check("oha/missing.json", "oha", &[("http_req_failed", 1.0)], &[]);
+    assert_eq!(missing.measurement.errors["status 404"], 50);
+}
+
+#[test]
 fn netperf_is_read() {
     let found = runs("netperf/all-tests.txt");
     let value = |at: usize, metric: &str| match found[at].measurement.readings.get(metric) {

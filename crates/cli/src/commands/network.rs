@@ -38,7 +38,7 @@ pub fn network(arguments: &NetworkArguments) -> Outcome {
     }
     let NetworkSettings { system, load } = &each[0];
     let address = system.address.as_deref().unwrap_or_default();
-    let target = plumb_network::system::parse_target(address, plumb_network::server::DEFAULT_PORT)
+    let target = plumb_network::system::parse_target(address, plumb_network::settings::DEFAULT_PORT)
         .map_err(Failure::usage)?;
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     plumb_host::limits::raise_open_files_limit();

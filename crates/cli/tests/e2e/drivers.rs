@@ -360,7 +360,7 @@ fn tools_measure_latency_on_a_network_of_the_run() {
 fn tools_measure_bandwidth_on_a_network_of_the_run() {
     let variants = "    qperf: { load: { driver: qperf } }\n    iperf3: { load: { driver: iperf3 } }\n    \
                     slow: { load: { driver: iperf3, rate: 2000 /s, flows: 2 } }";
-    for variant in measured_on_a_network("tcp_bw, udp_bw", variants, "iperf3.tcp_bw > 1 KB/s") {
+    for variant in measured_on_a_network("tcp_bw, udp_bw", variants, "iperf3.tcp_bw > 1 kB/s") {
         let median = |metric: &str| variant["metrics"][metric]["median"].as_f64();
         for metric in ["tcp_bw", "udp_bw", "cpu_load_per_gb"] {
             assert!(median(metric).unwrap() > 0.0, "{metric}: {variant}");

@@ -1,13 +1,17 @@
-//! Tools that can drive the load: wrk, ab, h2load and k6.
+//! Tools that can drive the load: wrk, ab, h2load, k6, vegeta and oha.
 
 mod abilities;
 mod arguments;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use plumb_host::process::{run_for_output, which};
 use plumb_model::{Measurement, Metric, Reading};
 use plumb_path::tool::{DrivenLoad, Invocation, Program, Tool};
 use plumb_path::{Load, PathError};
+
+use self::arguments::VEGETA_RESULTS;
 
 use crate::metrics::METRICS;
 use crate::settings::{Driver, LoadSettings};
@@ -18,6 +22,8 @@ pub(crate) use self::abilities::{check, lacks};
 
 /// k6 ends with this code where a threshold of its script was crossed. The run is whole.
 const THRESHOLD_CROSSED: i32 = 99;
+/// How long vegeta may take to sum up its results.
+const REPORT: Duration = Duration::from_secs(30);
 
 /// Whether this host has the tool.
 ///
@@ -35,6 +41,8 @@ fn program(driver: Driver) -> Option<Program> {
         Driver::Ab => ("-V", "on Debian: apt install apache2-utils"),
         Driver::H2load => ("--version", "on Debian: apt install nghttp2-client"),
         Driver::K6 => ("version", "see grafana.com/docs/k6, or: go install go.k6.io/k6@latest"),
+        Driver::Vegeta => ("--version", "go install github.com/tsenart/vegeta/v12@latest"),
+        Driver::Oha => ("--version", "cargo install oha"),
     };
     Some(Program { name: driver.program()?, version, remedy })
 }
@@ -85,6 +93,10 @@ impl Tool for HttpTool {
         code == 0 || self.settings.driver == Driver::K6 && code == THRESHOLD_CROSSED
     }
 
+    fn results(&self, said: String) -> Result<String, String> {
+        if self.settings.driver == Driver::Vegeta { report_of_vegeta(&self.scratch) } else { Ok(said) }
+    }
+
     fn complete(&self, measurement: &mut Measurement) {
         if let Some(Reading::Summary { .. }) = measurement.readings.get("http_req_duration") {
             measurement.warnings.push(format!(
@@ -93,4 +105,15 @@ impl Tool for HttpTool {
             ));
         }
     }
+}
+
+/// What vegeta says of the results that its attack wrote.
+fn report_of_vegeta(scratch: &Path) -> Result<String, String> {
+    let file = which("vegeta").ok_or("it is not installed any more")?;
+    let results = scratch.join(VEGETA_RESULTS);
+    let arguments = ["report".as_ref(), "-type=json".as_ref(), results.as_os_str()];
+    let output = run_for_output(&file, arguments, REPORT).map_err(|error| error.to_string())?;
+    // An attack that is tried again must not read what an earlier one wrote.
+    let _ = std::fs::remove_file(&results);
+    Ok(output.stdout)
 }

@@ -18,6 +18,10 @@ pub enum Driver {
     H2load,
     /// k6, with a script of its own or with `script`.
     K6,
+    /// vegeta.
+    Vegeta,
+    /// oha 1.9 or later.
+    Oha,
 }
 
 impl Driver {
@@ -30,6 +34,8 @@ impl Driver {
             Self::Ab => Some("ab"),
             Self::H2load => Some("h2load"),
             Self::K6 => Some("k6"),
+            Self::Vegeta => Some("vegeta"),
+            Self::Oha => Some("oha"),
         }
     }
 }

@@ -35,8 +35,6 @@ use self::session::Session;
 use self::shared::{Shared, spawn};
 use crate::wire::socket;
 
-/// Where servers listen when nothing else is said.
-pub const DEFAULT_PORT: u16 = 19_766;
 /// Tries to find a port that is free for TCP and UDP.
 const PORT_TRIES: u32 = 16;
 /// Threads that take connections.

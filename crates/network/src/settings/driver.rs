@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Where Plumbline's own servers listen when nothing else is said.
+pub const DEFAULT_PORT: u16 = 19_766;
+
 /// What drives the load: Plumbline's own generator, or a tool that it starts at both ends and whose output it reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -37,7 +40,7 @@ impl Driver {
     #[must_use]
     pub fn port(self) -> u16 {
         match self {
-            Self::Native => crate::server::DEFAULT_PORT,
+            Self::Native => DEFAULT_PORT,
             Self::Qperf => 19_765,
             Self::Iperf3 => 5_201,
             Self::Sockperf => 11_111,

@@ -118,7 +118,7 @@ pub fn parse_target(text: &str, default: u16) -> Result<Target, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::DEFAULT_PORT;
+    use crate::settings::DEFAULT_PORT;
 
     #[test]
     fn a_host_may_have_a_port() {

@@ -38,7 +38,7 @@ pub(crate) fn driven_load(
 }
 
 /// A tool that runs one test.
-pub(super) struct NetworkTool {
+struct NetworkTool {
     program: Program,
     test: Test,
     settings: LoadSettings,
@@ -96,13 +96,8 @@ impl Tool for NetworkTool {
             let there_and_back = [(self.test.name().to_owned(), measurement.work)].into();
             measurement.observed.insert("there_and_back".to_owned(), there_and_back);
         }
-        let bytes: u64 = [metrics::TCP_BW, metrics::UDP_BW]
-            .iter()
-            .filter_map(|metric| match measurement.readings.get(metric.name) {
-                Some(Reading::Rate { count, .. }) => Some(*count),
-                _ => None,
-            })
-            .sum();
+        let is_one_way = self.test.is_bandwidth();
+        let bytes = if is_one_way { measurement.work.saturating_mul(self.size()) } else { 0 };
         if bytes > 0 {
             let cpu_ns = measurement.cpu_user_ns + measurement.cpu_system_ns;
             let per_gb = Reading::Gauge(cpu_ns as f64 * 1e3 / bytes as f64);
@@ -158,7 +153,7 @@ impl NetworkTool {
             QPERF_DIGITS,
             // The number of messages, and the time.
             "-vs",
-            "-vc",
+            "-vu",
         ])
     }
 

@@ -1,17 +1,15 @@
 //! The tests of a window, one after the other: each has a process of the tool, and together they are one measurement.
 
 use plumb_model::Measurement;
-use plumb_path::tool::DrivenLoad;
+use plumb_path::tool::{DrivenLoad, Tool};
 use plumb_path::{Load, Mark, PathError, Window};
 
-use super::client::NetworkTool;
-
 /// The tests in their order. Each has its part of the window.
-pub(super) struct Series {
-    pub(super) tests: Vec<DrivenLoad<NetworkTool>>,
+pub(super) struct Series<T> {
+    pub(super) tests: Vec<DrivenLoad<T>>,
 }
 
-impl Load for Series {
+impl<T: Tool> Load for Series<T> {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
         let count = self.tests.len();
         let window = Window { window_ns: window.window_ns / count.max(1) as u64, ..window };

@@ -17,11 +17,15 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     };
     let cannot = |key: &str, what: &str| Err(Fault::new(key, format!("{program} {what}")));
     let is = |driver: Driver| settings.driver == driver;
-    if settings.rate.is_some() {
+    let has_rate = is(Driver::Vegeta) || is(Driver::Oha);
+    if settings.rate.is_some() && !has_rate {
         return cannot(
             "load.rate",
-            "has no fixed rate here; use the native driver, or k6 with a script that has one",
+            "has no fixed rate here; use the native driver, vegeta, oha, or k6 with a script that has one",
         );
+    }
+    if settings.rate.is_some_and(|rate| rate.0 < 1.0 || rate.0.fract() != 0.0) {
+        return cannot("load.rate", "takes whole requests per second");
     }
     if settings.requests.is_some() {
         return cannot("load.requests", "is run for a time here; use `duration`");
@@ -51,8 +55,11 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     if settings.script.is_some() && !is(Driver::K6) {
         return cannot("load.script", "runs no script; `script` is for k6");
     }
-    if (settings.method != "GET" || settings.body.is_some()) && !is(Driver::K6) {
-        return cannot("load.method", "sends GET without a body here; use the native driver or k6");
+    if (settings.method != "GET" || settings.body.is_some()) && !(is(Driver::K6) || has_rate) {
+        return cannot(
+            "load.method",
+            "sends GET without a body here; use the native driver, k6, vegeta or oha",
+        );
     }
     if settings.cipher.is_some() && !(is(Driver::Ab) || is(Driver::H2load)) {
         return cannot("load.cipher", "has no option for the cipher; use ab, h2load or the native driver");
@@ -65,6 +72,9 @@ pub(crate) fn check(settings: &LoadSettings) -> Result<(), Fault> {
     }
     if settings.threads > 1 && is(Driver::Ab) {
         return cannot("load.threads", "has one thread");
+    }
+    if settings.threads > 1 && is(Driver::Oha) {
+        return cannot("load.threads", "has a thread for each CPU of its side; leave it out");
     }
     if settings.duration.0 < 1_000_000_000 {
         return cannot("load.duration", "runs for whole seconds; give it at least 1 s");
@@ -82,6 +92,47 @@ fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
         None => Ok(()),
     }
 }
+
+const VEGETA: Says = &[
+    ("http_reqs", &[]),
+    ("data_received", &[]),
+    ("data_sent", &[]),
+    ("http_req_failed", &[]),
+    (
+        "iteration_duration",
+        &[
+            Statistic::Avg,
+            Statistic::Min,
+            Statistic::Med,
+            Statistic::Max,
+            Statistic::P90,
+            Statistic::P95,
+            Statistic::P99,
+        ],
+    ),
+];
+
+const OHA: Says = &[
+    ("http_reqs", &[]),
+    ("data_received", &[]),
+    ("http_req_failed", &[]),
+    (
+        "iteration_duration",
+        &[
+            Statistic::Avg,
+            Statistic::Min,
+            Statistic::Med,
+            Statistic::Max,
+            Statistic::P90,
+            Statistic::P95,
+            Statistic::P99,
+            Statistic::P999,
+        ],
+    ),
+];
+
+/// What remedies that.
+const WHOLE: &str = "its times include connecting and TLS; k6 and the native driver have them apart";
 
 /// Why a load by this driver has no such value, and what would print it; `None` where it has one.
 pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) -> Option<String> {
@@ -137,6 +188,8 @@ pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) 
             ],
             "the native driver measures it",
         ),
+        Driver::Vegeta => (VEGETA, WHOLE),
+        Driver::Oha => (OHA, WHOLE),
     };
     tool::lacks(program, METRICS, says, (metric, statistic))
 }

@@ -12,6 +12,8 @@ use crate::url::Url;
 /// ab keeps 40 bytes for each request that it may make, and stops after that many.
 const AB_REQUESTS_MAX: u64 = 2_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Where vegeta writes the time of each request.
+pub(super) const VEGETA_RESULTS: &str = "vegeta.bin";
 
 /// The tool is to run for this long, to the next whole second, as most tools know no others.
 pub(super) fn invocation(
@@ -28,9 +30,11 @@ pub(super) fn invocation(
         Driver::Ab => (ab(settings, seconds), None),
         Driver::H2load => (h2load(settings, seconds), None),
         Driver::K6 => k6(settings, &address, seconds, scratch)?,
+        Driver::Vegeta => (vegeta(settings, &address, seconds, scratch)?, None),
+        Driver::Oha => (oha(settings, seconds), None),
     };
     arguments.extend(settings.options.iter().cloned());
-    if settings.driver != Driver::K6 {
+    if !matches!(settings.driver, Driver::K6 | Driver::Vegeta) {
         arguments.push(address);
     }
     let passing = vec![url.authority.clone(), scratch.display().to_string()];
@@ -126,6 +130,58 @@ fn k6(
     Ok((arguments, Some(summary)))
 }
 
+/// vegeta reads what to ask for from a file.
+fn vegeta(
+    settings: &LoadSettings,
+    address: &str,
+    seconds: u64,
+    scratch: &Path,
+) -> Result<Vec<String>, String> {
+    let written = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| format!("write {}: {error}", path.display()))
+    };
+    let targets = scratch.join("vegeta-targets");
+    written(&targets, &format!("{} {address}\n", settings.method))?;
+    let rate = settings.rate.map_or("0".to_owned(), |rate| format!("{}/1s", rate.0.round()));
+    // How many CPUs it uses stands before the command.
+    let mut arguments = vec![format!("-cpus={}", settings.threads)];
+    arguments.extend(words(["attack", "-insecure", "-http2=false"]));
+    arguments.push(format!("-duration={seconds}s"));
+    arguments.push(format!("-rate={rate}"));
+    // As many workers as connections, from the start on and at most.
+    arguments.extend(
+        ["workers", "max-workers", "connections"].map(|key| format!("-{key}={}", settings.connections)),
+    );
+    arguments.push(format!("-timeout={}s", whole_seconds(settings.timeout)));
+    arguments.push(format!("-keepalive={}", settings.reuse == Reuse::KeepAlive));
+    arguments.push(format!("-targets={}", targets.display()));
+    arguments.push(format!("-output={}", scratch.join(VEGETA_RESULTS).display()));
+    if let Some(body) = &settings.body {
+        let path = scratch.join("vegeta-body");
+        written(&path, body)?;
+        arguments.push(format!("-body={}", path.display()));
+    }
+    let pairs = headers(settings, false);
+    let values = pairs.chunks(2).filter_map(|pair| pair.get(1));
+    arguments.extend(values.map(|header| format!("-header={header}")));
+    Ok(arguments)
+}
+
+fn oha(settings: &LoadSettings, seconds: u64) -> Vec<String> {
+    let mut arguments = words(["--no-tui", "--output-format", "json", "--insecure", "--http-version", "1.1"]);
+    arguments.extend(["-z".to_owned(), format!("{seconds}s")]);
+    arguments.extend(["-c".to_owned(), settings.connections.to_string()]);
+    arguments.extend(["-t".to_owned(), format!("{}s", whole_seconds(settings.timeout))]);
+    arguments.extend(["-m".to_owned(), settings.method.clone()]);
+    arguments.extend(settings.body.iter().flat_map(|body| ["-d".to_owned(), body.clone()]));
+    arguments.extend(settings.rate.iter().flat_map(|rate| ["-q".to_owned(), format!("{}", rate.0.round())]));
+    if settings.reuse == Reuse::None {
+        arguments.push("--disable-keepalive".to_owned());
+    }
+    arguments.extend(headers(settings, false));
+    arguments
+}
+
 fn script_of(settings: &LoadSettings, seconds: u64) -> String {
     let version = match settings.tls {
         Some(TlsVersion::V12) => Some("tls1.2"),
@@ -161,6 +217,8 @@ fn whole_seconds(span: Span) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use plumb_model::Rate;
+
     use super::*;
 
     fn arguments(driver: Driver, change: impl Fn(&mut LoadSettings)) -> String {
@@ -183,6 +241,21 @@ mod tests {
                 settings.cipher = Some("ECDHE-RSA-AES256-GCM-SHA384".to_owned());
             }),
             "-q -l -r -c 20 -t 2 -n 2000000 -s 30 -k -f TLS1.2 -Z ECDHE-RSA-AES256-GCM-SHA384 https://127.0.0.1:8443/x"
+        );
+        assert_eq!(
+            arguments(Driver::Oha, |settings| {
+                settings.reuse = Reuse::None;
+                settings.rate = Some(Rate(50.0));
+            }),
+            "--no-tui --output-format json --insecure --http-version 1.1 -z 2s -c 20 -t 30s -m GET -q 50 --disable-keepalive \
+             https://127.0.0.1:8443/x"
+        );
+        let of_vegeta = arguments(Driver::Vegeta, |settings| settings.rate = Some(Rate(50.0)));
+        assert!(
+            of_vegeta.starts_with(
+                "-cpus=1 attack -insecure -http2=false -duration=2s -rate=50/1s -workers=20 -max-workers=20 -connections=20"
+            ),
+            "{of_vegeta}"
         );
         assert_eq!(
             arguments(Driver::H2load, |settings| settings.options = vec!["--rate=5".to_owned()]),
