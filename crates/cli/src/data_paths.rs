@@ -5,7 +5,11 @@ use plumb_path::null::Null;
 
 /// The data paths whose systems a command can run against.
 fn lenders() -> Vec<DataPath> {
-    vec![DataPath::of::<plumb_http::Http>(), DataPath::of::<plumb_storage::Storage>()]
+    vec![
+        DataPath::of::<plumb_http::Http>(),
+        DataPath::of::<plumb_storage::Storage>(),
+        DataPath::of::<plumb_network::Network>(),
+    ]
 }
 
 /// Every data path, for plans, verdicts and agents.

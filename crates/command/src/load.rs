@@ -159,7 +159,7 @@ impl CommandLoad {
         let stdout = if reads(Source::Stdout) { Keep::Head(OUTPUT_BYTES_MAX) } else { Keep::Nothing };
         let stderr =
             if reads(Source::Stderr) { Keep::Head(OUTPUT_BYTES_MAX) } else { Keep::Tail(TAIL_BYTES) };
-        let command = program.command(load);
+        let command = program.command(load)?;
         Ok(run_measured(command, (stdout, stderr), load.timeout.duration(), &mut |_| pulse.beat())?)
     }
 

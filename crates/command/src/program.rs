@@ -1,10 +1,12 @@
 //! Which program a command runs: its file, found as a shell would find it, and what tells that file from another.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use plumb_host::process::{Command, which, which_in};
+use plumb_path::PathError;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{LoadSettings, Shell};
@@ -39,19 +41,31 @@ impl Program {
     }
 
     /// What starts it.
-    pub(crate) fn command(&self, load: &LoadSettings) -> Command {
+    ///
+    /// # Errors
+    /// When its network namespace is not there.
+    pub(crate) fn command(&self, load: &LoadSettings) -> Result<Command, PathError> {
         dressed(Command::new(&self.file).called(&self.name).args(&self.arguments), load)
     }
 }
 
 /// A command in the surroundings that settings give it.
-pub(crate) fn dressed(command: Command, load: &LoadSettings) -> Command {
+///
+/// # Errors
+/// When its network namespace is not there.
+pub(crate) fn dressed(command: Command, load: &LoadSettings) -> Result<Command, PathError> {
     let command = command.inherit(&load.inherit);
-    let command = load.env.iter().fold(command, |command, (name, value)| command.env(name, value));
-    match &load.directory {
+    let mut command = load.env.iter().fold(command, |command, (name, value)| command.env(name, value));
+    if let Some(netns) = &load.netns {
+        let opened = File::open(netns);
+        let opened =
+            opened.map_err(|cause| PathError::new(format!("open the network of the system: {cause}")))?;
+        command = command.network(&opened)?;
+    }
+    Ok(match &load.directory {
         Some(directory) => command.working_directory(directory),
         None => command,
-    }
+    })
 }
 
 /// A name with a slash is a path, from the command's working directory on; all others are looked up.

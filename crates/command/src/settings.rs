@@ -81,6 +81,9 @@ pub struct LoadSettings {
     pub inherit: Vec<String>,
     /// The working directory of all commands.
     pub directory: Option<PathBuf>,
+    /// The network namespace of the system of another data path, where the commands run.
+    #[serde(skip)]
+    pub(crate) netns: Option<PathBuf>,
     /// Values by name: `{NAME}` in any command stands for its value.
     pub parameters: BTreeMap<String, String>,
     /// Metrics by name, each read from what a run wrote.
@@ -102,6 +105,7 @@ impl Default for LoadSettings {
             exit: Exits::default(),
             env: BTreeMap::new(),
             inherit: Vec::new(),
+            netns: None,
             directory: None,
             parameters: BTreeMap::new(),
             metrics: BTreeMap::new(),

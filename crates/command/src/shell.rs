@@ -16,10 +16,10 @@ const SHOWN_CHARACTERS: usize = 300;
 /// What starts a command line in a shell, in the surroundings that settings give it.
 ///
 /// # Errors
-/// When there is no shell.
+/// When there is no shell, or no network namespace.
 pub(crate) fn in_shell(text: &str, load: &LoadSettings) -> Result<Command, PathError> {
     let shell = which("sh").ok_or_else(|| PathError::new("find the shell `sh`: it is not on PATH"))?;
-    Ok(dressed(Command::new(shell).called("sh").args(["-c", text]), load))
+    dressed(Command::new(shell).called("sh").args(["-c", text]), load)
 }
 
 /// Runs the command line of a key to its end.

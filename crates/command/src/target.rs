@@ -2,7 +2,7 @@
 //! an environment variable, `PLUMB_URL`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plumb_path::PathError;
 use serde_json::Value;
@@ -13,6 +13,8 @@ use crate::settings::CommandSettings;
 const PLACE: &str = "system.";
 /// What the name of a field with a certificate ends with. Tools take a file.
 const PEM: &str = "_pem";
+/// The field with the network namespace in which the load has to run.
+const NETNS: &str = "netns";
 
 /// The settings with the values of parameters, and with what the system's target says, in their places.
 ///
@@ -23,8 +25,9 @@ pub(crate) fn aimed(
     target: &Value,
     scratch: &Path,
 ) -> Result<CommandSettings, PathError> {
-    let fields = fields(target, scratch)?;
+    let mut fields = fields(target, scratch)?;
     let mut settings = settings.clone();
+    settings.load.netns = fields.remove(NETNS).map(PathBuf::from);
     for (name, value) in &fields {
         let variable = format!("PLUMB_{}", name.to_ascii_uppercase());
         settings.load.env.entry(variable).or_insert_with(|| value.clone());
@@ -106,6 +109,15 @@ mod tests {
         let variables: Vec<&str> = aimed.env.keys().map(String::as_str).collect();
         assert_eq!(variables, ["PLUMB_CA_FILE", "PLUMB_PORT", "PLUMB_URL"]);
         assert!(aimed.env["PLUMB_CA_FILE"].ends_with("/ca.pem"), "{:?}", aimed.env);
+    }
+
+    #[test]
+    fn a_command_runs_in_the_network_of_the_system() {
+        let target = json!({ "address": "10.0.0.2", "port": 5201, "netns": "/proc/1/fd/7", "apart": null });
+        let aimed = aim("iperf3 -c {system.address} -p {system.port}", &target).unwrap().load;
+        assert_eq!(aimed.command, "iperf3 -c 10.0.0.2 -p 5201");
+        assert_eq!(aimed.netns, Some(PathBuf::from("/proc/1/fd/7")));
+        assert!(aim("ls {system.netns}", &target).is_err());
     }
 
     #[test]

@@ -1,10 +1,56 @@
 //! What no single field of the settings can check.
 
-use plumb_path::Fault;
+use plumb_path::{Fault, PathError};
 
 use crate::options::Placement;
-use crate::settings::{NetworkSettings, SystemKind};
+use crate::settings::{Driver, NetworkSettings, SystemKind, SystemSettings, Test};
 use crate::{load, system, tools};
+
+/// The settings with the tool as the driver whose server is to answer a command.
+#[must_use]
+pub fn serving(settings: &NetworkSettings) -> NetworkSettings {
+    let mut serving = settings.clone();
+    if settings.system.server != Driver::Native {
+        serving.load.driver = settings.system.server;
+        // A command may run any of its tests.
+        serving.load.tests = Test::ALL.to_vec();
+    }
+    serving
+}
+
+/// Whether a load that knows nothing of this data path can use the system.
+///
+/// # Errors
+/// When it cannot, with the key.
+pub fn check_lends(system: &SystemSettings) -> Result<(), Fault> {
+    let refused = |key: &str, message: &str| Err(Fault::new(key, message));
+    match (system.kind, system.server) {
+        (SystemKind::External, _) => refused(
+            "system.kind",
+            "a command needs no `system` for a network that exists; write the server's address into the command",
+        ),
+        (SystemKind::Loopback, Driver::Qperf) => {
+            refused("system.kind", "qperf listens on every address of its host; use `kind: veth`")
+        }
+        (_, Driver::Native) => refused(
+            "system.server",
+            "name the tool whose server is to answer the command: qperf, iperf3, sockperf or netperf",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// A server that commands are to find is none for the load of this data path.
+///
+/// # Errors
+/// When the settings ask for one.
+pub fn check_own_load(settings: &NetworkSettings) -> Result<(), PathError> {
+    if settings.system.server == Driver::Native {
+        return Ok(());
+    }
+    let words = "find its server: `system.server` is for `path: command`; here `load.driver` names the tool";
+    Err(PathError::Load(words.to_owned()))
+}
 
 /// Checks what no single field can.
 ///

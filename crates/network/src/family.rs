@@ -28,7 +28,7 @@ impl Family for Network {
     const METRICS: &'static [Metric] = metrics::METRICS;
 
     fn system(settings: &NetworkSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
-        system::start(settings, place)
+        system::start(&check::serving(settings), place)
     }
 
     fn spans_hosts(settings: &NetworkSettings) -> Result<(), String> {
@@ -40,6 +40,7 @@ impl Family for Network {
     }
 
     fn load(settings: &NetworkSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
+        check::check_own_load(settings)?;
         let target: Target = read_target(target)?;
         match target.apart {
             Some(apart) => Ok(Box::new(far::far_load(settings, target, &apart, place.number)?)),
@@ -54,7 +55,7 @@ impl Settings for NetworkSettings {
     }
 
     fn feasible(&self, at: Sides) -> Result<(), String> {
-        tools::feasible(self.load.driver)?;
+        tools::feasible(check::serving(self).load.driver)?;
         match at {
             Sides::BOTH => system::feasible(&self.system),
             _ => system::feasible_half(&self.system),
@@ -85,6 +86,14 @@ impl Settings for NetworkSettings {
 
     fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {
         tools::lacks(self.load.driver, metric, statistic)
+    }
+
+    fn lends(&self) -> Result<(), Fault> {
+        check::check_lends(&self.system)
+    }
+
+    fn system_evidence(&self, before: &Snapshot, after: &Snapshot) -> Vec<Evidence> {
+        system::evidence(self, before, after, &Measurement::default())
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

@@ -85,6 +85,8 @@ pub struct SystemSettings {
     pub conntrack: Switch,
     /// How packets pass by the filters.
     pub fastpath: Fastpath,
+    /// The tool whose server answers, for the load of a command (`path: command`). Of a load of its own, `load.driver` says it.
+    pub server: Driver,
 }
 
 impl Default for SystemSettings {
@@ -109,6 +111,7 @@ impl Default for SystemSettings {
             service_rules: 0,
             conntrack: Switch::default(),
             fastpath: Fastpath::default(),
+            server: Driver::default(),
         }
     }
 }

@@ -494,6 +494,26 @@ fn a_command_runs_against_the_systems_of_storage() {
     assert_eq!(sizes, [1_048_576.0, 2_097_152.0]);
 }
 
+#[test]
+fn a_command_runs_against_the_systems_of_network() {
+    let directory = tempfile::tempdir().unwrap();
+    let found = short_comparison(
+        directory.path(),
+        "system: { path: network, kind: veth, conntrack: on, server: iperf3 }\nload:\n  command: iperf3 -c {system.address} -p \
+         {system.port} -n 100K -J\n  duration: 20 ms\n  warmup: 0 s\n  metrics: { sent: { from: stdout, format: iperf3, value: \
+         tcp_bw, unit: B/s, better: higher } }\nbaseline: hosts\nvariants:\n  hosts: {}\n  pods: { system: { kind: vxlan } }",
+    );
+    let whats = ["packets between the hosts", "packets through the tunnel"];
+    for (variant, what) in found["variants"].as_array().unwrap().iter().zip(whats) {
+        assert_eq!(variant["state"], "measured", "{variant}");
+        assert!(variant["metrics"]["sent"]["median"].as_f64().unwrap() > 0.0, "{variant}");
+        assert!(variant["metrics"]["cpu_system"]["median"].as_f64().unwrap() > 0.0, "{variant}");
+        let evidence = variant["evidence"].as_array().unwrap();
+        assert!(evidence.iter().any(|evidence| evidence["what"] == what), "{variant}");
+        assert!(evidence.iter().all(|evidence| evidence["holds"] == true), "{variant}");
+    }
+}
+
 fn size_of(variant: &Value) -> f64 {
     variant["metrics"]["size"]["median"].as_f64().unwrap()
 }
@@ -517,6 +537,8 @@ fn a_system_that_a_command_cannot_use_is_refused() {
     assert!(key.contains("unknown key `ingres`"), "{key}");
     let there = said("true", "{ path: storage, kind: external }");
     assert!(there.contains("write its path into the command"), "{there}");
+    let server = said("true", "{ path: network, kind: veth }");
+    assert!(server.contains("name the tool whose server is to answer the command"), "{server}");
     let placeholder = said("echo {system.uri}", "{ path: http, ingress: { tls: none } }");
     assert!(placeholder.contains("the system has no `{system.uri}`; it has `{system.url}`"), "{placeholder}");
     let none = said("echo {system.url}", "{}");

@@ -95,8 +95,8 @@ fn is_given(spec: &SystemSettings) -> bool {
 }
 
 fn of_what_exists(spec: &SystemSettings) -> Result<(), Fault> {
-    let SystemSettings { kind, address, pid, unit, cgroup, .. } = spec.clone();
-    let plain = SystemSettings { kind, address, pid, unit, cgroup, ..SystemSettings::default() };
+    let SystemSettings { kind, address, pid, unit, cgroup, server, .. } = spec.clone();
+    let plain = SystemSettings { kind, address, pid, unit, cgroup, server, ..SystemSettings::default() };
     if *spec == plain {
         return Ok(());
     }
