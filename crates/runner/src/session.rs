@@ -10,7 +10,7 @@ use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Ending, Event, Header, Plan, Run, Slot, VariantState};
 use plumb_path::Mark;
 use plumb_store::RunDirectory;
-use plumb_tunings::Tuner;
+use plumb_tunings::{Treatment, Tuner};
 
 use crate::agent_executor::AgentExecutor;
 use crate::dispatcher::{Outlets, dispatch};
@@ -40,7 +40,7 @@ impl Session<'_> {
     /// When the directory cannot be written, or the harness itself fails.
     pub fn start(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
         let mut hosts = planned.take_hosts();
-        let tuner = try_treatments(&mut planned, &mut hosts)?;
+        let tuner = try_treatments(&mut planned, &mut hosts, self.interrupted)?;
         if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
@@ -160,7 +160,11 @@ fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
 }
 
 /// Tries out what variants change on each host, and marks those with which one does not go along.
-fn try_treatments(planned: &mut Planned, hosts: &mut Hosts) -> Result<Option<Tuner>, RunError> {
+fn try_treatments(
+    planned: &mut Planned,
+    hosts: &mut Hosts,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Option<Tuner>, RunError> {
     let mut tuner = tuner(planned.plan(), hosts)?;
     let before = planned.plan().clone();
     let treatments = host_tunings::treatments(&before);
@@ -171,14 +175,28 @@ fn try_treatments(planned: &mut Planned, hosts: &mut Hosts) -> Result<Option<Tun
         {
             return Ok(Some(refused));
         }
-        for mut host in hosts.treated(&treatments) {
-            if let Some(refused) = host.try_out(treatment).map_err(RunError::Harness)? {
-                return Ok(Some(refused));
-            }
-        }
-        Ok(None)
+        try_on_others(hosts, (&treatments, treatment), interrupted)
     })?;
     Ok(tuner)
+}
+
+/// Why another host does not go along with a treatment, if so. A connection that ends meanwhile says nothing of that, so all are asked
+/// once more.
+fn try_on_others(
+    hosts: &mut Hosts,
+    (all, treatment): (&[Treatment<'_>], Treatment<'_>),
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Option<String>, RunError> {
+    let mut is_again = false;
+    loop {
+        let tried = hosts.treated(all).iter_mut().find_map(|host| host.try_out(treatment).transpose());
+        match tried.transpose() {
+            Err(_) if !std::mem::replace(&mut is_again, true) && hosts.has_lost_one() => {
+                hosts.revive(interrupted).map_err(|error| RunError::Harness(error.words()))?;
+            }
+            tried => return tried.map_err(RunError::Harness),
+        }
+    }
 }
 
 /// How a run that goes on would differ from what it began as, in words.

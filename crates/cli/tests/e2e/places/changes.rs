@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
+use super::kills::clients;
 use super::{HTTP, changed, is_clean, results, slots};
 use crate::common::{code, signal, slots_on_disk, stderr, stdout, wait, wait_until, write};
 use crate::hosts::Hosts;
@@ -134,4 +135,28 @@ fn a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named() {
     let output = run(&["check", "--load-on", "host1"]);
     let refused = "on host1: file /root/app.conf";
     assert!(stdout(&output).contains(refused), "{}{}", stdout(&output), stderr(&output));
+}
+
+/// A change that takes a second to apply.
+const SLOW: &str = "load: { reuse: none }, changes: [{ command: { apply: 'touch /root/trying; sleep 1; touch /root/there', \
+                    revert: 'rm -f /root/there', verify: 'ls /root/there 2>&1 || true', expect: /root/there } }]";
+
+#[test]
+fn a_connection_that_ends_while_a_change_is_tried_out_is_made_again() {
+    let name = "places::changes::a_connection_that_ends_while_a_change_is_tried_out_is_made_again";
+    let Some(hosts) = Hosts::up(name, 2) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let text =
+        HTTP.replace("load: { reuse: none }", SLOW).replace("{ min: 6, max: 6 }", "{ min: 2, max: 2 }");
+    let file = write(directory.path(), "test.yaml", text);
+    let path = directory.path().join("run");
+    let [file, into] = [&file, &path].map(|path| path.to_str().unwrap());
+    let runner = start(&hosts, &[file, "--output", into, "--system-on", "host1", "--load-on", "host2"]);
+    wait_until("the change to be tried out", || hosts.path(1, "/root/trying").exists());
+    // One of them is that of the host.
+    clients(runner.id()).into_iter().for_each(|client| signal(client, "KILL"));
+    let output = wait(runner);
+    assert!([0, 3].contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert!(!hosts.path(1, "/root/there").exists());
+    wait_until("the hosts to be clean", || is_clean(&hosts, 2));
 }

@@ -69,7 +69,7 @@ impl Victim {
 }
 
 /// The clients of ssh that a runner has started.
-fn clients(runner: u32) -> Vec<u32> {
+pub(super) fn clients(runner: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{runner}/task")).into_iter().flatten().flatten();
     let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     let children: Vec<u32> = children
