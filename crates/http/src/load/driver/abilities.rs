@@ -93,50 +93,46 @@ fn only_of_tools(settings: &LoadSettings) -> Result<(), Fault> {
     }
 }
 
+/// What most tools have of a time.
+const TO_P99: &[Statistic] = &[
+    Statistic::Avg,
+    Statistic::Min,
+    Statistic::Med,
+    Statistic::Max,
+    Statistic::P90,
+    Statistic::P95,
+    Statistic::P99,
+];
+
+/// What k6 is asked for, and oha has.
+const TO_P999: &[Statistic] = &[
+    Statistic::Avg,
+    Statistic::Min,
+    Statistic::Med,
+    Statistic::Max,
+    Statistic::P90,
+    Statistic::P95,
+    Statistic::P99,
+    Statistic::P999,
+];
+
 const VEGETA: Says = &[
     ("http_reqs", &[]),
     ("data_received", &[]),
     ("data_sent", &[]),
     ("http_req_failed", &[]),
-    (
-        "iteration_duration",
-        &[
-            Statistic::Avg,
-            Statistic::Min,
-            Statistic::Med,
-            Statistic::Max,
-            Statistic::P90,
-            Statistic::P95,
-            Statistic::P99,
-        ],
-    ),
+    ("iteration_duration", TO_P99),
 ];
 
-const OHA: Says = &[
-    ("http_reqs", &[]),
-    ("data_received", &[]),
-    ("http_req_failed", &[]),
-    (
-        "iteration_duration",
-        &[
-            Statistic::Avg,
-            Statistic::Min,
-            Statistic::Med,
-            Statistic::Max,
-            Statistic::P90,
-            Statistic::P95,
-            Statistic::P99,
-            Statistic::P999,
-        ],
-    ),
-];
+const OHA: Says =
+    &[("http_reqs", &[]), ("data_received", &[]), ("http_req_failed", &[]), ("iteration_duration", TO_P999)];
 
-/// What remedies that.
+/// Why they have no more.
 const WHOLE: &str = "its times include connecting and TLS; k6 and the native driver have them apart";
 
 /// Why a load by this driver has no such value, and what would print it; `None` where it has one.
 pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) -> Option<String> {
-    use Statistic::{Avg, Max, Med, Min, P90, P95, P99, P999};
+    use Statistic::{Avg, Max, Med, Min, P90, P99};
     let program = driver.program()?;
     let says: (Says, &str) = match driver {
         Driver::Native => return None,
@@ -154,7 +150,7 @@ pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) 
                 ("http_reqs", &[]),
                 ("data_received", &[]),
                 ("http_req_failed", &[]),
-                ("iteration_duration", &[Avg, Min, Med, Max, P90, P95, P99]),
+                ("iteration_duration", TO_P99),
                 ("http_req_duration", &[Avg, Min, Med, Max]),
                 ("http_req_blocked", &[Avg, Min, Med, Max]),
                 ("http_req_waiting", &[Avg, Min, Med, Max]),
@@ -176,14 +172,14 @@ pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) 
                 ("data_received", &[]),
                 ("data_sent", &[]),
                 ("http_req_failed", &[]),
-                ("iteration_duration", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
-                ("http_req_duration", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
-                ("http_req_blocked", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
-                ("http_req_connecting", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
-                ("http_req_tls_handshaking", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
-                ("http_req_sending", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
-                ("http_req_waiting", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
-                ("http_req_receiving", &[Avg, Min, Med, Max, P90, P95, P99, P999]),
+                ("iteration_duration", TO_P999),
+                ("http_req_duration", TO_P999),
+                ("http_req_blocked", TO_P999),
+                ("http_req_connecting", TO_P999),
+                ("http_req_tls_handshaking", TO_P999),
+                ("http_req_sending", TO_P999),
+                ("http_req_waiting", TO_P999),
+                ("http_req_receiving", TO_P999),
                 ("checks", &[]),
             ],
             "the native driver measures it",
