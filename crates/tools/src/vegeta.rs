@@ -56,7 +56,7 @@ fn one(value: &Value) -> ToolRun {
     run.warn("vegeta's percentiles are approximate (t-digest), and its latency includes connecting and TLS");
     if let Some(rate) = positive(value, "/rate") {
         run.warn(format!(
-            "vegeta sent {rate:.1} requests a second: unless it ran with -rate=0, that is the rate of the load and not what the system can do"
+            "vegeta sent {rate:.1} requests a second: unless it ran with -rate=0, its rate is that of the load and not what the system can do"
         ));
     }
     run
