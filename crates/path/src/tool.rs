@@ -62,7 +62,9 @@ impl Program {
     pub fn version_of(&self, file: &Path) -> String {
         let output = run_for_output(file, [self.version], VERSION);
         let text = output.map(|output| format!("{}\n{}", output.stdout, output.stderr)).unwrap_or_default();
-        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("of unknown version");
+        // A label without a value says nothing.
+        let says = |line: &&str| !line.is_empty() && !line.ends_with(':');
+        let line = text.lines().map(str::trim).find(says).unwrap_or("of unknown version");
         let line = line.trim_start_matches("This is ").split(" <$").next().unwrap_or(line);
         line.split(" Copyright").next().unwrap_or(line).to_owned()
     }
@@ -230,6 +232,17 @@ impl<T: Tool> DrivenLoad<T> {
         Ok(Self { tool, file, driver })
     }
 
+    /// Runs the tool for the warm-up of a window, if it has one.
+    ///
+    /// # Errors
+    /// When the tool fails.
+    pub fn warm_up(&self, window: Window) -> Result<(), PathError> {
+        if window.warmup_ns > 0 && self.tool.warms_up() {
+            self.run(window.warmup_ns, &mut || ())?;
+        }
+        Ok(())
+    }
+
     /// Runs the tool for so long, and reads what it said.
     fn run(&self, window_ns: u64, while_running: &mut dyn FnMut()) -> Result<Ran, PathError> {
         let failed = |reason: String| PathError::new(format!("run {}: {reason}", self.tool.name()));
@@ -315,9 +328,7 @@ impl<T: Tool> DrivenLoad<T> {
 
 impl<T: Tool> Load for DrivenLoad<T> {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        if window.warmup_ns > 0 && self.tool.warms_up() {
-            self.run(window.warmup_ns, &mut || ())?;
-        }
+        self.warm_up(window)?;
         mark(Mark::Opened);
         let (opened_ns, mut told_ns) = (monotonic_ns(), monotonic_ns());
         let measured = self.run(window.window_ns, &mut || {

@@ -9,7 +9,7 @@ use plumb_tools::ToolRun;
 use super::program;
 use super::series::Series;
 use crate::load::own_share_max;
-use crate::metrics::{self, METRICS};
+use crate::metrics::METRICS;
 use crate::options::ZeroCopy;
 use crate::settings::{Driver, LoadSettings, Target, Test};
 
@@ -34,7 +34,7 @@ pub(crate) fn driven_load(
         DrivenLoad::new(tool)
     };
     let tests: Result<Vec<_>, _> = settings.tests.iter().map(of_test).collect();
-    Ok(Some(Box::new(Series { tests: tests? })))
+    Ok(Some(Box::new(Series { settings: settings.clone(), tests: tests? })))
 }
 
 /// A tool that runs one test.
@@ -95,13 +95,6 @@ impl Tool for NetworkTool {
         if !self.test.is_bandwidth() {
             let there_and_back = [(self.test.name().to_owned(), measurement.work)].into();
             measurement.observed.insert("there_and_back".to_owned(), there_and_back);
-        }
-        let is_one_way = self.test.is_bandwidth();
-        let bytes = if is_one_way { measurement.work.saturating_mul(self.size()) } else { 0 };
-        if bytes > 0 {
-            let cpu_ns = measurement.cpu_user_ns + measurement.cpu_system_ns;
-            let per_gb = Reading::Gauge(cpu_ns as f64 * 1e3 / bytes as f64);
-            measurement.readings.insert(metrics::CPU_LOAD_PER_GB.name.to_owned(), per_gb);
         }
     }
 }
