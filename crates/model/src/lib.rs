@@ -9,6 +9,7 @@ pub mod contrast;
 pub mod event;
 pub mod finding;
 pub mod histogram;
+mod json;
 pub mod judgement;
 pub mod measurement;
 pub mod metric;
@@ -31,12 +32,13 @@ pub use contrast::{Bounded, Contrast, Shift};
 pub use event::Event;
 pub use finding::{Change, Findings, Question};
 pub use histogram::Histogram;
+pub use json::Json;
 pub use judgement::Judgement;
 pub use measurement::{
     Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Share, ShareTimes, Shortage, Table,
 };
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
-pub use places::{PlaceOf, Places};
+pub use places::{ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources};
 pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};

@@ -1,20 +1,40 @@
 //! Where the two sides of a run are.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::json::Json;
+
 /// The hosts of a run. Without any, both sides are on the host that runs plumb.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Places {
+    /// The cluster in which pods run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<ClusterPlace>,
     /// Where the system is built, or from where one that exists is watched.
     #[serde(default)]
     pub system: PlaceOf,
     /// Where the load comes from. Of several hosts, each drives its share.
     #[serde(default)]
     pub load: Vec<PlaceOf>,
+}
+
+/// A cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterPlace {
+    /// The context of the kubeconfig; its current one if absent, and the pod's own account where plumb runs in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The namespace of everything that a run makes; the context's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The image of pods. It has the programs that the experiment needs, and a shell.
+    pub image: String,
 }
 
 /// One side's place on a host.
@@ -25,6 +45,9 @@ pub struct PlaceOf {
     /// plumb if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh: Option<String>,
+    /// A pod of the cluster, which is made for the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodPlace>,
     /// The CPUs of the side, such as `2-7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
@@ -33,37 +56,140 @@ pub struct PlaceOf {
     pub address: Option<IpAddr>,
 }
 
+/// A pod. Keys are those of Kubernetes' own specification of pods, and mean the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PodPlace {
+    /// What messages call it. Places of the same name are the same pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The node that it has to run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// Labels of nodes that it may run on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Which nodes and neighbours it is to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Json>,
+    /// Taints of nodes that do not matter to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerations: Option<Json>,
+    /// How pods are spread over nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_spread_constraints: Option<Json>,
+    /// Whether it has the network of its node.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub host_network: bool,
+    /// CPU, memory, and devices such as `qat.intel.com/generic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<PodResources>,
+    /// The container runtime's class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_class_name: Option<String>,
+    /// The account of its processes in the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// Secrets with which its image is fetched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<String>,
+    /// What its container may do beyond Pod Security's level `restricted`, such as `privileged: true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<Json>,
+}
+
+/// What a container gets of its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PodResources {
+    /// The most that it gets, by resource. Whole CPUs that are requested as well are its own where the node's CPU manager is static.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+    /// What is kept for it, by resource; as the limits if absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 impl Places {
     /// Whether both sides are on the host that runs plumb.
     #[must_use]
     pub fn are_here(&self) -> bool {
-        self.system.ssh.is_none() && self.load.iter().all(|place| place.ssh.is_none())
+        self.system.is_here() && self.load.iter().all(PlaceOf::is_here)
     }
 
     /// Whether a load is on another host than the system.
     #[must_use]
     pub fn are_apart(&self) -> bool {
-        self.load.iter().any(|place| place.ssh != self.system.ssh)
+        self.load.iter().any(|place| place.host() != self.system.host())
     }
 
-    /// The other hosts, each once.
+    /// A place on each of the other hosts.
     #[must_use]
-    pub fn others(&self) -> Vec<&str> {
-        let mut others: Vec<&str> = Vec::new();
+    pub fn others(&self) -> Vec<&PlaceOf> {
+        let mut others: Vec<&PlaceOf> = Vec::new();
         for place in std::iter::once(&self.system).chain(&self.load) {
-            if let Some(host) = place.ssh.as_deref().filter(|host| !others.contains(host)) {
-                others.push(host);
+            if !place.is_here() && others.iter().all(|other| other.host() != place.host()) {
+                others.push(place);
             }
         }
         others
     }
+
+    /// Gives every pod without a name one of its own.
+    pub fn name_pods(&mut self) {
+        let name = |place: &mut PlaceOf, name: &dyn Fn() -> String| {
+            if let Some(pod) = &mut place.pod {
+                pod.name.get_or_insert_with(name);
+            }
+        };
+        name(&mut self.system, &|| "system".to_owned());
+        let is_one = self.load.len() == 1;
+        for (number, place) in self.load.iter_mut().enumerate() {
+            name(place, &|| if is_one { "load".to_owned() } else { format!("load-{}", number + 1) });
+        }
+    }
+}
+
+/// What tells a host from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Host<'p> {
+    /// The host that runs plumb.
+    Here,
+    /// One that ssh reaches by this name.
+    Ssh(&'p str),
+    /// The pod of this name.
+    Pod(&'p str),
 }
 
 impl PlaceOf {
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.ssh.as_deref().map_or("here", |host| host.strip_prefix("ssh://").unwrap_or(host))
+        match self.host() {
+            Host::Here => "here",
+            Host::Ssh(host) => host.strip_prefix("ssh://").unwrap_or(host),
+            Host::Pod(name) => name,
+        }
+    }
+
+    /// The host that it is on.
+    #[must_use]
+    pub fn host(&self) -> Host<'_> {
+        match (&self.ssh, &self.pod) {
+            (_, Some(pod)) => Host::Pod(pod.name.as_deref().unwrap_or("pod")),
+            (Some(host), None) => Host::Ssh(host),
+            (None, None) => Host::Here,
+        }
+    }
+
+    /// Whether it is on the host that runs plumb.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.host() == Host::Here
     }
 
     /// A place from a word on the command line: `here`, or a host as in [`PlaceOf::ssh`].
@@ -89,12 +215,30 @@ mod tests {
     #[test]
     fn a_host_is_counted_once() {
         let at = |word: &str| PlaceOf::parse(word).unwrap();
-        let places = Places { system: at("ssh://a"), load: vec![at("b"), at("here"), at("b")] };
-        assert_eq!(places.others(), ["ssh://a", "b"]);
+        let places =
+            Places { system: at("ssh://a"), load: vec![at("b"), at("here"), at("b")], ..Places::default() };
+        assert_eq!(places.others(), [&at("ssh://a"), &at("b")]);
         assert!(places.are_apart() && !places.are_here());
         assert_eq!((places.system.name(), places.load[1].name()), ("a", "here"));
         assert!(Places::default().are_here() && !Places::default().are_apart());
-        assert!(!Places { system: at("a"), load: vec![at("a")] }.are_apart());
+        assert!(!Places { system: at("a"), load: vec![at("a")], ..Places::default() }.are_apart());
+    }
+
+    #[test]
+    fn pods_without_a_name_are_apart() {
+        let pod = |name: Option<&str>| PlaceOf {
+            pod: Some(PodPlace { name: name.map(str::to_owned), ..PodPlace::default() }),
+            ..PlaceOf::default()
+        };
+        let mut places = Places { system: pod(None), load: vec![pod(None), pod(None)], ..Places::default() };
+        places.name_pods();
+        assert_eq!(
+            places.others().iter().map(|place| place.name()).collect::<Vec<_>>(),
+            ["system", "load-1", "load-2"]
+        );
+        let mut places = Places { system: pod(Some("both")), load: vec![pod(Some("both"))], ..places };
+        places.name_pods();
+        assert!(!places.are_apart() && !places.are_here());
     }
 
     #[test]

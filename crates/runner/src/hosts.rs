@@ -2,11 +2,13 @@
 
 mod account;
 mod clock;
+mod connection;
 mod facts;
 mod here;
 mod keeper;
 mod leftovers;
 mod link;
+mod pod;
 mod remote;
 mod sight;
 mod ssh;
@@ -21,7 +23,8 @@ use std::time::Duration;
 use plumb_host::cpu::{CpuTime, available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_model::{PlaceOf, Places};
+use plumb_kubernetes::{Cluster, Pods};
+use plumb_model::{Host, PlaceOf, Places};
 use plumb_path::{DataPath, PathSettings, Place, Sides};
 
 use crate::agent::Agent;
@@ -45,13 +48,21 @@ pub struct Hosts {
     places: Places,
     build: String,
     others: Vec<Other>,
+    /// The pods among them, which go after the connections to them have ended.
+    pods: Option<Pods>,
 }
 
 /// Another host.
 struct Other {
-    /// As the places name it.
-    ssh: String,
+    /// Where it is.
+    place: PlaceOf,
     remote: Remote,
+}
+
+impl Other {
+    fn host(&self) -> Host<'_> {
+        self.place.host()
+    }
 }
 
 /// A side of a run. Loads are numbered from 0.
@@ -76,10 +87,14 @@ impl Hosts {
         if places.load.is_empty() {
             places.load.push(PlaceOf::default());
         }
+        places.name_pods();
+        let pods = pods(&places)?;
         let others = std::thread::scope(|scope| {
-            let connect = |ssh: &str| {
-                let ssh = ssh.to_owned();
-                scope.spawn(move || Remote::connect(&ssh, build).map(|remote| Other { ssh, remote }))
+            let pods = pods.as_ref();
+            let connect = |place: &PlaceOf| {
+                let place = place.clone();
+                scope
+                    .spawn(move || Remote::connect(&place, build, pods).map(|remote| Other { place, remote }))
             };
             let threads: Vec<_> = places.others().into_iter().map(connect).collect();
             threads
@@ -87,7 +102,7 @@ impl Hosts {
                 .map(|thread| thread.join().unwrap_or_else(|_| Err("connect: a thread panicked".to_owned())))
                 .collect::<Result<Vec<Other>, String>>()
         })?;
-        Ok(Self { places, build: build.to_owned(), others })
+        Ok(Self { places, build: build.to_owned(), others, pods })
     }
 
     /// Where the sides are; `None` where both are here, with one load.
@@ -107,7 +122,7 @@ impl Hosts {
         let last_ns = monotonic_ns() + PATIENCE_NS;
         for other in &mut self.others {
             while other.remote.is_lost() {
-                match Remote::connect(&other.ssh, &self.build) {
+                match Remote::connect(&other.place, &self.build, self.pods.as_ref()) {
                     Ok(remote) => other.remote = remote,
                     Err(_) if interrupted() => return Err(SlotError::Interrupted),
                     Err(reason) if monotonic_ns() >= last_ns => return Err(SlotError::Gone(reason)),
@@ -128,12 +143,12 @@ impl Hosts {
         settings: &PathSettings,
     ) -> Result<Option<String>, String> {
         if self.has_one_here()
-            && let Err(reason) = settings.feasible(self.sides_on(None))
+            && let Err(reason) = settings.feasible(self.sides_on(Host::Here))
         {
             return Ok(Some(reason));
         }
         let json = settings.to_json().map_err(|error| error.to_string())?;
-        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(Some(&other.ssh))).collect();
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
         for (other, at) in self.others.iter_mut().zip(sides) {
             if let Some(reason) = other.remote.lacking(path.name, json.clone(), at)? {
                 return Ok(Some(format!("on {}: {reason}", other.remote.name())));
@@ -198,14 +213,14 @@ impl Hosts {
     /// By how much the moments of a window may differ between the hosts of a run; `None` where all have one clock.
     pub(crate) fn skew_ns(&mut self) -> Option<u64> {
         let sides: Vec<Side> = (0..self.loads()).map(Side::Load).chain([Side::System]).collect();
-        let mut hosts: Vec<Option<String>> = sides.iter().map(|side| self.place(*side).ssh.clone()).collect();
-        hosts.sort();
+        let mut hosts: Vec<Host<'_>> = sides.iter().map(|side| self.place(*side).host()).collect();
+        hosts.sort_unstable();
         hosts.dedup();
         if hosts.len() == 1 {
             return None;
         }
-        let bound = |host: &Option<String>| {
-            let other = self.others.iter().find(|other| Some(&other.ssh) == host.as_ref());
+        let bound = |host: &Host<'_>| {
+            let other = self.others.iter().find(|other| other.host() == *host);
             other.map_or(0, |other| other.remote.clock().bound_ns)
         };
         let mut bounds: Vec<u64> = hosts.iter().map(bound).collect();
@@ -215,7 +230,7 @@ impl Hosts {
 
     /// Whether this host has a side.
     pub(crate) fn is_here(&self, side: Side) -> bool {
-        self.place(side).ssh.is_none()
+        self.place(side).is_here()
     }
 
     /// Whether this host has any side.
@@ -225,7 +240,7 @@ impl Hosts {
 
     /// Whether the two sides are on the same host.
     pub(crate) fn are_together(&self, one: Side, two: Side) -> bool {
-        self.place(one).ssh == self.place(two).ssh
+        self.place(one).host() == self.place(two).host()
     }
 
     /// What a side's host is called.
@@ -274,15 +289,19 @@ impl Hosts {
         others: (Vec<HostSight>, Vec<HostSight>),
         foreign: CpuTime,
     ) -> Vec<SeenHost> {
-        let system = self.place(Side::System).ssh.as_ref();
-        let foreign = |host: Option<&String>| if system == host { foreign } else { CpuTime::default() };
-        let here =
-            here.map(|ends| SeenHost { name: "here".to_owned(), boot: boot(), foreign: foreign(None), ends });
+        let system = self.place(Side::System).host();
+        let foreign = |host: Host<'_>| if system == host { foreign } else { CpuTime::default() };
+        let here = here.map(|ends| SeenHost {
+            name: "here".to_owned(),
+            boot: boot(),
+            foreign: foreign(Host::Here),
+            ends,
+        });
         let others = self.others.iter().zip(others.0.into_iter().zip(others.1));
-        let others = others.map(|(Other { remote, ssh, .. }, ends)| SeenHost {
+        let others = others.map(|(Other { remote, place }, ends)| SeenHost {
             name: remote.name().to_owned(),
             boot: remote.hello().boot.clone(),
-            foreign: foreign(Some(ssh)),
+            foreign: foreign(place.host()),
             ends,
         });
         here.into_iter().chain(others).collect()
@@ -300,7 +319,7 @@ impl Hosts {
             }
             Side::Load(_) => has_system && self.are_together(Side::System, side),
         };
-        let other = self.others.iter().find(|other| Some(&other.ssh) == place.ssh.as_ref());
+        let other = self.others.iter().find(|other| other.host() == place.host());
         Ok(match (other, shared, side) {
             (None, true, Side::System) => {
                 sides(has_system).map_err(|error| error.to_string())?.system.to_string()
@@ -327,6 +346,7 @@ impl Hosts {
             let named =
                 |(name, value): &(String, String)| (format!("{}: {name}", remote.name()), value.clone());
             lines.extend(remote.hello().facts.iter().map(named));
+            lines.extend(remote.lines().iter().map(named));
             let trip_ms = remote.round_trip_ns() as f64 / 1e6;
             lines.push((format!("{}: round trip", remote.name()), format!("{trip_ms:.2} ms")));
         }
@@ -355,7 +375,7 @@ impl Hosts {
             return Ok(None);
         }
         let place = self.place(side);
-        let known = match self.others.iter().find(|other| Some(&other.ssh) == place.ssh.as_ref()) {
+        let known = match self.others.iter().find(|other| other.host() == place.host()) {
             Some(other) => other.remote.hello().address,
             // What the first load's host sees of this one.
             None => self.others.first().and_then(|other| other.remote.hello().peer),
@@ -365,9 +385,9 @@ impl Hosts {
         })
     }
 
-    /// Which sides a host has, named as the places do; this one by `None`.
-    fn sides_on(&self, ssh: Option<&str>) -> Sides {
-        let has = |side| self.place(side).ssh.as_deref() == ssh;
+    /// Which sides a host has.
+    fn sides_on(&self, host: Host<'_>) -> Sides {
+        let has = |side| self.place(side).host() == host;
         Sides { system: has(Side::System), load: (0..self.loads()).map(Side::Load).any(has) }
     }
 
@@ -380,8 +400,8 @@ impl Hosts {
     }
 
     fn other(&mut self, side: Side) -> Option<&mut Other> {
-        let ssh = self.place(side).ssh.clone()?;
-        self.others.iter_mut().find(|other| other.ssh == ssh)
+        let at = self.others.iter().position(|other| other.host() == self.place(side).host())?;
+        self.others.get_mut(at)
     }
 
     /// What messages call an agent.
@@ -395,6 +415,16 @@ const PATIENCE_NS: u64 = 20_000_000_000;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Besides round trips, what agents need to begin.
 const LEAD_NS: u64 = 50_000_000;
+
+/// What the pods of places are made in, if there are any.
+///
+/// # Errors
+/// Why there can be none; the text completes "failed to ...".
+pub fn pods(places: &Places) -> Result<Option<Pods>, String> {
+    let Some(kubernetes) = &places.kubernetes else { return Ok(None) };
+    let begun = Cluster::connect(kubernetes).and_then(|cluster| Pods::begin(&cluster));
+    begun.map(Some).map_err(|error| error.to_string())
+}
 
 /// A connection that ended: that says nothing of the variant.
 fn lost(reason: String) -> SlotError {

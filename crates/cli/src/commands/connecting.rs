@@ -51,5 +51,6 @@ pub fn named(system_on: Option<&str>, load_on: &[String]) -> Result<Places, Fail
     Ok(Places {
         system: system_on.map(place).transpose()?.unwrap_or_default(),
         load: load_on.iter().map(|word| place(word)).collect::<Result<_, _>>()?,
+        kubernetes: None,
     })
 }

@@ -49,9 +49,9 @@ pub fn json_schema() -> String {
 /// Prints facts and a verdict on each.
 pub fn host(arguments: &HostArguments) -> Outcome {
     let on = arguments.on.as_deref().map(PlaceOf::parse).transpose().map_err(Failure::usage)?;
-    if let Some(host) = on.and_then(|place| place.ssh) {
+    if let Some(place) = on.filter(|place| !place.is_here()) {
         let words: &[&str] = if arguments.json { &["host", "--json"] } else { &["host"] };
-        let told = plumb_runner::told_by(&host, &own_build()?, words).map_err(Failure::harness)?;
+        let told = plumb_runner::told_by(&place, &own_build()?, words).map_err(Failure::harness)?;
         output::result(told.trim_end())?;
         return Ok(HOLDS);
     }

@@ -7,7 +7,7 @@ use plumb_runner::HostAccount;
 use crate::args::places::{PlacesCheckArguments, PlacesCommand};
 use crate::commands::connecting::{connect, from_file, named};
 use crate::commands::{check, planning, version::own_build};
-use crate::exit::{FAILED, HOLDS, Outcome};
+use crate::exit::{FAILED, Failure, HOLDS, Outcome};
 use crate::output;
 
 /// `plumb places`.
@@ -17,16 +17,19 @@ pub fn places(command: &PlacesCommand) -> Outcome {
 }
 
 fn examine(arguments: &PlacesCheckArguments) -> Outcome {
-    let places = match &arguments.file {
+    let mut places = match &arguments.file {
         Some(file) => from_file(file)?,
         None => named(arguments.system_on.as_deref(), &arguments.load_on)?,
     };
+    places.name_pods();
     let build = own_build()?;
     // Each by itself, so that one that cannot be reached does not hide what is known of the others.
     let mut accounts: Vec<HostAccount> = Vec::new();
-    for host in places.others() {
-        accounts.push(HostAccount::of(host, &build));
+    let pods = plumb_runner::pods(&places).map_err(Failure::harness)?;
+    for place in places.others() {
+        accounts.push(HostAccount::of(place, &build, pods.as_ref()));
     }
+    drop(pods);
     let is_whole = accounts.iter().all(|account| account.trouble.is_none());
     if arguments.json {
         output::json(&accounts)?;

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use plumb_model::Json;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, Unexpected, VariantAccess,
     Visitor, value::BorrowedStrDeserializer,
@@ -263,9 +264,13 @@ impl<'n> de::Deserializer<'n> for NodeDeserializer<'n> {
 
     fn deserialize_newtype_struct<V: Visitor<'n>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
+        if name == Json::NAME {
+            let read = visitor.visit_newtype_struct(self.0.to_json());
+            return read.map_err(|error| Error::new(Wrong::Text, error.to_string()).at(self.0.span));
+        }
         visitor.visit_newtype_struct(self)
     }
 

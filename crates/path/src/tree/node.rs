@@ -45,6 +45,18 @@ pub struct Scalar {
 }
 
 impl Scalar {
+    fn to_json(&self) -> serde_json::Value {
+        let text = || serde_json::Value::from(self.text.as_str());
+        if self.quoted {
+            return text();
+        }
+        // Numbers of JSON are written in the same way; others, such as `1.`, stay texts.
+        match serde_json::from_str::<serde_json::Value>(&self.text) {
+            Ok(value) if value.is_number() || value.is_boolean() => value,
+            _ => text(),
+        }
+    }
+
     /// The place of a part of the text, or of all of it where the file spells it differently.
     #[must_use]
     pub fn part(&self, offset: usize, length: usize) -> Location {
@@ -116,6 +128,20 @@ impl Node {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.entry(key).map(|(_, value)| value)
+    }
+
+    /// The same as JSON, for what another program reads: scalars without quotes are numbers and truth values where they look like
+    /// such (<https://yaml.org/spec/1.2.2/#103-core-schema>).
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Scalar(scalar) => scalar.to_json(),
+            Value::Sequence(items) => items.iter().map(Self::to_json).collect(),
+            Value::Mapping(entries) => {
+                entries.iter().map(|(key, value)| (key.text.clone(), value.to_json())).collect()
+            }
+        }
     }
 
     /// The text, where this is a scalar.

@@ -1,10 +1,12 @@
 //! The places file: on which hosts an experiment's two sides are.
 
 use plumb_host::cpu::CpuSet;
-use plumb_model::{PlaceOf, Places};
+use plumb_model::{ClusterPlace, PlaceOf, Places, PodPlace};
 use plumb_path::tree::{Mistake, Node, from_node_thorough};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::document::ApiVersion;
 use super::error::FileError;
@@ -21,12 +23,79 @@ pub(super) struct PlacesDocument {
     /// What the document is.
     #[serde(rename = "kind")]
     _kind: PlacesKind,
+    /// The cluster in which pods run.
+    kubernetes: Option<ClusterPlace>,
     /// Where the system is built, or from where one that exists is watched; the host that runs plumb if absent.
     #[serde(default)]
     system: PlaceOf,
     /// Where the load comes from, the host that runs plumb if absent. Of several hosts, each drives its share.
     #[serde(default)]
-    load: Vec<PlaceOf>,
+    load: Loads,
+}
+
+/// The places of the load.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+enum Loads {
+    /// One after the other.
+    Each(Vec<PlaceOf>),
+    /// Pods that are alike.
+    Alike(Alike),
+}
+
+/// Pods that are alike.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Alike {
+    /// How many.
+    pods: u32,
+    /// What each is.
+    #[serde(default)]
+    pod: PodPlace,
+    /// The CPUs of each, such as `2-7`.
+    cpus: Option<String>,
+}
+
+impl Default for Loads {
+    fn default() -> Self {
+        Self::Each(Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for Loads {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LoadsVisitor)
+    }
+}
+
+struct LoadsVisitor;
+
+impl<'de> Visitor<'de> for LoadsVisitor {
+    type Value = Loads;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a list of places, or a number of pods such as `{ pods: 4 }`")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Loads, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(items)).map(Loads::Each)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Loads, A::Error> {
+        Alike::deserialize(MapAccessDeserializer::new(entries)).map(Loads::Alike)
+    }
+}
+
+impl Loads {
+    fn places(self) -> Vec<PlaceOf> {
+        match self {
+            Self::Each(places) => places,
+            Self::Alike(Alike { pods, pod, cpus }) => {
+                let place = PlaceOf { pod: Some(pod), cpus, ..PlaceOf::default() };
+                vec![place; pods as usize]
+            }
+        }
+    }
 }
 
 /// The kinds of documents.
@@ -47,12 +116,13 @@ pub fn read_places(name_of_file: &str, bytes: &[u8]) -> Result<Places, FileError
 
 fn places(text: &str) -> Result<Places, Vec<Mistake>> {
     let root = parse(text).map_err(|mistake| vec![mistake])?;
-    let PlacesDocument { system, load, .. } = from_node_thorough(&root)?;
+    let PlacesDocument { kubernetes, system, load, .. } = from_node_thorough(&root)?;
+    let load = load.places();
     let mut mistakes: Vec<Mistake> = Vec::new();
     let loads = root.get("load").map_or(&[][..], Node::items);
-    for (place, node) in
-        std::iter::once((&system, root.get("system"))).chain(load.iter().zip(loads.iter().map(Some)))
-    {
+    // Of pods that are alike there is one node.
+    let nodes = loads.iter().map(Some).chain(std::iter::repeat(root.get("load")));
+    for (place, node) in std::iter::once((&system, root.get("system"))).chain(load.iter().zip(nodes)) {
         let wrong = |key: &str, message: String| {
             let span = node.and_then(|node| node.get(key)).map_or(root.span, |value| value.span);
             Mistake::new(span, message)
@@ -60,9 +130,17 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
         let ssh = place.ssh.as_deref().map(PlaceOf::parse);
         mistakes.extend(ssh.and_then(Result::err).map(|message| wrong("ssh", message)));
         let cpus = place.cpus.as_deref().map(str::parse::<CpuSet>);
+        let is_double = place.ssh.is_some() && place.pod.is_some();
+        mistakes.extend(
+            is_double.then(|| wrong("pod", "a place is a pod or a host of ssh, not both".to_owned())),
+        );
+        let is_lost = place.pod.is_some() && kubernetes.is_none();
+        mistakes.extend(is_lost.then(|| {
+            wrong("pod", "a pod needs a cluster: add `kubernetes: { image: … }` to the places".to_owned())
+        }));
         mistakes.extend(cpus.and_then(Result::err).map(|error| wrong("cpus", error.to_string())));
     }
-    if mistakes.is_empty() { Ok(Places { system, load }) } else { Err(mistakes) }
+    if mistakes.is_empty() { Ok(Places { kubernetes, system, load }) } else { Err(mistakes) }
 }
 
 #[cfg(test)]
@@ -80,8 +158,25 @@ mod tests {
         let places =
             read("system: { ssh: root@s, cpus: 2-7 }\nload: [{ ssh: c1 }, { ssh: c2, cpus: 0 }]").unwrap();
         assert_eq!((places.system.name(), places.system.cpus.as_deref()), ("root@s", Some("2-7")));
-        assert_eq!(places.others(), ["root@s", "c1", "c2"]);
+        let names: Vec<&str> = places.others().iter().map(|place| place.name()).collect();
+        assert_eq!(names, ["root@s", "c1", "c2"]);
         assert!(read("").unwrap().are_here());
+    }
+
+    #[test]
+    fn pods_are_read_with_what_kubernetes_knows_of_them() {
+        let places = read(
+            "kubernetes: { namespace: lab, image: \"plumb:1\" }\n\
+             system: { pod: { nodeSelector: { role: ingress }, resources: { limits: { cpu: 2, qat.intel.com/generic: 1 } } } }\n\
+             load: { pods: 2, pod: { tolerations: [{ key: a, tolerationSeconds: 5, value: \"1\" }] } }",
+        )
+        .unwrap();
+        let pod = places.system.pod.unwrap();
+        assert_eq!(pod.resources.unwrap().limits["cpu"], "2");
+        assert_eq!(places.load.len(), 2);
+        let tolerations = &places.load[1].pod.as_ref().unwrap().tolerations;
+        let json = serde_json::json!([{ "key": "a", "tolerationSeconds": 5, "value": "1" }]);
+        assert_eq!(tolerations.as_ref().unwrap().0, json);
     }
 
     #[test]
@@ -93,5 +188,12 @@ mod tests {
         );
         assert!(wrong("load: [{ ssh: c1 }, { cpus: x }]").starts_with("lab.yaml:3:29: "));
         assert!(wrong("lode: []").contains("lode"));
+        assert!(wrong("system: { pod: {} }").starts_with("lab.yaml:3:16: a pod needs a cluster"));
+        let cluster = "kubernetes: { image: i }\n";
+        assert!(wrong(&format!("{cluster}system: {{ ssh: a, pod: {{}} }}")).contains("not both"));
+        assert!(
+            wrong(&format!("{cluster}system: {{ pod: {{ nodeSelecter: {{}} }} }}")).contains("nodeSelecter")
+        );
+        assert!(wrong("load: 4").contains("a list of places, or a number of pods"));
     }
 }

@@ -1,5 +1,7 @@
 //! What is known of another host before anything runs there.
 
+use plumb_kubernetes::Pods;
+use plumb_model::PlaceOf;
 use serde::Serialize;
 
 use super::remote::Remote;
@@ -19,12 +21,13 @@ pub struct HostAccount {
 impl HostAccount {
     /// Connects to a host and disconnects.
     #[must_use]
-    pub fn of(host: &str, build: &str) -> Self {
-        let (trouble, facts) = match Remote::connect(host, build) {
+    pub fn of(place: &PlaceOf, build: &str, pods: Option<&Pods>) -> Self {
+        let (trouble, facts) = match Remote::connect(place, build, pods) {
             Ok(remote) => (None, facts(&remote)),
             Err(trouble) => (Some(trouble), Vec::new()),
         };
-        Self { host: host.to_owned(), trouble, facts }
+        let host = place.ssh.clone().unwrap_or_else(|| place.name().to_owned());
+        Self { host, trouble, facts }
     }
 }
 
@@ -41,6 +44,7 @@ fn facts(remote: &Remote) -> Vec<(String, String)> {
         ("round trip".to_owned(), format!("{:.2} ms", remote.round_trip_ns() as f64 / 1e6)),
         ("clock".to_owned(), format!("known to within {:.2} ms", clock.bound_ns as f64 / 1e6)),
     ];
+    facts.extend(remote.lines());
     facts.extend(hello.address.map(|address| ("address".to_owned(), address.to_string())));
     facts.extend(hello.facts.iter().cloned());
     facts
@@ -50,6 +54,6 @@ fn facts(remote: &Remote) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// When the host cannot be used; the text completes "failed to ...".
-pub fn told_by(host: &str, build: &str, arguments: &[&str]) -> Result<String, String> {
-    Remote::connect(host, build)?.tell(arguments)
+pub fn told_by(place: &PlaceOf, build: &str, arguments: &[&str]) -> Result<String, String> {
+    Remote::connect(place, build, None)?.tell(arguments)
 }

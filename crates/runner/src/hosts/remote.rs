@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_model::PlannedVariant;
+use plumb_kubernetes::{Pods, Seen};
+use plumb_model::{PlaceOf, PlannedVariant};
 use plumb_path::{Place, Sides};
 use serde_json::Value;
 
 use super::clock::{Clock, Clocks};
+use super::connection::{Connection, Input, Opened, Output};
 use super::here::Rights;
 use super::link::{Ended, Link, Received};
+use super::pod;
 use super::sight::HostSight;
 use super::ssh::{self, Client, Shell};
 use super::trouble::Step;
@@ -53,12 +55,12 @@ enum FromAgent {
 /// The agents that lines are passed on to.
 type Routes = Arc<Mutex<BTreeMap<u32, Sender<FromAgent>>>>;
 /// What requests and agents' lines are written to; `None` once the connection is closed.
-type Writer = Arc<Mutex<Option<ChildStdin>>>;
+type Writer = Arc<Mutex<Option<Input>>>;
 
 /// Another host.
 pub(crate) struct Remote {
     destination: String,
-    client: Client,
+    connection: Box<dyn Connection>,
     writer: Writer,
     heard: Receiver<Heard>,
     routes: Routes,
@@ -69,6 +71,8 @@ pub(crate) struct Remote {
     next_agent: u32,
     shell: Shell,
     hello: Hello,
+    /// Of a pod, what the cluster says of it.
+    seen: Option<Seen>,
     copied: bool,
     /// Whether it knows the run's treatments.
     is_treated: bool,
@@ -76,30 +80,39 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// Connects, takes this program there where the host lacks this build, and starts a keeper. The error completes "failed to …".
-    pub(crate) fn connect(destination: &str, build: &str) -> Result<Self, String> {
-        let (mut client, mut input, output) = Client::start(destination)?;
+    pub(crate) fn connect(place: &PlaceOf, build: &str, pods: Option<&Pods>) -> Result<Self, String> {
+        let (Opened { mut connection, mut input, output }, seen) = match (&place.pod, pods) {
+            (Some(pod), Some(pods)) => {
+                let (opened, seen) = pod::open(pods, pod)?;
+                (opened, Some(seen))
+            }
+            (Some(_), None) => return Err("use a pod: the places name no cluster".to_owned()),
+            (None, _) => (Client::start(place.ssh.as_deref().unwrap_or_default())?, None),
+        };
+        let destination = place.ssh.as_deref().unwrap_or(place.name());
         let (routes, (sender, heard)) = (Routes::default(), channel());
         let to_agents = Arc::clone(&routes);
         std::thread::spawn(move || sort(output, &sender, &to_agents));
         let begun = begin(&mut input, &heard, build);
-        let (shell, hello, copied) = match begun {
+        let (shell, mut hello, copied) = match begun {
             Ok(begun) => begun,
             Err(Stuck::Because(reason)) => {
-                client.kill();
+                connection.kill();
                 return Err(format!("use {destination}: {reason}"));
             }
             Err(Stuck::At(step, waited)) => {
-                let trouble = client.trouble(waited);
-                client.kill();
-                return Err(trouble.text(step, destination, &ssh::client()));
+                let trouble = connection.trouble(step, waited);
+                connection.kill();
+                return Err(trouble);
             }
         };
+        hello.address = seen.as_ref().map_or(hello.address, |seen| Some(seen.address));
         let writer: Writer = Arc::new(Mutex::new(Some(input)));
         let beats = Arc::clone(&writer);
         std::thread::spawn(move || beat(&beats));
         let mut remote = Self {
             destination: destination.to_owned(),
-            client,
+            connection,
             writer,
             heard,
             routes,
@@ -109,6 +122,7 @@ impl Remote {
             next_agent: 0,
             shell,
             hello,
+            seen,
             copied,
             is_treated: false,
         };
@@ -126,6 +140,13 @@ impl Remote {
     /// What the keeper said of the host.
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// What a pod is to the cluster.
+    pub(crate) fn lines(&self) -> Vec<(String, String)> {
+        let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let Some(seen) = &self.seen else { return Vec::new() };
+        vec![line("pod", &seen.pod), line("node", &seen.node), line("quality of service", &seen.quality)]
     }
 
     /// The host's C library.
@@ -326,7 +347,7 @@ impl Remote {
 
     /// Whether the connection is gone.
     pub(crate) fn is_lost(&mut self) -> bool {
-        self.client.has_ended(Duration::ZERO)
+        self.connection.has_ended(Duration::ZERO)
     }
 
     fn say(&mut self, ask: &Ask) -> Result<(), String> {
@@ -360,7 +381,7 @@ impl Remote {
     }
 
     fn loss(&mut self) -> String {
-        self.client.trouble(None).text(Step::Lost, &self.destination, &ssh::client())
+        self.connection.trouble(Step::Lost, None)
     }
 
     fn odd(&self, answer: &Answer) -> String {
@@ -372,8 +393,8 @@ impl Remote {
 impl Drop for Remote {
     fn drop(&mut self) {
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        if !self.client.has_ended(END_GRACE) {
-            self.client.kill();
+        if !self.connection.has_ended(END_GRACE) {
+            self.connection.kill();
         }
     }
 }
@@ -387,11 +408,7 @@ enum Stuck {
 }
 
 /// Talks with the shell until there is a keeper. The last is whether this program had to be taken there.
-fn begin(
-    input: &mut ChildStdin,
-    heard: &Receiver<Heard>,
-    build: &str,
-) -> Result<(Shell, Hello, bool), Stuck> {
+fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(Shell, Hello, bool), Stuck> {
     let line = |timeout: Duration, step| match heard.recv_timeout(timeout) {
         Ok(Heard::Shell(line)) => Ok(Ok(line)),
         Ok(Heard::Answer(_, Answer::Hello(hello))) => Ok(Err(hello)),
@@ -438,7 +455,7 @@ fn begin(
 }
 
 /// Passes what a host says on to whom it is for, until it says no more.
-fn sort(output: ChildStdout, heard: &Sender<Heard>, routes: &Routes) {
+fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let (came_ns, line) = (monotonic_ns(), String::from_utf8_lossy(&line).into_owned());
         let to = |agent: u32, what: FromAgent| {

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write, copy};
-use std::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::process::ChildStderr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,8 @@ use std::time::Duration;
 use plumb_host::own_program;
 use plumb_host::process::{Child, Command, Stream};
 
-use super::trouble::Trouble;
+use super::connection::{Connection, Opened};
+use super::trouble::{Step, Trouble};
 
 /// The variable that names another client, with its options.
 const CLIENT: &str = "PLUMB_SSH";
@@ -40,7 +41,7 @@ pub(super) const SHELL: &str = "plumb-shell";
 ///
 /// The directory's name says which shell made it, so that the next keeper knows what is in use: a shell that is killed while it
 /// copies this program cannot remove it.
-const SCRIPT: &str = r#"umask 077
+pub(super) const SCRIPT: &str = r#"umask 077
 echo
 echo "plumb-shell $(uname -s) $(uname -m) $(getconf GNU_LIBC_VERSION 2>/dev/null || echo unknown)"
 IFS= read -r build && IFS= read -r size || exit 1
@@ -68,6 +69,7 @@ const AFTER_THE_END: Duration = Duration::from_millis(500);
 
 /// A client that runs.
 pub(crate) struct Client {
+    destination: String,
     child: Child,
     /// What the client and the shell complained of.
     words: Arc<Mutex<Vec<String>>>,
@@ -82,7 +84,7 @@ pub(crate) fn client() -> String {
 
 impl Client {
     /// Starts a client, and the shell on the host behind it.
-    pub(crate) fn start(destination: &str) -> Result<(Self, ChildStdin, ChildStdout), String> {
+    pub(crate) fn start(destination: &str) -> Result<Opened, String> {
         let failed = |error: &dyn std::fmt::Display| format!("start ssh to {destination}: {error}");
         let client = client();
         let mut words = client.split_whitespace();
@@ -110,11 +112,13 @@ impl Client {
             listen(errors, &heard);
             drop::<Sender<()>>(end);
         });
-        Ok((Self { child, words, all_words }, input, output))
+        let client = Self { destination: destination.to_owned(), child, words, all_words };
+        Ok(Opened { connection: Box::new(client), input: Box::new(input), output: Box::new(output) })
     }
+}
 
-    /// Why the connection ended, or why nothing came for so long.
-    pub(crate) fn trouble(&mut self, waited: Option<Duration>) -> Trouble {
+impl Connection for Client {
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> String {
         let mut exit = None;
         if waited.is_none() {
             exit = self.child.wait_timeout(LAST_WORDS).ok().flatten();
@@ -122,17 +126,15 @@ impl Client {
             let _ = self.all_words.recv_timeout(AFTER_THE_END);
         }
         let said = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Trouble { said, exit, waited }
+        Trouble { said, exit, waited }.text(step, &self.destination, &client())
     }
 
-    /// Ends the client by force. The other end notices by its closed input.
-    pub(crate) fn kill(&mut self) {
+    fn kill(&mut self) {
         // One that has ended already needs no more.
         let _ = self.child.kill();
     }
 
-    /// Waits for the client's end.
-    pub(crate) fn has_ended(&mut self, wait: Duration) -> bool {
+    fn has_ended(&mut self, wait: Duration) -> bool {
         matches!(self.child.wait_timeout(wait), Ok(Some(_)))
     }
 }

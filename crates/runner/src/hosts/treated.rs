@@ -1,6 +1,6 @@
 //! The hosts that variants change: the system's, and with `place: load` every one of the load. Each makes its own part of a treatment.
 
-use plumb_model::PlannedVariant;
+use plumb_model::{Host, PlannedVariant};
 use plumb_path::Sides;
 use plumb_tunings::Treatment;
 
@@ -20,12 +20,12 @@ pub(crate) struct Treated<'h> {
 impl Hosts {
     /// What of a treatment is made on this host.
     pub(crate) fn part_here(&self, treatment: Treatment<'_>) -> OwnTreatment {
-        OwnTreatment::at(treatment, self.sides_on(None))
+        OwnTreatment::at(treatment, self.sides_on(Host::Here))
     }
 
     /// The other hosts that any of these treatments changes.
     pub(crate) fn treated(&mut self, treatments: &[Treatment<'_>]) -> Vec<Treated<'_>> {
-        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(Some(&other.ssh))).collect();
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
         let treated = self.others.iter_mut().zip(sides).map(|(Other { remote, .. }, sides)| {
             let parts = treatments.iter().map(|treatment| OwnTreatment::at(*treatment, sides));
             Treated { remote, sides, parts: parts.filter(|part| !part.is_empty()).collect() }
@@ -47,8 +47,8 @@ impl Hosts {
         variant: &PlannedVariant,
         base: Option<&PlannedVariant>,
     ) -> Result<Option<String>, String> {
-        let sides_here = self.sides_on(None);
-        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(Some(&other.ssh))).collect();
+        let sides_here = self.sides_on(Host::Here);
+        let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
         let others = self.others.iter_mut().zip(sides).map(|(other, sides)| (Some(&mut other.remote), sides));
         let (mut already, mut is_news) = (None, false);
         for (remote, sides) in std::iter::once((None, sides_here)).chain(others) {

@@ -1,0 +1,83 @@
+//! What the account may do, asked of the API server before anything is made.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::api::Cluster;
+use crate::error::Error;
+
+/// A right of an account in the namespace, or in the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Right {
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+}
+
+impl Right {
+    const fn new(verb: &'static str, group: &'static str, resource: &'static str) -> Self {
+        Self { verb, group, resource, subresource: "" }
+    }
+
+    const fn sub(self, subresource: &'static str) -> Self {
+        Self { subresource, ..self }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.verb, self.resource)?;
+        if self.subresource.is_empty() { Ok(()) } else { write!(formatter, "/{}", self.subresource) }
+    }
+}
+
+/// What every run in pods needs. A WebSocket begins with a GET, and API servers from 1.35 on ask for both
+/// (<https://github.com/kubernetes/kubernetes/pull/134577>).
+const OF_PODS: [Right; 8] = [
+    Right::new("create", "batch", "jobs"),
+    Right::new("patch", "batch", "jobs"),
+    Right::new("delete", "batch", "jobs"),
+    Right::new("create", "", "pods"),
+    Right::new("get", "", "pods"),
+    Right::new("delete", "", "pods"),
+    Right::new("create", "", "pods").sub("exec"),
+    Right::new("get", "", "pods").sub("exec"),
+];
+/// What Services need in addition.
+const OF_SERVICES: [Right; 1] = [Right::new("create", "", "services")];
+
+impl Cluster {
+    /// Makes sure that the account may do what a run needs.
+    ///
+    /// # Errors
+    /// All that it may not do.
+    pub fn demand_rights(&self, has_services: bool) -> Result<(), Error> {
+        let services = if has_services { &OF_SERVICES[..] } else { &[] };
+        let mut missing = Vec::new();
+        for right in OF_PODS.iter().chain(services) {
+            if !self.may(*right)? {
+                missing.push(*right);
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Forbidden { namespace: self.namespace().to_owned(), rights: missing })
+    }
+
+    fn may(&self, right: Right) -> Result<bool, Error> {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": { "resourceAttributes": {
+                "namespace": self.namespace(), "verb": right.verb, "group": right.group,
+                "resource": right.resource, "subresource": right.subresource,
+            } },
+        });
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let answer = self.create(path, &review, "an access review")?;
+        Ok(answer.pointer("/status/allowed").and_then(Value::as_bool).unwrap_or(false))
+    }
+}

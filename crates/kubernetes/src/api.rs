@@ -1,0 +1,193 @@
+//! A connection to an API server: requests with JSON, one at a time, each with a deadline.
+//!
+//! Objects go to the server as JSON, with strict validation: the server knows each field of its version, so a misspelt one in a
+//! pod's specification is an error and is not dropped on the way.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use plumb_model::ClusterPlace;
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::error::Error;
+
+/// How long the API server may take for one answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How the server is to treat fields that it does not know.
+const STRICT: &str = "fieldValidation=Strict&fieldManager=plumb";
+
+/// A cluster, by one account and in one namespace.
+#[derive(Clone)]
+pub struct Cluster {
+    runtime: Arc<Runtime>,
+    client: Client,
+    server: String,
+    namespace: String,
+    image: String,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Cluster").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Connects with the kubeconfig's account, or in a pod with the pod's.
+    ///
+    /// # Errors
+    /// When there is no account, or the API server does not answer.
+    pub fn connect(place: &ClusterPlace) -> Result<Self, Error> {
+        let lost = |error: &dyn std::fmt::Display| Error::NoCluster(error.to_string());
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("kubernetes")
+            .enable_all()
+            .build()
+            .map_err(|error| lost(&error))?;
+        let config = runtime.block_on(config(place))?;
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let namespace = place.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        // Requests are sent by the runtime, which the client finds when it is made.
+        let client = {
+            let _guard = runtime.enter();
+            Client::try_from(config).map_err(|error| lost(&error))?
+        };
+        let cluster =
+            Self { runtime: Arc::new(runtime), client, server, namespace, image: place.image.clone() };
+        cluster.get("/version")?;
+        Ok(cluster)
+    }
+
+    /// The API server's address.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The namespace of all that is made.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The image of pods.
+    #[must_use]
+    pub fn image(&self) -> &str {
+        &self.image
+    }
+
+    /// The client, for what is more than a request.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The runtime on which connections live.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Waits for something asynchronous.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// The path of a kind of objects in the namespace, such as `/api/v1/namespaces/plumb/pods`.
+    pub(crate) fn path(&self, group: &str, plural: &str) -> String {
+        format!("{group}/namespaces/{}/{plural}", self.namespace)
+    }
+
+    /// Reads an object, or a list.
+    pub(crate) fn get(&self, path: &str) -> Result<Value, Error> {
+        self.send(Method::GET, path, None, "application/json", &format!("read {path}"))
+    }
+
+    /// Creates an object. `what` says in errors which one.
+    pub(crate) fn create(&self, path: &str, object: &Value, what: &str) -> Result<Value, Error> {
+        let path = format!("{path}?{STRICT}");
+        self.send(Method::POST, &path, Some(object), "application/json", &format!("create {what}"))
+    }
+
+    /// The same without creating it: what the server would say.
+    pub(crate) fn try_create(&self, path: &str, object: &Value, what: &str) -> Result<Value, Error> {
+        let path = format!("{path}?{STRICT}&dryRun=All");
+        self.send(Method::POST, &path, Some(object), "application/json", &format!("create {what}"))
+    }
+
+    /// Changes a part of an object.
+    pub(crate) fn merge(&self, path: &str, patch: &Value, what: &str) -> Result<Value, Error> {
+        let path = format!("{path}?{STRICT}");
+        let kind = "application/merge-patch+json";
+        self.send(Method::PATCH, &path, Some(patch), kind, &format!("change {what}"))
+    }
+
+    /// Deletes an object and then, in the background, what belongs to it. One that does not exist is deleted.
+    pub(crate) fn delete(&self, path: &str, what: &str) -> Result<(), Error> {
+        let options = serde_json::json!({ "propagationPolicy": "Background" });
+        let what = format!("delete {what}");
+        match self.send(Method::DELETE, path, Some(&options), "application/json", &what) {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        kind: &str,
+        what: &str,
+    ) -> Result<Value, Error> {
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request = Request::builder().method(method).uri(path).header("content-type", kind).body(body);
+        let refused = |reason: String| Error::Refused { what: what.to_owned(), reason, code: 0 };
+        let request = request.map_err(|error| refused(error.to_string()))?;
+        let answer =
+            self.wait(async { timeout(ANSWER_TIMEOUT, self.client.request::<Value>(request)).await });
+        match answer {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(kube::Error::Api(status))) => Err(Error::Refused {
+                what: what.to_owned(),
+                reason: status.message.clone(),
+                code: status.code,
+            }),
+            Ok(Err(error)) => {
+                Err(Error::Unreachable { server: self.server.clone(), reason: innermost(&error) })
+            }
+            Err(_) => Err(Error::Unreachable {
+                server: self.server.clone(),
+                reason: format!("no answer within {ANSWER_TIMEOUT:?}"),
+            }),
+        }
+    }
+}
+
+async fn config(place: &ClusterPlace) -> Result<Config, Error> {
+    let lost = |error: &dyn std::error::Error| Error::NoCluster(innermost(error));
+    let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let kubeconfig = match Kubeconfig::read() {
+        Ok(kubeconfig) => kubeconfig,
+        Err(_) if in_cluster && place.context.is_none() => {
+            return Config::incluster().map_err(|error| lost(&error));
+        }
+        Err(error) => return Err(lost(&error)),
+    };
+    let options = KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
+    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| lost(&error))
+}
+
+/// The cause of an error that says most: the outer ones repeat it.
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,58 @@
+//! What can go wrong with a cluster. Messages complete "failed to …".
+
+use crate::access::Right;
+
+/// Why a cluster could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no usable kubeconfig, or no account in this pod.
+    #[error("find a cluster: {0}")]
+    NoCluster(String),
+    /// The API server does not answer, or not as one.
+    #[error("reach the cluster at {server}: {reason}")]
+    Unreachable {
+        /// The API server's address.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+    /// The account may not do what a run needs.
+    #[error("use namespace `{namespace}`: this account may not {}", missing(.rights))]
+    Forbidden {
+        /// The namespace.
+        namespace: String,
+        /// What it may not do.
+        rights: Vec<Right>,
+    },
+    /// The API server refused a request.
+    #[error("{what}: {reason}")]
+    Refused {
+        /// What was asked for, such as `create pod plumb-x`.
+        what: String,
+        /// The server's words.
+        reason: String,
+        /// The HTTP status.
+        code: u16,
+    },
+    /// A pod does not run, or no longer.
+    #[error("use pod {pod}: {reason}")]
+    Pod {
+        /// The pod's name.
+        pod: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Whether the object that was asked for does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code: 404, .. })
+    }
+}
+
+fn missing(rights: &[Right]) -> String {
+    let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
+    format!("{}; a cluster administrator can grant that with deploy/rbac.yaml", rights.join(", nor "))
+}

@@ -1,0 +1,187 @@
+//! A process in a pod, with its standard streams.
+//!
+//! Its streams are sockets of this process, so that the runner reads and writes them as it does those of a child. The runtime copies
+//! between these and the WebSocket.
+
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::Api;
+use kube::api::{AttachParams, AttachedProcess};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::api::{Cluster, innermost};
+use crate::error::Error;
+use crate::pod::CONTAINER;
+
+/// How long the process may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(9);
+/// The buffers between the WebSocket and the sockets: a whole program passes through one.
+const BUFFER: usize = 1 << 20;
+/// How many of its last lines of standard error are kept.
+const WORDS_MAX: usize = 8;
+
+/// A process in a pod. Dropping it cuts its streams.
+pub struct Exec {
+    ended: Receiver<String>,
+    how: Option<String>,
+    words: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Exec {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Exec").field("how", &self.how).finish_non_exhaustive()
+    }
+}
+
+impl Exec {
+    /// Starts a process. The sockets are its standard input and output.
+    pub(crate) fn start(
+        cluster: &Cluster,
+        pod: &str,
+        command: &[&str],
+    ) -> Result<(Self, UnixStream, UnixStream), Error> {
+        let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
+        let pods: Api<Pod> = Api::namespaced(cluster.client(), cluster.namespace());
+        let params = AttachParams::default()
+            .container(CONTAINER)
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .max_stdin_buf_size(BUFFER)
+            .max_stdout_buf_size(BUFFER);
+        let begun =
+            cluster.wait(async { timeout(START_TIMEOUT, pods.exec(pod, command.to_vec(), &params)).await });
+        let process = match begun {
+            Ok(Ok(process)) => process,
+            Ok(Err(error)) => return Err(failed(format!("start a process in it: {}", innermost(&error)))),
+            Err(_) => return Err(failed(format!("no process started in it within {START_TIMEOUT:?}"))),
+        };
+        let streams = || -> std::io::Result<_> { Ok((UnixStream::pair()?, UnixStream::pair()?)) };
+        let ((input, ours_in), (output, ours_out)) = streams().map_err(|error| failed(error.to_string()))?;
+        let (sender, ended) = channel();
+        let words = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&words);
+        let task = cluster.runtime().spawn(async move {
+            let how = carry(process, ours_in, ours_out, &heard).await;
+            // Nobody may wait for it any more.
+            let _ = sender.send(how);
+        });
+        Ok((Self { ended, how: None, words, task }, input, output))
+    }
+
+    /// The last lines of its standard error.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How it ended, in words, or how its streams did; `None` where it still runs after this time.
+    pub fn ended(&mut self, wait: Duration) -> Option<&str> {
+        if self.how.is_none() {
+            self.how = match self.ended.recv_timeout(wait) {
+                Ok(how) => Some(how),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some("the connection was cut".to_owned()),
+            };
+        }
+        self.how.as_deref()
+    }
+
+    /// Cuts its streams.
+    pub fn cut(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Exec {
+    fn drop(&mut self) {
+        self.cut();
+    }
+}
+
+/// Copies until the process has ended or cannot be reached any more: how that was.
+async fn carry(
+    mut process: AttachedProcess,
+    input: UnixStream,
+    output: UnixStream,
+    heard: &Mutex<Vec<String>>,
+) -> String {
+    let (Ok(mut input), Ok(mut output)) = (asynchronous(input), asynchronous(output)) else {
+        return "its streams could not be opened".to_owned();
+    };
+    let (stdin, stdout, stderr) = (process.stdin(), process.stdout(), process.stderr());
+    let status = process.take_status();
+    let to_process = async {
+        let Some(mut stdin) = stdin else { return };
+        // Whichever end closes first, the other learns of it by its own.
+        let _ = copy(&mut input, &mut stdin).await;
+        let _ = stdin.shutdown().await;
+    };
+    let from_process = async {
+        let Some(mut stdout) = stdout else { return };
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(length) = stdout.read(&mut buffer).await {
+            if length == 0 || output.write_all(&buffer[..length]).await.is_err() {
+                break;
+            }
+        }
+        let _ = output.shutdown().await;
+    };
+    let complaints = async {
+        let Some(stderr) = stderr else { return };
+        let mut lines = BufReader::new(stderr).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            note(heard, line);
+        }
+    };
+    // Input may stay open for ever, so only the outputs are waited for.
+    let outputs = async { tokio::join!(from_process, complaints) };
+    tokio::select! {
+        _ = outputs => {}
+        () = async { to_process.await; std::future::pending::<()>().await } => {}
+    }
+    match status {
+        Some(status) => {
+            timeout(STATUS_TIMEOUT, status).await.ok().flatten().map_or_else(lost, |status| said(&status))
+        }
+        None => lost(),
+    }
+}
+
+/// How long a process that closed its output may take to say how it ended.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+
+fn lost() -> String {
+    "the connection ended".to_owned()
+}
+
+fn said(status: &Status) -> String {
+    match (status.status.as_deref(), status.message.as_deref()) {
+        (Some("Success"), _) => "the process ended".to_owned(),
+        (_, Some(message)) if !message.is_empty() => message.to_owned(),
+        _ => lost(),
+    }
+}
+
+fn asynchronous(stream: UnixStream) -> std::io::Result<tokio::net::UnixStream> {
+    stream.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(stream)
+}
+
+fn note(heard: &Mutex<Vec<String>>, line: String) {
+    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+    if !line.trim().is_empty() {
+        heard.push(line);
+    }
+    if heard.len() > WORDS_MAX {
+        heard.remove(0);
+    }
+}

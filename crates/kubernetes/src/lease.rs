@@ -1,0 +1,100 @@
+//! The one object to which everything of a run belongs.
+//!
+//! It is a Job that wants no pods. A Job has what no other object has: a deadline that can be moved while it lasts
+//! (`activeDeadlineSeconds`), and a time after which it is deleted with all that belongs to it (`ttlSecondsAfterFinished`). So a runner
+//! that is killed or cannot be reached any more leaves nothing, and needs no helper in the cluster for that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
+use serde_json::{Value, json};
+
+use crate::api::Cluster;
+use crate::error::Error;
+use crate::pod;
+
+/// For how long the lease outlasts the runner, at most.
+const TERM: Duration = Duration::from_secs(40);
+/// How often it is moved on.
+const RENEWAL: Duration = Duration::from_secs(10);
+/// How often its thread looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A lease that lasts until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    cluster: Cluster,
+    name: String,
+    uid: String,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Lease {
+    /// Begins a lease.
+    pub fn begin(cluster: &Cluster) -> Result<Self, Error> {
+        let path = cluster.path(BATCH, "jobs");
+        let made = cluster.create(&path, &job(cluster.image()), "the Job that the pods belong to")?;
+        let text = |key: &str| made["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let lease =
+            Self { cluster: cluster.clone(), name: text("name"), uid: text("uid"), is_over: Arc::default() };
+        let (cluster, path) = (cluster.clone(), format!("{path}/{}", lease.name));
+        let (begun_ns, is_over) = (monotonic_ns(), Arc::clone(&lease.is_over));
+        std::thread::spawn(move || renew(&cluster, &path, begun_ns, &is_over));
+        Ok(lease)
+    }
+
+    /// The run's name in the cluster.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What objects say that belong to it.
+    pub fn owner(&self) -> Value {
+        json!([{ "apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": self.uid }])
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let path = format!("{}/{}", self.cluster.path(BATCH, "jobs"), self.name);
+        // Where the server cannot be reached, the deadline does the same.
+        let _ = self.cluster.delete(&path, "the Job that the pods belong to");
+    }
+}
+
+const BATCH: &str = "/apis/batch/v1";
+
+fn renew(cluster: &Cluster, path: &str, begun_ns: u64, is_over: &AtomicBool) {
+    let mut renewed_ns = begun_ns;
+    while !is_over.load(Ordering::Relaxed) {
+        let now_ns = monotonic_ns();
+        if now_ns - renewed_ns >= RENEWAL.as_nanos() as u64 {
+            renewed_ns = now_ns;
+            let seconds = (Duration::from_nanos(now_ns - begun_ns) + TERM).as_secs();
+            let patch = json!({ "spec": { "activeDeadlineSeconds": seconds } });
+            // Tried again in time; if that fails for good, so do the connections to the pods.
+            let _ = cluster.merge(path, &patch, "the deadline");
+        }
+        sleep(LOOK);
+    }
+}
+
+fn job(image: &str) -> Value {
+    // The template makes no pod, but a Job without one is none.
+    let template = pod::spec(image, &plumb_model::PodPlace::default());
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": { "generateName": "plumb-", "labels": pod::labels() },
+        "spec": {
+            "parallelism": 0,
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": TERM.as_secs(),
+            "ttlSecondsAfterFinished": 0,
+            "template": { "metadata": { "labels": pod::labels() }, "spec": template },
+        },
+    })
+}

@@ -1,0 +1,233 @@
+//! A pod as the API server is given it: restricted, except where the places say otherwise.
+
+use plumb_model::PodPlace;
+use serde_json::{Map, Value, json};
+
+/// The only container.
+pub(crate) const CONTAINER: &str = "plumb";
+/// What the container runs: nothing, until it is told to end. Agents come by exec. The shell also buries orphans.
+const WAIT: &str = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done";
+/// Any account that is not root. Its files are in a directory that every account may write to.
+const ACCOUNT: u32 = 65532;
+
+/// The labels of everything that a run makes.
+pub(crate) fn labels() -> Value {
+    json!({ "app.kubernetes.io/name": "plumb", "app.kubernetes.io/managed-by": "plumb" })
+}
+
+/// A pod with the labels of its run, belonging to the owner.
+pub(crate) fn pod(name: &str, (run, owner): (&str, &Value), image: &str, place: &PodPlace) -> Value {
+    let mut labels = labels();
+    labels["plumbline.dev/run"] = json!(run);
+    labels["plumbline.dev/pod"] = json!(name);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": name, "labels": labels, "ownerReferences": owner },
+        "spec": spec(image, place),
+    })
+}
+
+/// The specification of a pod.
+pub(crate) fn spec(image: &str, place: &PodPlace) -> Value {
+    let mut container = json!({
+        "name": CONTAINER,
+        "image": image,
+        "command": ["/bin/sh", "-c", WAIT],
+        "env": [{ "name": "HOME", "value": "/tmp" }, { "name": "TMPDIR", "value": "/tmp" }],
+        "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
+        "securityContext": security(place),
+    });
+    if let Some(resources) = &place.resources {
+        container["resources"] = json!({ "limits": resources.limits, "requests": resources.requests });
+    }
+    let mut spec = json!({
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 2,
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "securityContext": { "seccompProfile": { "type": "RuntimeDefault" } },
+        "volumes": [{ "name": "tmp", "emptyDir": {} }],
+        "containers": [container],
+    });
+    if let Some(spec) = spec.as_object_mut() {
+        placement(spec, place);
+    }
+    spec
+}
+
+/// What the container may do: what Pod Security calls `restricted`, with the place's own settings over it.
+fn security(place: &PodPlace) -> Value {
+    let mut context = json!({
+        "runAsNonRoot": true,
+        "runAsUser": ACCOUNT,
+        "runAsGroup": ACCOUNT,
+        "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] },
+    });
+    let Some(asked) = place.security_context.as_ref().and_then(|asked| asked.0.as_object()) else {
+        return context;
+    };
+    // Root is not "non-root", and the API server refuses a privileged container that may not escalate.
+    if asked.get("privileged") == Some(&Value::Bool(true)) || asked.get("runAsUser") == Some(&json!(0)) {
+        context = json!({ "runAsUser": 0 });
+    }
+    for (key, value) in asked {
+        context[key] = value.clone();
+    }
+    context
+}
+
+/// On which node the pod comes, by the keys that Kubernetes has for that.
+fn placement(spec: &mut Map<String, Value>, place: &PodPlace) {
+    let mut put = |key: &str, value: Value| {
+        let is_empty = match &value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(entries) => entries.is_empty(),
+            _ => false,
+        };
+        if !is_empty {
+            spec.insert(key.to_owned(), value);
+        }
+    };
+    let secrets: Vec<_> = place.image_pull_secrets.iter().map(|name| json!({ "name": name })).collect();
+    let json_of = |json: &Option<plumb_model::Json>| json.as_ref().map_or(Value::Null, |json| json.0.clone());
+    put("nodeName", json!(place.node_name));
+    put("nodeSelector", json!(place.node_selector));
+    put("affinity", json_of(&place.affinity));
+    put("tolerations", json_of(&place.tolerations));
+    put("topologySpreadConstraints", json_of(&place.topology_spread_constraints));
+    put("hostNetwork", json!(place.host_network));
+    put("runtimeClassName", json!(place.runtime_class_name));
+    put("serviceAccountName", json!(place.service_account_name));
+    put("imagePullSecrets", json!(secrets));
+}
+
+/// What is known of a pod from its status.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub phase: String,
+    pub address: Option<String>,
+    pub node: String,
+    pub quality: String,
+    pub restarts: u64,
+    /// Why it does not run, in Kubernetes' words, and whether waiting may help.
+    pub trouble: Option<(String, bool)>,
+}
+
+/// Reasons of containers that wait for what will not come.
+const HOPELESS: [&str; 5] = [
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "RunContainerError",
+];
+
+impl Status {
+    pub fn of(pod: &Value) -> Self {
+        let text = |at: &str| pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let container = &pod["status"]["containerStatuses"][0];
+        Self {
+            phase: text("/status/phase"),
+            address: pod.pointer("/status/podIP").and_then(Value::as_str).map(str::to_owned),
+            node: text("/spec/nodeName"),
+            quality: text("/status/qosClass"),
+            restarts: container["restartCount"].as_u64().unwrap_or(0),
+            trouble: trouble(pod),
+        }
+    }
+
+    /// Whether its container runs and has an address.
+    pub fn is_ready(&self) -> bool {
+        self.phase == "Running" && self.address.is_some()
+    }
+}
+
+fn trouble(pod: &Value) -> Option<(String, bool)> {
+    let with_message = |reason: &str, message: &str| match message.trim() {
+        "" => reason.to_owned(),
+        message => format!("{reason}: {message}"),
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let state = &pod["status"]["containerStatuses"][0]["state"];
+    if let Some(waiting) = state["waiting"].as_object() {
+        let (reason, message) = (text(&waiting["reason"]), waiting.get("message").map(text));
+        if reason != "ContainerCreating" {
+            let is_hopeless = HOPELESS.contains(&reason.as_str());
+            return Some((with_message(&reason, &message.unwrap_or_default()), !is_hopeless));
+        }
+    }
+    if let Some(ended) = state["terminated"].as_object() {
+        let reason = ended.get("reason").map(text).unwrap_or_default();
+        let code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(0);
+        return Some((format!("its container ended with code {code} ({reason})"), false));
+    }
+    if pod["status"]["phase"] == "Failed" {
+        return Some((
+            with_message(&text(&pod["status"]["reason"]), &text(&pod["status"]["message"])),
+            false,
+        ));
+    }
+    let conditions = pod["status"]["conditions"].as_array()?;
+    let scheduled = conditions.iter().find(|condition| condition["type"] == "PodScheduled")?;
+    (scheduled["status"] == "False")
+        .then(|| (with_message(&text(&scheduled["reason"]), &text(&scheduled["message"])), true))
+}
+
+/// A name that Kubernetes takes: lower-case letters, digits and hyphens.
+pub(crate) fn name_of(run: &str, place: &str) -> String {
+    let place: String = place
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' })
+        .collect();
+    format!("{run}-{}", place.trim_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_restricted_unless_its_place_says_otherwise() {
+        let spec = spec("plumb:1", &PodPlace::default());
+        let context = &spec["containers"][0]["securityContext"];
+        assert_eq!(context["runAsNonRoot"], true);
+        assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
+        assert!(spec.get("nodeSelector").is_none() && spec.get("hostNetwork").is_none());
+        let place = PodPlace {
+            security_context: Some(Json(json!({ "privileged": true }))),
+            host_network: true,
+            ..PodPlace::default()
+        };
+        let spec = super::spec("plumb:1", &place);
+        assert_eq!(spec["containers"][0]["securityContext"], json!({ "runAsUser": 0, "privileged": true }));
+        assert_eq!(spec["hostNetwork"], true);
+    }
+
+    #[test]
+    fn why_a_pod_does_not_run_is_said_in_kubernetes_words() {
+        let pending = json!({ "status": { "phase": "Pending", "conditions": [
+            { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes are available" }
+        ] } });
+        let trouble = Status::of(&pending).trouble;
+        assert_eq!(trouble, Some(("Unschedulable: 0/2 nodes are available".to_owned(), true)));
+        let no_image = json!({ "status": { "phase": "Pending", "containerStatuses": [
+            { "state": { "waiting": { "reason": "ErrImageNeverPull", "message": "no image" } } }
+        ] } });
+        assert_eq!(Status::of(&no_image).trouble, Some(("ErrImageNeverPull: no image".to_owned(), false)));
+        let killed = json!({ "status": { "phase": "Failed", "containerStatuses": [
+            { "state": { "terminated": { "reason": "OOMKilled", "exitCode": 137 } } }
+        ] } });
+        let trouble = Status::of(&killed).trouble;
+        assert_eq!(trouble, Some(("its container ended with code 137 (OOMKilled)".to_owned(), false)));
+    }
+
+    #[test]
+    fn names_are_those_that_kubernetes_takes() {
+        assert_eq!(name_of("plumb-x7", "Load_2"), "plumb-x7-load-2");
+    }
+}

@@ -1,0 +1,181 @@
+//! The pods of one run.
+
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::PodPlace;
+
+use crate::api::Cluster;
+use crate::error::Error;
+use crate::exec::Exec;
+use crate::lease::Lease;
+use crate::pod::{self, Status};
+
+/// How long a pod may take until its container runs: an image may have to be fetched first.
+const RUNNING_TIMEOUT_NS: u64 = 180_000_000_000;
+/// How long Kubernetes may be without a node for a pod, or fail to fetch its image.
+const PATIENCE_NS: u64 = 20_000_000_000;
+/// How often a pod's status is read.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long the end of pods is waited for.
+const END_TIMEOUT_NS: u64 = 15_000_000_000;
+
+/// The pods of one run. Dropping them deletes them and waits until they are gone.
+#[derive(Debug)]
+pub struct Pods {
+    cluster: Cluster,
+    lease: Lease,
+    /// All that were made, by their names.
+    made: std::sync::Mutex<Vec<String>>,
+}
+
+/// A pod as the cluster sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its name.
+    pub pod: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its node.
+    pub node: String,
+    /// Its class of service, such as `Guaranteed`.
+    pub quality: String,
+    /// How often its container was started again.
+    pub restarts: u64,
+}
+
+impl Pods {
+    /// Begins the pods of a run, without any.
+    ///
+    /// # Errors
+    /// When the account may not do what pods need, or the object that they belong to cannot be made.
+    pub fn begin(cluster: &Cluster) -> Result<Self, Error> {
+        cluster.demand_rights(false)?;
+        Ok(Self { cluster: cluster.clone(), lease: Lease::begin(cluster)?, made: Default::default() })
+    }
+
+    /// What the cluster would refuse about a pod, without making it.
+    ///
+    /// # Errors
+    /// Its words.
+    pub fn would_take(cluster: &Cluster, place: &PodPlace) -> Result<(), Error> {
+        let pod = pod::pod("plumb-check", ("plumb-check", &serde_json::json!([])), cluster.image(), place);
+        cluster.try_create(&cluster.path(CORE, "pods"), &pod, "a pod").map(drop)
+    }
+
+    /// Makes a pod for a place and waits until it runs. One that is there already is taken, and one that has ended is replaced.
+    ///
+    /// # Errors
+    /// Why it does not run.
+    pub fn start(&self, name: &str, place: &PodPlace) -> Result<Seen, Error> {
+        let name = pod::name_of(self.lease.name(), name);
+        let path = format!("{}/{name}", self.cluster.path(CORE, "pods"));
+        let first_ns = monotonic_ns();
+        match self.cluster.get(&path) {
+            Ok(there) if Status::of(&there).is_ready() && !is_going(&there) => {}
+            Ok(_) => {
+                self.cluster.delete(&path, &format!("pod {name}"))?;
+                self.until_gone(&name)?;
+                self.create(&name, place)?;
+            }
+            Err(error) if error.is_not_found() => self.create(&name, place)?,
+            Err(error) => return Err(error),
+        }
+        let failed = |reason: String| Error::Pod { pod: name.clone(), reason };
+        loop {
+            let status = Status::of(&self.cluster.get(&path)?);
+            if status.is_ready() {
+                return self.seen(&name);
+            }
+            let waited_ns = monotonic_ns() - first_ns;
+            match status.trouble {
+                Some((reason, may_pass)) if !may_pass || waited_ns > PATIENCE_NS => {
+                    return Err(failed(reason));
+                }
+                _ if waited_ns > RUNNING_TIMEOUT_NS => {
+                    return Err(failed(format!(
+                        "it is still {} after {} s",
+                        status.phase,
+                        waited_ns / 1_000_000_000
+                    )));
+                }
+                _ => sleep(PAUSE),
+            }
+        }
+    }
+
+    fn create(&self, name: &str, place: &PodPlace) -> Result<(), Error> {
+        let run = (self.lease.name(), &self.lease.owner());
+        let pod = pod::pod(name, run, self.cluster.image(), place);
+        self.cluster.create(&self.cluster.path(CORE, "pods"), &pod, &format!("pod {name}"))?;
+        let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !made.iter().any(|other| other == name) {
+            made.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// A pod as the cluster sees it now.
+    ///
+    /// # Errors
+    /// When it is gone or does not run.
+    pub fn seen(&self, pod: &str) -> Result<Seen, Error> {
+        let status = Status::of(&self.cluster.get(&format!("{}/{pod}", self.cluster.path(CORE, "pods")))?);
+        let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
+        if let Some((reason, _)) = status.trouble {
+            return Err(failed(reason));
+        }
+        let address = status.address.as_deref().and_then(|address| address.parse().ok());
+        Ok(Seen {
+            pod: pod.to_owned(),
+            address: address.ok_or_else(|| failed("it has no address".to_owned()))?,
+            node: status.node,
+            quality: status.quality,
+            restarts: status.restarts,
+        })
+    }
+
+    /// Starts a process in a pod. The sockets are its standard input and output.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn exec(&self, pod: &str, command: &[&str]) -> Result<(Exec, UnixStream, UnixStream), Error> {
+        Exec::start(&self.cluster, pod, command)
+    }
+
+    fn until_gone(&self, pod: &str) -> Result<(), Error> {
+        let last_ns = monotonic_ns() + END_TIMEOUT_NS;
+        let path = format!("{}/{pod}", self.cluster.path(CORE, "pods"));
+        loop {
+            match self.cluster.get(&path) {
+                Err(error) if error.is_not_found() => return Ok(()),
+                Err(error) => return Err(error),
+                Ok(_) if monotonic_ns() >= last_ns => {
+                    return Err(Error::Pod { pod: pod.to_owned(), reason: "it does not end".to_owned() });
+                }
+                Ok(_) => sleep(PAUSE),
+            }
+        }
+    }
+}
+
+impl Drop for Pods {
+    fn drop(&mut self) {
+        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        for pod in &made {
+            // Whatever cannot be deleted here goes with the lease.
+            let _ = self.cluster.delete(&format!("{}/{pod}", self.cluster.path(CORE, "pods")), pod);
+        }
+        for pod in &made {
+            let _ = self.until_gone(pod);
+        }
+    }
+}
+
+const CORE: &str = "/api/v1";
+
+fn is_going(pod: &serde_json::Value) -> bool {
+    !pod["metadata"]["deletionTimestamp"].is_null()
+}

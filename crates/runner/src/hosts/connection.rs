@@ -1,0 +1,30 @@
+//! What lines to and from another host travel by.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use super::trouble::Step;
+
+/// What a host reads.
+pub(crate) type Input = Box<dyn Write + Send>;
+/// What it says.
+pub(crate) type Output = Box<dyn Read + Send>;
+
+/// A connection to a shell on another host, which has just started.
+pub(crate) struct Opened {
+    pub connection: Box<dyn Connection>,
+    pub input: Input,
+    pub output: Output,
+}
+
+/// The means by which a host was reached.
+pub(crate) trait Connection: Send {
+    /// Why it ended in this step, or why nothing came for so long, which completes "failed to …".
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> String;
+
+    /// Ends it by force. The other end notices by its closed input.
+    fn kill(&mut self);
+
+    /// Waits for its end.
+    fn has_ended(&mut self, wait: Duration) -> bool;
+}

@@ -1,0 +1,55 @@
+//! A keeper in a pod, started by exec with the same script as over ssh.
+
+use std::time::Duration;
+
+use plumb_kubernetes::{Exec, Pods, Seen};
+use plumb_model::PodPlace;
+
+use super::connection::{Connection, Opened};
+use super::ssh::SCRIPT;
+use super::trouble::Step;
+
+/// How long the connection may take to say why it ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A pod that runs, and a shell in it.
+struct InPod {
+    pod: String,
+    exec: Exec,
+}
+
+/// Has a pod run for a place, and starts a shell in it.
+pub(super) fn open(pods: &Pods, place: &PodPlace) -> Result<(Opened, Seen), String> {
+    let seen =
+        pods.start(place.name.as_deref().unwrap_or("pod"), place).map_err(|error| error.to_string())?;
+    let (exec, input, output) =
+        pods.exec(&seen.pod, &["/bin/sh", "-c", SCRIPT]).map_err(|error| error.to_string())?;
+    let connection = Box::new(InPod { pod: seen.pod.clone(), exec });
+    Ok((Opened { connection, input: Box::new(input), output: Box::new(output) }, seen))
+}
+
+impl Connection for InPod {
+    fn trouble(&mut self, step: Step, waited: Option<Duration>) -> String {
+        let how = match waited {
+            Some(waited) => format!("no answer within {waited:?}"),
+            None => self.exec.ended(LAST_WORDS).unwrap_or("the connection ended").to_owned(),
+        };
+        let words = self.exec.words();
+        let why = if words.is_empty() { how } else { format!("{}; {how}", words.join("; ")) };
+        match step {
+            Step::Reach => format!("start a shell in pod {}: {why}", self.pod),
+            Step::Begin => format!("begin in pod {}: {why}", self.pod),
+            Step::Copy => format!("copy plumb to pod {}: {why}", self.pod),
+            Step::Start => format!("start plumb in pod {}: {why}", self.pod),
+            Step::Lost => format!("reach pod {} any more: {why}", self.pod),
+        }
+    }
+
+    fn kill(&mut self) {
+        self.exec.cut();
+    }
+
+    fn has_ended(&mut self, wait: Duration) -> bool {
+        self.exec.ended(wait).is_some()
+    }
+}
