@@ -34,6 +34,7 @@ fn plan(claims: &[&str]) -> Plan {
             settings: String::new(),
             tunings: Vec::new(),
             changes: Vec::new(),
+            pods: Default::default(),
             skipped: None,
             saving: None,
         })

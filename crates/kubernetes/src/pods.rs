@@ -1,7 +1,9 @@
 //! The pods of one run.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
@@ -28,7 +30,9 @@ pub struct Pods {
     cluster: Cluster,
     lease: Lease,
     /// All that were made, by their names.
-    made: std::sync::Mutex<Vec<String>>,
+    made: Mutex<Vec<String>>,
+    /// How often the pod of a place was made, by the place's name.
+    times: Mutex<BTreeMap<String, u32>>,
 }
 
 /// A pod as the cluster sees it.
@@ -53,7 +57,12 @@ impl Pods {
     /// When the account may not do what pods need, or the object that they belong to cannot be made.
     pub fn begin(cluster: &Cluster) -> Result<Self, Error> {
         cluster.demand_rights(false)?;
-        Ok(Self { cluster: cluster.clone(), lease: Lease::begin(cluster)?, made: Default::default() })
+        Ok(Self {
+            cluster: cluster.clone(),
+            lease: Lease::begin(cluster)?,
+            made: Mutex::default(),
+            times: Mutex::default(),
+        })
     }
 
     /// What the cluster would refuse about a pod, without making it.
@@ -70,24 +79,37 @@ impl Pods {
     /// # Errors
     /// Why it does not run.
     pub fn start(&self, name: &str, place: &PodPlace) -> Result<Seen, Error> {
-        let name = pod::name_of(self.lease.name(), name);
-        let path = format!("{}/{name}", self.cluster.path(CORE, "pods"));
-        let first_ns = monotonic_ns();
-        match self.cluster.get(&path) {
-            Ok(there) if Status::of(&there).is_ready() && !is_going(&there) => {}
-            Ok(_) => {
-                self.cluster.delete(&path, &format!("pod {name}"))?;
-                self.until_gone(&name)?;
-                self.create(&name, place)?;
-            }
-            Err(error) if error.is_not_found() => self.create(&name, place)?,
+        let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);
+        let there = self.name_of(name, now);
+        match self.cluster.get(&self.path(&there)) {
+            Ok(pod) if Status::of(&pod).is_ready() && !is_going(&pod) => return self.seen(&there),
+            Ok(_) => self.cluster.delete(&self.path(&there), &format!("pod {there}"))?,
+            Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
-        let failed = |reason: String| Error::Pod { pod: name.clone(), reason };
+        // With a name of its own: a pod on a node that is gone keeps its for long.
+        let pod = self.name_of(name, now + 1);
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), now + 1);
+        self.create(&pod, place)?;
+        self.until_running(&pod)
+    }
+
+    fn name_of(&self, place: &str, time: u32) -> String {
+        let name = pod::name_of(self.lease.name(), place);
+        if time < 2 { name } else { format!("{name}-again-{}", time - 1) }
+    }
+
+    fn path(&self, pod: &str) -> String {
+        format!("{}/{pod}", self.cluster.path(CORE, "pods"))
+    }
+
+    fn until_running(&self, name: &str) -> Result<Seen, Error> {
+        let (path, first_ns) = (self.path(name), monotonic_ns());
+        let failed = |reason: String| Error::Pod { pod: name.to_owned(), reason };
         loop {
             let status = Status::of(&self.cluster.get(&path)?);
             if status.is_ready() {
-                return self.seen(&name);
+                return self.seen(name);
             }
             let waited_ns = monotonic_ns() - first_ns;
             match status.trouble {
@@ -110,7 +132,7 @@ impl Pods {
         let run = (self.lease.name(), &self.lease.owner());
         let pod = pod::pod(name, run, self.cluster.image(), place);
         self.cluster.create(&self.cluster.path(CORE, "pods"), &pod, &format!("pod {name}"))?;
-        let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if !made.iter().any(|other| other == name) {
             made.push(name.to_owned());
         }
@@ -122,7 +144,7 @@ impl Pods {
     /// # Errors
     /// When it is gone or does not run.
     pub fn seen(&self, pod: &str) -> Result<Seen, Error> {
-        let status = Status::of(&self.cluster.get(&format!("{}/{pod}", self.cluster.path(CORE, "pods")))?);
+        let status = Status::of(&self.cluster.get(&self.path(pod))?);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
         if let Some((reason, _)) = status.trouble {
             return Err(failed(reason));
@@ -147,9 +169,8 @@ impl Pods {
 
     fn until_gone(&self, pod: &str) -> Result<(), Error> {
         let last_ns = monotonic_ns() + END_TIMEOUT_NS;
-        let path = format!("{}/{pod}", self.cluster.path(CORE, "pods"));
         loop {
-            match self.cluster.get(&path) {
+            match self.cluster.get(&self.path(pod)) {
                 Err(error) if error.is_not_found() => return Ok(()),
                 Err(error) => return Err(error),
                 Ok(_) if monotonic_ns() >= last_ns => {
@@ -163,10 +184,10 @@ impl Pods {
 
 impl Drop for Pods {
     fn drop(&mut self) {
-        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
         for pod in &made {
             // Whatever cannot be deleted here goes with the lease.
-            let _ = self.cluster.delete(&format!("{}/{pod}", self.cluster.path(CORE, "pods")), pod);
+            let _ = self.cluster.delete(&self.path(pod), pod);
         }
         for pod in &made {
             let _ = self.until_gone(pod);

@@ -38,7 +38,7 @@ pub use measurement::{
     Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Share, ShareTimes, Shortage, Table,
 };
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
-pub use places::{ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources};
+pub use places::{ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources, PodSides};
 pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::json::Json;
 
@@ -154,6 +155,55 @@ impl Places {
     }
 }
 
+/// What a variant asks of its pods beyond the places.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PodSides {
+    /// Of the system's pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<PodPlace>,
+    /// Of every pod of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<PodPlace>,
+}
+
+impl PodSides {
+    /// Whether nothing is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.system.is_none() && self.load.is_none()
+    }
+}
+
+impl PodPlace {
+    /// The same with another one's settings over it. Mappings are merged, lists replaced.
+    #[must_use]
+    pub fn under(&self, over: &Self) -> Self {
+        let json = |place: &Self| serde_json::to_value(place).unwrap_or_default();
+        let mut merged = json(self);
+        merge(&mut merged, json(over));
+        // Both were read from such JSON, and so can be what has the keys of either.
+        serde_json::from_value(merged).unwrap_or_default()
+    }
+
+    /// Whether another pod would be the same but for its name.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        Self { name: None, ..self.clone() } == Self { name: None, ..other.clone() }
+    }
+}
+
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
 /// What tells a host from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host<'p> {
@@ -239,6 +289,24 @@ mod tests {
         let mut places = Places { system: pod(Some("both")), load: vec![pod(Some("both"))], ..places };
         places.name_pods();
         assert!(!places.are_apart() && !places.are_here());
+    }
+
+    #[test]
+    fn what_a_variant_asks_of_a_pod_lies_over_its_place() {
+        let limits = |pairs: &[(&str, &str)]| {
+            let limits = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Some(PodResources { limits: limits.collect(), ..PodResources::default() })
+        };
+        let base = PodPlace {
+            name: Some("a".to_owned()),
+            resources: limits(&[("cpu", "2")]),
+            ..PodPlace::default()
+        };
+        let over = PodPlace { resources: limits(&[("qat", "1")]), host_network: true, ..PodPlace::default() };
+        let both = base.under(&over);
+        assert_eq!(both.resources, limits(&[("cpu", "2"), ("qat", "1")]));
+        assert!(both.host_network && both.name == base.name);
+        assert!(!both.is_like(&base) && base.is_like(&PodPlace { name: None, ..base.clone() }));
     }
 
     #[test]

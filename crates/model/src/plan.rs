@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Claim, MetricInfo, MetricKind, Operand, Question, Relation, UserChange};
+use crate::{Claim, MetricInfo, MetricKind, Operand, PodSides, Question, Relation, UserChange};
 
 /// How many blocks a run takes.
 ///
@@ -57,6 +57,9 @@ pub struct PlannedVariant {
     /// What users changed in its slots beyond that, in the order in which it is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<UserChange>,
+    /// What it asks of its pods beyond the places.
+    #[serde(default, skip_serializing_if = "PodSides::is_empty")]
+    pub pods: PodSides,
     /// Why it cannot run on this host, if it cannot.
     pub skipped: Option<String>,
     /// What it has to save where no counter proves that its treatment was in effect.

@@ -38,8 +38,8 @@ pub struct AgentExecutor<'a> {
     /// What variants change, on whichever hosts.
     treatments: &'a [Treatment<'a>],
     systems: BTreeMap<String, (Agent, Value)>,
-    /// One for each place of the load, or none before the first slot.
-    loads: Vec<Agent>,
+    /// One for each place of the load, by the names of all: variants may have pods of their own.
+    loads: BTreeMap<String, Vec<Agent>>,
 }
 
 impl<'a> AgentExecutor<'a> {
@@ -61,7 +61,7 @@ impl<'a> AgentExecutor<'a> {
             tuner: None,
             treatments: &[],
             systems: BTreeMap::new(),
-            loads: Vec::new(),
+            loads: BTreeMap::new(),
         }
     }
 
@@ -127,13 +127,15 @@ impl<'a> AgentExecutor<'a> {
 
     fn prepare_loads(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
         let count = self.hosts.loads();
-        for load in self.loads.len()..count {
+        let key = self.hosts.names_of_loads();
+        for load in self.loads.get(&key).map_or(0, Vec::len)..count {
             let label = if count == 1 { "load".to_owned() } else { format!("load-{}", load + 1) };
             let agent = self.start(Side::Load(load), &label, self.path.load_is_unprivileged)?;
-            self.loads.push(agent);
+            self.loads.entry(key.clone()).or_default().push(agent);
         }
+        let loads = self.loads.entry(key).or_default();
         let target = self.systems.get(name).map(|(_, target)| target.clone()).unwrap_or_default();
-        for (load, agent) in self.loads.iter_mut().enumerate() {
+        for (load, agent) in loads.iter_mut().enumerate() {
             let request = Request::PrepareLoad {
                 path: self.path.name.to_owned(),
                 settings: share(settings, load, count)?,
@@ -142,7 +144,7 @@ impl<'a> AgentExecutor<'a> {
             };
             agent.send(&request)?;
         }
-        for agent in &mut self.loads {
+        for agent in loads {
             match agent.reply(PREPARE_TIMEOUT, self.interrupted)? {
                 Reply::Ready { .. } => {}
                 other => return Err(unexpected("ready", &other)),
@@ -162,7 +164,7 @@ impl<'a> AgentExecutor<'a> {
             }
         };
         let course = Course {
-            loads: &mut self.loads,
+            loads: self.loads.entry(self.hosts.names_of_loads()).or_default(),
             system,
             hosts: &mut self.hosts,
             threads: order.settings.threads(),
@@ -172,7 +174,7 @@ impl<'a> AgentExecutor<'a> {
         };
         let SeenWindow { measurements, opened, closed, skew_ns, hosts } = course.run(order.window)?;
         let mut measurement = self.union(measurements)?;
-        let evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
+        let mut evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
         // Without a system there are no counters of it that could be late.
         let is_late = order.settings.has_system() && is_late((&opened, &closed), measurement.window_ns);
         let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
@@ -181,6 +183,7 @@ impl<'a> AgentExecutor<'a> {
         }
         measurement.warnings.extend(skew_ns.and_then(|skew_ns| skew_warning(skew_ns, measurement.window_ns)));
         measurement.warnings.extend(closed.system.warnings.iter().cloned());
+        evidence.extend(self.hosts.evidence_of_pods());
         let (opened_ns, opened_at) = (opened.at_ns, opened.at.clone());
         let result = SlotResult { skew_ns, ..assemble(measurement, (&opened, &closed), &hosts, evidence) };
         Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))
@@ -195,8 +198,14 @@ impl<'a> AgentExecutor<'a> {
 
     /// Builds or wakes both sides and measures.
     fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
-        self.hosts.revive(self.interrupted)?;
+        self.make_ready(order)?;
         self.attempt_connected(order)
+    }
+
+    /// Has all hosts there on which the slot is measured.
+    fn make_ready(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
+        self.hosts.turn_to(order.pods).map_err(SlotError::Harness)?;
+        self.hosts.revive(self.interrupted)
     }
 
     /// The same once all hosts are there. One that went away since would not have the treatment any more.
@@ -209,7 +218,7 @@ impl<'a> AgentExecutor<'a> {
 
     /// The same with a treatment of the hosts, each of which makes its part.
     fn measure_treated(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
-        self.hosts.revive(self.interrupted)?;
+        self.make_ready(order)?;
         let here = self.hosts.part_here(order.treatment);
         let before = match self.tuner.as_deref_mut() {
             Some(tuner) => Some(host_tunings::begin(tuner, here.as_treatment())?),
@@ -254,7 +263,8 @@ impl<'a> AgentExecutor<'a> {
     /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
     fn discard(&mut self, name: &str) {
         let system = self.systems.remove(name).map(|(agent, _)| agent);
-        let mut agents: Vec<Agent> = std::mem::take(&mut self.loads).into_iter().chain(system).collect();
+        let loads = std::mem::take(&mut self.loads).into_values().flatten();
+        let mut agents: Vec<Agent> = loads.chain(system).collect();
         agents.iter_mut().for_each(Agent::release);
         agents.into_iter().for_each(Agent::stop);
     }
@@ -267,6 +277,10 @@ impl Executor for AgentExecutor<'_> {
         } else {
             self.measure_treated(order)
         };
+        let measured = measured.map_err(|error| match (error, self.hosts.why_lost()) {
+            (SlotError::Killed(reason), Some(why)) => SlotError::Killed(format!("{reason}: failed to {why}")),
+            (error, _) => error,
+        });
         if !matches!(measured, Ok(_) | Err(SlotError::Interrupted)) {
             self.discard(order.name);
         }
@@ -299,9 +313,9 @@ fn json(settings: &PathSettings) -> Result<Value, SlotError> {
 
 impl Drop for AgentExecutor<'_> {
     fn drop(&mut self) {
-        self.loads.iter_mut().for_each(Agent::release);
+        self.loads.values_mut().flatten().for_each(Agent::release);
         self.end_cell();
-        std::mem::take(&mut self.loads).into_iter().for_each(Agent::stop);
+        std::mem::take(&mut self.loads).into_values().flatten().for_each(Agent::stop);
     }
 }
 

@@ -130,9 +130,10 @@ impl Dispatch<'_, '_> {
                 attempt: 0,
                 start_ns: 0,
             };
-            let reason = match self
-                .measure(SlotOrder { name, settings, treatment: treatment(variant), window }, &mut Vec::new())
-            {
+            let reason = match self.measure(
+                SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window },
+                &mut Vec::new(),
+            ) {
                 Ok(_) => continue,
                 Err(SlotError::Interrupted) => return Ok(Ending::Interrupted),
                 Err(SlotError::Gone(reason)) => return Err(RunError::Gone(reason)),
@@ -224,7 +225,7 @@ impl Dispatch<'_, '_> {
             };
             let Some(slot) = self.slot(
                 (cell, block, position),
-                SlotOrder { name, settings, treatment: treatment(variant), window },
+                SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window },
             )?
             else {
                 return Ok(Ending::Interrupted);

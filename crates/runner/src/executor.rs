@@ -1,6 +1,6 @@
 //! Executors measure slots; they never touch the terminal or the disk, and know nothing of blocks or verdicts.
 
-use plumb_model::SlotResult;
+use plumb_model::{PodSides, SlotResult};
 use plumb_path::{PathSettings, Window};
 use plumb_tunings::Treatment;
 
@@ -15,6 +15,8 @@ pub struct SlotOrder<'a> {
     pub settings: &'a PathSettings,
     /// What is changed on the host in the slot.
     pub treatment: Treatment<'a>,
+    /// What it asks of its pods beyond the places.
+    pub pods: &'a PodSides,
     /// The window.
     pub window: Window,
 }

@@ -18,13 +18,14 @@ mod trouble;
 mod wire;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::cpu::{CpuTime, available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{Cluster, Pods};
-use plumb_model::{Host, PlaceOf, Places};
+use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace, PodSides};
 use plumb_path::{DataPath, PathSettings, Place, Sides};
 
 use crate::agent::Agent;
@@ -45,11 +46,14 @@ pub(crate) use sight::{HostSight, SeenHost, noise_by_machine};
 /// The hosts of a run, connected.
 #[derive(Default)]
 pub struct Hosts {
+    /// As they were given.
+    given: Places,
+    /// With what the variant at hand asks of its pods.
     places: Places,
     build: String,
     others: Vec<Other>,
     /// The pods among them, which go after the connections to them have ended.
-    pods: Option<Pods>,
+    pods: Option<Arc<Pods>>,
 }
 
 /// Another host.
@@ -89,27 +93,107 @@ impl Hosts {
         }
         places.name_pods();
         let pods = pods(&places)?;
-        let others = std::thread::scope(|scope| {
-            let pods = pods.as_ref();
-            let connect = |place: &PlaceOf| {
-                let place = place.clone();
-                scope
-                    .spawn(move || Remote::connect(&place, build, pods).map(|remote| Other { place, remote }))
-            };
-            let threads: Vec<_> = places.others().into_iter().map(connect).collect();
+        let mut hosts =
+            Self { given: places.clone(), places, build: build.to_owned(), others: Vec::new(), pods };
+        hosts.connect_missing()?;
+        Ok(hosts)
+    }
+
+    /// Connects to the hosts at hand to which there is no connection yet.
+    fn connect_missing(&mut self) -> Result<(), String> {
+        let Self { places, build, others, pods, .. } = self;
+        let missing: Vec<PlaceOf> = places
+            .others()
+            .into_iter()
+            .filter(|place| others.iter().all(|other| other.host() != place.host()))
+            .cloned()
+            .collect();
+        let (build, pods) = (build.as_str(), pods.as_ref());
+        let connect =
+            |place: PlaceOf| Remote::connect(&place, build, pods).map(|remote| Other { place, remote });
+        let connected = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                missing.into_iter().map(|place| scope.spawn(move || connect(place))).collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err("connect: a thread panicked".to_owned())))
                 .collect::<Result<Vec<Other>, String>>()
         })?;
-        Ok(Self { places, build: build.to_owned(), others, pods })
+        self.others.extend(connected);
+        Ok(())
+    }
+
+    /// Has the sides in the pods that a variant asks for. They are made where they are not there yet.
+    ///
+    /// # Errors
+    /// Why they cannot be made.
+    pub(crate) fn turn_to(&mut self, over: &PodSides) -> Result<(), String> {
+        let before = std::mem::replace(&mut self.places, self.given.clone());
+        let laid = self.lie_over_both(over).and_then(|()| self.connect_missing());
+        laid.inspect_err(|_| self.places = before)
+    }
+
+    fn lie_over_both(&mut self, over: &PodSides) -> Result<(), String> {
+        if over.is_empty() {
+            return Ok(());
+        }
+        self.lie_over(Side::System, over.system.as_ref())?;
+        for load in 0..self.places.load.len() {
+            // A load in the system's pod stays in it.
+            if self.given.load[load].host() == self.given.system.host() {
+                self.places.load[load].pod = self.places.system.pod.clone();
+            }
+            self.lie_over(Side::Load(load), over.load.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Gives a side a pod with what a variant asks for: one that is there already, where one is like it.
+    fn lie_over(&mut self, side: Side, over: Option<&PodPlace>) -> Result<(), String> {
+        let Some(over) = over else { return Ok(()) };
+        let known: Vec<PodPlace> = self.others.iter().filter_map(|other| other.place.pod.clone()).collect();
+        let place = match side {
+            Side::System => Some(&mut self.places.system),
+            Side::Load(load) => self.places.load.get_mut(load),
+        };
+        let Some(pod) = place.and_then(|place| place.pod.as_mut()) else {
+            return Err("it asks something of a pod, and that side is in none: see `--places`".to_owned());
+        };
+        let wanted = pod.under(over);
+        if wanted.is_like(pod) {
+            return Ok(());
+        }
+        let base = format!("{}-v", pod.name.as_deref().unwrap_or("pod"));
+        let named = |known: &&PodPlace| known.name.as_ref().is_some_and(|name| name.starts_with(&base));
+        let same = known.iter().filter(named).find(|known| known.is_like(&wanted));
+        let name = match same {
+            Some(same) => same.name.clone(),
+            None => Some(format!("{base}{}", known.iter().filter(named).count() + 1)),
+        };
+        *pod = PodPlace { name, ..wanted };
+        Ok(())
+    }
+
+    /// What the cluster says of the pods at hand, each as evidence; nothing where there are none.
+    pub(crate) fn evidence_of_pods(&mut self) -> Vec<Evidence> {
+        let Self { places, others, .. } = self;
+        let at_hand = places.others();
+        let is_at_hand = |other: &&mut Other| at_hand.iter().any(|place| place.host() == other.place.host());
+        others.iter_mut().filter(is_at_hand).filter_map(|other| other.remote.evidence()).collect()
+    }
+
+    /// Why a connection has ended, if one has.
+    pub(crate) fn why_lost(&mut self) -> Option<String> {
+        let lost =
+            self.others.iter_mut().find_map(|other| other.remote.is_lost().then_some(&mut other.remote));
+        lost.map(Remote::why_lost)
     }
 
     /// Where the sides are; `None` where both are here, with one load.
     #[must_use]
     pub fn places(&self) -> Option<&Places> {
         let is_plain = self.others.is_empty() && self.places.load.len() < 2;
-        (!is_plain || self.places.system.cpus.is_some()).then_some(&self.places)
+        (!is_plain || self.places.system.cpus.is_some()).then_some(&self.given)
     }
 
     /// How many load agents there are.
@@ -119,7 +203,9 @@ impl Hosts {
 
     /// Connects again to hosts whose connection has ended. One that stays away ends the run, which can be continued later.
     pub(crate) fn revive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<(), SlotError> {
-        let last_ns = monotonic_ns() + PATIENCE_NS;
+        // A pod may have to be made anew, on a node that has to be found first.
+        let patience_ns = if self.pods.is_some() { PATIENCE_WITH_PODS_NS } else { PATIENCE_NS };
+        let last_ns = monotonic_ns() + patience_ns;
         for other in &mut self.others {
             while other.remote.is_lost() {
                 match Remote::connect(&other.place, &self.build, self.pods.as_ref()) {
@@ -149,7 +235,9 @@ impl Hosts {
         }
         let json = settings.to_json().map_err(|error| error.to_string())?;
         let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
-        for (other, at) in self.others.iter_mut().zip(sides) {
+        // Another variant's pods have no side of this one.
+        let asked = self.others.iter_mut().zip(sides).filter(|(_, at)| at.system || at.load);
+        for (other, at) in asked {
             if let Some(reason) = other.remote.lacking(path.name, json.clone(), at)? {
                 return Ok(Some(format!("on {}: {reason}", other.remote.name())));
             }
@@ -259,6 +347,11 @@ impl Hosts {
         let before =
             (0..load).filter(|other| self.are_together(Side::Load(*other), Side::Load(load))).count();
         if before == 0 { name } else { format!("{name} ({})", before + 1) }
+    }
+
+    /// What tells this group of loads from others.
+    pub(crate) fn names_of_loads(&self) -> String {
+        (0..self.loads()).map(|load| self.load_name(load)).collect::<Vec<_>>().join(",")
     }
 
     /// Has every other host looked at: at these moments of this clock, or at once.
@@ -412,6 +505,7 @@ impl Hosts {
 
 /// For how long a host whose connection ended is tried again, and how often.
 const PATIENCE_NS: u64 = 20_000_000_000;
+const PATIENCE_WITH_PODS_NS: u64 = 60_000_000_000;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Besides round trips, what agents need to begin.
 const LEAD_NS: u64 = 50_000_000;
@@ -420,10 +514,10 @@ const LEAD_NS: u64 = 50_000_000;
 ///
 /// # Errors
 /// Why there can be none; the text completes "failed to ...".
-pub fn pods(places: &Places) -> Result<Option<Pods>, String> {
+pub fn pods(places: &Places) -> Result<Option<Arc<Pods>>, String> {
     let Some(kubernetes) = &places.kubernetes else { return Ok(None) };
     let begun = Cluster::connect(kubernetes).and_then(|cluster| Pods::begin(&cluster));
-    begun.map(Some).map_err(|error| error.to_string())
+    begun.map(|pods| Some(Arc::new(pods))).map_err(|error| error.to_string())
 }
 
 /// A connection that ended: that says nothing of the variant.

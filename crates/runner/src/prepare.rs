@@ -186,6 +186,10 @@ fn mark_infeasible(
 ) -> Result<(), String> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
+            if let Err(reason) = hosts.turn_to(&variant.pods) {
+                variant.skipped = Some(reason);
+                continue;
+            }
             variant.skipped = match misplaced(settings, hosts) {
                 Some(reason) => Some(reason),
                 None => hosts.lacking(path, settings)?,

@@ -84,6 +84,7 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
         settings: json!({ "system": system, "load": {} }).to_string(),
         tunings: Vec::new(),
         changes: Vec::new(),
+        pods: Default::default(),
         skipped: None,
         saving: None,
     });

@@ -305,6 +305,7 @@ mod tests {
             settings: "{}".to_owned(),
             tunings: Vec::new(),
             changes: Vec::new(),
+            pods: Default::default(),
             skipped: None,
             saving: None,
         };

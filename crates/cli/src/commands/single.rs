@@ -3,7 +3,7 @@
 use plumb_host::scratch::Scratch;
 use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
-use plumb_model::{Evidence, Measurement, Metric, MetricInfo, SlotResult, Span};
+use plumb_model::{Evidence, Measurement, Metric, MetricInfo, PodSides, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Window};
 use plumb_runner::{AgentExecutor, Executor, Hosts, Launch, SlotError, SlotOrder};
 use plumb_tunings::Treatment;
@@ -120,7 +120,8 @@ pub fn by_agents(
     let interrupted = || interrupts.is_interrupted();
     let mut executor =
         AgentExecutor::new(path, launch, (hosts, settings.has_system()), &interrupted).watched_by(watch);
-    let order = SlotOrder { name: path.name, settings, treatment: Treatment::default(), window };
+    let pods = PodSides::default();
+    let order = SlotOrder { name: path.name, settings, treatment: Treatment::default(), pods: &pods, window };
     match executor.measure(order) {
         Ok(measured) => {
             let mut result = measured.result;

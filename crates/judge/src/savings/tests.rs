@@ -36,6 +36,7 @@ fn plan(than: Option<usize>) -> Plan {
         settings: String::new(),
         tunings: Vec::new(),
         changes: Vec::new(),
+        pods: Default::default(),
         skipped: None,
         saving,
     });

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Blocks, Percent, Plan, UserChange};
+use plumb_model::{Blocks, Percent, Plan, PodSides, UserChange};
 use plumb_path::DataPath;
 use plumb_path::tree::{
     Location, Mistake, Node, Scalar, Value, collect, from_node, from_node_thorough, hint, keep,
@@ -82,6 +82,9 @@ pub(super) struct Spec {
     /// Changes of the host for all variants that have no list of their own.
     #[serde(rename = "changes", default)]
     _changes: Option<Vec<UserChange>>,
+    /// What all variants ask of their pods beyond the places.
+    #[serde(rename = "pods", default)]
+    _pods: Option<PodSides>,
     /// The variant that all others are compared with.
     pub(super) baseline: String,
     /// The variants by name: what each changes in `system`, `load` and `host`.
@@ -129,6 +132,9 @@ struct VariantPart {
     /// slot, and undone in reverse order before a slot of another variant.
     #[serde(rename = "changes", default)]
     _changes: Option<Vec<UserChange>>,
+    /// What it asks of its pods beyond the places: resources, nodes, the node's network. Without pods it is skipped.
+    #[serde(rename = "pods", default)]
+    _pods: Option<PodSides>,
 }
 
 /// Settings of the host.
@@ -320,9 +326,15 @@ pub(super) fn changes(tree: &Node) -> Vec<UserChange> {
     items.iter().filter_map(|item| from_node(item).ok()).collect()
 }
 
+/// What a merged tree of settings asks of pods.
+pub(super) fn pods(tree: &Node) -> PodSides {
+    // Its form was read before.
+    tree.get("pods").and_then(|pods| from_node(pods).ok()).unwrap_or_default()
+}
+
 /// A merged tree of settings without what is the host's: what a data path reads.
 pub(super) fn without_host(tree: &Node) -> Node {
-    let is_hosts = |key: &str| matches!(key, "host" | "changes");
+    let is_hosts = |key: &str| matches!(key, "host" | "changes" | "pods");
     let entries = tree.entries().iter().filter(|(key, _)| !is_hosts(&key.text)).cloned();
     Node { span: tree.span, value: Value::Mapping(entries.collect()) }
 }
@@ -388,5 +400,5 @@ pub(super) fn others_max(part: Option<NoisePart>, path: &str) -> f64 {
 /// The settings of the baseline: `system`, `load` and `host`, as far as the file has them.
 pub(super) fn settings(spec: &Node) -> Node {
     let part = |key: &str| spec.entry(key).filter(|(_, value)| value.value != Value::Null).cloned();
-    Node::mapping(["system", "load", "host", "changes"].into_iter().filter_map(part).collect())
+    Node::mapping(["system", "load", "host", "changes", "pods"].into_iter().filter_map(part).collect())
 }

@@ -1,7 +1,9 @@
 //! The last step: an experiment's cells and variants, each with its settled settings, as the plan of a run.
 
 use plumb_model::claim::Scope;
-use plumb_model::{Blocks, Cell, Claim, Operand, Percent, Plan, PlannedVariant, Span, UserChange, Variant};
+use plumb_model::{
+    Blocks, Cell, Claim, Operand, Percent, Plan, PlannedVariant, PodSides, Span, UserChange, Variant,
+};
 use plumb_path::tree::{Location, Mistake, Node, collect, hint, keep};
 use plumb_path::{DataPath, PathSettings};
 
@@ -270,6 +272,7 @@ struct SettledVariant {
     json: String,
     tunings: Vec<String>,
     changes: Vec<UserChange>,
+    pods: PodSides,
 }
 
 impl Settling<'_> {
@@ -330,6 +333,7 @@ impl Settling<'_> {
                     json: settled.json,
                     tunings: document::tunings(tree),
                     changes: document::changes(tree),
+                    pods: document::pods(tree),
                 });
             }
         }
@@ -444,6 +448,7 @@ impl AllSettled {
                     settings: settings[at].json.clone(),
                     tunings: settings[at].tunings.clone(),
                     changes: settings[at].changes.clone(),
+                    pods: settings[at].pods.clone(),
                     skipped: None,
                     saving: None,
                 })

@@ -1,5 +1,7 @@
 //! What is known of another host before anything runs there.
 
+use std::sync::Arc;
+
 use plumb_kubernetes::Pods;
 use plumb_model::PlaceOf;
 use serde::Serialize;
@@ -21,7 +23,7 @@ pub struct HostAccount {
 impl HostAccount {
     /// Connects to a host and disconnects.
     #[must_use]
-    pub fn of(place: &PlaceOf, build: &str, pods: Option<&Pods>) -> Self {
+    pub fn of(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Self {
         let (trouble, facts) = match Remote::connect(place, build, pods) {
             Ok(remote) => (None, facts(&remote)),
             Err(trouble) => (Some(trouble), Vec::new()),

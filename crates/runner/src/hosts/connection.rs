@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use plumb_kubernetes::Seen;
+
 use super::trouble::Step;
 
 /// What a host reads.
@@ -27,4 +29,12 @@ pub(crate) trait Connection: Send {
 
     /// Waits for its end.
     fn has_ended(&mut self, wait: Duration) -> bool;
+
+    /// What the cluster says of a pod now.
+    ///
+    /// # Errors
+    /// Why the pod does not run any more.
+    fn seen(&self) -> Result<Seen, String> {
+        Err("this host is not a pod".to_owned())
+    }
 }

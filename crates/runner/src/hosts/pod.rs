@@ -1,5 +1,6 @@
 //! A keeper in a pod, started by exec with the same script as over ssh.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_kubernetes::{Exec, Pods, Seen};
@@ -14,17 +15,18 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A pod that runs, and a shell in it.
 struct InPod {
+    pods: Arc<Pods>,
     pod: String,
     exec: Exec,
 }
 
 /// Has a pod run for a place, and starts a shell in it.
-pub(super) fn open(pods: &Pods, place: &PodPlace) -> Result<(Opened, Seen), String> {
+pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, Seen), String> {
     let seen =
         pods.start(place.name.as_deref().unwrap_or("pod"), place).map_err(|error| error.to_string())?;
     let (exec, input, output) =
         pods.exec(&seen.pod, &["/bin/sh", "-c", SCRIPT]).map_err(|error| error.to_string())?;
-    let connection = Box::new(InPod { pod: seen.pod.clone(), exec });
+    let connection = Box::new(InPod { pods: Arc::clone(pods), pod: seen.pod.clone(), exec });
     Ok((Opened { connection, input: Box::new(input), output: Box::new(output) }, seen))
 }
 
@@ -34,6 +36,8 @@ impl Connection for InPod {
             Some(waited) => format!("no answer within {waited:?}"),
             None => self.exec.ended(LAST_WORDS).unwrap_or("the connection ended").to_owned(),
         };
+        // The cluster knows more than the connection does: a container out of memory, a node that is gone.
+        let how = self.pods.seen(&self.pod).err().map_or(how, |error| error.to_string());
         let words = self.exec.words();
         let why = if words.is_empty() { how } else { format!("{}; {how}", words.join("; ")) };
         match step {
@@ -51,5 +55,9 @@ impl Connection for InPod {
 
     fn has_ended(&mut self, wait: Duration) -> bool {
         self.exec.ended(wait).is_some()
+    }
+
+    fn seen(&self) -> Result<Seen, String> {
+        self.pods.seen(&self.pod).map_err(|error| error.to_string())
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{Pods, Seen};
-use plumb_model::{PlaceOf, PlannedVariant};
+use plumb_model::{Evidence, PlaceOf, PlannedVariant};
 use plumb_path::{Place, Sides};
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// Connects, takes this program there where the host lacks this build, and starts a keeper. The error completes "failed to …".
-    pub(crate) fn connect(place: &PlaceOf, build: &str, pods: Option<&Pods>) -> Result<Self, String> {
+    pub(crate) fn connect(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Self, String> {
         let (Opened { mut connection, mut input, output }, seen) = match (&place.pod, pods) {
             (Some(pod), Some(pods)) => {
                 let (opened, seen) = pod::open(pods, pod)?;
@@ -146,7 +146,24 @@ impl Remote {
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
         let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let Some(seen) = &self.seen else { return Vec::new() };
-        vec![line("pod", &seen.pod), line("node", &seen.node), line("quality of service", &seen.quality)]
+        vec![line("node", &seen.node), line("quality of service", &seen.quality)]
+    }
+
+    /// Of a pod, that it is still what it was when the connection was made.
+    pub(crate) fn evidence(&mut self) -> Option<Evidence> {
+        let before = self.seen.clone()?;
+        let now = self.connection.seen();
+        Some(Evidence {
+            what: format!("pod of {}", self.name()),
+            expected: words(&before),
+            observed: now.as_ref().map_or_else(Clone::clone, words),
+            holds: now.as_ref() == Ok(&before),
+        })
+    }
+
+    /// Why the connection ended, which completes "failed to …".
+    pub(crate) fn why_lost(&mut self) -> String {
+        self.loss()
     }
 
     /// The host's C library.
@@ -388,6 +405,11 @@ impl Remote {
         let words = serde_json::to_string(answer).unwrap_or_default();
         format!("understand {}: it says {words:.200}", self.destination)
     }
+}
+
+fn words(seen: &Seen) -> String {
+    let Seen { node, quality, restarts, .. } = seen;
+    format!("on {node}, {quality}, {restarts} restarts")
 }
 
 impl Drop for Remote {

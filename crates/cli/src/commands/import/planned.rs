@@ -129,6 +129,7 @@ pub(super) fn plan(sides: &[Side], arguments: &ImportArguments) -> Result<Plan, 
         settings: serde_json::json!({ "tool": first.tool, "options": said(&side.runs[0]) }).to_string(),
         tunings: Vec::new(),
         changes: Vec::new(),
+        pods: Default::default(),
         skipped: None,
         saving: None,
     };
