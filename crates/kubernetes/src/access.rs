@@ -46,7 +46,11 @@ const OF_PODS: [Right; 8] = [
     Right::new("get", "", "pods").sub("exec"),
 ];
 /// What Services need in addition.
-const OF_SERVICES: [Right; 1] = [Right::new("create", "", "services")];
+const OF_SERVICES: [Right; 3] = [
+    Right::new("create", "", "services"),
+    Right::new("get", "", "services"),
+    Right::new("patch", "", "services"),
+];
 
 impl Cluster {
     /// Makes sure that the account may do what a run needs.

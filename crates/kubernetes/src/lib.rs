@@ -12,6 +12,7 @@ mod exec;
 mod lease;
 mod pod;
 mod pods;
+mod service;
 
 pub use access::Right;
 pub use api::Cluster;

@@ -1,6 +1,6 @@
 //! The pods of one run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::PodPlace;
+use serde_json::{Value, json};
 
 use crate::api::Cluster;
 use crate::error::Error;
 use crate::exec::Exec;
 use crate::lease::Lease;
 use crate::pod::{self, Status};
+use crate::service;
 
 /// How long a pod may take until its container runs: an image may have to be fetched first.
 const RUNNING_TIMEOUT_NS: u64 = 180_000_000_000;
@@ -165,6 +167,30 @@ impl Pods {
     /// When it does not start.
     pub fn exec(&self, pod: &str, command: &[&str]) -> Result<(Exec, UnixStream, UnixStream), Error> {
         Exec::start(&self.cluster, pod, command)
+    }
+
+    /// Has a Service lead to these ports of a pod, for TCP and UDP. Its address.
+    ///
+    /// # Errors
+    /// When the account may not make one, or it has no address.
+    pub fn serve(&self, pod: &str, ports: &BTreeSet<u16>) -> Result<IpAddr, Error> {
+        let (all, one) = (self.cluster.path(CORE, "services"), format!("{}/{pod}", self.cluster.path(CORE, "services")));
+        let what = format!("service {pod}");
+        let ports = service::ports(ports);
+        let there = match self.cluster.get(&one) {
+            Ok(there) if service::has(&there, &ports) => there,
+            Ok(_) => self.cluster.merge(&one, &json!({ "spec": { "ports": ports } }), &what)?,
+            Err(error) if error.is_not_found() => {
+                let owner = self.lease.owner();
+                self.cluster.create(&all, &service::service(pod, (self.lease.name(), &owner), &ports), &what)?
+            }
+            Err(error) => return Err(error),
+        };
+        let address = there.pointer("/spec/clusterIP").and_then(Value::as_str);
+        address.and_then(|address| address.parse().ok()).ok_or_else(|| Error::Pod {
+            pod: pod.to_owned(),
+            reason: "its service has no address of its own".to_owned(),
+        })
     }
 
     fn until_gone(&self, pod: &str) -> Result<(), Error> {

@@ -82,6 +82,9 @@ pub struct PodPlace {
     /// Whether it has the network of its node.
     #[serde(default, skip_serializing_if = "is_false")]
     pub host_network: bool,
+    /// Whether loads reach the system in it through a Service, and not at the pod's own address.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub service: bool,
     /// CPU, memory, and devices such as `qat.intel.com/generic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<PodResources>,

@@ -114,6 +114,7 @@ impl<'a> AgentExecutor<'a> {
         };
         match agent.ask(&request, PREPARE_TIMEOUT, self.interrupted) {
             Ok(Reply::Ready { target }) => {
+                let target = self.hosts.target_for_loads(target)?;
                 self.systems.insert(name.to_owned(), (agent, target));
                 Ok(())
             }

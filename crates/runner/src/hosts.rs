@@ -10,6 +10,7 @@ mod leftovers;
 mod link;
 mod pod;
 mod remote;
+mod service;
 mod sight;
 mod ssh;
 mod treated;
@@ -27,6 +28,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace, PodSides};
 use plumb_path::{DataPath, PathSettings, Place, Sides};
+use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::error::SlotError;
@@ -172,6 +174,18 @@ impl Hosts {
         };
         *pod = PodPlace { name, ..wanted };
         Ok(())
+    }
+
+    /// The target of the system at hand as loads have it: through a Service, where its pod has one.
+    ///
+    /// # Errors
+    /// When there can be no Service.
+    pub(crate) fn target_for_loads(&mut self, target: Value) -> Result<Value, SlotError> {
+        let is_served = self.places.system.pod.as_ref().is_some_and(|pod| pod.service);
+        let Some(other) = self.other(Side::System).filter(|_| is_served) else { return Ok(target) };
+        let Some(address) = other.remote.hello().address else { return Ok(target) };
+        let service = other.remote.serve(&service::ports(&target, address)).map_err(SlotError::Harness)?;
+        Ok(service::readdressed(target, address, service))
     }
 
     /// What the cluster says of the pods at hand, each as evidence; nothing where there are none.

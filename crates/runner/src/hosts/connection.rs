@@ -1,6 +1,8 @@
 //! What lines to and from another host travel by.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use plumb_kubernetes::Seen;
@@ -36,5 +38,13 @@ pub(crate) trait Connection: Send {
     /// Why the pod does not run any more.
     fn seen(&self) -> Result<Seen, String> {
         Err("this host is not a pod".to_owned())
+    }
+
+    /// Has a Service lead to these ports of a pod. Its address.
+    ///
+    /// # Errors
+    /// When there can be none.
+    fn serve(&self, _: &BTreeSet<u16>) -> Result<IpAddr, String> {
+        Err("make a Service: this host is not a pod".to_owned())
     }
 }

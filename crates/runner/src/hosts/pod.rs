@@ -1,5 +1,7 @@
 //! A keeper in a pod, started by exec with the same script as over ssh.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,10 @@ impl Connection for InPod {
 
     fn has_ended(&mut self, wait: Duration) -> bool {
         self.exec.ended(wait).is_some()
+    }
+
+    fn serve(&self, ports: &BTreeSet<u16>) -> Result<IpAddr, String> {
+        self.pods.serve(&self.pod, ports).map_err(|error| error.to_string())
     }
 
     fn seen(&self) -> Result<Seen, String> {

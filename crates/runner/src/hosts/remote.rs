@@ -1,7 +1,8 @@
 //! Another host as the runner sees it: a keeper that is asked and answers, and agents behind it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -159,6 +160,11 @@ impl Remote {
             observed: now.as_ref().map_or_else(Clone::clone, words),
             holds: now.as_ref() == Ok(&before),
         })
+    }
+
+    /// Has a Service lead to these ports of a pod. Its address.
+    pub(crate) fn serve(&self, ports: &BTreeSet<u16>) -> Result<IpAddr, String> {
+        self.connection.serve(ports)
     }
 
     /// Why the connection ended, which completes "failed to …".
