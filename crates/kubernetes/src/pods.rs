@@ -174,7 +174,8 @@ impl Pods {
     /// # Errors
     /// When the account may not make one, or it has no address.
     pub fn serve(&self, pod: &str, ports: &BTreeSet<u16>) -> Result<IpAddr, Error> {
-        let (all, one) = (self.cluster.path(CORE, "services"), format!("{}/{pod}", self.cluster.path(CORE, "services")));
+        let (all, one) =
+            (self.cluster.path(CORE, "services"), format!("{}/{pod}", self.cluster.path(CORE, "services")));
         let what = format!("service {pod}");
         let ports = service::ports(ports);
         let there = match self.cluster.get(&one) {
@@ -182,7 +183,11 @@ impl Pods {
             Ok(_) => self.cluster.merge(&one, &json!({ "spec": { "ports": ports } }), &what)?,
             Err(error) if error.is_not_found() => {
                 let owner = self.lease.owner();
-                self.cluster.create(&all, &service::service(pod, (self.lease.name(), &owner), &ports), &what)?
+                self.cluster.create(
+                    &all,
+                    &service::service(pod, (self.lease.name(), &owner), &ports),
+                    &what,
+                )?
             }
             Err(error) => return Err(error),
         };

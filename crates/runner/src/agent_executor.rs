@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{CpuCost, Measurement, Noise, SlotResult};
 use plumb_path::protocol::{Reply, Request};
@@ -24,6 +25,10 @@ use crate::hosts::{Hosts, Launch, Rights, SeenHost, Side, noise_by_machine};
 
 /// How long a system may take to start and to prove that it answers.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a Service may take until it leads to the system, and how often that is tried.
+const SERVICE_PATIENCE_NS: u64 = 15_000_000_000;
+const SERVICE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Measures slots with agents.
 pub struct AgentExecutor<'a> {
@@ -126,7 +131,21 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    fn prepare_loads(&mut self, SlotOrder { name, settings, .. }: SlotOrder<'_>) -> Result<(), SlotError> {
+    fn prepare_loads(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
+        let last_ns = monotonic_ns() + if self.hosts.have_service() { SERVICE_PATIENCE_NS } else { 0 };
+        loop {
+            match self.try_prepare_loads(order) {
+                // Nodes learn of a Service and of what is behind it a while after the API server does.
+                Err(SlotError::Failed(_)) if monotonic_ns() < last_ns => sleep(SERVICE_PAUSE),
+                prepared => return prepared,
+            }
+        }
+    }
+
+    fn try_prepare_loads(
+        &mut self,
+        SlotOrder { name, settings, .. }: SlotOrder<'_>,
+    ) -> Result<(), SlotError> {
         let count = self.hosts.loads();
         let key = self.hosts.names_of_loads();
         for load in self.loads.get(&key).map_or(0, Vec::len)..count {
@@ -145,13 +164,13 @@ impl<'a> AgentExecutor<'a> {
             };
             agent.send(&request)?;
         }
-        for agent in loads {
-            match agent.reply(PREPARE_TIMEOUT, self.interrupted)? {
-                Reply::Ready { .. } => {}
-                other => return Err(unexpected("ready", &other)),
-            }
-        }
-        Ok(())
+        let reply = |agent: &mut Agent| match agent.reply(PREPARE_TIMEOUT, self.interrupted)? {
+            Reply::Ready { .. } => Ok(()),
+            other => Err(unexpected("ready", &other)),
+        };
+        // All are heard, so that none answers the next request with this one's reply.
+        let replies: Vec<Result<(), SlotError>> = loads.iter_mut().map(reply).collect();
+        replies.into_iter().collect()
     }
 
     fn measure_prepared(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {

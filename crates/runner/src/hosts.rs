@@ -176,13 +176,18 @@ impl Hosts {
         Ok(())
     }
 
+    /// Whether loads reach the system at hand through a Service.
+    pub(crate) fn have_service(&self) -> bool {
+        self.places.system.pod.as_ref().is_some_and(|pod| pod.service)
+    }
+
     /// The target of the system at hand as loads have it: through a Service, where its pod has one.
     ///
     /// # Errors
     /// When there can be no Service.
     pub(crate) fn target_for_loads(&mut self, target: Value) -> Result<Value, SlotError> {
-        let is_served = self.places.system.pod.as_ref().is_some_and(|pod| pod.service);
-        let Some(other) = self.other(Side::System).filter(|_| is_served) else { return Ok(target) };
+        let has_service = self.have_service();
+        let Some(other) = self.other(Side::System).filter(|_| has_service) else { return Ok(target) };
         let Some(address) = other.remote.hello().address else { return Ok(target) };
         let service = other.remote.serve(&service::ports(&target, address)).map_err(SlotError::Harness)?;
         Ok(service::readdressed(target, address, service))

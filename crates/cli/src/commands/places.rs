@@ -37,7 +37,7 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
         output::result(&describe(&accounts))?;
     }
     if let (Some(experiment), true) = (&arguments.experiment, is_whole) {
-        let planned = planning::on(experiment, &Default::default(), connect(places)?)?;
+        let planned = planning::on(experiment, &Default::default(), || connect(places))?;
         if !arguments.json {
             output::result(&check::described(&planned))?;
         }

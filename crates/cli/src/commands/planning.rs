@@ -9,9 +9,16 @@ use crate::exit::{Failure, USAGE};
 use crate::experiments::{self, Source};
 use crate::{data_paths, output};
 
-/// Reads an experiment and marks the variants that a host of it cannot build.
-pub fn on(experiment: &str, arguments: &PlanArguments, hosts: Hosts) -> Result<Planned, Failure> {
+/// Reads an experiment, connects to its hosts, and marks the variants that one of them cannot build.
+pub fn on(
+    experiment: &str,
+    arguments: &PlanArguments,
+    hosts: impl FnOnce() -> Result<Hosts, Failure>,
+) -> Result<Planned, Failure> {
     let source = experiments::find(experiment)?;
+    // What is wrong with the file is said before anything is made anywhere.
+    read(&source, arguments)?;
+    let hosts = hosts()?;
     prepare(&source.name, &source.bytes, &options(arguments), &data_paths::all(), hosts).map_err(unplanned)
 }
 

@@ -55,7 +55,7 @@ pub fn point_at(run: &Run, judgement: &Judgement, directory: &Path) {
 
 fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
     let experiment = arguments.experiment.as_deref().unwrap_or_default();
-    let planned = planning::on(experiment, &arguments.plan, connecting::hosts(&arguments.places)?)?;
+    let planned = planning::on(experiment, &arguments.plan, || connecting::hosts(&arguments.places))?;
     begin(planned, arguments.output.as_deref(), arguments.quiet, interrupts)
 }
 
