@@ -53,14 +53,25 @@ const OF_SERVICES: [Right; 3] = [
 ];
 
 impl Cluster {
-    /// Makes sure that the account may do what a run needs.
+    /// Makes sure that the account may do what runs in pods need.
     ///
     /// # Errors
     /// All that it may not do.
-    pub fn demand_rights(&self, has_services: bool) -> Result<(), Error> {
-        let services = if has_services { &OF_SERVICES[..] } else { &[] };
+    pub fn demand_pods(&self) -> Result<(), Error> {
+        self.demand(&OF_PODS)
+    }
+
+    /// Makes sure that the account may do what a Service needs.
+    ///
+    /// # Errors
+    /// All that it may not do.
+    pub fn demand_services(&self) -> Result<(), Error> {
+        self.demand(&OF_SERVICES)
+    }
+
+    fn demand(&self, rights: &[Right]) -> Result<(), Error> {
         let mut missing = Vec::new();
-        for right in OF_PODS.iter().chain(services) {
+        for right in rights {
             if !self.may(*right)? {
                 missing.push(*right);
             }

@@ -59,8 +59,13 @@ impl Cluster {
             let _guard = runtime.enter();
             Client::try_from(config).map_err(|error| lost(&error))?
         };
-        let cluster =
-            Self { runtime: Arc::new(runtime), client, server, namespace, image: place.image.clone() };
+        let cluster = Self {
+            runtime: Arc::new(runtime),
+            client,
+            server,
+            namespace,
+            image: place.image.clone().unwrap_or_default(),
+        };
         cluster.get("/version")?;
         Ok(cluster)
     }
@@ -127,6 +132,19 @@ impl Cluster {
         self.send(Method::PATCH, &path, Some(patch), kind, &format!("change {what}"))
     }
 
+    /// Changes a part of an object of a kind that Kubernetes has itself: items of lists are merged by their names.
+    pub(crate) fn strategic(&self, path: &str, patch: &Value, what: &str) -> Result<Value, Error> {
+        let path = format!("{path}?{STRICT}");
+        let kind = "application/strategic-merge-patch+json";
+        self.send(Method::PATCH, &path, Some(patch), kind, &format!("change {what}"))
+    }
+
+    /// Replaces an object of the version that it says.
+    pub(crate) fn replace(&self, path: &str, object: &Value, what: &str) -> Result<Value, Error> {
+        let path = format!("{path}?{STRICT}");
+        self.send(Method::PUT, &path, Some(object), "application/json", &format!("put {what} back"))
+    }
+
     /// Deletes an object and then, in the background, what belongs to it. One that does not exist is deleted.
     pub(crate) fn delete(&self, path: &str, what: &str) -> Result<(), Error> {
         let options = serde_json::json!({ "propagationPolicy": "Background" });
@@ -155,7 +173,7 @@ impl Cluster {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(kube::Error::Api(status))) => Err(Error::Refused {
                 what: what.to_owned(),
-                reason: status.message.clone(),
+                reason: brief(&status.message),
                 code: status.code,
             }),
             Ok(Err(error)) => {
@@ -167,6 +185,12 @@ impl Cluster {
             }),
         }
     }
+}
+
+/// The part of a message that says what is wrong: before it, some quote the whole object.
+fn brief(message: &str) -> String {
+    let parts = message.rsplit_once("strict decoding error: ");
+    parts.map_or(message, |(_, part)| part).trim().to_owned()
 }
 
 async fn config(place: &ClusterPlace) -> Result<Config, Error> {

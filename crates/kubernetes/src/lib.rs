@@ -7,15 +7,18 @@
 
 mod access;
 mod api;
+mod change;
 mod error;
 mod exec;
 mod lease;
 mod pod;
 mod pods;
+mod rollout;
 mod service;
 
 pub use access::Right;
 pub use api::Cluster;
+pub use change::Target;
 pub use error::Error;
 pub use exec::Exec;
 pub use pods::{Pods, Seen};

@@ -146,34 +146,41 @@ impl Status {
 }
 
 fn trouble(pod: &Value) -> Option<(String, bool)> {
-    let with_message = |reason: &str, message: &str| match message.trim() {
-        "" => reason.to_owned(),
-        message => format!("{reason}: {message}"),
-    };
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let state = &pod["status"]["containerStatuses"][0]["state"];
-    if let Some(waiting) = state["waiting"].as_object() {
-        let (reason, message) = (text(&waiting["reason"]), waiting.get("message").map(text));
-        if reason != "ContainerCreating" {
-            let is_hopeless = HOPELESS.contains(&reason.as_str());
-            return Some((with_message(&reason, &message.unwrap_or_default()), !is_hopeless));
-        }
-    }
-    if let Some(ended) = state["terminated"].as_object() {
-        let reason = ended.get("reason").map(text).unwrap_or_default();
-        let code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(0);
-        return Some((format!("its container ended with code {code} ({reason})"), false));
+    let containers = pod["status"]["containerStatuses"].as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(trouble) = containers.iter().find_map(|container| trouble_of(&container["state"])) {
+        return Some(trouble);
     }
     if pod["status"]["phase"] == "Failed" {
-        return Some((
-            with_message(&text(&pod["status"]["reason"]), &text(&pod["status"]["message"])),
-            false,
-        ));
+        let text = |key: &str| pod["status"][key].as_str().unwrap_or_default();
+        return Some((with_message(text("reason"), text("message")), false));
     }
     let conditions = pod["status"]["conditions"].as_array()?;
     let scheduled = conditions.iter().find(|condition| condition["type"] == "PodScheduled")?;
-    (scheduled["status"] == "False")
-        .then(|| (with_message(&text(&scheduled["reason"]), &text(&scheduled["message"])), true))
+    let text = |key: &str| scheduled[key].as_str().unwrap_or_default();
+    let text = |key: &str| scheduled[key].as_str().unwrap_or_default();
+    (scheduled["status"] == "False").then(|| (with_message(text("reason"), text("message")), true))
+}
+
+/// Why a container does not run, by its state.
+fn trouble_of(state: &Value) -> Option<(String, bool)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (waiting, ended) = (&state["waiting"], &state["terminated"]);
+    if !ended.is_null() {
+        let code = ended["exitCode"].as_i64().unwrap_or(0);
+        return Some((format!("its container ended with code {code} ({})", text(&ended["reason"])), false));
+    }
+    let reason = text(&waiting["reason"]);
+    if waiting.is_null() || reason == "ContainerCreating" {
+        return None;
+    }
+    Some((with_message(&reason, &text(&waiting["message"])), !HOPELESS.contains(&reason.as_str())))
+}
+
+fn with_message(reason: &str, message: &str) -> String {
+    match message.trim() {
+        "" => reason.to_owned(),
+        message => format!("{reason}: {message}"),
+    }
 }
 
 /// A name that Kubernetes takes: lower-case letters, digits and hyphens.

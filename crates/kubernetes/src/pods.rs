@@ -58,7 +58,7 @@ impl Pods {
     /// # Errors
     /// When the account may not do what pods need, or the object that they belong to cannot be made.
     pub fn begin(cluster: &Cluster) -> Result<Self, Error> {
-        cluster.demand_rights(false)?;
+        cluster.demand_pods()?;
         Ok(Self {
             cluster: cluster.clone(),
             lease: Lease::begin(cluster)?,
@@ -81,6 +81,9 @@ impl Pods {
     /// # Errors
     /// Why it does not run.
     pub fn start(&self, name: &str, place: &PodPlace) -> Result<Seen, Error> {
+        if place.service {
+            self.cluster.demand_services()?;
+        }
         let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);
         let there = self.name_of(name, now);
         match self.cluster.get(&self.path(&there)) {

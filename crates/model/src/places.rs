@@ -34,8 +34,9 @@ pub struct ClusterPlace {
     /// The namespace of everything that a run makes; the context's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The image of pods. It has the programs that the experiment needs, and a shell.
-    pub image: String,
+    /// The image of pods, which they need. It has the programs that the experiment needs, and a shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 /// One side's place on a host.

@@ -8,7 +8,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Span;
+use crate::{Json, Span};
 
 /// A change of the host that a variant makes, in its slots alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,8 @@ pub enum UserChange {
     /// A service that restarts or reloads, so that it notices the changes before this one. It does so again after they
     /// were undone.
     Service(ServiceChange),
+    /// An object of the places' cluster, by a patch.
+    Kubernetes(KubernetesChange),
 }
 
 /// On which hosts of a run a change is made.
@@ -37,6 +39,9 @@ pub enum ChangePlace {
     System,
     /// Every host of the load.
     Load,
+    /// The cluster, which is no host.
+    #[serde(skip)]
+    Cluster,
 }
 
 /// Sysctls and their values.
@@ -148,6 +153,45 @@ pub struct ServiceChange {
     pub place: ChangePlace,
 }
 
+/// An object of a cluster that is patched. The object itself remembers what it was, and is put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct KubernetesChange {
+    /// The group and version of its kind, such as `apps/v1`; not needed for common kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Its kind, such as `Deployment`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; the places' if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// What changes, as `kubectl patch` takes it: items of lists are merged by their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<Json>,
+    /// Environment variables of its containers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The container that gets them; all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// What is waited for after the change, and after it was undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<WaitFor>,
+    /// How long that may take; 120 s if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+}
+
+/// What is waited for after a change of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitFor {
+    /// Until all pods of a Deployment, DaemonSet or StatefulSet are those of its new specification, and ready.
+    Rollout,
+}
+
 /// How a service notices a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -173,6 +217,7 @@ impl UserChange {
             Self::File(change) => change.place,
             Self::Sysctl(change) => change.place,
             Self::Service(change) => change.place,
+            Self::Kubernetes(_) => ChangePlace::Cluster,
         }
     }
 }
@@ -198,9 +243,15 @@ impl fmt::Display for UserChange {
                 write!(formatter, "restart of {name}")?;
             }
             Self::Service(change) => write!(formatter, "reload of {}", change.name)?,
+            Self::Kubernetes(KubernetesChange { kind, name, patch, env, .. }) => {
+                let mut parts: Vec<String> =
+                    env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                parts.extend(patch.as_ref().map(|patch| patch.0.to_string()));
+                write!(formatter, "{kind} {name}: {}", parts.join(" "))?;
+            }
         }
         match self.place() {
-            ChangePlace::System => Ok(()),
+            ChangePlace::System | ChangePlace::Cluster => Ok(()),
             ChangePlace::Load => formatter.write_str(" on the load's hosts"),
         }
     }
@@ -218,6 +269,10 @@ mod tests {
             (r#"{"file":{"path":"/etc/x","contents":"a"}}"#, "file /etc/x"),
             (r#"{"file":{"path":"/etc/x","replace":"^a","with":"  b"}}"#, "file /etc/x: `b`"),
             (r#"{"command":{"apply":"up","revert":"down","verify":"look","expect":"up"}}"#, "command `up`"),
+            (
+                r#"{"kubernetes":{"kind":"Deployment","name":"router","env":{"A":"1"},"wait":"rollout"}}"#,
+                "Deployment router: A=1",
+            ),
             (
                 r#"{"sysctl":{"net.core.busy_read":"50","place":"load"}}"#,
                 "sysctl net.core.busy_read=50 on the load's hosts",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{CpuCost, Measurement, Noise, SlotResult};
+use plumb_model::{CpuCost, Evidence, Measurement, Noise, SlotResult};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
 use plumb_tunings::{Treatment, Tuner};
@@ -96,9 +96,10 @@ impl<'a> AgentExecutor<'a> {
     /// # Errors
     /// When something there is still changed.
     pub fn put_back(&mut self) -> Result<(), RunError> {
+        let objects = self.hosts.put_objects_back();
         let mut others = self.hosts.treated(self.treatments);
         let done: Vec<_> = others.iter_mut().map(|host| host.put_back()).collect();
-        done.into_iter().collect::<Result<(), String>>().map_err(RunError::Harness)
+        done.into_iter().chain([objects]).collect::<Result<(), String>>().map_err(RunError::Harness)
     }
 
     fn start(&mut self, side: Side, name: &str, is_unprivileged: bool) -> Result<Agent, SlotError> {
@@ -239,6 +240,8 @@ impl<'a> AgentExecutor<'a> {
     /// The same with a treatment of the hosts, each of which makes its part.
     fn measure_treated(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.make_ready(order)?;
+        self.hosts.change_objects(order.treatment).map_err(SlotError::Failed)?;
+        let objects = self.hosts.look_at_objects();
         let here = self.hosts.part_here(order.treatment);
         let before = match self.tuner.as_deref_mut() {
             Some(tuner) => Some(host_tunings::begin(tuner, here.as_treatment())?),
@@ -256,6 +259,10 @@ impl<'a> AgentExecutor<'a> {
         let has_system = self.hosts.is_here(Side::System);
         if has_system { of_here } else { of_here.on("this host") }.add_to(&mut measured);
         proof?.add_to(&mut measured);
+        // What held before the slot has to hold after it.
+        let after = self.hosts.look_at_objects();
+        let worse = |(before, after): (Evidence, Evidence)| if before.holds { after } else { before };
+        measured.result.evidence.extend(objects.into_iter().zip(after).map(worse));
         Ok(measured)
     }
 

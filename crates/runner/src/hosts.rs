@@ -8,6 +8,7 @@ mod here;
 mod keeper;
 mod leftovers;
 mod link;
+mod objects;
 mod pod;
 mod remote;
 mod service;
@@ -28,6 +29,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace, PodSides};
 use plumb_path::{DataPath, PathSettings, Place, Sides};
+use plumb_tunings::Treatment;
 use serde_json::Value;
 
 use crate::agent::Agent;
@@ -41,6 +43,7 @@ use here::LocalLink;
 pub(crate) use here::Rights;
 pub use keeper::keep;
 pub(crate) use link::{Link, Received};
+use objects::Objects;
 pub(crate) use remote::Remote;
 pub use sight::noise_between;
 pub(crate) use sight::{HostSight, SeenHost, noise_by_machine};
@@ -54,6 +57,9 @@ pub struct Hosts {
     places: Places,
     build: String,
     others: Vec<Other>,
+    cluster: Option<Cluster>,
+    /// What of the cluster is changed.
+    objects: Objects,
     /// The pods among them, which go after the connections to them have ended.
     pods: Option<Arc<Pods>>,
 }
@@ -94,9 +100,11 @@ impl Hosts {
             places.load.push(PlaceOf::default());
         }
         places.name_pods();
-        let pods = pods(&places)?;
+        let cluster = cluster(&places)?;
+        let pods = pods(cluster.as_ref(), &places)?;
+        let (given, build) = (places.clone(), build.to_owned());
         let mut hosts =
-            Self { given: places.clone(), places, build: build.to_owned(), others: Vec::new(), pods };
+            Self { given, places, build, others: Vec::new(), cluster, objects: Objects::default(), pods };
         hosts.connect_missing()?;
         Ok(hosts)
     }
@@ -191,6 +199,27 @@ impl Hosts {
         let Some(address) = other.remote.hello().address else { return Ok(target) };
         let service = other.remote.serve(&service::ports(&target, address)).map_err(SlotError::Harness)?;
         Ok(service::readdressed(target, address, service))
+    }
+
+    /// Has the cluster's objects changed as a variant says, and not otherwise.
+    ///
+    /// # Errors
+    /// Why one is not.
+    pub(crate) fn change_objects(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
+        self.objects.turn_to(self.cluster.as_ref(), treatment.changes)
+    }
+
+    /// Puts all of the cluster's objects back.
+    ///
+    /// # Errors
+    /// Why one is not.
+    pub(crate) fn put_objects_back(&mut self) -> Result<(), String> {
+        self.objects.put_back()
+    }
+
+    /// Whether each object of the cluster that any variant changes is as it should be now.
+    pub(crate) fn look_at_objects(&self) -> Vec<Evidence> {
+        self.objects.look()
     }
 
     /// What the cluster says of the pods at hand, each as evidence; nothing where there are none.
@@ -529,14 +558,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Besides round trips, what agents need to begin.
 const LEAD_NS: u64 = 50_000_000;
 
-/// What the pods of places are made in, if there are any.
+/// The cluster of places, if they name one.
+///
+/// # Errors
+/// Why it cannot be used; the text completes "failed to ...".
+pub fn cluster(places: &Places) -> Result<Option<Cluster>, String> {
+    places.kubernetes.as_ref().map(Cluster::connect).transpose().map_err(|error| error.to_string())
+}
+
+/// What the pods of places are made by, if there are any.
 ///
 /// # Errors
 /// Why there can be none; the text completes "failed to ...".
-pub fn pods(places: &Places) -> Result<Option<Arc<Pods>>, String> {
-    let Some(kubernetes) = &places.kubernetes else { return Ok(None) };
-    let begun = Cluster::connect(kubernetes).and_then(|cluster| Pods::begin(&cluster));
-    begun.map(|pods| Some(Arc::new(pods))).map_err(|error| error.to_string())
+pub fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, String> {
+    let Some(cluster) = cluster.filter(|_| places.others().iter().any(|place| place.pod.is_some())) else {
+        return Ok(None);
+    };
+    Pods::begin(cluster).map(|pods| Some(Arc::new(pods))).map_err(|error| error.to_string())
 }
 
 /// A connection that ended: that says nothing of the variant.

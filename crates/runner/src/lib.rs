@@ -22,7 +22,7 @@ pub use agent_executor::AgentExecutor;
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
-pub use hosts::{HostAccount, Hosts, Launch, host_lines, keep, noise_between, pods, told_by};
+pub use hosts::{HostAccount, Hosts, Launch, cluster, host_lines, keep, noise_between, pods, told_by};
 pub use order::block_order;
 pub use prepare::{PlanError, Planned, prepare};
 pub use session::Session;

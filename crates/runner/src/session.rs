@@ -175,9 +175,19 @@ fn try_treatments(
         {
             return Ok(Some(refused));
         }
+        if let Some(refused) = try_on_cluster(hosts, treatment)? {
+            return Ok(Some(refused));
+        }
         try_on_others(hosts, (&treatments, treatment), interrupted)
     })?;
     Ok(tuner)
+}
+
+/// Why the cluster does not go along with a treatment, if so.
+fn try_on_cluster(hosts: &mut Hosts, treatment: Treatment<'_>) -> Result<Option<String>, RunError> {
+    let refused = hosts.change_objects(treatment).err();
+    hosts.put_objects_back().map_err(RunError::Harness)?;
+    Ok(refused)
 }
 
 /// Why another host does not go along with a treatment, if so. A connection that ends meanwhile says nothing of that, so all are asked

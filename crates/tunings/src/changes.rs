@@ -6,7 +6,7 @@ use plumb_host::settings::contents::{Contents, is_kernels, owner_number};
 use plumb_host::settings::secrets::{has_secrets, in_single_quotes, malformed};
 use plumb_host::settings::{Action, Machine, RUNNING, Setting, Shell, normal_words};
 use plumb_model::user_change::{
-    CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, TIMEOUT,
+    CommandChange, FileChange, KubernetesChange, ServiceAction, ServiceChange, SysctlChange, TIMEOUT,
 };
 use plumb_model::{Span, UserChange};
 use regex::Regex;
@@ -45,7 +45,25 @@ pub fn check(change: &UserChange) -> Result<(), ChangeFault> {
             }
             check_timeout(*timeout)
         }
+        UserChange::Kubernetes(change) => check_kubernetes(change),
     }
+}
+
+fn check_kubernetes(change: &KubernetesChange) -> Result<(), ChangeFault> {
+    let KubernetesChange { name, patch, env, timeout, .. } = change;
+    if name.is_empty() || name.contains('/') {
+        return Err(("name", format!("`{name}` is not the name of an object")));
+    }
+    if patch.is_none() && env.is_empty() {
+        return Err((
+            "kind",
+            "nothing is changed: add `patch`, or `env` for environment variables".to_owned(),
+        ));
+    }
+    if patch.as_ref().is_some_and(|patch| !patch.0.is_object()) {
+        return Err(("patch", "a patch is a mapping, such as `{ spec: { replicas: 2 } }`".to_owned()));
+    }
+    check_timeout(*timeout)
 }
 
 fn check_command(change: &CommandChange) -> Result<(), ChangeFault> {
@@ -207,6 +225,8 @@ pub(crate) fn resolve(changes: &[UserChange], machine: &Machine) -> Result<Vec<R
 
 fn wanted(change: &UserChange, machine: &Machine, earlier: &[Resolved]) -> Result<Vec<Wanted>, String> {
     let wanted = match change {
+        // Made by the runner and not on a host.
+        UserChange::Kubernetes(_) => Vec::new(),
         UserChange::Command(change) => vec![of_command(change)],
         UserChange::File(change) => of_file(change, machine, earlier)?,
         UserChange::Sysctl(SysctlChange { values, .. }) => {

@@ -25,7 +25,8 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     let build = own_build()?;
     // Each by itself, so that one that cannot be reached does not hide what is known of the others.
     let mut accounts: Vec<HostAccount> = Vec::new();
-    let pods = plumb_runner::pods(&places).map_err(Failure::harness)?;
+    let cluster = plumb_runner::cluster(&places).map_err(Failure::harness)?;
+    let pods = plumb_runner::pods(cluster.as_ref(), &places).map_err(Failure::harness)?;
     for place in places.others() {
         accounts.push(HostAccount::of(place, &build, pods.as_ref()));
     }

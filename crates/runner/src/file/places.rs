@@ -134,9 +134,13 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
         mistakes.extend(
             is_double.then(|| wrong("pod", "a place is a pod or a host of ssh, not both".to_owned())),
         );
-        let is_lost = place.pod.is_some() && kubernetes.is_none();
+        let is_lost =
+            place.pod.is_some() && kubernetes.as_ref().is_none_or(|cluster| cluster.image.is_none());
         mistakes.extend(is_lost.then(|| {
-            wrong("pod", "a pod needs a cluster: add `kubernetes: { image: … }` to the places".to_owned())
+            wrong(
+                "pod",
+                "a pod needs a cluster and an image: add `kubernetes: { image: … }` to the places".to_owned(),
+            )
         }));
         mistakes.extend(cpus.and_then(Result::err).map(|error| wrong("cpus", error.to_string())));
     }
@@ -188,7 +192,9 @@ mod tests {
         );
         assert!(wrong("load: [{ ssh: c1 }, { cpus: x }]").starts_with("lab.yaml:3:29: "));
         assert!(wrong("lode: []").contains("lode"));
-        assert!(wrong("system: { pod: {} }").starts_with("lab.yaml:3:16: a pod needs a cluster"));
+        assert!(
+            wrong("system: { pod: {} }").starts_with("lab.yaml:3:16: a pod needs a cluster and an image")
+        );
         let cluster = "kubernetes: { image: i }\n";
         assert!(wrong(&format!("{cluster}system: {{ ssh: a, pod: {{}} }}")).contains("not both"));
         assert!(

@@ -181,6 +181,7 @@ impl OwnTreatment {
         let is_here = |change: &&UserChange| match change.place() {
             ChangePlace::System => sides.system,
             ChangePlace::Load => sides.load,
+            ChangePlace::Cluster => false,
         };
         Self {
             tunings: if sides.system { treatment.tunings.to_vec() } else { Vec::new() },

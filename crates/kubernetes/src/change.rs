@@ -1,0 +1,309 @@
+//! A change of an object of the cluster, which is undone afterwards.
+//!
+//! The object itself remembers what it was: one request patches it and writes its old fields into an annotation. So no change is ever
+//! without its way back, whoever made it, and any later run that meets the annotation puts the object back first.
+
+use std::time::Duration;
+
+use plumb_host::time::{monotonic_ns, sleep};
+use plumb_model::user_change::KubernetesChange;
+use serde_json::{Map, Value, json};
+
+use crate::api::Cluster;
+use crate::error::Error;
+use crate::pod::Status;
+use crate::rollout;
+
+/// Where an object remembers what it was.
+const ORIGINAL: &str = "plumbline.dev/original";
+/// How often an object is read while something is waited for.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a rollout may take where nobody says.
+const ROLLOUT_NS: u64 = 120_000_000_000;
+/// How often a change is tried again that another one came in between.
+const TRIES: usize = 5;
+const CONFLICT: u16 = 409;
+/// Groups of common kinds, for changes that do not name theirs.
+const GROUPS: [(&str, &str); 17] = [
+    ("ConfigMap", "v1"),
+    ("Namespace", "v1"),
+    ("Node", "v1"),
+    ("PersistentVolumeClaim", "v1"),
+    ("Pod", "v1"),
+    ("Secret", "v1"),
+    ("Service", "v1"),
+    ("DaemonSet", "apps/v1"),
+    ("Deployment", "apps/v1"),
+    ("StatefulSet", "apps/v1"),
+    ("Ingress", "networking.k8s.io/v1"),
+    ("NetworkPolicy", "networking.k8s.io/v1"),
+    ("Gateway", "gateway.networking.k8s.io/v1"),
+    ("HTTPRoute", "gateway.networking.k8s.io/v1"),
+    ("IngressController", "operator.openshift.io/v1"),
+    ("Route", "route.openshift.io/v1"),
+    ("StorageClass", "storage.k8s.io/v1"),
+];
+
+/// An object that a change is about.
+#[derive(Debug, Clone)]
+pub struct Target {
+    cluster: Cluster,
+    change: KubernetesChange,
+    path: String,
+    /// Whether the kind is built into Kubernetes, whose lists are then merged by their items' names.
+    is_built_in: bool,
+    /// What a person decides of it, before any change and, while it is changed, since then.
+    original: Value,
+    applied: Option<Value>,
+}
+
+impl Target {
+    /// Finds the kind of the object, and puts the object back where an earlier run left it changed.
+    ///
+    /// # Errors
+    /// When there is no such kind or object, or it cannot be put back.
+    pub fn find(cluster: &Cluster, change: &KubernetesChange) -> Result<Self, Error> {
+        let group = match &change.api_version {
+            Some(group) => group.as_str(),
+            None => {
+                GROUPS.iter().find(|(kind, _)| *kind == change.kind).map(|(_, group)| *group).ok_or_else(
+                    || refused(change, "this kind is not a common one: give its `apiVersion`".to_owned()),
+                )?
+            }
+        };
+        let base = if group.contains('/') { format!("/apis/{group}") } else { format!("/api/{group}") };
+        let kinds = cluster.get(&base)?;
+        let kinds = kinds["resources"].as_array().map_or(&[][..], Vec::as_slice);
+        let is_kind = |kind: &&Value| {
+            kind["kind"] == change.kind.as_str() && !kind["name"].as_str().unwrap_or("/").contains('/')
+        };
+        let kind = kinds
+            .iter()
+            .find(is_kind)
+            .ok_or_else(|| refused(change, format!("the cluster has no {} in {group}", change.kind)))?;
+        let plural = kind["name"].as_str().unwrap_or_default();
+        let path = if kind["namespaced"] == true {
+            let namespace = change.namespace.as_deref().unwrap_or(cluster.namespace());
+            format!("{base}/namespaces/{namespace}/{plural}/{}", change.name)
+        } else {
+            format!("{base}/{plural}/{}", change.name)
+        };
+        let is_built_in = GROUPS.iter().any(|(_, known)| *known == group)
+            && !group.contains("gateway")
+            && !group.contains("openshift");
+        let (cluster, change) = (cluster.clone(), change.clone());
+        let mut target = Self { cluster, change, path, is_built_in, original: Value::Null, applied: None };
+        target.restore()?;
+        target.original = fields(&target.cluster.get(&target.path)?);
+        Ok(target)
+    }
+
+    /// Makes the change and waits for what it asks for.
+    ///
+    /// # Errors
+    /// When the object does not take it. It is put back then, as far as that can be said.
+    pub fn apply(&mut self) -> Result<(), Error> {
+        let object = self.cluster.get(&self.path)?;
+        let mut patch = self.patch(&object)?;
+        // One that is changed already, by this variant, remembers what it was before the first change.
+        if remembered(&object).is_none() {
+            let original = json!({ "fields": fields(&object), "labels": object["metadata"]["labels"] });
+            merge(&mut patch, json!({ "metadata": { "annotations": { ORIGINAL: original.to_string() } } }));
+        }
+        let words = self.words();
+        let patched = if self.is_built_in {
+            self.cluster.strategic(&self.path, &patch, &words)
+        } else {
+            self.cluster.merge(&self.path, &patch, &words)
+        };
+        let waited = patched.and_then(|patched| {
+            self.applied = Some(fields(&patched));
+            self.wait()
+        });
+        waited.inspect_err(|_| {
+            // The reason of the first failure is the one to tell.
+            let _ = self.restore();
+        })
+    }
+
+    /// Puts the object back, if it is changed, and waits as after the change.
+    ///
+    /// # Errors
+    /// When it does not take that.
+    pub fn restore(&mut self) -> Result<(), Error> {
+        self.applied = None;
+        for _ in 0..TRIES {
+            let mut object = self.cluster.get(&self.path)?;
+            let Some(original) = remembered(&object) else { return Ok(()) };
+            put_back(&mut object, &original);
+            match self.cluster.replace(&self.path, &object, &self.words()) {
+                Err(Error::Refused { code: CONFLICT, .. }) => sleep(PAUSE),
+                Err(error) => return Err(error),
+                Ok(_) => return self.wait(),
+            }
+        }
+        Err(refused(&self.change, "others change it all the time, so it could not be put back".to_owned()))
+    }
+
+    /// Whether the object is as this program left it: what is expected, and what is seen.
+    #[must_use]
+    pub fn look(&self) -> (String, String) {
+        let rolled_out = if self.change.wait.is_some() { ", rolled out" } else { "" };
+        let (expected, ours) = match &self.applied {
+            Some(applied) => ("changed", applied),
+            None => ("as it was", &self.original),
+        };
+        let object = match self.cluster.get(&self.path) {
+            Ok(object) => object,
+            Err(error) => return (format!("{expected}{rolled_out}"), error.to_string()),
+        };
+        let state = if fields(&object) == *ours { expected } else { "changed by somebody else" };
+        let rollout = match rollout::state(&object) {
+            _ if self.change.wait.is_none() => String::new(),
+            Ok(true) => rolled_out.to_owned(),
+            Ok(false) => format!(", {}", rollout::shortfall(&object)),
+            Err(reason) => format!(", {reason}"),
+        };
+        (format!("{expected}{rolled_out}"), format!("{state}{rollout}"))
+    }
+
+    /// What tells the object from others.
+    #[must_use]
+    pub fn object(&self) -> &str {
+        &self.path
+    }
+
+    /// The object in few words, such as `Deployment router`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{} {}", self.change.kind, self.change.name)
+    }
+
+    fn wait(&self) -> Result<(), Error> {
+        if self.change.wait.is_none() {
+            return Ok(());
+        }
+        let patience_ns = self.change.timeout.map_or(ROLLOUT_NS, |span| span.0);
+        let last_ns = monotonic_ns() + patience_ns;
+        loop {
+            let object = self.cluster.get(&self.path)?;
+            match rollout::state(&object) {
+                Ok(true) => return Ok(()),
+                Err(reason) => return Err(refused(&self.change, reason)),
+                Ok(false) if monotonic_ns() >= last_ns => {
+                    let reason = self.trouble(&object).unwrap_or_else(|| rollout::shortfall(&object));
+                    let seconds = patience_ns / 1_000_000_000;
+                    return Err(refused(&self.change, format!("not rolled out after {seconds} s: {reason}")));
+                }
+                Ok(false) => sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Why a pod of the object does not run, if the account may see that.
+    fn trouble(&self, object: &Value) -> Option<String> {
+        let labels = object.pointer("/spec/selector/matchLabels")?.as_object()?;
+        let pairs: Vec<String> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}%3D{}", value.as_str().unwrap_or_default()))
+            .collect();
+        let namespace = object["metadata"]["namespace"].as_str()?;
+        let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={}", pairs.join("%2C"));
+        let pods = self.cluster.get(&path).ok()?;
+        let found = pods["items"].as_array()?.iter().find_map(|pod| {
+            let (reason, _) = Status::of(pod).trouble?;
+            Some(format!("pod {}: {reason}", pod["metadata"]["name"].as_str().unwrap_or_default()))
+        });
+        found
+    }
+
+    /// What is sent: the patch, and the environment variables of containers.
+    fn patch(&self, object: &Value) -> Result<Value, Error> {
+        let KubernetesChange { patch, env, container, .. } = &self.change;
+        let mut whole = patch.as_ref().map_or_else(|| json!({}), |patch| patch.0.clone());
+        if env.is_empty() {
+            return Ok(whole);
+        }
+        let all = object.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+        let names = all.map_or(&[][..], Vec::as_slice).iter().filter_map(|one| one["name"].as_str());
+        let chosen: Vec<&str> =
+            names.filter(|name| container.as_deref().is_none_or(|only| only == *name)).collect();
+        if chosen.is_empty() {
+            return Err(refused(&self.change, "it has no such container for `env`".to_owned()));
+        }
+        let env: Vec<Value> =
+            env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        let containers: Vec<Value> = chosen.iter().map(|name| json!({ "name": name, "env": env })).collect();
+        merge(&mut whole, json!({ "spec": { "template": { "spec": { "containers": containers } } } }));
+        Ok(whole)
+    }
+}
+
+fn refused(change: &KubernetesChange, reason: String) -> Error {
+    Error::Refused { what: format!("change {} {}", change.kind, change.name), reason, code: 0 }
+}
+
+/// What of an object a person decides: neither its status nor what the server keeps about it.
+fn fields(object: &Value) -> Value {
+    let kept = object.as_object().into_iter().flatten();
+    let is_kept = |key: &str| !matches!(key, "apiVersion" | "kind" | "metadata" | "status");
+    Value::Object(
+        kept.filter(|(key, _)| is_kept(key)).map(|(key, value)| (key.clone(), value.clone())).collect(),
+    )
+}
+
+/// What an object was before it was changed, if it is.
+fn remembered(object: &Value) -> Option<Value> {
+    serde_json::from_str(object["metadata"]["annotations"][ORIGINAL].as_str()?).ok()
+}
+
+fn put_back(object: &mut Value, original: &Value) {
+    let now: Vec<String> =
+        fields(object).as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
+    let Some(entries) = object.as_object_mut() else { return };
+    for key in now {
+        entries.remove(&key);
+    }
+    entries.extend(original["fields"].as_object().cloned().unwrap_or_else(Map::new));
+    entries["metadata"]["labels"] = original["labels"].clone();
+    if let Some(annotations) = entries["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(ORIGINAL);
+    }
+}
+
+/// Lays one value over another, as a JSON merge patch does but for nulls, which stay (RFC 7396).
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_put_back_as_it_was() {
+        let before = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a", "labels": { "x": "1" } },
+            "spec": { "replicas": 1 }, "status": { "replicas": 1 },
+        });
+        let original = json!({ "fields": fields(&before), "labels": before["metadata"]["labels"] });
+        let mut changed = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": "a", "resourceVersion": "7", "annotations": { ORIGINAL: original.to_string(), "b": "c" } },
+            "spec": { "replicas": 3, "paused": true }, "status": { "replicas": 3 }, "data": {},
+        });
+        let original = remembered(&changed).unwrap();
+        put_back(&mut changed, &original);
+        assert_eq!(changed["spec"], before["spec"]);
+        assert_eq!(changed["metadata"]["labels"], before["metadata"]["labels"]);
+        assert_eq!(changed["metadata"]["annotations"], json!({ "b": "c" }));
+        assert_eq!((changed.get("data"), &changed["metadata"]["resourceVersion"]), (None, &json!("7")));
+    }
+}

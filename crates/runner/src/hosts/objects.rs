@@ -1,0 +1,100 @@
+//! Objects of the cluster that variants change. The runner makes these changes itself: a cluster is no host.
+//!
+//! A change stays until a slot of another variant comes, as a rollout takes longer than a slot.
+
+use std::collections::BTreeMap;
+
+use plumb_kubernetes::{Cluster, Target};
+use plumb_model::user_change::KubernetesChange;
+use plumb_model::{Evidence, UserChange};
+
+/// The objects that a run has changed so far.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    /// Every change that was made, with its object.
+    known: Vec<(KubernetesChange, Target)>,
+    /// Which are changed now, in the order in which they were.
+    changed: Vec<usize>,
+}
+
+impl Objects {
+    /// Has these changes in effect and no others.
+    ///
+    /// # Errors
+    /// Why an object does not take one, which completes "failed to ...".
+    pub(crate) fn turn_to(
+        &mut self,
+        cluster: Option<&Cluster>,
+        changes: &[UserChange],
+    ) -> Result<(), String> {
+        let wanted = changes.iter().filter_map(of_cluster).map(|change| self.find(cluster, change));
+        let wanted: Vec<usize> = wanted.collect::<Result<_, _>>()?;
+        if wanted == self.changed {
+            return Ok(());
+        }
+        self.put_back()?;
+        for at in wanted {
+            self.known[at].1.apply().map_err(|error| error.to_string())?;
+            self.changed.push(at);
+        }
+        Ok(())
+    }
+
+    /// Puts all of them back, the last one first.
+    ///
+    /// # Errors
+    /// Why one cannot be.
+    pub(crate) fn put_back(&mut self) -> Result<(), String> {
+        while let Some(at) = self.changed.last() {
+            self.known[*at].1.restore().map_err(|error| error.to_string())?;
+            self.changed.pop();
+        }
+        Ok(())
+    }
+
+    /// Whether each object is as this program left it. Several changes may be of one object, of which the last one says how it is.
+    pub(crate) fn look(&self) -> Vec<Evidence> {
+        let mut objects: BTreeMap<&str, &Target> = BTreeMap::new();
+        for (_, target) in &self.known {
+            objects.entry(target.object()).or_insert(target);
+        }
+        for at in &self.changed {
+            let target = &self.known[*at].1;
+            objects.insert(target.object(), target);
+        }
+        let evidence = |target: &Target| {
+            let (expected, observed) = target.look();
+            Evidence { what: target.words(), holds: expected == observed, expected, observed }
+        };
+        objects.into_values().map(evidence).collect()
+    }
+
+    fn find(&mut self, cluster: Option<&Cluster>, change: &KubernetesChange) -> Result<usize, String> {
+        if let Some(at) = self.known.iter().position(|(known, _)| known == change) {
+            return Ok(at);
+        }
+        let cluster = cluster.ok_or_else(|| {
+            format!(
+                "change {} {}: the places name no cluster; add `kubernetes: {{}}` to a places file, and give it with `--places`",
+                change.kind, change.name
+            )
+        })?;
+        let target = Target::find(cluster, change).map_err(|error| error.to_string())?;
+        self.known.push((change.clone(), target));
+        Ok(self.known.len() - 1)
+    }
+}
+
+fn of_cluster(change: &UserChange) -> Option<&KubernetesChange> {
+    match change {
+        UserChange::Kubernetes(change) => Some(change),
+        UserChange::Command(_) | UserChange::File(_) | UserChange::Sysctl(_) | UserChange::Service(_) => None,
+    }
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        // A run that ended well has put them back. Otherwise each object remembers what it was.
+        let _ = self.put_back();
+    }
+}
