@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo check test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec docs tools clean
+.PHONY: help demo check test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec image docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +20,7 @@ check: ## Run what answers within two minutes: format, house rules, clippy and t
 	@cargo test --workspace --lib --bins --quiet
 
 test: ## Run every test, the end-to-end ones on real systems too
-	@scripts/install-tools.sh build systems tests || echo "tests that need what is missing will be skipped"
+	@scripts/install-tools.sh build systems tests cluster || echo "tests that need what is missing will be skipped"
 	@cargo test --workspace --no-fail-fast
 
 # Separate targets, so that `make --keep-going lint` shows the findings of each. The quick ones come first.
@@ -59,11 +59,15 @@ bench-network: ## Measure network load against qperf, sockperf and iperf3, on th
 bench-codec: ## Measure codecs against their libraries' own tools, in the units of a migration
 	@scripts/bench-codec.sh
 
+image: ## Build a container image with plumb and the programs that experiments drive, in target/image
+	@cargo build --release --package plumb-cli
+	@scripts/image.sh
+
 docs: ## Build the documentation as a book, in target/book
 	@mdbook build docs
 
-tools: ## Install the tools of tests, benchmarks and lints, from the registries of Debian, Rust and Python
-	@scripts/install-tools.sh build systems tests lint
+tools: ## Install the tools of tests, benchmarks and lints, from the registries of Debian, Rust, Python and Go
+	@scripts/install-tools.sh build systems tests cluster lint
 
 clean: ## Remove build products and the demo's runs; other runs are yours and stay
 	@cargo clean

@@ -3,6 +3,7 @@
 #
 # usage: scripts/cluster.sh build                        gets what is missing into the cache: Kubernetes from Go's module proxy (5
 #                                                        minutes on 2 cores), a container runtime and the test image from Debian
+#        scripts/cluster.sh ready                        says by its exit code whether the cache has all of it
 #        scripts/cluster.sh up DIRECTORY                 makes the cluster, which stays until `down`; DIRECTORY/kubeconfig reaches it
 #        scripts/cluster.sh hold DIRECTORY               makes it, says `up`, and removes it when its input ends
 #        scripts/cluster.sh down DIRECTORY               ends all that runs in it, and removes it
@@ -129,9 +130,8 @@ unpack_runtime() {
 
 # The image of the tests, which also serves as the sandbox of pods.
 build_image() {
-    local recipe image
-    recipe=$(cat "$HERE/image.sh" "$HERE/cluster/oci.py" | sha256sum | cut -c1-12)
-    image=$IMAGES/plumb-$recipe.tar
+    local image
+    find_image
     [ ! -e "$image" ] || return 0
     say "building the test image"
     mkdir -p "$IMAGES"
@@ -139,6 +139,19 @@ build_image() {
     rm -f "$IMAGES"/plumb-*.tar
     rm -f "$IMAGES/image.new.packages"
     mv "$IMAGES/image.new" "$image"
+}
+
+# Which image that is: the one that the scripts make now.
+find_image() {
+    local recipe
+    recipe=$(cat "$HERE/image.sh" "$HERE/cluster/oci.py" | sha256sum | cut -c1-12)
+    image=$IMAGES/plumb-$recipe.tar
+}
+
+ready() {
+    local image
+    find_image
+    [ -x "$PROGRAM" ] && [ -d "$RUNTIME" ] && [ -e "$image" ]
 }
 
 build() {
@@ -233,7 +246,7 @@ start_control_plane() {
         --authentication-kubeconfig "$directory/manager.kubeconfig" --authorization-kubeconfig "$directory/manager.kubeconfig" \
         --bind-address 127.0.0.1 --leader-elect=false --use-service-account-credentials --root-ca-file "$keys/ca.crt" \
         --service-account-private-key-file "$keys/accounts.key" --cluster-signing-cert-file "$keys/ca.crt" \
-        --cluster-signing-key-file "$keys/ca.key" --node-monitor-period 1s --node-monitor-grace-period 8s --kube-api-qps 200 \
+        --cluster-signing-key-file "$keys/ca.key" --node-monitor-period 1s --node-monitor-grace-period 20s --kube-api-qps 200 \
         --kube-api-burst 400
     part scheduler "$PROGRAM" kube-scheduler --kubeconfig "$directory/scheduler.kubeconfig" --bind-address 127.0.0.1 \
         --authentication-kubeconfig "$directory/scheduler.kubeconfig" --authorization-kubeconfig "$directory/scheduler.kubeconfig" \
@@ -360,10 +373,10 @@ load() {
 }
 
 command=${1:-}
-[ "$command" = build ] || [ $# -ge 2 ] || usage
+[[ $command = build || $command = ready || $# -ge 2 ]] || usage
 directory=$(realpath -m "${2:-.}")
 case $command in
-    build) build ;;
+    build | ready) "$command" ;;
     up | hold)
         up
         if [ "$command" = hold ]; then

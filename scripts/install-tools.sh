@@ -11,6 +11,8 @@
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh, sshd,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
 #            nbdkit, fio
+#   cluster  what the test cluster is made of (scripts/cluster.sh): the tools of its scripts, and Kubernetes itself, built from Go's
+#            module proxy into ~/.cache/plumb-cluster
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
 # apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
@@ -110,8 +112,17 @@ note_missing() {
             want isal have igzip
             want libdeflate-tools have libdeflate-gzip
             ;;
+        cluster)
+            want curl have curl
+            want python3 have python3
+            want openssl have openssl
+            want iproute2 have ip
+            want util-linux have nsenter
+            want procps have pkill
+            want mmdebstrap have mmdebstrap
+            ;;
         lint) want git have git ;;
-        *) fail "there is no group \`$1\`; the groups are build, accelerator, systems, tests and lint" ;;
+        *) fail "there is no group \`$1\`; the groups are build, accelerator, systems, tests, cluster and lint" ;;
     esac
 }
 
@@ -218,6 +229,7 @@ main() {
         case $group in
             build) install_rust ;;
             accelerator | systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
+            cluster) scripts/cluster.sh build ;;
             lint) install_lint ;;
         esac
     done

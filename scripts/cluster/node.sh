@@ -95,7 +95,7 @@ evictionHard: { memory.available: 100Mi, nodefs.available: "1%", imagefs.availab
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 nodeStatusUpdateFrequency: 2s
-nodeLeaseDurationSeconds: 4
+nodeLeaseDurationSeconds: 10
 syncFrequency: 10s
 CONFIG
     cat >"$home/proxy.yaml" <<CONFIG

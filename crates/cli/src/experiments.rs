@@ -18,6 +18,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("host-tunings", include_str!("../../../experiments/host-tunings.yaml")),
     ("overlay-tuning", include_str!("../../../experiments/overlay-tuning.yaml")),
     ("overlay-underlay", include_str!("../../../experiments/overlay-underlay.yaml")),
+    ("pods-network", include_str!("../../../experiments/pods-network.yaml")),
+    ("router-in-cluster", include_str!("../../../experiments/router-in-cluster.yaml")),
     ("service-rules", include_str!("../../../experiments/service-rules.yaml")),
     ("compression-levels", include_str!("../../../experiments/compression-levels.yaml")),
     ("qos-policies", include_str!("../../../experiments/qos-policies.yaml")),

@@ -73,7 +73,7 @@ impl Cluster {
         let mut missing = Vec::new();
         for right in rights {
             if !self.may(*right)? {
-                missing.push(*right);
+                missing.push(right.to_string());
             }
         }
         if missing.is_empty() {

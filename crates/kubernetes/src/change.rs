@@ -1,7 +1,7 @@
 //! A change of an object of the cluster, which is undone afterwards.
 //!
 //! The object itself remembers what it was: one request patches it and writes its old fields into an annotation. So no change is ever
-//! without its way back, whoever made it, and any later run that meets the annotation puts the object back first.
+//! without its way back: any later run that meets the annotation puts the object back first.
 
 use std::time::Duration;
 
@@ -220,7 +220,7 @@ impl Target {
     /// What is sent: the patch, and the environment variables of containers.
     fn patch(&self, object: &Value) -> Result<Value, Error> {
         let KubernetesChange { patch, env, container, .. } = &self.change;
-        let mut whole = patch.as_ref().map_or_else(|| json!({}), |patch| patch.0.clone());
+        let mut whole = patch.as_ref().map_or_else(|| json!({}), |patch| json!(patch));
         if env.is_empty() {
             return Ok(whole);
         }

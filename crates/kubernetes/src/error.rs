@@ -1,7 +1,5 @@
 //! What can go wrong with a cluster. Messages complete "failed to …".
 
-use crate::access::Right;
-
 /// Why a cluster could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -22,7 +20,7 @@ pub enum Error {
         /// The namespace.
         namespace: String,
         /// What it may not do.
-        rights: Vec<Right>,
+        rights: Vec<String>,
     },
     /// The API server refused a request.
     #[error("{what}: {reason}")]
@@ -52,7 +50,6 @@ impl Error {
     }
 }
 
-fn missing(rights: &[Right]) -> String {
-    let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
+fn missing(rights: &[String]) -> String {
     format!("{}; a cluster administrator can grant that with deploy/rbac.yaml", rights.join(", nor "))
 }

@@ -21,4 +21,4 @@ pub use api::Cluster;
 pub use change::Target;
 pub use error::Error;
 pub use exec::Exec;
-pub use pods::{Pods, Seen};
+pub use pods::{PodSeen, Pods};

@@ -65,9 +65,8 @@ fn security(place: &PodPlace) -> Value {
         "allowPrivilegeEscalation": false,
         "capabilities": { "drop": ["ALL"] },
     });
-    let Some(asked) = place.security_context.as_ref().and_then(|asked| asked.0.as_object()) else {
-        return context;
-    };
+    let asked = json!(place.security_context);
+    let Some(asked) = asked.as_object() else { return context };
     // Root is not "non-root", and the API server refuses a privileged container that may not escalate.
     if asked.get("privileged") == Some(&Value::Bool(true)) || asked.get("runAsUser") == Some(&json!(0)) {
         context = json!({ "runAsUser": 0 });
@@ -92,16 +91,36 @@ fn placement(spec: &mut Map<String, Value>, place: &PodPlace) {
         }
     };
     let secrets: Vec<_> = place.image_pull_secrets.iter().map(|name| json!({ "name": name })).collect();
-    let json_of = |json: &Option<plumb_model::Json>| json.as_ref().map_or(Value::Null, |json| json.0.clone());
-    put("nodeName", json!(place.node_name));
     put("nodeSelector", json!(place.node_selector));
-    put("affinity", json_of(&place.affinity));
-    put("tolerations", json_of(&place.tolerations));
-    put("topologySpreadConstraints", json_of(&place.topology_spread_constraints));
+    put("affinity", affinity(json!(place.affinity), place.node_name.as_deref()));
+    put("tolerations", json!(place.tolerations));
+    put("topologySpreadConstraints", json!(place.topology_spread_constraints));
     put("hostNetwork", json!(place.host_network));
     put("runtimeClassName", json!(place.runtime_class_name));
     put("serviceAccountName", json!(place.service_account_name));
     put("imagePullSecrets", json!(secrets));
+}
+
+/// The affinity, with the node that the pod has to be on. Kubernetes' own `nodeName` would go past the scheduler, and so past the question
+/// whether that node has what the pod asks for.
+fn affinity(mut affinity: Value, node: Option<&str>) -> Value {
+    let Some(node) = node else { return affinity };
+    if affinity.is_null() {
+        affinity = json!({});
+    }
+    let required = &mut affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    if required.is_null() {
+        *required = json!({ "nodeSelectorTerms": [{}] });
+    }
+    let is_it = json!({ "key": "metadata.name", "operator": "In", "values": [node] });
+    // Of several terms one is enough, so each has to say it.
+    for term in required["nodeSelectorTerms"].as_array_mut().into_iter().flatten() {
+        match term["matchFields"].as_array_mut() {
+            Some(fields) => fields.push(is_it.clone()),
+            None => term["matchFields"] = json!([is_it]),
+        }
+    }
+    affinity
 }
 
 /// What is known of a pod from its status.
@@ -112,6 +131,8 @@ pub(crate) struct Status {
     pub node: String,
     pub quality: String,
     pub restarts: u64,
+    /// Devices that it has, such as `qat.intel.com/generic: 1`.
+    pub devices: Vec<String>,
     /// Why it does not run, in Kubernetes' words, and whether waiting may help.
     pub trouble: Option<(String, bool)>,
 }
@@ -135,6 +156,7 @@ impl Status {
             node: text("/spec/nodeName"),
             quality: text("/status/qosClass"),
             restarts: container["restartCount"].as_u64().unwrap_or(0),
+            devices: devices(&pod["spec"]["containers"][0]["resources"]["limits"]),
             trouble: trouble(pod),
         }
     }
@@ -143,6 +165,12 @@ impl Status {
     pub fn is_ready(&self) -> bool {
         self.phase == "Running" && self.address.is_some()
     }
+}
+
+/// Resources with the name of a vendor.
+fn devices(limits: &Value) -> Vec<String> {
+    let of_vendors = limits.as_object().into_iter().flatten().filter(|(name, _)| name.contains('/'));
+    of_vendors.map(|(name, count)| format!("{name}: {}", count.as_str().unwrap_or_default())).collect()
 }
 
 fn trouble(pod: &Value) -> Option<(String, bool)> {
@@ -156,7 +184,6 @@ fn trouble(pod: &Value) -> Option<(String, bool)> {
     }
     let conditions = pod["status"]["conditions"].as_array()?;
     let scheduled = conditions.iter().find(|condition| condition["type"] == "PodScheduled")?;
-    let text = |key: &str| scheduled[key].as_str().unwrap_or_default();
     let text = |key: &str| scheduled[key].as_str().unwrap_or_default();
     (scheduled["status"] == "False").then(|| (with_message(text("reason"), text("message")), true))
 }
@@ -194,8 +221,6 @@ pub(crate) fn name_of(run: &str, place: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plumb_model::Json;
-
     use super::*;
 
     #[test]
@@ -206,7 +231,7 @@ mod tests {
         assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
         assert!(spec.get("nodeSelector").is_none() && spec.get("hostNetwork").is_none());
         let place = PodPlace {
-            security_context: Some(Json(json!({ "privileged": true }))),
+            security_context: serde_json::from_value(json!({ "privileged": true })).unwrap(),
             host_network: true,
             ..PodPlace::default()
         };
@@ -231,6 +256,24 @@ mod tests {
         ] } });
         let trouble = Status::of(&killed).trouble;
         assert_eq!(trouble, Some(("its container ended with code 137 (OOMKilled)".to_owned(), false)));
+    }
+
+    #[test]
+    fn a_node_is_asked_for_through_the_scheduler() {
+        let term = |affinity: &Value| {
+            let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+            required["nodeSelectorTerms"][0].clone()
+        };
+        let fields = json!([{ "key": "metadata.name", "operator": "In", "values": ["n1"] }]);
+        assert_eq!(term(&affinity(Value::Null, Some("n1"))), json!({ "matchFields": fields }));
+        let own = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchExpressions": [] }]
+        } } });
+        assert_eq!(affinity(own.clone(), None), own);
+        assert_eq!(
+            term(&affinity(own, Some("n1"))),
+            json!({ "matchExpressions": [], "matchFields": fields })
+        );
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub struct Pods {
 
 /// A pod as the cluster sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct PodSeen {
     /// Its name.
     pub pod: String,
     /// Its address.
@@ -50,6 +50,8 @@ pub struct Seen {
     pub quality: String,
     /// How often its container was started again.
     pub restarts: u64,
+    /// Devices that it has, such as `qat.intel.com/generic: 1`.
+    pub devices: Vec<String>,
 }
 
 impl Pods {
@@ -80,7 +82,7 @@ impl Pods {
     ///
     /// # Errors
     /// Why it does not run.
-    pub fn start(&self, name: &str, place: &PodPlace) -> Result<Seen, Error> {
+    pub fn start(&self, name: &str, place: &PodPlace) -> Result<PodSeen, Error> {
         if place.service {
             self.cluster.demand_services()?;
         }
@@ -108,7 +110,7 @@ impl Pods {
         format!("{}/{pod}", self.cluster.path(CORE, "pods"))
     }
 
-    fn until_running(&self, name: &str) -> Result<Seen, Error> {
+    fn until_running(&self, name: &str) -> Result<PodSeen, Error> {
         let (path, first_ns) = (self.path(name), monotonic_ns());
         let failed = |reason: String| Error::Pod { pod: name.to_owned(), reason };
         loop {
@@ -148,19 +150,20 @@ impl Pods {
     ///
     /// # Errors
     /// When it is gone or does not run.
-    pub fn seen(&self, pod: &str) -> Result<Seen, Error> {
+    pub fn seen(&self, pod: &str) -> Result<PodSeen, Error> {
         let status = Status::of(&self.cluster.get(&self.path(pod))?);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
         if let Some((reason, _)) = status.trouble {
             return Err(failed(reason));
         }
         let address = status.address.as_deref().and_then(|address| address.parse().ok());
-        Ok(Seen {
+        Ok(PodSeen {
             pod: pod.to_owned(),
             address: address.ok_or_else(|| failed("it has no address".to_owned()))?,
             node: status.node,
             quality: status.quality,
             restarts: status.restarts,
+            devices: status.devices,
         })
     }
 

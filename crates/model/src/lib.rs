@@ -32,7 +32,7 @@ pub use contrast::{Bounded, Contrast, Shift};
 pub use event::Event;
 pub use finding::{Change, Findings, Question};
 pub use histogram::Histogram;
-pub use json::Json;
+pub use json::{Json, JsonValue};
 pub use judgement::Judgement;
 pub use measurement::{
     Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Share, ShareTimes, Shortage, Table,

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::json::Json;
 
@@ -180,14 +179,38 @@ impl PodSides {
 }
 
 impl PodPlace {
-    /// The same with another one's settings over it. Mappings are merged, lists replaced.
+    /// The same with another one's settings over it: labels of nodes and resources are added, whatever else it has replaces.
     #[must_use]
     pub fn under(&self, over: &Self) -> Self {
-        let json = |place: &Self| serde_json::to_value(place).unwrap_or_default();
-        let mut merged = json(self);
-        merge(&mut merged, json(over));
-        // Both were read from such JSON, and so can be what has the keys of either.
-        serde_json::from_value(merged).unwrap_or_default()
+        fn json(over: &Option<Json>, base: &Option<Json>) -> Option<Json> {
+            over.clone().or_else(|| base.clone())
+        }
+        fn text(over: &Option<String>, base: &Option<String>) -> Option<String> {
+            over.clone().or_else(|| base.clone())
+        }
+        let resources = match (&self.resources, &over.resources) {
+            (Some(base), Some(over)) => Some(base.under(over)),
+            (base, over) => over.clone().or_else(|| base.clone()),
+        };
+        let secrets = if over.image_pull_secrets.is_empty() { self } else { over };
+        Self {
+            name: text(&over.name, &self.name),
+            node_name: text(&over.node_name, &self.node_name),
+            node_selector: both(&self.node_selector, &over.node_selector),
+            affinity: json(&over.affinity, &self.affinity),
+            tolerations: json(&over.tolerations, &self.tolerations),
+            topology_spread_constraints: json(
+                &over.topology_spread_constraints,
+                &self.topology_spread_constraints,
+            ),
+            host_network: over.host_network || self.host_network,
+            service: over.service || self.service,
+            resources,
+            runtime_class_name: text(&over.runtime_class_name, &self.runtime_class_name),
+            service_account_name: text(&over.service_account_name, &self.service_account_name),
+            image_pull_secrets: secrets.image_pull_secrets.clone(),
+            security_context: json(&over.security_context, &self.security_context),
+        }
     }
 
     /// Whether another pod would be the same but for its name.
@@ -197,15 +220,15 @@ impl PodPlace {
     }
 }
 
-fn merge(base: &mut Value, over: Value) {
-    match (base, over) {
-        (Value::Object(base), Value::Object(over)) => {
-            for (key, value) in over {
-                merge(base.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (base, over) => *base = over,
+impl PodResources {
+    fn under(&self, over: &Self) -> Self {
+        Self { limits: both(&self.limits, &over.limits), requests: both(&self.requests, &over.requests) }
     }
+}
+
+/// The entries of both, and that of `over` where both have one.
+fn both(base: &BTreeMap<String, String>, over: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    base.iter().chain(over).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// What tells a host from others.

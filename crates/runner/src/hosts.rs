@@ -223,11 +223,10 @@ impl Hosts {
     }
 
     /// What the cluster says of the pods at hand, each as evidence; nothing where there are none.
-    pub(crate) fn evidence_of_pods(&mut self) -> Vec<Evidence> {
-        let Self { places, others, .. } = self;
-        let at_hand = places.others();
-        let is_at_hand = |other: &&mut Other| at_hand.iter().any(|place| place.host() == other.place.host());
-        others.iter_mut().filter(is_at_hand).filter_map(|other| other.remote.evidence()).collect()
+    pub(crate) fn evidence_of_pods(&self) -> Vec<Evidence> {
+        let at_hand = self.places.others();
+        let is_at_hand = |other: &&Other| at_hand.iter().any(|place| place.host() == other.place.host());
+        self.others.iter().filter(is_at_hand).filter_map(|other| other.remote.evidence()).collect()
     }
 
     /// Why a connection has ended, if one has.

@@ -60,7 +60,7 @@ fn check_kubernetes(change: &KubernetesChange) -> Result<(), ChangeFault> {
             "nothing is changed: add `patch`, or `env` for environment variables".to_owned(),
         ));
     }
-    if patch.as_ref().is_some_and(|patch| !patch.0.is_object()) {
+    if patch.as_ref().is_some_and(|patch| !patch.is_map()) {
         return Err(("patch", "a patch is a mapping, such as `{ spec: { replicas: 2 } }`".to_owned()));
     }
     check_timeout(*timeout)

@@ -46,11 +46,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("plumb-network", &["plumb-model", "plumb-host", "plumb-pace", "plumb-tools", "plumb-path"]),
     ("plumb-tunings", &["plumb-model", "plumb-host"]),
+    ("plumb-kubernetes", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model"]),
     ("plumb-report", &["plumb-model", "plumb-stats"]),
     (
         "plumb-runner",
-        &["plumb-model", "plumb-judge", "plumb-host", "plumb-path", "plumb-store", "plumb-tunings"],
+        &[
+            "plumb-model",
+            "plumb-judge",
+            "plumb-host",
+            "plumb-kubernetes",
+            "plumb-path",
+            "plumb-store",
+            "plumb-tunings",
+        ],
     ),
     ("plumb-cli", LIBRARIES),
     ("plumb-benches", LIBRARIES),
@@ -77,6 +86,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-storage",
     "plumb-network",
     "plumb-tunings",
+    "plumb-kubernetes",
     "plumb-tools",
     "plumb-audit",
     "plumb-store",
@@ -129,8 +139,6 @@ const MEASURES: &[&str] = &[
     "plumb-storage",
     "plumb-store",
     "plumb-report",
-    "plumb-runner",
-    "plumb-benches",
     "xtask",
 ];
 
@@ -141,14 +149,14 @@ const BANS: &[Ban] = &[
         libraries: RUNTIMES,
         crates: MEASURES,
         reach: Reach::Linked,
-        reason: "load generators and the run are plain event loops and threads, without an async runtime",
+        reason: "load generators and systems are plain event loops and threads, without an async runtime",
     },
     Ban {
         libraries: RUNTIMES,
-        // It links that of the REST interface, and has no use for it itself.
-        crates: &["plumb-cli"],
+        // They link those of the REST interface and of the cluster's client, and have no use for one themselves.
+        crates: &["plumb-runner", "plumb-cli", "plumb-benches"],
         reach: Reach::Named,
-        reason: "an async runtime is an affair of `plumb-ontap` alone",
+        reason: "an async runtime is an affair of `plumb-ontap` and `plumb-kubernetes` alone",
     },
     Ban {
         libraries: &[
@@ -345,11 +353,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_rest_interface_and_its_program_link_a_runtime() {
-        let (interface, program) = ("plumb-ontap", "plumb-cli");
+    fn no_crate_that_measures_links_a_runtime() {
+        let free = ["plumb-ontap", "plumb-kubernetes", "plumb-runner", "plumb-cli", "plumb-benches"];
         for (name, _) in MAY_USE {
             let is_banned = !check_linked(name, "Cargo.toml", &names(&["tokio"])).is_empty();
-            assert_eq!(is_banned, *name != interface && *name != program, "{name}");
+            assert_eq!(is_banned, !free.contains(name), "{name}");
         }
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod audit;
+mod cluster;
 mod codec;
 mod command;
 mod commands;
@@ -30,6 +31,7 @@ mod migration_qemu;
 mod network;
 mod networks;
 mod places;
+mod pods;
 mod qos;
 mod single;
 mod storage;

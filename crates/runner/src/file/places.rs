@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(places.load.len(), 2);
         let tolerations = &places.load[1].pod.as_ref().unwrap().tolerations;
         let json = serde_json::json!([{ "key": "a", "tolerationSeconds": 5, "value": "1" }]);
-        assert_eq!(tolerations.as_ref().unwrap().0, json);
+        assert_eq!(serde_json::to_value(tolerations).unwrap(), json);
     }
 
     #[test]

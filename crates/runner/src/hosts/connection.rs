@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use plumb_kubernetes::Seen;
+use plumb_kubernetes::PodSeen;
 
 use super::trouble::Step;
 
@@ -36,7 +36,7 @@ pub(crate) trait Connection: Send {
     ///
     /// # Errors
     /// Why the pod does not run any more.
-    fn seen(&self) -> Result<Seen, String> {
+    fn seen(&self) -> Result<PodSeen, String> {
         Err("this host is not a pod".to_owned())
     }
 

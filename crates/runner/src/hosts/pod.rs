@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_kubernetes::{Exec, Pods, Seen};
-use plumb_model::PodPlace;
+use plumb_kubernetes::{Exec, PodSeen, Pods};
+use plumb_model::{Evidence, PodPlace};
 
 use super::connection::{Connection, Opened};
 use super::ssh::SCRIPT;
@@ -23,7 +23,7 @@ struct InPod {
 }
 
 /// Has a pod run for a place, and starts a shell in it.
-pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, Seen), String> {
+pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, PodSeen), String> {
     let seen =
         pods.start(place.name.as_deref().unwrap_or("pod"), place).map_err(|error| error.to_string())?;
     let (exec, input, output) =
@@ -63,7 +63,23 @@ impl Connection for InPod {
         self.pods.serve(&self.pod, ports).map_err(|error| error.to_string())
     }
 
-    fn seen(&self) -> Result<Seen, String> {
+    fn seen(&self) -> Result<PodSeen, String> {
         self.pods.seen(&self.pod).map_err(|error| error.to_string())
     }
+}
+
+/// That a pod is still what it was when the connection was made.
+pub(super) fn evidence(name: &str, before: &PodSeen, now: &Result<PodSeen, String>) -> Evidence {
+    Evidence {
+        what: format!("pod of {name}"),
+        expected: words(before),
+        observed: now.as_ref().map_or_else(Clone::clone, words),
+        holds: now.as_ref() == Ok(before),
+    }
+}
+
+fn words(seen: &PodSeen) -> String {
+    let PodSeen { node, quality, restarts, devices, .. } = seen;
+    let devices: String = devices.iter().map(|device| format!(", {device}")).collect();
+    format!("on {node}, {quality}, {restarts} restarts{devices}")
 }

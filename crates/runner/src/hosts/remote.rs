@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_kubernetes::{Pods, Seen};
+use plumb_kubernetes::{PodSeen, Pods};
 use plumb_model::{Evidence, PlaceOf, PlannedVariant};
 use plumb_path::{Place, Sides};
 use serde_json::Value;
@@ -73,7 +73,7 @@ pub(crate) struct Remote {
     shell: Shell,
     hello: Hello,
     /// Of a pod, what the cluster says of it.
-    seen: Option<Seen>,
+    seen: Option<PodSeen>,
     copied: bool,
     /// Whether it knows the run's treatments.
     is_treated: bool,
@@ -151,15 +151,9 @@ impl Remote {
     }
 
     /// Of a pod, that it is still what it was when the connection was made.
-    pub(crate) fn evidence(&mut self) -> Option<Evidence> {
-        let before = self.seen.clone()?;
-        let now = self.connection.seen();
-        Some(Evidence {
-            what: format!("pod of {}", self.name()),
-            expected: words(&before),
-            observed: now.as_ref().map_or_else(Clone::clone, words),
-            holds: now.as_ref() == Ok(&before),
-        })
+    pub(crate) fn evidence(&self) -> Option<Evidence> {
+        let before = self.seen.as_ref()?;
+        Some(pod::evidence(self.name(), before, &self.connection.seen()))
     }
 
     /// Has a Service lead to these ports of a pod. Its address.
@@ -411,11 +405,6 @@ impl Remote {
         let words = serde_json::to_string(answer).unwrap_or_default();
         format!("understand {}: it says {words:.200}", self.destination)
     }
-}
-
-fn words(seen: &Seen) -> String {
-    let Seen { node, quality, restarts, .. } = seen;
-    format!("on {node}, {quality}, {restarts} restarts")
 }
 
 impl Drop for Remote {

@@ -1,0 +1,156 @@
+//! A Kubernetes cluster for tests (`scripts/cluster.sh`), which all tests of this program share, one at a time.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{code, plumb, skip, skip_unprivileged, stderr, stdout};
+
+/// The image that every node has.
+pub const IMAGE: &str = "plumb.test/plumb:1";
+/// After this long without a runner nothing of it is left.
+pub const GONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// The cluster, which goes with this program: its holder notices by its closed input.
+struct Held {
+    directory: PathBuf,
+    _holder: Child,
+    _input: ChildStdin,
+}
+
+static HELD: OnceLock<Result<Held, String>> = OnceLock::new();
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A namespace of the cluster. The pods and Jobs that are left in it when it is dropped fail the test.
+pub struct Namespace {
+    name: String,
+    directory: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+fn script() -> Command {
+    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/cluster.sh"))
+}
+
+fn hold() -> Result<Held, String> {
+    let directory = std::env::temp_dir().join(format!("plumb-cluster-{}", std::process::id()));
+    let mut command = script();
+    command.arg("hold").arg(&directory).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut holder = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line.trim() != "up" {
+        let output = holder.wait_with_output().unwrap();
+        return Err(format!("scripts/cluster.sh failed: {}", stderr(&output)));
+    }
+    let input = holder.stdin.take().unwrap();
+    Ok(Held { directory, _holder: holder, _input: input })
+}
+
+impl Namespace {
+    /// Makes a namespace with this level of Pod Security, or says why the test is skipped.
+    pub fn new(test: &str, level: &str) -> Option<Self> {
+        if !plumb_host::namespace::may_create() || !rustix::process::geteuid().is_root() {
+            skip_unprivileged(test, "make nodes of namespaces");
+            return None;
+        }
+        if !Path::new("/sys/fs/cgroup/memory").exists() {
+            skip(&format!(
+                "{test}: hardware: this machine has no cgroup v1, which the nodes of the test cluster need"
+            ));
+            return None;
+        }
+        if !script().arg("ready").status().unwrap().success() {
+            skip(&format!("{test}: the test cluster is not built: scripts/install-tools.sh cluster"));
+            return None;
+        }
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = HELD.get_or_init(hold).as_ref().unwrap();
+        let name = test.rsplit("::").next().unwrap().replace('_', "-");
+        let name = name.chars().take(50).collect::<String>().trim_end_matches('-').to_owned();
+        let namespace = Self { name, directory: held.directory.clone(), _turn: turn };
+        namespace.kubectl(&["create", "namespace", &namespace.name]);
+        let label = format!("pod-security.kubernetes.io/enforce={level}");
+        namespace.kubectl(&["label", "namespace", &namespace.name, &label]);
+        Some(namespace)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A file of this text, which begins with what every file of places has.
+    pub fn places(&self, directory: &Path, text: &str) -> PathBuf {
+        let head = "apiVersion: plumbline.dev/v1alpha1\nkind: Places\n";
+        let cluster = format!("kubernetes: {{ namespace: {}, image: \"{IMAGE}\" }}\n", self.name);
+        crate::common::write(directory, "places.yaml", format!("{head}{cluster}{text}"))
+    }
+
+    /// The program under test, as the cluster's administrator.
+    pub fn plumb(&self) -> Command {
+        let mut command = plumb();
+        command.env("KUBECONFIG", self.directory.join("kubeconfig"));
+        command
+    }
+
+    /// Runs `plumb` to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.plumb().args(arguments).output().unwrap()
+    }
+
+    /// The cluster's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Does something to the cluster, such as `kill kubelet1`.
+    pub fn script(&self, command: &str, argument: &str) {
+        let done = script().arg(command).arg(&self.directory).arg(argument).output().unwrap();
+        assert_eq!(code(&done), 0, "{command} {argument}: {}", stderr(&done));
+    }
+
+    /// What kubectl prints.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = script().arg("kubectl").arg(&self.directory).args(arguments).output().unwrap();
+        assert_eq!(code(&output), 0, "kubectl {arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    /// Has the cluster make objects.
+    pub fn apply(&self, yaml: &str) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), yaml).unwrap();
+        self.kubectl(&["apply", "-n", &self.name, "-f", file.path().to_str().unwrap()]);
+    }
+
+    /// An object.
+    pub fn object(&self, kind: &str, name: &str) -> Value {
+        serde_json::from_str(&self.kubectl(&["get", kind, name, "-n", &self.name, "-o", "json"])).unwrap()
+    }
+
+    /// The names of what runs of `plumb` have made, as `pod/x`.
+    pub fn made(&self) -> Vec<String> {
+        let kinds = "pods,jobs,services";
+        let label = "app.kubernetes.io/managed-by=plumb";
+        let list = self.kubectl(&["get", kinds, "-n", &self.name, "-l", label, "-o", "name"]);
+        list.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until nothing of them is left.
+    pub fn wait_until_empty(&self, within: Duration) {
+        let begun = Instant::now();
+        loop {
+            let left = self.made();
+            if left.is_empty() {
+                return;
+            }
+            assert!(begun.elapsed() < within, "still there after {within:?}: {left:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}

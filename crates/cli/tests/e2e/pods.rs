@@ -1,0 +1,358 @@
+//! Runs whose sides are in pods of a cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::{GONE_WITHIN, IMAGE, Namespace};
+use crate::common::{
+    code, null_experiment, signal, slots_on_disk, slow_experiment, stderr, stdout, unless_busy, wait,
+    wait_until, write,
+};
+
+/// Each side in a pod of its own, on nodes of their own.
+const TWO_NODES: &str =
+    "system: { pod: { nodeName: node1 }, cpus: 1 }\nload: [{ pod: { nodeName: node2 }, cpus: 0 }]\n";
+/// What is deleted by hand is gone at once for Kubernetes.
+const SOON: Duration = Duration::from_secs(30);
+
+const HTTP: &str = "apiVersion: plumbline.dev/v1alpha1
+kind: Experiment
+metadata: { name: test }
+spec:
+  path: http
+  system: { ingress: { kind: embedded, tls: \"1.3\" }, origin: { body: 1 KiB } }
+  load: { connections: 4, duration: 300 ms, warmup: 50 ms, checks: [status == 200] }
+  noise: { others_max: 100% }
+  baseline: kept
+  variants: { kept: {}, fresh: { load: { reuse: none } } }
+  blocks: { min: 6, max: 6 }
+  claims: [kept.checks >= 100%, fresh.http_reqs < kept.http_reqs]
+";
+
+/// The slots of a run.
+fn slots(directory: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(directory.join("slots.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.map(|line| line["slot"].clone()).filter(|slot| !slot.is_null()).collect()
+}
+
+/// A run's report as JSON.
+fn report(directory: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(directory.join("report.json")).unwrap()).unwrap()
+}
+
+/// A variant of a report.
+fn variant<'r>(report: &'r Value, name: &str) -> &'r Value {
+    report["variants"].as_array().unwrap().iter().find(|variant| variant["name"] == name).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn restricted_pods_give_a_verdict_with_evidence_and_leave_nothing() {
+    let test = "pods::restricted_pods_give_a_verdict_with_evidence_and_leave_nothing";
+    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", HTTP);
+    let places = "system: { pod: { nodeName: node1 }, cpus: 1 }\nload: { pods: 2, pod: { nodeName: node2 }, cpus: 0 }\n";
+    let places = namespace.places(directory.path(), places);
+    let (run, output) = unless_busy(|attempt| {
+        let run = directory.path().join(format!("run{attempt}"));
+        let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+        (run, output)
+    });
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    for slot in slots(&run) {
+        let measured = &slot["outcome"]["measured"];
+        let pod = |name: &str| {
+            let evidence = measured["evidence"].as_array().unwrap().iter();
+            let found = evidence.clone().find(|one| one["what"] == format!("pod of {name}"));
+            found.unwrap_or_else(|| panic!("no pod of {name} in {measured}"))["observed"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(pod("system"), "on node1, BestEffort, 0 restarts");
+        assert_eq!(pod("load-2"), "on node2, BestEffort, 0 restarts");
+        assert_eq!(measured["measurement"]["shares"].as_array().unwrap().len(), 2);
+        assert!(measured["skew_ns"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(namespace.made(), Vec::<String>::new());
+}
+
+#[test]
+fn a_variant_has_pods_of_its_own_and_what_the_cluster_refuses_is_skipped() {
+    let test = "pods::a_variant_has_pods_of_its_own_and_what_the_cluster_refuses_is_skipped";
+    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let experiment = "apiVersion: plumbline.dev/v1alpha1
+kind: Experiment
+metadata: { name: test }
+spec:
+  path: network
+  system: { kind: veth }
+  load: { tests: [tcp_lat], duration: 200 ms, warmup: 20 ms }
+  baseline: direct
+  variants:
+    direct: {}
+    service: { pods: { system: { service: true } } }
+    cpu: { pods: { load: { resources: { limits: { cpu: 500m, memory: 256Mi } } } } }
+    host: { pods: { system: { hostNetwork: true } } }
+    device: { pods: { system: { resources: { limits: { example.com/qat: 1 } } } } }
+  blocks: 2
+";
+    let file = write(directory.path(), "test.yaml", experiment);
+    let places = namespace.places(directory.path(), TWO_NODES);
+    let run = directory.path().join("run");
+    let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+    let report = report(&run);
+    let evidence = |name: &str| variant(&report, name)["evidence"].to_string();
+    assert!(evidence("cpu").contains("on node2, Guaranteed, 0 restarts"), "{}", evidence("cpu"));
+    assert!(evidence("direct").contains("pod of load\""), "{}", evidence("direct"));
+    let measured = slots(&run).into_iter().filter(|slot| !slot["outcome"]["measured"].is_null()).count();
+    assert_eq!(measured, 12, "{}{}", stdout(&output), stderr(&output));
+    let reason = |name: &str| variant(&report, name)["reason"].as_str().unwrap().to_owned();
+    assert!(reason("host").contains("violates PodSecurity"), "{}", reason("host"));
+    assert!(reason("device").contains("Insufficient example.com/qat"), "{}", reason("device"));
+    assert_eq!(namespace.made(), Vec::<String>::new());
+}
+
+#[test]
+fn a_killed_runner_leaves_nothing_in_the_cluster() {
+    let Some(namespace) = Namespace::new("pods::a_killed_runner_leaves_nothing_in_the_cluster", "restricted")
+    else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    let places = namespace.places(directory.path(), TWO_NODES);
+    let run = directory.path().join("run");
+    let mut runner = namespace.plumb();
+    runner
+        .args(["run", text(&file), "--places", text(&places), "--output", text(&run)])
+        .stderr(Stdio::null());
+    let mut runner = runner.stdout(Stdio::null()).spawn().unwrap();
+    wait_until("a slot", || slots_on_disk(&run) > 2);
+    assert_eq!(namespace.made().len(), 3, "two pods and the Job that they belong to");
+    runner.kill().unwrap();
+    runner.wait().unwrap();
+    namespace.wait_until_empty(GONE_WITHIN);
+}
+
+#[test]
+fn a_pod_that_is_killed_is_made_anew_and_named() {
+    let Some(namespace) = Namespace::new("pods::a_pod_that_is_killed_is_made_anew_and_named", "restricted")
+    else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment().replace("100 ms", "400 ms"));
+    let places = namespace.places(directory.path(), TWO_NODES);
+    let run = directory.path().join("run");
+    let mut runner = namespace.plumb();
+    runner.args(["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a slot", || slots_on_disk(&run) > 2);
+    let pod = namespace.made().into_iter().find(|name| name.ends_with("-load")).unwrap();
+    namespace.kubectl(&["delete", &pod, "-n", namespace.name(), "--grace-period=0", "--force"]);
+    let output = wait(runner);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let all = slots(&run);
+    assert_eq!(all.iter().filter(|slot| !slot["outcome"]["measured"].is_null()).count(), all.len());
+    let disturbed = all.iter().map(Value::to_string).find(|slot| slot.contains("plumb-"));
+    let disturbed = disturbed.expect("a slot that names the pod");
+    assert!(disturbed.contains(pod.trim_start_matches("pod/")), "{disturbed}");
+    namespace.wait_until_empty(SOON);
+}
+
+#[test]
+fn a_kubelet_that_is_killed_and_comes_back_costs_a_slot_and_no_verdict() {
+    let test = "pods::a_kubelet_that_is_killed_and_comes_back_costs_a_slot_and_no_verdict";
+    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment().replace("100 ms", "400 ms"));
+    let places = namespace.places(directory.path(), TWO_NODES);
+    let run = directory.path().join("run");
+    let mut runner = namespace.plumb();
+    runner.args(["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a slot", || slots_on_disk(&run) > 2);
+    namespace.script("kill", "kubelet2");
+    namespace.script("start", "kubelet2");
+    let output = wait(runner);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let all = slots(&run);
+    assert_eq!(all.iter().filter(|slot| !slot["outcome"]["measured"].is_null()).count(), all.len());
+    namespace.wait_until_empty(SOON);
+}
+
+/// An account that may do all that a run needs but for one thing.
+fn account_without(namespace: &Namespace, number: usize, missing: (&str, &str)) -> PathBuf {
+    let rules = RIGHTS.iter().filter(|right| **right != missing).map(|(verb, resource)| {
+        let group = if *resource == "jobs" { "batch" } else { "" };
+        format!("  - {{ apiGroups: [\"{group}\"], resources: [{resource}], verbs: [{verb}] }}\n")
+    });
+    let name = format!("few-{number}");
+    namespace.apply(&format!(
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{ name: {name} }}\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{ name: {name} }}\nrules:\n{}---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {{ name: {name} }}\n\
+         roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name} }}\n\
+         subjects: [{{ kind: ServiceAccount, name: {name} }}]\n",
+        rules.collect::<String>()
+    ));
+    let token = namespace.kubectl(&["create", "token", &name, "-n", namespace.name()]);
+    let authority = namespace.directory().join("keys/ca.crt");
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{ name: c, context: {{ cluster: c, user: u }} }}]\n\
+         clusters: [{{ name: c, cluster: {{ server: \"https://127.0.0.1:6443\", certificate-authority: {} }} }}]\n\
+         users: [{{ name: u, user: {{ token: {} }} }}]\n",
+        authority.display(),
+        token.trim()
+    );
+    write(&std::env::temp_dir(), &format!("{name}-{}.kubeconfig", std::process::id()), config)
+}
+
+const RIGHTS: [(&str, &str); 8] = [
+    ("create", "jobs"),
+    ("patch", "jobs"),
+    ("delete", "jobs"),
+    ("create", "pods"),
+    ("get", "pods"),
+    ("delete", "pods"),
+    ("create", "pods/exec"),
+    ("get", "pods/exec"),
+];
+
+#[test]
+fn each_missing_right_is_named_before_anything_is_made() {
+    let test = "pods::each_missing_right_is_named_before_anything_is_made";
+    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    let places = namespace.places(directory.path(), TWO_NODES);
+    for (number, (verb, resource)) in RIGHTS.into_iter().enumerate() {
+        let kubeconfig = account_without(&namespace, number, (verb, resource));
+        let mut command = namespace.plumb();
+        command.env("KUBECONFIG", &kubeconfig).args(["run", text(&file), "--places", text(&places)]);
+        let output = command.output().unwrap();
+        std::fs::remove_file(&kubeconfig).unwrap();
+        let expected = format!(
+            "error: failed to use namespace `{}`: this account may not {verb} {resource}; a cluster administrator can grant \
+             that with deploy/rbac.yaml\n",
+            namespace.name()
+        );
+        assert_eq!((code(&output), stderr(&output)), (5, expected));
+    }
+    let events = namespace.kubectl(&["get", "pods,jobs", "-n", namespace.name(), "-o", "name"]);
+    assert_eq!(events, "");
+}
+
+/// A Deployment of one pod, which does nothing.
+fn deployment() -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{ name: web }}\nspec:\n  selector: {{ matchLabels: {{ app: web }} }}\n  \
+         template:\n    metadata: {{ labels: {{ app: web }} }}\n    spec:\n      terminationGracePeriodSeconds: 1\n      \
+         containers: [{{ name: web, image: \"{IMAGE}\", imagePullPolicy: Never, command: [sleep, infinity], env: [{{ name: A, value: \"0\" }}] }}]\n"
+    )
+}
+
+const CHANGES: &str = "load: { duration: 100 ms, real_time: true }
+baseline: plain
+variants:
+  plain: {}
+  env: { changes: [{ kubernetes: { kind: Deployment, name: web, env: { A: \"1\" }, wait: rollout } }] }
+  image: { changes: [{ kubernetes: { kind: Deployment, name: web, wait: rollout, timeout: 8 s,
+           patch: { spec: { template: { spec: { containers: [{ name: web, image: \"example.invalid/no:1\" }] } } } } } }] }
+  typo: { changes: [{ kubernetes: { kind: Deployment, name: web, patch: { spec: { replica: 1 } } } }] }
+blocks: 2
+";
+
+fn variable(object: &Value) -> &str {
+    object["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"].as_str().unwrap()
+}
+
+#[test]
+fn an_object_is_patched_for_its_slots_and_put_back() {
+    let test = "pods::an_object_is_patched_for_its_slots_and_put_back";
+    let Some(namespace) = Namespace::new(test, "privileged") else { return };
+    namespace.apply(&deployment());
+    let before = namespace.object("deployment", "web")["spec"].clone();
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", null_experiment(CHANGES));
+    let places = namespace.places(directory.path(), "");
+    let run = directory.path().join("run");
+    let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+    let report = report(&run);
+    let evidence = |name: &str| {
+        let evidence = variant(&report, name)["evidence"].as_array().unwrap().clone();
+        let found = evidence.into_iter().find(|one| one["what"] == "Deployment web");
+        found.unwrap()["observed"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(evidence("plain"), "as it was, rolled out", "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(evidence("env"), "changed, rolled out");
+    let reason = |name: &str| variant(&report, name)["reason"].as_str().unwrap().to_owned();
+    assert!(
+        reason("image").starts_with("change Deployment web: not rolled out after 8 s: pod web-"),
+        "{}",
+        reason("image")
+    );
+    assert_eq!(reason("typo"), "change Deployment web: unknown field \"spec.replica\"");
+    let after = namespace.object("deployment", "web");
+    assert_eq!(after["spec"], before);
+    assert!(!after["metadata"]["annotations"].to_string().contains("plumbline.dev"), "{after}");
+
+    // A runner that is killed cannot put it back. The object remembers, and the next run that meets it does.
+    let run = directory.path().join("killed");
+    let mut runner = namespace.plumb();
+    runner.args(["run", text(&file), "--only", "env", "--places", text(&places), "--output", text(&run)]);
+    let mut runner = runner.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the change", || variable(&namespace.object("deployment", "web")) == "1");
+    signal(runner.id(), "KILL");
+    runner.wait().unwrap();
+    assert_eq!(variable(&namespace.object("deployment", "web")), "1");
+    let output = namespace.run(&["check", text(&file), "--only", "env", "--places", text(&places)]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let again = directory.path().join("again");
+    let output = namespace.run(&[
+        "run",
+        text(&file),
+        "--only",
+        "env",
+        "--places",
+        text(&places),
+        "--output",
+        text(&again),
+    ]);
+    assert!(again.join("report.json").exists(), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(namespace.object("deployment", "web")["spec"], before);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_is_one_sentence() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{ name: c, context: { cluster: c, user: u } }]\n\
+                  clusters: [{ name: c, cluster: { server: \"http://127.0.0.1:1\" } }]\nusers: [{ name: u, user: {} }]\n";
+    let config = write(directory.path(), "config", config);
+    let places =
+        "apiVersion: plumbline.dev/v1alpha1\nkind: Places\nkubernetes: { image: i }\nsystem: { pod: {} }\n";
+    let places = write(directory.path(), "places.yaml", places);
+    let said = |kubeconfig: &Path| {
+        let mut command: Command = crate::common::plumb();
+        let output =
+            command.env("KUBECONFIG", kubeconfig).args(["places", "check", text(&places)]).output().unwrap();
+        assert_eq!(code(&output), 5);
+        stderr(&output)
+    };
+    insta::assert_snapshot!(
+        said(&config),
+        @"error: failed to reach the cluster at http://127.0.0.1:1: Connection refused (os error 111)"
+    );
+    let said = said(&directory.path().join("none"));
+    assert!(said.starts_with("error: failed to find a cluster: "), "{said}");
+}
