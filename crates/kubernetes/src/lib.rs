@@ -10,6 +10,7 @@ mod api;
 mod change;
 mod error;
 mod exec;
+mod facts;
 mod lease;
 mod pod;
 mod pods;

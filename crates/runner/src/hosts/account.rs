@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plumb_kubernetes::Pods;
+use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::PlaceOf;
 use serde::Serialize;
 
@@ -21,6 +21,12 @@ pub struct HostAccount {
 }
 
 impl HostAccount {
+    /// What is known of a cluster.
+    #[must_use]
+    pub fn of_cluster(cluster: &Cluster) -> Self {
+        Self { host: "cluster".to_owned(), trouble: None, facts: cluster.facts() }
+    }
+
     /// Connects to a host and disconnects.
     #[must_use]
     pub fn of(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Self {

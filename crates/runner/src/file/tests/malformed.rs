@@ -117,7 +117,7 @@ fn values_of_the_wrong_form() {
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engines: a } }")), @"x.yaml:16:48: `engines` is not a value of this key; did you mean `engine`?");
     assert_snapshot!(check(&with("{ offload: threads }", "{ offload: { engine: a, threads: b } }")), @"x.yaml:16:46: expected a single key, one of none, threads, engine");
     assert_snapshot!(check(&with("    - plain.http_reqs >", "    - plain: http_reqs >")), @"x.yaml:22:7: expected a text, found a mapping");
-    assert_snapshot!(check(&with("software: {}", "software: 5")), @"x.yaml:15:15: expected a mapping with keys of system, load, host, changes, found `5`");
+    assert_snapshot!(check(&with("software: {}", "software: 5")), @"x.yaml:15:15: expected a mapping with keys of system, load, host, changes, pods, found `5`");
 }
 
 #[test]

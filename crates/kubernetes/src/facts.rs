@@ -1,0 +1,77 @@
+//! What a cluster is, as far as the account may see that.
+
+use serde_json::Value;
+
+use crate::api::Cluster;
+use crate::error::Error;
+
+impl Cluster {
+    /// The cluster in lines, the most telling first. What the account may not see says so.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let line = |name: &str, value: String| (name.to_owned(), value);
+        let version = self.get("/version").map(|version| text(&version["gitVersion"]));
+        let nodes = self.get("/api/v1/nodes").map(|list| said_of(&list, node));
+        let classes = self.get("/apis/storage.k8s.io/v1/storageclasses").map(|list| said_of(&list, class));
+        vec![
+            line("server", self.server().to_owned()),
+            line("version", seen(version)),
+            line("namespace", self.namespace().to_owned()),
+            line("image", if self.image().is_empty() { "none".to_owned() } else { self.image().to_owned() }),
+            line("nodes", seen(nodes)),
+            line("storage classes", seen(classes)),
+        ]
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn seen(answer: Result<String, Error>) -> String {
+    match answer {
+        Ok(text) if text.is_empty() => "none".to_owned(),
+        Ok(text) => text,
+        Err(Error::Refused { code: 403, .. }) => "this account may not see them".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn said_of(list: &Value, say: fn(&Value) -> String) -> String {
+    let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+    items.iter().map(say).collect::<Vec<_>>().join("; ")
+}
+
+/// A node with its CPUs and the devices of vendors that pods can have.
+fn node(node: &Value) -> String {
+    let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_ready = conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True");
+    let room = &node["status"]["allocatable"];
+    let devices = room.as_object().into_iter().flatten().filter(|(name, _)| name.contains('/'));
+    let devices: String = devices.map(|(name, count)| format!(", {} {name}", text(count))).collect();
+    let state = if is_ready { "" } else { ", not ready" };
+    format!("{}: {} CPUs{devices}{state}", text(&node["metadata"]["name"]), text(&room["cpu"]))
+}
+
+fn class(class: &Value) -> String {
+    format!("{} ({})", text(&class["metadata"]["name"]), text(&class["provisioner"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_said_with_its_devices() {
+        let list = json!({ "items": [{
+            "metadata": { "name": "n1" },
+            "status": {
+                "allocatable": { "cpu": "4", "memory": "1Gi", "qat.intel.com/cy": "2" },
+                "conditions": [{ "type": "Ready", "status": "False" }],
+            },
+        }] });
+        assert_eq!(said_of(&list, node), "n1: 4 CPUs, 2 qat.intel.com/cy, not ready");
+    }
+}
