@@ -210,11 +210,10 @@ impl Target {
         let namespace = object["metadata"]["namespace"].as_str()?;
         let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={}", pairs.join("%2C"));
         let pods = self.cluster.get(&path).ok()?;
-        let found = pods["items"].as_array()?.iter().find_map(|pod| {
+        pods["items"].as_array()?.iter().find_map(|pod| {
             let (reason, _) = Status::of(pod).trouble?;
             Some(format!("pod {}: {reason}", pod["metadata"]["name"].as_str().unwrap_or_default()))
-        });
-        found
+        })
     }
 
     /// What is sent: the patch, and the environment variables of containers.

@@ -40,7 +40,7 @@ enum Loads {
     /// One after the other.
     Each(Vec<PlaceOf>),
     /// Pods that are alike.
-    Alike(Alike),
+    Alike(Box<Alike>),
 }
 
 /// Pods that are alike.
@@ -82,7 +82,7 @@ impl<'de> Visitor<'de> for LoadsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Loads, A::Error> {
-        Alike::deserialize(MapAccessDeserializer::new(entries)).map(Loads::Alike)
+        Alike::deserialize(MapAccessDeserializer::new(entries)).map(|alike| Loads::Alike(Box::new(alike)))
     }
 }
 
@@ -90,7 +90,8 @@ impl Loads {
     fn places(self) -> Vec<PlaceOf> {
         match self {
             Self::Each(places) => places,
-            Self::Alike(Alike { pods, pod, cpus }) => {
+            Self::Alike(alike) => {
+                let Alike { pods, pod, cpus } = *alike;
                 let place = PlaceOf { pod: Some(pod), cpus, ..PlaceOf::default() };
                 vec![place; pods as usize]
             }
