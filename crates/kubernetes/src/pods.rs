@@ -98,7 +98,10 @@ impl Pods {
         let pod = self.name_of(name, now + 1);
         self.times.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), now + 1);
         self.create(&pod, place)?;
-        self.until_running(&pod)
+        self.until_running(&pod).inspect_err(|_| {
+            // One that waits for room could still get it, and take it from others. The lease has the rest.
+            let _ = self.cluster.delete(&self.path(&pod), &pod);
+        })
     }
 
     fn name_of(&self, place: &str, time: u32) -> String {

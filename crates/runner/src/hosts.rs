@@ -143,6 +143,11 @@ impl Hosts {
         laid.inspect_err(|_| self.places = before)
     }
 
+    /// Has the sides where the places say, whatever variants ask for.
+    pub(crate) fn turn_back(&mut self) {
+        self.places = self.given.clone();
+    }
+
     fn lie_over_both(&mut self, over: &PodSides) -> Result<(), String> {
         if over.is_empty() {
             return Ok(());

@@ -90,10 +90,15 @@ impl Planned {
         };
         let settings = plan.cells.iter().map(decoded).collect::<Result<Vec<_>, _>>()?;
         enter_namespace(&settings);
-        for settings in settings.iter().flatten() {
+        let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
+        for (variant, settings) in variants.zip(settings.iter().flatten()) {
+            if variant.skipped.is_none() {
+                hosts.turn_to(&variant.pods).map_err(|error| failed(&error))?;
+            }
             // What it lacks was marked when the run began; other hosts enter their namespaces by this.
             hosts.lacking(&path, settings).map_err(|error| failed(&error))?;
         }
+        hosts.turn_back();
         Ok(Self { plan, path, settings, text: text.to_owned(), hosts })
     }
 
@@ -196,6 +201,7 @@ fn mark_infeasible(
             };
         }
     }
+    hosts.turn_back();
     host_tunings::mark_impossible(plan, |variant, base| hosts.impossible(variant, base))
 }
 

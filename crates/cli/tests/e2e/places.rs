@@ -19,7 +19,7 @@ use crate::common::{
 use crate::hosts::Hosts;
 
 /// The slots of a run.
-fn slots(directory: &Path) -> Vec<Value> {
+pub fn slots(directory: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(directory.join("slots.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.map(|line| line["slot"].clone()).filter(|slot| !slot.is_null()).collect()
@@ -44,7 +44,7 @@ fn kill_one(hosts: &Hosts, host: usize, words: &str) {
     });
 }
 
-const HTTP: &str = "apiVersion: plumbline.dev/v1alpha1
+pub const HTTP: &str = "apiVersion: plumbline.dev/v1alpha1
 kind: Experiment
 metadata: { name: test }
 spec:

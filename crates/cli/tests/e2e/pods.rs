@@ -11,33 +11,13 @@ use crate::common::{
     code, null_experiment, signal, slots_on_disk, slow_experiment, stderr, stdout, unless_busy, wait,
     wait_until, write,
 };
+use crate::places::{HTTP, slots};
 
 /// Each side in a pod of its own, on nodes of their own.
 const TWO_NODES: &str =
     "system: { pod: { nodeName: node1 }, cpus: 1 }\nload: [{ pod: { nodeName: node2 }, cpus: 0 }]\n";
 /// What is deleted by hand is gone at once for Kubernetes.
 const SOON: Duration = Duration::from_secs(30);
-
-const HTTP: &str = "apiVersion: plumbline.dev/v1alpha1
-kind: Experiment
-metadata: { name: test }
-spec:
-  path: http
-  system: { ingress: { kind: embedded, tls: \"1.3\" }, origin: { body: 1 KiB } }
-  load: { connections: 4, duration: 300 ms, warmup: 50 ms, checks: [status == 200] }
-  noise: { others_max: 100% }
-  baseline: kept
-  variants: { kept: {}, fresh: { load: { reuse: none } } }
-  blocks: { min: 6, max: 6 }
-  claims: [kept.checks >= 100%, fresh.http_reqs < kept.http_reqs]
-";
-
-/// The slots of a run.
-fn slots(directory: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(directory.join("slots.jsonl")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.map(|line| line["slot"].clone()).filter(|slot| !slot.is_null()).collect()
-}
 
 /// A run's report as JSON.
 fn report(directory: &Path) -> Value {
@@ -119,6 +99,9 @@ spec:
     let reason = |name: &str| variant(&report, name)["reason"].as_str().unwrap().to_owned();
     assert!(reason("host").contains("violates PodSecurity"), "{}", reason("host"));
     assert!(reason("device").contains("Insufficient example.com/qat"), "{}", reason("device"));
+    // It goes on in other pods, on the same nodes.
+    let output = namespace.run(&["run", "--resume", text(&run), "--blocks", "3"]);
+    assert_eq!(slots(&run).len(), 18, "{}{}", stdout(&output), stderr(&output));
     assert_eq!(namespace.made(), Vec::<String>::new());
 }
 
@@ -144,51 +127,49 @@ fn a_killed_runner_leaves_nothing_in_the_cluster() {
     namespace.wait_until_empty(GONE_WITHIN);
 }
 
+/// The slots of a run that is disturbed after its first ones, every one of which was measured in the end.
+fn slots_of_disturbed(namespace: &Namespace, disturb: impl FnOnce(&Namespace)) -> Vec<Value> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment().replace("100 ms", "400 ms"));
+    let places = namespace.places(directory.path(), TWO_NODES);
+    let run = directory.path().join("run");
+    let mut runner = namespace.plumb();
+    runner.args(["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a slot", || slots_on_disk(&run) > 2);
+    disturb(namespace);
+    let output = wait(runner);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let all = slots(&run);
+    assert_eq!(all.iter().filter(|slot| !slot["outcome"]["measured"].is_null()).count(), all.len());
+    namespace.wait_until_empty(SOON);
+    all
+}
+
 #[test]
 fn a_pod_that_is_killed_is_made_anew_and_named() {
     let Some(namespace) = Namespace::new("pods::a_pod_that_is_killed_is_made_anew_and_named", "restricted")
     else {
         return;
     };
-    let directory = tempfile::tempdir().unwrap();
-    let file = write(directory.path(), "test.yaml", slow_experiment().replace("100 ms", "400 ms"));
-    let places = namespace.places(directory.path(), TWO_NODES);
-    let run = directory.path().join("run");
-    let mut runner = namespace.plumb();
-    runner.args(["run", text(&file), "--places", text(&places), "--output", text(&run)]);
-    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("a slot", || slots_on_disk(&run) > 2);
-    let pod = namespace.made().into_iter().find(|name| name.ends_with("-load")).unwrap();
-    namespace.kubectl(&["delete", &pod, "-n", namespace.name(), "--grace-period=0", "--force"]);
-    let output = wait(runner);
-    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
-    let all = slots(&run);
-    assert_eq!(all.iter().filter(|slot| !slot["outcome"]["measured"].is_null()).count(), all.len());
-    let disturbed = all.iter().map(Value::to_string).find(|slot| slot.contains("plumb-"));
-    let disturbed = disturbed.expect("a slot that names the pod");
-    assert!(disturbed.contains(pod.trim_start_matches("pod/")), "{disturbed}");
-    namespace.wait_until_empty(SOON);
+    let mut killed = String::new();
+    let all = slots_of_disturbed(&namespace, |namespace| {
+        let pod = namespace.made().into_iter().find(|name| name.ends_with("-load")).unwrap();
+        namespace.kubectl(&["delete", &pod, "-n", namespace.name(), "--grace-period=0", "--force"]);
+        killed = pod.trim_start_matches("pod/").to_owned();
+    });
+    let names_it = all.iter().any(|slot| slot.to_string().contains(&killed));
+    assert!(names_it, "no slot names {killed}: {all:?}");
 }
 
 #[test]
-fn a_kubelet_that_is_killed_and_comes_back_costs_a_slot_and_no_verdict() {
-    let test = "pods::a_kubelet_that_is_killed_and_comes_back_costs_a_slot_and_no_verdict";
+fn a_kubelet_that_is_killed_and_comes_back_costs_no_verdict() {
+    let test = "pods::a_kubelet_that_is_killed_and_comes_back_costs_no_verdict";
     let Some(namespace) = Namespace::new(test, "restricted") else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let file = write(directory.path(), "test.yaml", slow_experiment().replace("100 ms", "400 ms"));
-    let places = namespace.places(directory.path(), TWO_NODES);
-    let run = directory.path().join("run");
-    let mut runner = namespace.plumb();
-    runner.args(["run", text(&file), "--places", text(&places), "--output", text(&run)]);
-    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("a slot", || slots_on_disk(&run) > 2);
-    namespace.script("kill", "kubelet2");
-    namespace.script("start", "kubelet2");
-    let output = wait(runner);
-    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
-    let all = slots(&run);
-    assert_eq!(all.iter().filter(|slot| !slot["outcome"]["measured"].is_null()).count(), all.len());
-    namespace.wait_until_empty(SOON);
+    slots_of_disturbed(&namespace, |namespace| {
+        namespace.script("kill", "kubelet2");
+        namespace.script("start", "kubelet2");
+    });
 }
 
 /// An account that may do all that a run needs but for one thing.

@@ -92,8 +92,12 @@ impl Loads {
             Self::Each(places) => places,
             Self::Alike(alike) => {
                 let Alike { pods, pod, cpus } = *alike;
-                let place = PlaceOf { pod: Some(pod), cpus, ..PlaceOf::default() };
-                vec![place; pods as usize]
+                let numbered = |number: u32| {
+                    let name = pod.name.as_ref().map(|name| format!("{name}-{number}"));
+                    let pod = PodPlace { name, ..pod.clone() };
+                    PlaceOf { pod: Some(pod), cpus: cpus.clone(), ..PlaceOf::default() }
+                };
+                (1..=pods).map(numbered).collect()
             }
         }
     }
@@ -179,6 +183,8 @@ mod tests {
         let pod = places.system.pod.unwrap();
         assert_eq!(pod.resources.unwrap().limits["cpu"], "2");
         assert_eq!(places.load.len(), 2);
+        let named = read("kubernetes: { image: i }\nload: { pods: 2, pod: { name: a } }").unwrap();
+        assert_eq!(named.load.iter().map(PlaceOf::name).collect::<Vec<_>>(), ["a-1", "a-2"]);
         let tolerations = &places.load[1].pod.as_ref().unwrap().tolerations;
         let json = serde_json::json!([{ "key": "a", "tolerationSeconds": 5, "value": "1" }]);
         assert_eq!(serde_json::to_value(tolerations).unwrap(), json);
