@@ -4,6 +4,7 @@
 //! between these and the WebSocket.
 
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub struct Exec {
     ended: Receiver<String>,
     how: Option<String>,
     words: Arc<Mutex<Vec<String>>>,
+    /// Whether silence means that it is gone.
+    is_watched: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -68,13 +71,14 @@ impl Exec {
         let ((input, ours_in), (output, ours_out)) = streams().map_err(|error| failed(error.to_string()))?;
         let (sender, ended) = channel();
         let words = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&words);
+        let is_watched = Arc::new(AtomicBool::new(false));
+        let (heard, watched) = (Arc::clone(&words), Arc::clone(&is_watched));
         let task = cluster.runtime().spawn(async move {
-            let how = carry(process, ours_in, ours_out, &heard).await;
+            let how = carry(process, (ours_in, ours_out), heard, &watched).await;
             // Nobody may wait for it any more.
             let _ = sender.send(how);
         });
-        Ok((Self { ended, how: None, words, task }, input, output))
+        Ok((Self { ended, how: None, words, is_watched, task }, input, output))
     }
 
     /// The last lines of its standard error.
@@ -95,6 +99,11 @@ impl Exec {
         self.how.as_deref()
     }
 
+    /// From now on it is gone once it says nothing for some seconds. A node that is gone closes no connection.
+    pub fn end_when_silent(&self) {
+        self.is_watched.store(true, Ordering::Relaxed);
+    }
+
     /// Cuts its streams.
     pub fn cut(&self) {
         self.task.abort();
@@ -110,9 +119,9 @@ impl Drop for Exec {
 /// Copies until the process has ended or cannot be reached any more: how that was.
 async fn carry(
     mut process: AttachedProcess,
-    input: UnixStream,
-    output: UnixStream,
-    heard: &Mutex<Vec<String>>,
+    (input, output): (UnixStream, UnixStream),
+    heard: Arc<Mutex<Vec<String>>>,
+    is_watched: &AtomicBool,
 ) -> String {
     let (Ok(mut input), Ok(mut output)) = (asynchronous(input), asynchronous(output)) else {
         return "its streams could not be opened".to_owned();
@@ -126,28 +135,41 @@ async fn carry(
         let _ = stdin.shutdown().await;
     };
     let from_process = async {
-        let Some(mut stdout) = stdout else { return };
+        let Some(mut stdout) = stdout else { return false };
         let mut buffer = vec![0; 1 << 16];
-        while let Ok(length) = stdout.read(&mut buffer).await {
-            if length == 0 || output.write_all(&buffer[..length]).await.is_err() {
-                break;
+        let is_silent = loop {
+            match timeout(SILENCE, stdout.read(&mut buffer)).await {
+                Err(_) if is_watched.load(Ordering::Relaxed) => break true,
+                Err(_) => {}
+                Ok(Ok(length)) if length > 0 => {
+                    if output.write_all(&buffer[..length]).await.is_err() {
+                        break false;
+                    }
+                }
+                Ok(_) => break false,
             }
-        }
+        };
         let _ = output.shutdown().await;
+        is_silent
     };
-    let complaints = async {
+    let complaints = tokio::spawn(async move {
         let Some(stderr) = stderr else { return };
         let mut lines = BufReader::new(stderr).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            note(heard, line);
+            note(&heard, line);
         }
+    });
+    // Input may stay open for ever, so only the output is waited for.
+    let is_silent = tokio::select! {
+        is_silent = from_process => is_silent,
+        () = async { to_process.await; std::future::pending::<()>().await } => false,
     };
-    // Input may stay open for ever, so only the outputs are waited for.
-    let outputs = async { tokio::join!(from_process, complaints) };
-    tokio::select! {
-        _ = outputs => {}
-        () = async { to_process.await; std::future::pending::<()>().await } => {}
+    if is_silent {
+        complaints.abort();
+        return format!("nothing came from it for {SILENCE:?}");
     }
+    // Its last words came before its end.
+    let _ = timeout(STATUS_TIMEOUT, complaints).await;
     match status {
         Some(status) => {
             timeout(STATUS_TIMEOUT, status).await.ok().flatten().map_or_else(lost, |status| said(&status))
@@ -156,6 +178,8 @@ async fn carry(
     }
 }
 
+/// After this long without a word a process is gone that says one every second.
+const SILENCE: Duration = Duration::from_secs(8);
 /// How long a process that closed its output may take to say how it ended.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 

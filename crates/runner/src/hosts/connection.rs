@@ -32,6 +32,9 @@ pub(crate) trait Connection: Send {
     /// Waits for its end.
     fn has_ended(&mut self, wait: Duration) -> bool;
 
+    /// From now on the other end says something every second. A connection that notices by itself that it does not needs no more.
+    fn expect_beats(&self) {}
+
     /// What the cluster says of a pod now.
     ///
     /// # Errors

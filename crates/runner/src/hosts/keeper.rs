@@ -56,9 +56,13 @@ pub fn keep(
     let _lock = lock(directory);
     sweep(directory);
     let (sender, happenings) = channel();
-    let reader = sender.clone();
+    let output: Output = Arc::new(Mutex::new(Box::new(output)));
+    let (reader, beats) = (sender.clone(), Arc::clone(&output));
     std::thread::spawn(move || {
         for line in input.lines().map_while(Result::ok) {
+            if matches!(serde_json::from_str(&line), Ok(Ask::Beat)) {
+                say(&beats, &Answer::Beat);
+            }
             if reader.send(Happening::Line(line)).is_err() {
                 return;
             }
@@ -72,7 +76,6 @@ pub fn keep(
         directory: directory.to_owned(),
         environment: Vec::new(),
     };
-    let output: Output = Arc::new(Mutex::new(Box::new(output)));
     let mut keeper = Keeper {
         paths,
         launch,
@@ -237,9 +240,7 @@ impl Keeper<'_> {
     }
 
     fn say(&self, answer: &Answer) {
-        if let Ok(line) = serde_json::to_string(answer) {
-            write_line(&self.output, &line);
-        }
+        say(&self.output, answer);
     }
 
     /// Ends all agents: each is told to by its lifeline, and by force where it does not end.
@@ -253,6 +254,12 @@ impl Keeper<'_> {
             }
         }
         self.agents.clear();
+    }
+}
+
+fn say(output: &Output, answer: &Answer) {
+    if let Ok(line) = serde_json::to_string(answer) {
+        write_line(output, &line);
     }
 }
 

@@ -107,6 +107,7 @@ impl Remote {
                 return Err(trouble);
             }
         };
+        connection.expect_beats();
         hello.address = seen.as_ref().map_or(hello.address, |seen| Some(seen.address));
         let writer: Writer = Arc::new(Mutex::new(Some(input)));
         let beats = Arc::clone(&writer);
@@ -485,6 +486,7 @@ fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes) {
             continue;
         }
         let is_wanted = match serde_json::from_str(&line) {
+            Ok(Answer::Beat) => true,
             Ok(Answer::Ended { agent, ended }) => {
                 to(agent, FromAgent::Ended(ended));
                 true

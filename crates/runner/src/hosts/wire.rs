@@ -18,7 +18,7 @@ use crate::host_tunings::{self, Obstacle, Proof};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ask {
-    /// Nothing: the runner is still there.
+    /// Whether the keeper is still there, as the runner is. It answers at once, whatever else it does.
     Beat,
     /// What the monotonic clock says.
     Clock {
@@ -116,6 +116,8 @@ pub(crate) enum Treat {
 pub(crate) enum Answer {
     /// The first line of all.
     Hello(Box<Hello>),
+    /// The keeper is still there.
+    Beat,
     /// What the monotonic clock says.
     Clock {
         /// As it was asked: an answer that comes too late is not taken for that of another question.
