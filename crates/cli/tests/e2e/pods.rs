@@ -99,9 +99,9 @@ spec:
     let reason = |name: &str| variant(&report, name)["reason"].as_str().unwrap().to_owned();
     assert!(reason("host").contains("violates PodSecurity"), "{}", reason("host"));
     assert!(reason("device").contains("Insufficient example.com/qat"), "{}", reason("device"));
-    // It goes on in other pods, on the same nodes.
+    // It goes on in other pods on the same nodes, which are no other hosts.
     let output = namespace.run(&["run", "--resume", text(&run), "--blocks", "3"]);
-    assert_eq!(slots(&run).len(), 18, "{}{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("12 slots from before"), "{}{}", stdout(&output), stderr(&output));
     assert_eq!(namespace.made(), Vec::<String>::new());
 }
 
