@@ -9,8 +9,8 @@
 #   OUT.tar           an OCI archive for `ctr images import`, `podman load`, `docker load`, `skopeo copy oci-archive:…`;
 #                     target/image/plumb.tar if absent
 #
-# The image runs as any user and needs no capability, but for experiments that do. The same packages and the same program give the
-# same image. The last lines are its digest, its size, and its packages with their versions, which OUT.packages also has.
+# The image runs as any user, by default as 65532, and needs no capability, but for experiments that do. The same packages, program and
+# commit give the same image. The last lines are its digest, its size, and its packages with their versions, which OUT.packages also has.
 # This needs `mmdebstrap` of Debian, and root or user namespaces.
 # shellcheck disable=SC2016 # Hooks expand when they run.
 set -euo pipefail
@@ -35,6 +35,7 @@ while [ $# -gt 0 ]; do
         *) out=$1; shift; [ $# -eq 0 ] || usage ;;
     esac
 done
+export PATH=$PATH:/usr/sbin:/sbin
 command -v mmdebstrap >/dev/null || fail "there is no mmdebstrap: apt-get install mmdebstrap"
 [ -z "$plumb" ] || [ -x "$plumb" ] || fail "there is no $plumb: build it with \`cargo build --release -p plumb-cli\`, or name another"
 

@@ -3,7 +3,8 @@
 
 usage: oci.py NAME:TAG OUT.tar LAYER.tar
 
-The archive depends on its input alone. Format: https://github.com/opencontainers/image-spec
+The archive depends on its input alone. Format: https://github.com/opencontainers/image-spec, with the manifest.json that older
+`docker load` reads.
 """
 import hashlib
 import io
@@ -37,7 +38,16 @@ def reference(kind, digest, size):
     return {"mediaType": TYPE + kind, "digest": "sha256:" + digest, "size": size}
 
 
+def full(name):
+    """The name with a registry, as Kubernetes completes it before it looks for an image."""
+    registry, slash, rest = name.partition("/")
+    if slash and ("." in registry or ":" in registry or registry == "localhost"):
+        return name
+    return "docker.io/" + (name if slash else "library/" + name)
+
+
 def pack(name, out, layer):
+    name = full(name)
     architecture = ARCHITECTURES.get(os.uname().machine, os.uname().machine)
     platform = {"architecture": architecture, "os": "linux"}
     layer_digest = digest_of_file(layer)
@@ -52,13 +62,18 @@ def pack(name, out, layer):
         "config": reference("config.v1+json", digest_of(config), len(config)),
         "layers": [reference("layer.v1.tar", layer_digest, os.path.getsize(layer))],
     })
-    names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rsplit(":", 1)[1]}
+    names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
     index = to_json({
         "schemaVersion": 2,
         "manifests": [{**reference("manifest.v1+json", digest_of(manifest), len(manifest)),
                        "platform": platform, "annotations": names}],
     })
-    blobs = {"oci-layout": to_json({"imageLayoutVersion": "1.0.0"}), "index.json": index}
+    paths = {"Config": "blobs/sha256/" + digest_of(config), "Layers": ["blobs/sha256/" + layer_digest]}
+    blobs = {
+        "oci-layout": to_json({"imageLayoutVersion": "1.0.0"}),
+        "index.json": index,
+        "manifest.json": to_json([{**paths, "RepoTags": [name]}]),
+    }
     blobs.update({"blobs/sha256/" + digest_of(content): content for content in (config, manifest)})
     with tarfile.open(out, "w") as archive:
         for path, content in blobs.items():
