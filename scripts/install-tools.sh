@@ -12,7 +12,7 @@
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
 #            nbdkit, fio
 #   cluster  what the test cluster is made of (scripts/cluster.sh): the tools of its scripts, and Kubernetes itself, built from Go's
-#            module proxy into ~/.cache/plumb-cluster
+#            module proxy into ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
 # apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
@@ -118,7 +118,8 @@ note_missing() {
             want openssl have openssl
             want iproute2 have ip
             want util-linux have nsenter
-            want procps have pkill
+            want nftables have nft
+            want libseccomp2 has_library libseccomp.so.2
             want mmdebstrap have mmdebstrap
             ;;
         lint) want git have git ;;

@@ -1,4 +1,6 @@
-// Kubernetes as one program: the first argument says which of its parts runs.
+// Kubernetes, etcd and a DNS server as one program: the first argument says which of its parts runs.
+//
+// One program is linked once, and its parts share most of their code.
 package main
 
 import (
@@ -6,6 +8,12 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/coredns/caddy"
+	_ "github.com/coredns/coredns/core/dnsserver"
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
@@ -30,12 +38,13 @@ func main() {
 		"kube-proxy":              proxy.NewProxyCommand,
 	}
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kubectl|kubelet|kube-apiserver|kube-controller-manager|kube-proxy|kube-scheduler …")
-		os.Exit(2)
+		fail("usage: kubernetes coredns|etcd|kubectl|kubelet|kube-apiserver|kube-controller-manager|kube-proxy|kube-scheduler …")
 	}
 	name := os.Args[1]
 	os.Args = os.Args[1:]
 	switch {
+	case name == "coredns" && len(os.Args) == 2:
+		serveNames(os.Args[1])
 	case name == "etcd":
 		etcdmain.Main(os.Args)
 	case name == "kubectl":
@@ -45,7 +54,24 @@ func main() {
 	case parts[name] != nil:
 		os.Exit(cli.Run(parts[name]()))
 	default:
-		fmt.Fprintf(os.Stderr, "kubernetes: there is no part %q\n", name)
-		os.Exit(2)
+		fail(fmt.Sprintf("kubernetes: there is no part %q", name))
 	}
+}
+
+// serveNames runs CoreDNS with this Corefile. CoreDNS' own main program would link every plugin that there is.
+func serveNames(file string) {
+	contents, err := os.ReadFile(file)
+	if err != nil {
+		fail(err.Error())
+	}
+	server, err := caddy.Start(caddy.CaddyfileInput{Contents: contents, Filepath: file, ServerTypeName: "dns"})
+	if err != nil {
+		fail(err.Error())
+	}
+	server.Wait()
+}
+
+func fail(message string) {
+	fmt.Fprintln(os.Stderr, message)
+	os.Exit(2)
 }

@@ -1,69 +1,111 @@
 #!/usr/bin/env bash
-# A node of the test cluster: a container runtime, a kubelet and a proxy in namespaces of their own. `cluster.sh` starts it.
+# A node of the test cluster: a container runtime, a kubelet and a proxy. It is the first process in namespaces of its own and has a root
+# file system of its own, so that what pods leave on their node is in the cluster's directory. `cluster.sh` starts it.
 #
-# usage: node.sh enter DIRECTORY NUMBER PROGRAM RUNTIME IMAGES
+# usage: node.sh DIRECTORY NUMBER PROGRAM RUNTIME IMAGES
 set -euo pipefail
-command=$1 directory=$2 number=$3 program=$4 runtime=$5 images=$6
-name=node$number home=$directory/node$number logs=$directory/logs
-# The host's directories where a node's own lie over. The empty ones that are made for that are all that stays on the host.
-OWN=(/var/lib/kubelet /var/lib/containerd /var/lib/cni /var/log/pods /var/log/containers /etc/cni /opt/cni)
+directory=$1 number=$2 program=$3 runtime=$4 images=$5
+name=node$number root=$directory/node$number/root address=''
+# Where the node finds what is the machine's: the same in every cluster.
+OPT=/opt/plumb-cluster
+# shellcheck source-path=SCRIPTDIR source=addresses.sh
+. "$(dirname "${BASH_SOURCE[0]}")/addresses.sh"
 
-enter() {
-    local group
-    for group in /sys/fs/cgroup/*/"plumb-$name"; do echo $$ >"$group/cgroup.procs"; done
-    mkdir -p "${OWN[@]}"
-    exec unshare --mount --net --uts --ipc --pid --fork --cgroup --kill-child=KILL --propagation private \
-        bash "$0" inside "$directory" "$number" "$program" "$runtime" "$images"
+# A view of one of the machine's directories or files that the node cannot write to.
+show() {
+    mount --bind "$1" "$root$2"
+    mount -o remount,bind,ro "$root$2"
 }
 
-mount_all() {
-    local group setting
-    mount --make-rprivate /
-    mount -t proc proc /proc
-    mount -t sysfs sysfs /sys
-    mount -t tmpfs -o mode=755 cgroup /sys/fs/cgroup
-    for group in cpu cpuacct cpuset memory devices freezer blkio pids; do
-        mkdir "/sys/fs/cgroup/$group"
-        mount -t cgroup -o "$group" cgroup "/sys/fs/cgroup/$group"
+make_root() {
+    local path
+    mkdir -p "$root"/{dev,etc/cni/net.d,mnt,opt/cni/bin,proc,root,run,sys,tmp,usr,"$OPT"/{runtime,images,keys}} \
+        "$root"/var/{lib/{kubelet,containerd,cni},log/{pods,containers,cluster},tmp}
+    chmod 1777 "$root"/{tmp,var/tmp}
+    ln -sfn /run "$root/var/run"
+    mount --bind "$root" "$root"
+    # Since /usr was merged, these are links into it.
+    for path in /bin /sbin /lib*; do
+        if [ -L "$path" ]; then
+            ln -sfn "$(readlink "$path")" "$root$path"
+        else
+            mkdir -p "$root$path"
+            show "$path" "$path"
+        fi
     done
-    mkdir /sys/fs/cgroup/systemd
-    mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd
-    # The kubelet insists on settings of the whole machine: show it files that say so.
-    mkdir -p "$home/sysctl"
-    for setting in kernel/panic=10 kernel/panic_on_oops=1 vm/overcommit_memory=1; do
-        echo "${setting#*=}" >"$home/sysctl/${setting//[\/=]/_}"
-        mount --bind "$home/sysctl/${setting//[\/=]/_}" "/proc/sys/${setting%=*}"
+    for path in alternatives group ld.so.cache nsswitch.conf os-release passwd protocols services; do
+        [ ! -e "/etc/$path" ] || cp -a "/etc/$path" "$root/etc"
     done
-    mount -t tmpfs -o mode=755 run /run
-    mkdir -p /run/netns /run/containerd /run/lock
-    for group in "${OWN[@]}"; do
-        mkdir -p "$home$group"
-        mount --bind "$home$group" "$group"
+    echo "$name" >"$root/etc/hostname"
+    printf '127.0.0.1 localhost\n%s %s\n' "$address" "$name" >"$root/etc/hosts"
+    echo "nameserver $CONTROL" >"$root/etc/resolv.conf"
+    printf '%032d\n' "$number" >"$root/etc/machine-id"
+    (
+        umask 077
+        cp "$directory/keys"/{ca.crt,"$name".crt,"$name".key,"$name".kubeconfig,proxy.kubeconfig} "$root$OPT/keys"
+    )
+    show /usr /usr
+    show "$runtime" "$OPT/runtime"
+    show "$images" "$OPT/images"
+    touch "$root$OPT/kubernetes"
+    show "$program" "$OPT/kubernetes"
+    mount --bind "$directory/logs" "$root/var/log/cluster"
+    mount --rbind /dev "$root/dev"
+    mount -t proc proc "$root/proc"
+    mount -t sysfs sysfs "$root/sys"
+    mount -t tmpfs -o mode=755 run "$root/run"
+    mkdir -p "$root"/run/{containerd,lock,netns,settings}
+}
+
+mount_control_groups() {
+    local kinds path=$root/sys/fs/cgroup
+    mount -t tmpfs -o mode=755 cgroup "$path"
+    while read -r kinds; do
+        mkdir -p "$path/${kinds#name=}"
+        mount -t cgroup -o "${kinds/#name=/none,name=}" cgroup "$path/${kinds#name=}"
+        [[ $kinds != *,* ]] || (cd "$path" && for kind in ${kinds//,/ }; do ln -s "$kinds" "$kind"; done)
+    done < <(sed -n 's/^[1-9][0-9]*:\([^:]*\):.*/\1/p' /proc/self/cgroup)
+}
+
+# The kubelet sets these for the whole machine, unless they are set already. It sees files that say so.
+answer_settings() {
+    local setting file
+    for setting in kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxbytes=25000000 kernel/keys/root_maxkeys=1000000 \
+        vm/overcommit_memory=1 vm/panic_on_oom=0; do
+        file=/run/settings/${setting//[\/=]/-}
+        echo "${setting#*=}" >"$root$file"
+        mount --bind "$root$file" "$root/proc/sys/${setting%=*}"
     done
+}
+
+# What CSI drivers mount in their pods appears on the node, as `/` is shared within it.
+enter_root() {
+    cd "$root"
+    pivot_root . mnt
+    cd /
+    umount --lazy /mnt
     mount --make-rshared /
 }
 
 make_network() {
+    local other=$((3 - number))
     hostname "$name"
     ip link set lo up
-    until ip link show eth0 >/dev/null 2>&1; do sleep 0.05; done
-    ip address add "10.88.0.1$number/24" dev eth0
+    until_true ip link show eth0
+    ip address add "$address/24" dev eth0
     ip link set eth0 up
-    ip route add default via 10.88.0.1
-    ip route add "10.244.$((3 - number)).0/24" via "10.88.0.1$((3 - number))"
-    sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.forwarding=1
-    mkdir -p /etc/cni/net.d
+    ip route add "$(node_pods "$other")" via "$(node_address "$other")"
+    echo 1 >/proc/sys/net/ipv4/ip_forward
     cat >/etc/cni/net.d/10-test.conflist <<CONFIG
 { "cniVersion": "1.0.0", "name": "test", "plugins": [
-    { "type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {
-        "type": "host-local", "ranges": [[{ "subnet": "10.244.$number.0/24" }]], "routes": [{ "dst": "0.0.0.0/0" }] } },
-    { "type": "portmap", "capabilities": { "portMappings": true } } ] }
+    { "type": "ptp", "ipam": {
+        "type": "host-local", "ranges": [[{ "subnet": "$(node_pods "$number")" }]], "routes": [{ "dst": "0.0.0.0/0" }] } } ] }
 CONFIG
 }
 
 write_configs() {
     # Without CAP_SYS_RESOURCE a negative oom_score_adj is refused.
-    cat >"$home/containerd.toml" <<CONFIG
+    cat >"$OPT/containerd.toml" <<CONFIG
 version = 2
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.zfs",
     "io.containerd.snapshotter.v1.devmapper", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"]
@@ -73,23 +115,25 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-      BinaryName = "$runtime/usr/sbin/runc"
+      BinaryName = "$OPT/runtime/usr/sbin/runc"
       SystemdCgroup = false
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "$runtime/usr/lib/cni"
+    bin_dir = "$OPT/runtime/usr/lib/cni"
     conf_dir = "/etc/cni/net.d"
 CONFIG
-    cat >"$home/kubelet.yaml" <<CONFIG
+    cat >"$OPT/kubelet.yaml" <<CONFIG
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 failCgroupV1: false
 cgroupDriver: cgroupfs
 failSwapOn: false
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
-authentication: { anonymous: { enabled: false }, x509: { clientCAFile: $directory/keys/ca.crt }, webhook: { enabled: true } }
+authentication: { anonymous: { enabled: false }, x509: { clientCAFile: $OPT/keys/ca.crt }, webhook: { enabled: true } }
 authorization: { mode: Webhook }
-tlsCertFile: $directory/keys/$name.crt
-tlsPrivateKeyFile: $directory/keys/$name.key
+tlsCertFile: $OPT/keys/$name.crt
+tlsPrivateKeyFile: $OPT/keys/$name.key
+clusterDomain: cluster.local
+clusterDNS: [$DNS_SERVICE]
 resolvConf: /etc/resolv.conf
 evictionHard: { memory.available: 100Mi, nodefs.available: "1%", imagefs.available: "1%" }
 imageGCHighThresholdPercent: 100
@@ -98,42 +142,48 @@ nodeStatusUpdateFrequency: 2s
 nodeLeaseDurationSeconds: 10
 syncFrequency: 10s
 CONFIG
-    cat >"$home/proxy.yaml" <<CONFIG
+    cat >"$OPT/proxy.yaml" <<CONFIG
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
 hostnameOverride: $name
-clientConnection: { kubeconfig: $directory/proxy.kubeconfig }
-clusterCIDR: 10.244.0.0/16
+clientConnection: { kubeconfig: $OPT/keys/proxy.kubeconfig }
+clusterCIDR: $PODS
 conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s }
 CONFIG
 }
 
+start_runtime() {
+    local image
+    containerd --config "$OPT/containerd.toml" >>"/var/log/cluster/$name-containerd" 2>&1 &
+    until_true ctr version
+    # The disk of a node that comes back has them.
+    [ ! -e /var/lib/containerd/has-images ] || return 0
+    for image in "$OPT"/images/*.tar; do ctr -n k8s.io images import "$image"; done
+    touch /var/lib/containerd/has-images
+}
+
 start_kubelet() {
-    "$program" kubelet --config "$home/kubelet.yaml" --kubeconfig "$directory/$name.kubeconfig" --hostname-override "$name" \
-        --node-ip "10.88.0.1$number" >>"$logs/$name-kubelet" 2>&1 &
+    "$OPT/kubernetes" kubelet --config "$OPT/kubelet.yaml" --kubeconfig "$OPT/keys/$name.kubeconfig" --hostname-override "$name" \
+        --node-ip "$address" >>"/var/log/cluster/$name-kubelet" 2>&1 &
     echo $! >/run/kubelet.pid
 }
 
-inside() {
-    export PATH=$runtime/usr/bin:$PATH
-    local image
-    mount_all
-    make_network
-    write_configs
-    containerd --config "$home/containerd.toml" >>"$logs/$name-containerd" 2>&1 &
-    until ctr version >/dev/null 2>&1; do sleep 0.1; done
-    for image in "$images"/*.tar; do ctr -n k8s.io images import "$image"; done
-    start_kubelet
-    "$program" kube-proxy --config "$home/proxy.yaml" >>"$logs/$name-proxy" 2>&1 &
-    # This is the first process here, so it buries orphans, and starts a kubelet again that somebody killed.
-    while :; do
-        if [ -e /run/kubelet.wanted ]; then
-            rm /run/kubelet.wanted
-            start_kubelet
-        fi
-        sleep 0.2
-    done
-}
-
-"$command"
+address=$(node_address "$number")
+make_root
+mount_control_groups
+answer_settings
+enter_root
+export PATH=$OPT/runtime/usr/bin:$PATH
+make_network
+write_configs
+start_runtime
+until_true answers "https://$CONTROL:6443/readyz"
+start_kubelet
+"$OPT/kubernetes" kube-proxy --config "$OPT/proxy.yaml" >>"/var/log/cluster/$name-proxy" 2>&1 &
+# The first process of its namespace buries orphans. A line in the pipe has it start a kubelet that somebody killed.
+mkfifo /run/wanted
+exec 3<>/run/wanted
+while read -r _ <&3; do
+    kill -0 "$(cat /run/kubelet.pid)" 2>/dev/null || start_kubelet
+done
