@@ -57,7 +57,7 @@ front_of() {
     pid=$(cat "$directory/$1/front" 2>/dev/null) && is_ours "$pid" && echo "$pid"
 }
 
-# The control groups of a machine, one for each kind. The pids in them are those of the machine, whoever ended its front.
+# The control groups of a machine, one for each kind. The pids in them are those of the machine, also after its front ended.
 groups_of() { printf '%s\n' "$GROUPS_ROOT"/*/"plumb-$1"; }
 processes_of() {
     local group
