@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use crate::limiter::{Account, Limiter, Limits};
-use crate::nbd::{Exports, Server, ServerError};
+use crate::nbd::{Address, Exports, Server, ServerError};
 use crate::policy::{Policy, Size};
 use crate::private;
 use crate::state::{LOCK_FILE, PolicyRow, State, StateError, VolumeRow};
@@ -93,7 +92,7 @@ pub struct Report {
     /// not be carried out was reported by [`Service::follow`].
     pub followed_ns: u64,
     /// The address that clients connect to.
-    pub address: SocketAddr,
+    pub address: Address,
     /// Every volume by name.
     pub volumes: Vec<VolumeReport>,
 }
@@ -123,7 +122,7 @@ impl Service {
     ///
     /// # Errors
     /// When another server does already, or the address or the state cannot be used.
-    pub fn start(state: State, address: SocketAddr, threads: usize) -> Result<Self, ServiceError> {
+    pub fn start(state: State, address: &Address, threads: usize) -> Result<Self, ServiceError> {
         let lock = lock(&state)?;
         let server = Server::bind(address, threads, Arc::new(Exports::default()))?;
         let mut service = Self {
@@ -147,7 +146,7 @@ impl Service {
 
     /// The address that clients connect to.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> &Address {
         self.server.address()
     }
 
@@ -214,7 +213,7 @@ impl Service {
         };
         let mut volumes: Vec<_> = self.served.iter().map(volume).collect();
         volumes.sort_by(|one, other| one.name.cmp(&other.name));
-        Report { followed_ns: self.followed_ns, address: self.address(), volumes }
+        Report { followed_ns: self.followed_ns, address: self.address().clone(), volumes }
     }
 
     fn remove_deleted(&mut self) {
@@ -342,7 +341,7 @@ mod tests {
         hand.create_policy("adaptive", &Policy::Adaptive(adaptive)).unwrap();
         hand.create_volume("vol1", 100 << 30, Some("fixed")).unwrap();
         let state = State::open(directory.path()).unwrap();
-        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let mut service = Service::start(state, &Address::loopback(), 1).unwrap();
         assert_eq!(iops(&service, "vol1"), 500);
         let mut follow = |change: Result<(), StateError>| {
             change.unwrap();
@@ -356,7 +355,7 @@ mod tests {
         hand.delete_volume("vol1").unwrap();
         service.follow().unwrap();
         assert!(service.report().volumes.is_empty());
-        let second = Service::start(State::open(directory.path()).unwrap(), ([127, 0, 0, 1], 0).into(), 1);
+        let second = Service::start(State::open(directory.path()).unwrap(), &Address::loopback(), 1);
         assert!(matches!(second, Err(ServiceError::Served(_))));
     }
 
@@ -370,7 +369,7 @@ mod tests {
         // No file can be where a directory is.
         std::fs::create_dir(hand.file_of("a")).unwrap();
         let state = State::open(directory.path()).unwrap();
-        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let mut service = Service::start(state, &Address::loopback(), 1).unwrap();
         assert_eq!(service.report().volumes.len(), 1);
         hand.assign_policy("b", Some("slow")).unwrap();
         let fault = service.follow().unwrap_err().to_string();
@@ -389,7 +388,7 @@ mod tests {
         hand.create_volume("a", 1 << 20, Some("slow")).unwrap();
         hand.create_volume("b", 2 << 20, None).unwrap();
         let state = State::open(directory.path()).unwrap();
-        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let mut service = Service::start(state, &Address::loopback(), 1).unwrap();
         let find = |service: &Service, name: &str| service.server.exports().find(name);
         let (a, b) = (find(&service, "a").unwrap(), find(&service, "b").unwrap());
         let limiter = a.limiter();
@@ -431,7 +430,7 @@ mod tests {
             hand.create_volume(name, 1 << 20, Some("gold")).unwrap();
         }
         let state = State::open(directory.path()).unwrap();
-        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let mut service = Service::start(state, &Address::loopback(), 1).unwrap();
         let limiter = |service: &Service, name: &str| service.server.exports().find(name).unwrap().limiter();
         let floor = |service: &Service, name: &str| limiter(service, name).floor().iops.map(u64::from);
         assert!(Arc::ptr_eq(&limiter(&service, "a"), &limiter(&service, "b")));
@@ -454,7 +453,7 @@ mod tests {
         hand.create_policy("used", &Policy::Adaptive(Adaptive::new(0, 1 << 30))).unwrap();
         hand.create_volume("vol1", 1 << 20, Some("used")).unwrap();
         let state = State::open(directory.path()).unwrap();
-        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let mut service = Service::start(state, &Address::loopback(), 1).unwrap();
         assert_eq!(iops(&service, "vol1"), 1);
         let volume = service.server.exports().find("vol1").unwrap();
         volume.write(&[1; 512 << 10], 0).unwrap();
@@ -472,7 +471,7 @@ mod tests {
             hand.create_volume(name, 1 << 20, Some("shared")).unwrap();
         }
         let state = State::open(directory.path()).unwrap();
-        let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 1).unwrap();
+        let mut service = Service::start(state, &Address::loopback(), 1).unwrap();
         let same = |service: &Service| {
             let limiter = |name| service.server.exports().find(name).unwrap().limiter();
             Arc::ptr_eq(&limiter("a"), &limiter("b"))

@@ -23,7 +23,7 @@ const FILE: &str = "volumes.sqlite";
 /// Where the volumes' files are.
 const DATA: &str = "data";
 /// What a server and its interface keep beside it.
-const OWN_FILES: [&str; 5] = [LOCK_FILE, "serving.json", "serving.new", "certificate.pem", "key.pem"];
+const OWN_FILES: [&str; 6] = [LOCK_FILE, "serving.json", "serving.new", "certificate.pem", "key.pem", "csi"];
 /// Locked by the server that serves a state directory.
 pub(crate) const LOCK_FILE: &str = "lock";
 /// The SVM that a new state directory has, which is the one that NetApp's public labs and examples use.

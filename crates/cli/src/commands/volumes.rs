@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::{ByteRate, Bytes, Rate};
+use plumb_volumes::nbd::Address;
 use plumb_volumes::policy::{Adaptive, Fixed, Policy};
 use plumb_volumes::state::{PolicyRow, State, VolumeRow};
 use serde_json::{Value, json};
@@ -124,12 +125,13 @@ fn list_volumes(state: &State, as_json: bool) -> Outcome {
     let reported = |row: &VolumeRow| -> Option<&Value> {
         served.as_ref()?.get("volumes")?.as_array()?.iter().find(|volume| volume["uuid"] == row.uuid)
     };
-    let address = served.as_ref().and_then(|report| report["address"].as_str());
+    let address = served.as_ref().and_then(|report| report["address"].as_str()?.parse::<Address>().ok());
+    let uri = |row: &VolumeRow| address.as_ref().map(|address| address.uri(&row.name));
     if as_json {
         let row = |row: &VolumeRow| {
             let serving = reported(row);
-            json!({ "name": row.name, "size_bytes": row.size_bytes, "policy": row.policy,
-                    "uri": address.map(|address| format!("nbd://{address}/{}", row.name)),
+            json!({ "name": row.name, "uuid": row.uuid, "size_bytes": row.size_bytes, "policy": row.policy,
+                    "uri": uri(row),
                     "used_bytes": serving.map(|it| &it["used_bytes"]), "limits": serving.map(|it| &it["limits"]),
                     "account": serving.map(|it| &it["account"]) })
         };
@@ -138,7 +140,7 @@ fn list_volumes(state: &State, as_json: bool) -> Outcome {
     for row in &volumes {
         let policy = row.policy.as_deref().unwrap_or("none");
         let limits = reported(row).map_or_else(|| "not served".to_owned(), |it| limits_text(&it["limits"]));
-        let uri = address.map_or_else(String::new, |address| format!("  nbd://{address}/{}", row.name));
+        let uri = uri(row).map_or_else(String::new, |uri| format!("  {uri}"));
         output::result(&format!("{}  {}  policy {policy}  {limits}{uri}", row.name, Bytes(row.size_bytes)))?;
     }
     Ok(HOLDS)

@@ -220,7 +220,7 @@ fn record(
         record["qos"] = json!({ "policy": shown });
     }
     if let Some(report) = report {
-        let mut served = json!({ "nbd": format!("nbd://{}/{}", report.address, row.name) });
+        let mut served = json!({ "nbd": report.address.uri(&row.name) });
         if let Some(volume) = report.volumes.iter().find(|volume| volume.uuid == row.uuid) {
             served["limits"] = limits(volume.limits.iops, volume.limits.bytes_per_s);
             served["account"] = json!(volume.account);

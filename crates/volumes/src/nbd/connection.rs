@@ -1,13 +1,13 @@
 //! One connection: a socket, two buffers, and the phase that it is in.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use plumb_host::epoll::Ready;
 use plumb_host::time::monotonic_ns;
 
 use super::Exports;
+use super::address::Socket;
 use super::buffer::{Buffer, Moved, Pool};
 use super::handshake::{Handshake, Step, greeting};
 use super::mailbox::Letter;
@@ -51,7 +51,7 @@ enum Phase {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     waiter: Waiter,
     /// Free again when the connection has gone.
     _place: Place,
@@ -64,6 +64,8 @@ pub(super) struct Connection {
     is_readable: bool,
     is_writable: bool,
     is_ending: bool,
+    /// Its client can neither send nor receive any more.
+    is_gone: bool,
     /// All of its input was taken, so that the next to come arrives when it comes.
     is_drained: bool,
     arrival_ns: u64,
@@ -74,7 +76,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(socket: TcpStream, waiter: Waiter, place: Place) -> Self {
+    pub(super) fn new(socket: Socket, waiter: Waiter, place: Place) -> Self {
         Self {
             socket,
             waiter,
@@ -86,6 +88,7 @@ impl Connection {
             is_readable: false,
             is_writable: true,
             is_ending: false,
+            is_gone: false,
             is_drained: true,
             arrival_ns: 0,
             readable_ns: 0,
@@ -93,7 +96,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
+    pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }
 
@@ -115,6 +118,7 @@ impl Connection {
         self.is_readable |= ready.is_readable();
         self.is_writable |= ready.is_writable();
         self.is_ending |= ready.is_ending();
+        self.is_gone |= ready.is_broken();
     }
 
     /// Takes a letter; [`Connection::advance`] has to follow.
@@ -156,6 +160,10 @@ impl Connection {
     }
 
     fn try_advance(&mut self, lent: &mut Lent<'_>) -> io::Result<Fate> {
+        // What a client sent before it was killed must not be written later: another client may have written there by then.
+        if self.is_gone {
+            return Ok(Fate::Close);
+        }
         for _ in 0..STEPS_MAX {
             let can_go_on = match self.step(lent) {
                 Progress::More => true,

@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use plumb_host::epoll::{Alarm, Epoll, Event, Ready};
 use plumb_host::time::monotonic_ns;
 
 use super::Exports;
+use super::address::Listener;
 use super::buffer::Pool;
 use super::connection::{Connection, Fate, Lent};
 use super::mailbox::{Letter, Mailbox};
@@ -37,7 +37,7 @@ const PAUSE_NS: u64 = 100_000_000;
 /// What loops share.
 #[derive(Debug, Clone)]
 pub(super) struct Common {
-    pub listener: Arc<TcpListener>,
+    pub listener: Arc<Listener>,
     pub places: Arc<Places>,
     pub mailboxes: Arc<[Mailbox]>,
     /// For what has to be on disk.
@@ -199,12 +199,9 @@ impl EventLoop {
             Err(_) => return self.pause(),
         };
         // The connection is closed at once where its address has its share.
-        let Some(place) = self.common.places.take(client.ip()) else { return };
+        let Some(place) = self.common.places.take(client) else { return };
         let id = self.next_id;
-        let is_prepared = socket.set_nonblocking(true).is_ok()
-            && socket.set_nodelay(true).is_ok()
-            && self.epoll.watch(&socket, id).is_ok();
-        if is_prepared {
+        if self.epoll.watch(&socket, id).is_ok() {
             self.next_id += 1;
             let waiter = Waiter { thread: self.index, connection: id };
             self.connections.insert(id, Connection::new(socket, waiter, place));

@@ -11,6 +11,7 @@
 //! and a client that does not read its replies is not read from. There are fewer places for connections than descriptors,
 //! an address has a share of them, and a client that does not choose a volume in time loses its place.
 
+mod address;
 mod buffer;
 mod connection;
 mod event_loop;
@@ -28,6 +29,7 @@ mod workers;
 #[cfg(test)]
 mod tests;
 
+pub use address::Address;
 pub use server::{Server, ServerError};
 pub use waiter::Waiter;
 

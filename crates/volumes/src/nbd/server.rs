@@ -1,7 +1,6 @@
 //! A running server: its threads, and the ways to change what they enforce.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -10,6 +9,7 @@ use plumb_host::limits::raise_open_files_limit;
 use plumb_host::time::monotonic_ns;
 
 use super::Exports;
+use super::address::{Address, Listener};
 use super::event_loop::{Common, EventLoop};
 use super::mailbox::{Letter, Mailbox};
 use super::places::{Bounds, Places};
@@ -25,7 +25,7 @@ pub enum ServerError {
     #[error("listen on {address}: {cause}")]
     Listen {
         /// The address as it was asked for.
-        address: SocketAddr,
+        address: Address,
         /// What the kernel said.
         cause: io::Error,
     },
@@ -34,10 +34,10 @@ pub enum ServerError {
     Thread(io::Error),
 }
 
-/// A running server. Dropping it ends its threads and closes every connection.
+/// A running server. Dropping it ends its threads and closes every connection. A Unix socket stays in the file system.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
+    address: Address,
     common: Common,
     loops: Vec<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
@@ -49,24 +49,19 @@ impl Server {
     ///
     /// # Errors
     /// When the address cannot be listened on.
-    pub fn bind(address: SocketAddr, threads: usize, exports: Arc<Exports>) -> Result<Self, ServerError> {
+    pub fn bind(address: &Address, threads: usize, exports: Arc<Exports>) -> Result<Self, ServerError> {
         Self::bind_within(Bounds::of(raise_open_files_limit()), address, threads, exports)
     }
 
     /// As [`Server::bind`], with other bounds for clients.
     pub(super) fn bind_within(
         bounds: Bounds,
-        address: SocketAddr,
+        address: &Address,
         threads: usize,
         exports: Arc<Exports>,
     ) -> Result<Self, ServerError> {
-        let listen = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            let address = listener.local_addr()?;
-            Ok((listener, address))
-        };
-        let (listener, bound) = listen().map_err(|cause| ServerError::Listen { address, cause })?;
+        let fail = |cause| ServerError::Listen { address: address.clone(), cause };
+        let (listener, bound) = Listener::bind(address).map_err(fail)?;
         let mailboxes: io::Result<Arc<[Mailbox]>> = (0..threads.max(1)).map(|_| Mailbox::new()).collect();
         let mailboxes = mailboxes.map_err(ServerError::Thread)?;
         let (listener, disk, readers) = (Arc::new(listener), Arc::default(), Arc::default());
@@ -98,8 +93,8 @@ impl Server {
 
     /// The address that it listens on.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// The volumes that it serves.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use plumb_model::quantity::{Dimension, Quantity, QuantityError};
 use plumb_model::{ByteRate, Bytes, Rate};
+use plumb_volumes::nbd::Address;
 use plumb_volumes::policy::{Space, TB_BYTES};
 
 /// `plumb volumes`.
@@ -116,9 +117,9 @@ pub enum UserCommand {
 /// `plumb volumes serve`.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
-    /// The address to listen on; port 0 takes a free one.
+    /// The address to listen on, or a Unix socket as `unix:PATH`; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
-    pub listen: SocketAddr,
+    pub listen: Address,
     /// Serve ONTAP's REST interface, too, by HTTPS at this address; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     pub rest: Option<SocketAddr>,

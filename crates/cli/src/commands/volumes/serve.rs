@@ -34,13 +34,13 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
         || available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(THREADS_MAX),
         usize::from,
     );
-    let mut service = Service::start(state, arguments.listen, threads).map_err(Failure::harness)?;
+    let mut service = Service::start(state, &arguments.listen, threads).map_err(Failure::harness)?;
     let reported = ServedReport::default();
     let rest = rest(directory, arguments, &reported)?;
     if !arguments.quiet {
         let report = service.report();
         for volume in &report.volumes {
-            output::message(&format!("nbd://{}/{}", report.address, volume.name));
+            output::message(&report.address.uri(&volume.name));
         }
         let volumes = plumb_report::plural(report.volumes.len(), "volume");
         output::message(&format!("serving {volumes} on {}", report.address));
@@ -49,7 +49,7 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
         let certificate = rest.certificate().display();
         output::message(&format!("REST interface at https://{}, certificate {certificate}", rest.address()));
     }
-    for warning in exposed(service.address(), rest.as_ref().map(Server::address)) {
+    for warning in exposed(service.address().tcp(), rest.as_ref().map(Server::address)) {
         output::message(&warning);
     }
     run(directory, &mut service, &reported, &interrupts);
@@ -59,9 +59,9 @@ pub fn serve(directory: &Path, arguments: &ServeArguments) -> Outcome {
 }
 
 /// What it means that other hosts can reach a server.
-fn exposed(nbd: SocketAddr, rest: Option<SocketAddr>) -> Vec<String> {
+fn exposed(nbd: Option<SocketAddr>, rest: Option<SocketAddr>) -> Vec<String> {
     let is_exposed = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
-    let nbd = Some(nbd).filter(is_exposed).map(|address| {
+    let nbd = nbd.filter(is_exposed).map(|address| {
         format!(
             "warning: NBD has neither authentication nor encryption. Every host that reaches {address} can read and write all \
              volumes; restrict it with a firewall, or use `--listen 127.0.0.1:{}` and a tunnel",
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn only_addresses_that_other_hosts_reach_are_warned_about() {
         let warnings = |nbd: &str, rest: Option<&str>| {
-            exposed(nbd.parse().unwrap(), rest.map(|rest| rest.parse().unwrap())).len()
+            exposed(Some(nbd.parse().unwrap()), rest.map(|rest| rest.parse().unwrap())).len()
         };
         assert_eq!(warnings("127.0.0.1:10809", Some("[::1]:8443")), 0);
         assert_eq!(warnings("[::ffff:127.0.0.1]:10809", None), 0);

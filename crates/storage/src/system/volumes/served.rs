@@ -11,6 +11,7 @@ use plumb_host::scratch::Scratch;
 use plumb_host::time::monotonic_ns;
 use plumb_model::CpuCost;
 use plumb_path::{PathError, Place, Snapshot, System};
+use plumb_volumes::nbd::Address;
 use plumb_volumes::state::State;
 use plumb_volumes::{Service, VolumeReport};
 
@@ -36,7 +37,7 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct Served {
     shared: Arc<Mutex<Shared>>,
-    address: SocketAddr,
+    address: Address,
     limit: Option<Limit>,
     /// Ends the follower when it is dropped.
     end: Option<Sender<()>>,
@@ -62,11 +63,11 @@ impl Served {
         // be taken for what is left of another one.
         make(&state.file_of(NAME), spec)?;
         let threads = place.cpus.clamp(1, THREADS_MAX);
-        let mut service = Service::start(state, (Ipv4Addr::LOCALHOST, 0).into(), threads)
-            .map_err(|error| failed(&error))?;
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut service = Service::start(state, &loopback.into(), threads).map_err(|error| failed(&error))?;
         // A service starts without the volumes that it cannot use; here there is nothing but the one.
         service.follow().map_err(|error| failed(&error))?;
-        let address = service.address();
+        let address = service.address().clone();
         let shared = Arc::new(Mutex::new(Shared { service, failure: None }));
         let (end, ended) = channel();
         let followed = Arc::clone(&shared);
@@ -92,7 +93,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 impl System for Served {
     fn target(&self) -> serde_json::Value {
-        let address = format!("nbd://{}/{NAME}", self.address);
+        let address = self.address.uri(NAME);
         serde_json::json!(Target { limit: self.limit, ..Target::made(address) })
     }
 

@@ -14,9 +14,14 @@ pub struct Handshake {
 
 impl Handshake {
     pub fn begin(address: SocketAddr) -> Self {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
+        Self::over(stream)
+    }
+
+    /// Over a Unix socket, too: to reading and writing it is the same.
+    pub fn over(mut stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(&greeting, b"NBDMAGICIHAVEOPT\0\x03");
@@ -91,7 +96,10 @@ pub struct Client {
 
 impl Client {
     pub fn connect(address: SocketAddr, name: &str, structured: bool) -> Self {
-        let mut handshake = Handshake::begin(address);
+        Self::enter(Handshake::begin(address), name, structured)
+    }
+
+    pub fn enter(mut handshake: Handshake, name: &str, structured: bool) -> Self {
         if structured {
             assert_eq!(handshake.option(8, &[]), [(1, Vec::new())]);
         }

@@ -332,7 +332,7 @@ fn many_connections_read_the_right_data_from_a_file_that_leaves_memory_all_the_t
     let server = start(exports);
     let read_bytes = AtomicU64::new(0);
     let read_at_random = |seed: u64| {
-        let mut client = Client::connect(server.address(), "vol1", seed.is_multiple_of(2));
+        let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", seed.is_multiple_of(2));
         let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ seed);
         for _ in 0..ROUNDS {
             let wanted: Vec<(u64, u32)> = (0..DEPTH)

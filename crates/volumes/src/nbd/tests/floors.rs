@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use super::super::address::Listener;
 use super::super::event_loop::{Common, EventLoop};
 use super::super::mailbox::Mailbox;
 use super::super::places::{Bounds, Places};
@@ -66,7 +67,7 @@ fn who_is_below_their_floor_has_the_first_turn() {
     let address = listener.local_addr().unwrap();
     let mailboxes: Arc<[Mailbox]> = Arc::from([Mailbox::new().unwrap()]);
     let common = Common {
-        listener: Arc::new(listener),
+        listener: Arc::new(Listener::Tcp(listener)),
         places: Arc::new(Places::new(Bounds::of(1 << 20))),
         mailboxes: Arc::clone(&mailboxes),
         disk: Arc::default(),

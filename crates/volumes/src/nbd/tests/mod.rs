@@ -3,6 +3,7 @@
 mod client;
 mod cold;
 mod floors;
+mod unix;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -42,7 +43,7 @@ fn served(limits: Limits) -> (TempDir, Server) {
 }
 
 fn start(exports: Arc<Exports>) -> Server {
-    let mut server = Server::bind(([127, 0, 0, 1], 0).into(), 2, exports).unwrap();
+    let mut server = Server::bind(&Address::loopback(), 2, exports).unwrap();
     server.begin().unwrap();
     server
 }
@@ -73,8 +74,8 @@ impl Random {
 fn what_is_written_is_read_in_both_forms_of_reply_and_on_another_connection() {
     let (_directory, server) = served(Limits::NONE);
     for structured in [false, true] {
-        let mut writer = Client::connect(server.address(), "vol1", structured);
-        let mut reader = Client::connect(server.address(), "vol1", structured);
+        let mut writer = Client::connect(server.address().tcp().unwrap(), "vol1", structured);
+        let mut reader = Client::connect(server.address().tcp().unwrap(), "vol1", structured);
         assert_eq!(writer.size_bytes, SIZE_BYTES);
         for (offset, length) in
             [(0, 4096), (4096, 1), (8193, 300_001), (SIZE_BYTES - 4096, 4096), (1 << 20, 33 << 18)]
@@ -91,7 +92,7 @@ fn what_is_written_is_read_in_both_forms_of_reply_and_on_another_connection() {
 #[test]
 fn trimmed_and_zeroed_ranges_read_as_zeroes_and_trimming_gives_space_back() {
     let (_directory, server) = served(Limits::NONE);
-    let mut client = Client::connect(server.address(), "vol1", true);
+    let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     let volume = server.exports().find("vol1").unwrap();
     for (command, flags) in [(TRIM, 0), (WRITE_ZEROES, 0), (WRITE_ZEROES, 2), (WRITE_ZEROES, 1)] {
         client.call(WRITE, 0, 0, 1 << 20, &pattern(1 << 20, 1));
@@ -108,7 +109,7 @@ fn trimmed_and_zeroed_ranges_read_as_zeroes_and_trimming_gives_space_back() {
 fn what_cannot_be_done_is_refused_and_the_connection_goes_on() {
     let (_directory, server) = served(Limits::NONE);
     for structured in [false, true] {
-        let mut client = Client::connect(server.address(), "vol1", structured);
+        let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", structured);
         for (command, flags, offset, length, error) in [
             (READ, 0, SIZE_BYTES, 1, 22),
             (READ, 0, u64::MAX, 4096, 22),
@@ -133,7 +134,7 @@ fn what_cannot_be_done_is_refused_and_the_connection_goes_on() {
 #[test]
 fn every_option_of_the_handshake_is_answered() {
     let (_directory, server) = served(Limits::NONE);
-    let mut client = client::Handshake::begin(server.address());
+    let mut client = client::Handshake::begin(server.address().tcp().unwrap());
     assert_eq!(client.option(3, &[]), [(2, b"\0\0\0\x04vol1".to_vec()), (1, Vec::new())]);
     assert_eq!(client.option(6, b"\0\0\0\x04nope\0\0")[0].0, (1 << 31) + 6);
     assert_eq!(client.option(6, b"\0\0\0\xffvol1\0\0")[0].0, (1 << 31) + 3);
@@ -146,17 +147,17 @@ fn every_option_of_the_handshake_is_answered() {
     assert_eq!(informed[0].1[2..10], SIZE_BYTES.to_be_bytes());
     assert_eq!(client.option(2, &[]), [(1, Vec::new())]);
     assert!(client.is_closed());
-    let mut old = client::Handshake::begin(server.address());
+    let mut old = client::Handshake::begin(server.address().tcp().unwrap());
     assert_eq!(old.export_name("vol1"), Some(SIZE_BYTES));
-    assert_eq!(client::Handshake::begin(server.address()).export_name("nope"), None);
+    assert_eq!(client::Handshake::begin(server.address().tcp().unwrap()).export_name("nope"), None);
 }
 
 #[test]
 fn who_comes_before_the_volumes_are_there_waits_for_them() {
     let (directory, exports) = (TempDir::new().unwrap(), Arc::new(Exports::default()));
-    let mut server = Server::bind(([127, 0, 0, 1], 0).into(), 2, Arc::clone(&exports)).unwrap();
+    let mut server = Server::bind(&Address::loopback(), 2, Arc::clone(&exports)).unwrap();
     // Nobody reads this yet.
-    let mut early = TcpStream::connect(server.address()).unwrap();
+    let mut early = TcpStream::connect(server.address().tcp().unwrap()).unwrap();
     early.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04vol1").unwrap();
     let limiter = Arc::new(Limiter::new(Limits::NONE, monotonic_ns()));
     exports.add(Arc::new(Volume::open("vol1", &directory.path().join("vol1"), SIZE_BYTES, limiter).unwrap()));
@@ -169,7 +170,7 @@ fn who_comes_before_the_volumes_are_there_waits_for_them() {
 #[test]
 fn a_removed_volume_refuses_and_a_resized_one_has_its_new_end() {
     let (_directory, server) = served(Limits::NONE);
-    let mut client = Client::connect(server.address(), "vol1", true);
+    let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     let volume = server.exports().find("vol1").unwrap();
     volume.resize(2 * SIZE_BYTES).unwrap();
     assert_eq!(client.call(READ, 0, SIZE_BYTES, 512, &[]), Reply::Done(vec![0; 512]));
@@ -185,7 +186,7 @@ fn held_up(command: u16, change: impl FnOnce(&Server, &Volume)) -> (TempDir, Ser
     let slow = Limits { iops: NonZeroU64::new(1), ..Limits::NONE };
     let (directory, server) = served(slow);
     let volume = server.exports().find("vol1").unwrap();
-    let mut client = Client::connect(server.address(), "vol1", true);
+    let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     // So that the limiter has nothing left for the one that follows.
     assert_eq!(client.call(WRITE, 0, 0, 4096, &[7; 4096]), Reply::Done(Vec::new()));
     let data = if command == WRITE { &[9; 300_000][..] } else { &[] };
@@ -227,7 +228,7 @@ fn what_was_acknowledged_while_a_volume_shrank_is_there_after_a_new_start() {
     const SMALL: u64 = 4 << 20;
     let (directory, server) = served(Limits::NONE);
     let volume = server.exports().find("vol1").unwrap();
-    let mut client = Client::connect(server.address(), "vol1", true);
+    let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     let writer = std::thread::spawn(move || {
         let blocks = SIZE_BYTES / (64 << 10);
         let places = (0..4 * blocks).map(|at| (at % blocks) * (64 << 10));
@@ -250,7 +251,8 @@ fn a_limit_holds_across_connections_can_change_and_move_and_is_accounted_for() {
     let slow = Limits { iops: NonZeroU64::new(20), ..Limits::NONE };
     let (_directory, server) = served(slow);
     let volume = server.exports().find("vol1").unwrap();
-    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(server.address(), "vol1", true)).collect();
+    let mut clients: Vec<Client> =
+        (0..4).map(|_| Client::connect(server.address().tcp().unwrap(), "vol1", true)).collect();
     for client in &mut clients {
         for _ in 0..5 {
             client.send(READ, 0, 0, 4096, &[]);
@@ -298,8 +300,8 @@ fn operations_that_wait_for_a_policy_go_on_when_it_is_deleted() {
         state.create_volume(name, 1 << 20, Some("slow")).unwrap();
     }
     let hand = State::open(directory.path()).unwrap();
-    let mut service = Service::start(state, ([127, 0, 0, 1], 0).into(), 2).unwrap();
-    let mut clients = ["a", "b"].map(|name| Client::connect(service.address(), name, true));
+    let mut service = Service::start(state, &Address::loopback(), 2).unwrap();
+    let mut clients = ["a", "b"].map(|name| Client::connect(service.address().tcp().unwrap(), name, true));
     for client in &mut clients {
         for _ in 0..50 {
             client.send(READ, 0, 0, 512, &[]);
@@ -324,15 +326,15 @@ fn a_thousand_idle_connections_and_half_messages_disturb_nobody() {
     let (_directory, server) = served(Limits::NONE);
     let idle: Vec<TcpStream> = (0..1000)
         .map(|index| {
-            let mut stream = TcpStream::connect(server.address()).unwrap();
+            let mut stream = TcpStream::connect(server.address().tcp().unwrap()).unwrap();
             // Half of a handshake, of different lengths.
             stream.write_all(&b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x0a\0\0"[..index % 22]).unwrap();
             stream
         })
         .collect();
-    let mut half = Client::connect(server.address(), "vol1", true);
+    let mut half = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     half.send(WRITE, 0, 0, 1 << 20, &[1; 5000]);
-    let mut client = Client::connect(server.address(), "vol1", true);
+    let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     assert_eq!(client.call(WRITE, 1, 4096, 4096, &[3; 4096]), Reply::Done(Vec::new()));
     drop(half);
     drop(idle);
@@ -346,7 +348,7 @@ fn served_within(bounds: Bounds, address: &str) -> (TempDir, Server) {
     let exports = Arc::new(Exports::default());
     let path = directory.path().join("vol1");
     exports.add(Arc::new(Volume::open("vol1", &path, SIZE_BYTES, limiter).unwrap()));
-    let mut server = Server::bind_within(bounds, address.parse().unwrap(), 2, exports).unwrap();
+    let mut server = Server::bind_within(bounds, &address.parse().unwrap(), 2, exports).unwrap();
     server.begin().unwrap();
     (directory, server)
 }
@@ -355,9 +357,9 @@ fn served_within(bounds: Bounds, address: &str) -> (TempDir, Server) {
 fn a_client_that_chooses_no_volume_is_left_and_one_that_did_may_be_idle() {
     let bounds = Bounds { handshake: Duration::from_millis(50), ..Bounds::of(1 << 20) };
     let (_directory, server) = served_within(bounds, "127.0.0.1:0");
-    let mut chosen = Client::connect(server.address(), "vol1", true);
-    let mut silent = client::Handshake::begin(server.address());
-    let mut half = client::Handshake::begin(server.address());
+    let mut chosen = Client::connect(server.address().tcp().unwrap(), "vol1", true);
+    let mut silent = client::Handshake::begin(server.address().tcp().unwrap());
+    let mut half = client::Handshake::begin(server.address().tcp().unwrap());
     half.stream.write_all(b"IHAVE").unwrap();
     assert!(silent.is_closed() && half.is_closed());
     assert_eq!(chosen.call(READ, 0, 0, 512, &[]), Reply::Done(vec![0; 512]));
@@ -367,7 +369,7 @@ fn a_client_that_chooses_no_volume_is_left_and_one_that_did_may_be_idle() {
 fn an_address_that_has_its_share_keeps_no_other_out_and_a_free_place_is_taken_again() {
     let bounds = Bounds { connections: 4, address_connections: 3, ..Bounds::of(1 << 20) };
     let (_directory, server) = served_within(bounds, "[::]:0");
-    let at = |host: &str| format!("{host}:{}", server.address().port()).parse().unwrap();
+    let at = |host: &str| format!("{host}:{}", server.address().tcp().unwrap().port()).parse().unwrap();
     let mut idle: Vec<_> = (0..3).map(|_| client::Handshake::begin(at("127.0.0.1"))).collect();
     let mut fourth = TcpStream::connect::<std::net::SocketAddr>(at("127.0.0.1")).unwrap();
     assert_eq!(fourth.read(&mut [0; 1]).unwrap_or(0), 0, "closed without a greeting");
@@ -389,7 +391,7 @@ fn random_bytes_after_a_good_handshake_end_or_are_answered_but_never_more() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut random = || random.next();
     for round in 0..300 {
-        let mut client = Client::connect(server.address(), "vol1", round % 2 == 0);
+        let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", round % 2 == 0);
         let mut bytes: Vec<u8> = Vec::new();
         for _ in 0..20 {
             // A well-formed header with hostile numbers, and now and then none.
@@ -408,7 +410,7 @@ fn random_bytes_after_a_good_handshake_end_or_are_answered_but_never_more() {
         client.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let _ = client.stream.read(&mut [0; 4096]);
     }
-    let mut client = Client::connect(server.address(), "vol1", true);
+    let mut client = Client::connect(server.address().tcp().unwrap(), "vol1", true);
     assert!(matches!(client.call(READ, 0, 0, 512, &[]), Reply::Done(data) if data.len() == 512));
     assert_eq!(server.exports().find("vol1").unwrap().size_bytes(), SIZE_BYTES);
 }
