@@ -137,6 +137,14 @@ pub enum Error {
         /// What came of it.
         reason: String,
     },
+    /// The kernel refused something about a mount.
+    #[error("{what}: {cause}")]
+    Mount {
+        /// What was tried, as it completes "failed to …".
+        what: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
     /// The kernel refused something that has neither a path nor a process.
     #[error("{what}: {cause}")]
     System {

@@ -14,6 +14,7 @@ pub mod facts;
 pub mod limits;
 pub mod loop_device;
 pub mod memory;
+pub mod mounts;
 pub mod namespace;
 pub mod network;
 pub mod noise;

@@ -1,8 +1,8 @@
-//! A file as a block device, for as long as somebody holds it open.
+//! A file as a block device: for as long as somebody holds it open, or until it is taken apart.
 //!
-//! The device is set up with the flag by which the kernel takes it apart when its last user has closed it. So nothing has
-//! to be undone, and nothing is left however its users end. Source of numbers and layout: the kernel's
-//! `include/uapi/linux/loop.h`.
+//! A [`LoopDevice`] is set up with the flag by which the kernel takes it apart when its last user has closed it. So nothing has
+//! to be undone, and nothing is left however its users end. [`keep`] makes a device without that flag, for users that do not
+//! hold it open all the time. Source of numbers and layout: the kernel's `include/uapi/linux/loop.h`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 
 const CONTROL: &str = "/dev/loop-control";
+const BLOCK_DEVICES: &str = "/sys/block";
+const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4c05;
+const LOOP_SET_CAPACITY: libc::c_ulong = 0x4c07;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const AUTOCLEAR: u32 = 4;
@@ -60,23 +64,8 @@ impl LoopDevice {
     /// # Errors
     /// When this is not root, or the kernel has no loop devices or none that is free.
     pub fn over(file: &File) -> Result<Self, Error> {
-        let failed = |cause| Error::System { what: "make a loop device", cause };
-        let mut last = io::Error::from(ErrorKind::ResourceBusy);
-        for _ in 0..TRIES {
-            let path = free_device().map_err(failed)?;
-            let device = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
-            let configured =
-                configure(&device, file, AUTOCLEAR | DIRECT_IO).or_else(|cause| match cause.raw_os_error() {
-                    Some(libc::EINVAL) => configure(&device, file, AUTOCLEAR),
-                    _ => Err(cause),
-                });
-            match configured {
-                Ok(()) => return Ok(Self { path, device }),
-                Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => last = cause,
-                Err(cause) => return Err(failed(cause)),
-            }
-        }
-        Err(failed(last))
+        let (path, device) = make(file, AUTOCLEAR, "")?;
+        Ok(Self { path, device })
     }
 
     /// Whether this process may make loop devices here.
@@ -114,6 +103,93 @@ impl LoopDevice {
     }
 }
 
+/// Makes a block device of a file that stays until [`take_apart`], whether somebody has it open or not. [`kept`] finds it by its
+/// label, of which the kernel keeps 63 bytes.
+///
+/// # Errors
+///
+/// As [`LoopDevice::over`].
+pub fn keep(file: &File, label: &str) -> Result<PathBuf, Error> {
+    make(file, 0, label).map(|(path, _)| path)
+}
+
+/// The devices with this label.
+#[must_use]
+pub fn kept(label: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(BLOCK_DEVICES).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let paths = names.filter(|name| name.starts_with("loop")).map(|name| Path::new("/dev").join(name));
+    paths.filter(|path| label_of(path).as_deref() == Some(label)).collect()
+}
+
+/// Has a device go when nobody has it open any more, which is at once where nobody has.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn take_apart(path: &Path) -> Result<(), Error> {
+    match request(path, LOOP_CLR_FD) {
+        // It is none any more.
+        Err(cause) if cause.raw_os_error() == Some(libc::ENXIO) => Ok(()),
+        done => done.map_err(|cause| Error::Write { path: path.to_owned(), cause }),
+    }
+}
+
+/// Has a device become as large as its file is now.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn follow_size(path: &Path) -> Result<(), Error> {
+    request(path, LOOP_SET_CAPACITY).map_err(|cause| Error::Write { path: path.to_owned(), cause })
+}
+
+/// A device's size in bytes.
+///
+/// # Errors
+///
+/// When it cannot be opened.
+pub fn size_bytes(path: &Path) -> Result<u64, Error> {
+    let seen = File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0)));
+    seen.map_err(|cause| Error::Read { path: path.to_owned(), cause })
+}
+
+fn label_of(path: &Path) -> Option<String> {
+    let device = File::open(path).ok()?;
+    let mut info = no_info();
+    // SAFETY: the descriptor is open for the call, and the kernel fills a structure that has its layout.
+    let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+    let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
+    (done >= 0).then(|| String::from_utf8_lossy(&info.file_name[..length]).into_owned())
+}
+
+fn request(path: &Path, number: libc::c_ulong) -> io::Result<()> {
+    let device = OpenOptions::new().read(true).write(true).open(path)?;
+    // SAFETY: the descriptor is open for the call, and these requests take no argument that is looked at.
+    let done = unsafe { libc::ioctl(device.as_raw_fd(), number, 0) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn make(file: &File, flags: u32, label: &str) -> Result<(PathBuf, File), Error> {
+    let failed = |cause| Error::System { what: "make a loop device", cause };
+    let mut last = io::Error::from(ErrorKind::ResourceBusy);
+    for _ in 0..TRIES {
+        let path = free_device().map_err(failed)?;
+        let device = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
+        let configured =
+            configure(&device, file, flags | DIRECT_IO, label).or_else(|cause| match cause.raw_os_error() {
+                Some(libc::EINVAL) => configure(&device, file, flags, label),
+                _ => Err(cause),
+            });
+        match configured {
+            Ok(()) => return Ok((path, device)),
+            Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => last = cause,
+            Err(cause) => return Err(failed(cause)),
+        }
+    }
+    Err(failed(last))
+}
+
 /// The path of a device that nobody uses at this moment.
 fn free_device() -> io::Result<PathBuf> {
     let control = OpenOptions::new().read(true).write(true).open(CONTROL)?;
@@ -125,28 +201,32 @@ fn free_device() -> io::Result<PathBuf> {
     Ok(PathBuf::from(format!("/dev/loop{number}")))
 }
 
-fn configure(device: &File, file: &File, flags: u32) -> io::Result<()> {
+fn no_info() -> LoopInfo {
+    LoopInfo {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        size_limit: 0,
+        number: 0,
+        encrypt_type: 0,
+        encrypt_key_size: 0,
+        flags: 0,
+        file_name: [0; 64],
+        crypt_name: [0; 64],
+        encrypt_key: [0; 32],
+        init: [0; 2],
+    }
+}
+
+fn configure(device: &File, file: &File, flags: u32, label: &str) -> io::Result<()> {
     let descriptor: RawFd = file.as_raw_fd();
-    let config = Config {
-        descriptor: descriptor.cast_unsigned(),
-        block_size: 0,
-        info: LoopInfo {
-            device: 0,
-            inode: 0,
-            rdevice: 0,
-            offset: 0,
-            size_limit: 0,
-            number: 0,
-            encrypt_type: 0,
-            encrypt_key_size: 0,
-            flags,
-            file_name: [0; 64],
-            crypt_name: [0; 64],
-            encrypt_key: [0; 32],
-            init: [0; 2],
-        },
-        reserved: [0; 8],
-    };
+    let mut info = LoopInfo { flags, ..no_info() };
+    // The last byte stays 0: the kernel takes the name as text.
+    for (to, from) in info.file_name[..63].iter_mut().zip(label.bytes()) {
+        *to = from;
+    }
+    let config = Config { descriptor: descriptor.cast_unsigned(), block_size: 0, info, reserved: [0; 8] };
     // SAFETY: both descriptors are open for the call, and the kernel only reads the structure, which has its layout.
     let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -161,6 +241,26 @@ mod tests {
     #[test]
     fn the_layout_is_the_kernels() {
         assert_eq!((size_of::<LoopInfo>(), size_of::<Config>()), (232, 304));
+    }
+
+    #[test]
+    fn a_kept_device_is_found_by_its_label_grows_and_is_taken_apart() {
+        if let Err(reason) = LoopDevice::can_be_made() {
+            let test = "loop_device::tests::a_kept_device_is_found_by_its_label_grows_and_is_taken_apart";
+            crate::unprivileged::skip(test, &format!("make a loop device ({reason})"));
+            return;
+        }
+        let label = format!("plumb test {}", std::process::id());
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let path = keep(&file, &label).unwrap();
+        assert_eq!(kept(&label), [path.clone()]);
+        file.set_len(2 << 20).unwrap();
+        follow_size(&path).unwrap();
+        assert_eq!(size_bytes(&path).unwrap(), 2 << 20);
+        take_apart(&path).unwrap();
+        assert!(kept(&label).is_empty());
+        take_apart(&path).unwrap();
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod capabilities;
 mod child;
 mod command;
+mod detached;
 mod environment;
 mod exit;
 mod inside;
@@ -19,6 +20,7 @@ mod usage;
 pub use capabilities::forgo_new_privileges;
 pub use child::Child;
 pub use command::{Command, Stream, start_no_more};
+pub use detached::Detached;
 pub use exit::Exit;
 pub use inside::{Memory, TcpCounters, TcpSocket, TcpSockets};
 pub use mappings::mapped_files;

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::{PoisonError, RwLock};
 
-use rustix::process::{getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{getpid, getppid, set_parent_process_death_signal, setsid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_no_new_privs};
 
 use super::capabilities::drop_capabilities;
 use super::nobody::become_nobody;
-use super::{Child, Signal, environment};
+use super::{Child, Detached, Signal, environment};
 use crate::Error;
 use crate::cpu::{CpuSet, set_affinity};
 use crate::time::monotonic_ns;
@@ -68,6 +68,7 @@ pub struct Command {
     is_nobody: bool,
     is_without_new_privileges: bool,
     is_without_capabilities: bool,
+    is_own_session: bool,
 }
 
 #[expect(clippy::disallowed_types, reason = "this is the one place that starts processes")]
@@ -87,6 +88,7 @@ impl Command {
             is_nobody: false,
             is_without_new_privileges: false,
             is_without_capabilities: false,
+            is_own_session: false,
         }
     }
 
@@ -238,6 +240,23 @@ impl Command {
         Child::adopt(child, self.is_own_group, started_ns).map_err(|cause| self.failure(cause))
     }
 
+    /// Starts it as a process that outlives this one: in its own session, and with nothing that ends it when this process ends.
+    /// The caller keeps the [`Detached`], by which the process is found again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Command::spawn`].
+    pub fn spawn_detached(mut self) -> Result<Detached, Error> {
+        self.is_own_session = true;
+        self.prepare_child();
+        let may_start = MAY_START.read().unwrap_or_else(PoisonError::into_inner);
+        if !*may_start {
+            return Err(self.failure(io::Error::other("this process is about to end")));
+        }
+        let child = self.inner.spawn().map_err(|cause| self.failure(cause))?;
+        Detached::of(child.id()).ok_or(Error::NoProcess { pid: child.id() })
+    }
+
     /// Has the child change what only it can change itself, between fork and exec.
     ///
     /// A child without such changes, whose program is a path, is started by `posix_spawn`: that copies no page table of this
@@ -248,7 +267,8 @@ impl Command {
         let network = self.network.take();
         let (is_nobody, is_without_new_privileges) = (self.is_nobody, self.is_without_new_privileges);
         let is_without_capabilities = self.is_without_capabilities;
-        let is_changed = is_nobody || is_without_new_privileges || is_without_capabilities;
+        let is_own_session = self.is_own_session;
+        let is_changed = is_nobody || is_without_new_privileges || is_without_capabilities || is_own_session;
         if mask.is_none() && signal.is_none() && network.is_none() && !is_changed {
             return;
         }
@@ -257,6 +277,9 @@ impl Command {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
             }
             mask.as_deref().map_or(Ok(()), set_affinity)?;
+            if is_own_session {
+                setsid()?;
+            }
             if is_nobody {
                 become_nobody()?;
             }
