@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path", "plumb-codec"]),
     ("plumb-volumes", &["plumb-host"]),
     ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
+    ("plumb-csi", &["plumb-host", "plumb-volumes"]),
     (
         "plumb-storage",
         &[
@@ -83,6 +84,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-migration",
     "plumb-volumes",
     "plumb-ontap",
+    "plumb-csi",
     "plumb-storage",
     "plumb-network",
     "plumb-tunings",
@@ -116,7 +118,8 @@ enum Reach {
 /// The crates that compute: slices and values in, numbers and values out.
 const COMPUTES: &[&str] = &["plumb-model", "plumb-stats", "plumb-pace", "plumb-judge"];
 
-/// Whatever measures, serves what is measured, or decides about it: all but the REST interface and the program around it.
+/// Whatever measures, serves what is measured, or decides about it: all but the REST interface, the CSI driver and the program around
+/// them.
 const MEASURES: &[&str] = &[
     "plumb-model",
     "plumb-stats",
@@ -153,10 +156,10 @@ const BANS: &[Ban] = &[
     },
     Ban {
         libraries: RUNTIMES,
-        // They link those of the REST interface and of the cluster's client, and have no use for one themselves.
+        // They link those of the REST interface, the CSI driver and the cluster's client, and have no use for one themselves.
         crates: &["plumb-runner", "plumb-cli", "plumb-benches"],
         reach: Reach::Named,
-        reason: "an async runtime is an affair of `plumb-ontap` and `plumb-kubernetes` alone",
+        reason: "an async runtime is an affair of `plumb-ontap`, `plumb-csi` and `plumb-kubernetes` alone",
     },
     Ban {
         libraries: &[

@@ -2,6 +2,7 @@
 
 mod access;
 pub mod arguments;
+mod csi;
 mod serve;
 
 use std::path::Path;
@@ -28,9 +29,12 @@ pub fn volumes(arguments: &VolumesArguments) -> Outcome {
     if let VolumesCommand::Serve(serve) = &arguments.command {
         return serve::serve(directory, serve);
     }
+    if let VolumesCommand::Csi(csi) = &arguments.command {
+        return csi::csi(directory, csi);
+    }
     let state = State::open(directory).map_err(Failure::harness)?;
     let done = match &arguments.command {
-        VolumesCommand::Serve(_) => Ok(()),
+        VolumesCommand::Serve(_) | VolumesCommand::Csi(_) => Ok(()),
         VolumesCommand::List { json } => return list_volumes(&state, *json),
         VolumesCommand::Create { name, size, policy } => {
             state.create_volume(name, size.0, policy.as_deref()).inspect(|()| say_unit(*size))

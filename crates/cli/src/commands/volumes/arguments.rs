@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use plumb_csi::identity::NodeName;
 use plumb_model::quantity::{Dimension, Quantity, QuantityError};
 use plumb_model::{ByteRate, Bytes, Rate};
 use plumb_volumes::nbd::Address;
@@ -25,6 +26,9 @@ pub struct VolumesArguments {
 pub enum VolumesCommand {
     /// Serve every volume over NBD, under its policy, until Ctrl-C. Changes by the other commands take effect while it runs.
     Serve(ServeArguments),
+    /// Be a driver of the Container Storage Interface, with which Kubernetes makes volumes of these policies and mounts them. See
+    /// docs/reference/csi.md.
+    Csi(CsiArguments),
     /// List volumes, with the limits in effect while a server runs.
     List {
         /// Print as JSON.
@@ -137,6 +141,34 @@ pub struct ServeArguments {
     pub quiet: bool,
 }
 
+/// `plumb volumes csi`.
+#[derive(Debug, Args)]
+pub struct CsiArguments {
+    /// The Unix socket to listen on, as `unix:///csi/csi.sock` or `unix:/csi/csi.sock`.
+    #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
+    pub endpoint: PathBuf,
+    /// The name of this node, which is the value of `plumbline.dev/node` in the volumes' topology.
+    #[arg(long, value_name = "NAME", value_parser = node_name)]
+    pub node: NodeName,
+    /// The services that this process has.
+    #[arg(long, value_enum, default_value_t = CsiMode::All)]
+    pub mode: CsiMode,
+    /// No messages but errors and warnings.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Which services a driver has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CsiMode {
+    /// Controller and node.
+    All,
+    /// Only the controller, which makes, expands and deletes volumes.
+    Controller,
+    /// Only the node, which mounts them.
+    Node,
+}
+
 /// What to do with policies.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
@@ -224,6 +256,17 @@ impl From<SpaceArgument> for Space {
             SpaceArgument::UsedSpace => Self::UsedSpace,
         }
     }
+}
+
+/// The path of a Unix socket, as the sidecars of Kubernetes take it.
+fn endpoint(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("unix:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
+    let path = path.filter(|path| !path.is_empty()).map(PathBuf::from);
+    path.ok_or_else(|| format!("`{text}` is no Unix socket, such as `unix:///csi/csi.sock`"))
+}
+
+fn node_name(text: &str) -> Result<NodeName, String> {
+    NodeName::new(text)
 }
 
 /// Operations per 2^40 bytes, from `50 IOPS/GB` or `51200 IOPS/TiB`.

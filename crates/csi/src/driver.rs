@@ -1,0 +1,110 @@
+//! The driver: the services of this process behind one value, without any network.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::Common;
+use crate::controller::Controller;
+use crate::fault::Fault;
+use crate::identity::{DRIVER, NodeName};
+use crate::messages::{
+    Choice, PluginAbility, PluginCapabilities, PluginCapability, PluginInfo, ServiceCapabilities,
+    ServiceCapability,
+};
+use crate::node::Node;
+
+/// Numbers of the interface's `PluginCapability.Service.Type`, `PluginCapability.VolumeExpansion.Type`,
+/// `ControllerServiceCapability.RPC.Type` and `NodeServiceCapability.RPC.Type`.
+mod number {
+    pub const CONTROLLER_SERVICE: i32 = 1;
+    pub const ACCESSIBILITY_CONSTRAINTS: i32 = 2;
+    pub const ONLINE: i32 = 1;
+    /// Create and delete, list, capacity, expand, several writers on a node, modify.
+    pub const CONTROLLER: [i32; 6] = [1, 3, 4, 9, 13, 14];
+    /// Stage and unstage, statistics, expand, several writers on a node.
+    pub const NODE: [i32; 4] = [1, 2, 3, 5];
+}
+
+/// Which services a process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Controller and node.
+    All,
+    /// Only the controller.
+    Controller,
+    /// Only the node.
+    Node,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Driver {
+    controller: Option<Controller>,
+    node: Option<Node>,
+}
+
+impl Driver {
+    /// A driver of the volumes in a state directory.
+    ///
+    /// # Errors
+    /// When the state cannot be used, or this host lacks what the node service needs.
+    pub fn open(state: &Path, node: NodeName, mode: Mode) -> Result<Self, Fault> {
+        if mode != Mode::Controller {
+            Node::can_serve().map_err(Fault::Precondition)?;
+        }
+        let common = Arc::new(Common::open(state, node)?);
+        Ok(Self {
+            controller: (mode != Mode::Node).then(|| Controller::new(Arc::clone(&common))),
+            node: (mode != Mode::Controller).then(|| Node::new(common)),
+        })
+    }
+
+    /// The controller service, where this process has it.
+    #[must_use]
+    pub fn controller(&self) -> Option<&Controller> {
+        self.controller.as_ref()
+    }
+
+    /// The node service, where this process has it.
+    #[must_use]
+    pub fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
+    /// Who the driver is.
+    #[must_use]
+    pub fn info() -> PluginInfo {
+        PluginInfo { name: DRIVER.to_owned(), vendor_version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+
+    /// What the driver has.
+    #[must_use]
+    pub fn capabilities(&self) -> PluginCapabilities {
+        let service = |number| PluginAbility::Service(Choice { number });
+        let controller = self.controller.is_some().then(|| service(number::CONTROLLER_SERVICE));
+        let always = [
+            service(number::ACCESSIBILITY_CONSTRAINTS),
+            PluginAbility::Expansion(Choice { number: number::ONLINE }),
+        ];
+        let abilities = controller.into_iter().chain(always);
+        let capabilities = abilities.map(|ability| PluginCapability { ability: Some(ability) });
+        PluginCapabilities { capabilities: capabilities.collect() }
+    }
+
+    /// What the controller service can do.
+    #[must_use]
+    pub fn controller_capabilities() -> ServiceCapabilities {
+        calls(&number::CONTROLLER)
+    }
+
+    /// What the node service can do.
+    #[must_use]
+    pub fn node_capabilities() -> ServiceCapabilities {
+        calls(&number::NODE)
+    }
+}
+
+fn calls(numbers: &[i32]) -> ServiceCapabilities {
+    let capability = |number: &i32| ServiceCapability { call: Some(Choice { number: *number }) };
+    ServiceCapabilities { capabilities: numbers.iter().map(capability).collect() }
+}

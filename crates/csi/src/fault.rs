@@ -1,0 +1,60 @@
+//! Why a call was not done, as the interface tells kinds of failures apart.
+
+use plumb_volumes::state::StateError;
+
+/// Why a call was not done. Each kind is an error code of the interface, whose callers decide by it whether to try again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The request contradicts itself, or lacks something.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no such volume or path.
+    #[error("{0}")]
+    Missing(String),
+    /// There is one already, and it is another one.
+    #[error("{0}")]
+    Exists(String),
+    /// Something has to be done first.
+    #[error("{0}")]
+    Precondition(String),
+    /// A size that cannot be.
+    #[error("{0}")]
+    Range(String),
+    /// Not from this node, or not with what this node has.
+    #[error("{0}")]
+    Exhausted(String),
+    /// Another call for the same volume is under way.
+    #[error("{0}")]
+    Busy(String),
+    /// The host or the database failed.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Fault {
+    /// A failure of the host; `error` completes "failed to …".
+    pub fn host(error: impl std::fmt::Display) -> Self {
+        Self::Internal(format!("failed to {error}"))
+    }
+}
+
+impl From<StateError> for Fault {
+    fn from(error: StateError) -> Self {
+        let text = format!("failed to {error}");
+        match error {
+            StateError::Missing { kind: "volume", .. } => Self::Missing(text),
+            StateError::Exists { .. } => Self::Exists(text),
+            StateError::Size { .. } => Self::Range(text),
+            StateError::Missing { .. } | StateError::Name(_) | StateError::OtherSvm { .. } => {
+                Self::Invalid(text)
+            }
+            _ => Self::Internal(text),
+        }
+    }
+}
+
+impl From<plumb_host::Error> for Fault {
+    fn from(error: plumb_host::Error) -> Self {
+        Self::host(error)
+    }
+}

@@ -1,0 +1,382 @@
+//! The node service: volumes become mounts and devices on this node, and stay so whatever is killed.
+
+mod daemon;
+mod filesystem;
+mod processes;
+mod server;
+mod stack;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plumb_host::{facts, loop_device, mounts};
+use plumb_volumes::state::VolumeRow;
+
+use self::daemon::StorageDaemon;
+use self::server::VolumeServer;
+use self::stack::Stack;
+use crate::capability::{Access, Usage};
+use crate::common::Common;
+use crate::controller::grown;
+use crate::fault::Fault;
+use crate::identity::VolumeId;
+use crate::messages::{
+    Empty, NodeExpandRequest, NodeExpandResponse, NodeInfo, PublishRequest, StageRequest, StatsRequest,
+    StatsResponse, UnpublishRequest, UnstageRequest, VolumeUsage,
+};
+use crate::record::{Record, Records, Target, failed};
+
+const BYTES: i32 = 1;
+const INODES: i32 = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Node {
+    common: Arc<Common>,
+    records: Records,
+    server: VolumeServer,
+    /// Held while the server is started, so that it is started once.
+    starting: Mutex<()>,
+}
+
+impl Node {
+    /// The service of a state.
+    #[must_use]
+    pub fn new(common: Arc<Common>) -> Self {
+        let records = Records::of(&common);
+        let server = VolumeServer::of(common.state_directory(), &common.directory());
+        Self { common, records, server, starting: Mutex::new(()) }
+    }
+
+    /// Whether this host has what the service needs.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing.
+    pub fn can_serve() -> Result<(), String> {
+        if !plumb_host::process::is_root() {
+            return Err("mounts and loop devices need root".to_owned());
+        }
+        loop_device::LoopDevice::can_be_made()?;
+        filesystem::can_be_made()?;
+        StorageDaemon::can_run().map(drop)
+    }
+
+    fn stack<'a>(&'a self, uuid: &'a str) -> Stack<'a> {
+        Stack { server: &self.server, records: &self.records, uuid }
+    }
+
+    /// A volume's record; that of an earlier boot is forgotten, since nothing is left of what it names.
+    fn record(&self, uuid: &str) -> Result<Option<Record>, Fault> {
+        let Some(record) = self.records.read(uuid)? else { return Ok(None) };
+        if record.boot == facts::boot() {
+            return Ok(Some(record));
+        }
+        self.records.remove(uuid)?;
+        Ok(None)
+    }
+
+    fn ensure_server(&self) -> Result<(), Fault> {
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.server.ensure()
+    }
+
+    fn build(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
+        self.ensure_server()?;
+        self.server.await_volume(&row.uuid, row.size_bytes)?;
+        let file = self.common.state().file_of(&row.file);
+        self.stack(&row.uuid).build(row, &file, record)
+    }
+
+    /// Makes a volume ready, or repairs what an earlier call made.
+    ///
+    /// # Errors
+    /// When there is no such volume, it is staged otherwise, or a layer cannot be built.
+    pub fn stage(&self, request: &StageRequest) -> Result<Empty, Fault> {
+        VolumeId::parse(&request.volume_id)?;
+        let staging = path_of(&request.staging_target_path, "staging target path")?;
+        let access = Access::required(request.volume_capability.as_ref())?;
+        let row = self.common.volume(&request.volume_id)?;
+        let _reserved = self.common.reserve(&row.uuid)?;
+        let mount_options = match access.usage {
+            Usage::Block => None,
+            Usage::Mounted(options) => Some(options),
+        };
+        let new = Record {
+            boot: facts::boot(),
+            staging,
+            mount_options,
+            daemon: None,
+            connection: 0,
+            device: None,
+            targets: Vec::new(),
+        };
+        let mut record = match self.record(&row.uuid)? {
+            Some(found) if found.staging != new.staging || found.mount_options != new.mount_options => {
+                return Err(Fault::Exists(format!(
+                    "the volume `{}` is staged already, at {} or with other options",
+                    request.volume_id,
+                    found.staging.display()
+                )));
+            }
+            Some(found) => found,
+            None => {
+                self.records.write(&row.uuid, &new)?;
+                new
+            }
+        };
+        self.mend(&row, &mut record)?;
+        Ok(Empty {})
+    }
+
+    /// Builds a stack, after taking apart one that is of no use any more. Says what was wrong.
+    fn mend(&self, row: &VolumeRow, record: &mut Record) -> Result<Option<String>, Fault> {
+        let stack = self.stack(&row.uuid);
+        let defect = stack.defect(record)?;
+        if defect.is_some() && record.device.is_some() {
+            stack.take_apart(record, true)?;
+            self.records.write(&row.uuid, record)?;
+        }
+        if defect.is_some() {
+            self.build(row, record)?;
+        }
+        Ok(defect)
+    }
+
+    /// Takes apart what staging built. A volume that is not staged is left alone.
+    ///
+    /// # Errors
+    /// When a workload still sees the volume, or something of it is in use.
+    pub fn unstage(&self, request: &UnstageRequest) -> Result<Empty, Fault> {
+        check_id(&request.volume_id)?;
+        let staging = path_of(&request.staging_target_path, "staging target path")?;
+        let Ok(uuid) = VolumeId::on(&self.common.node, &request.volume_id) else { return Ok(Empty {}) };
+        let _reserved = self.common.reserve(&uuid)?;
+        let Some(mut record) = self.record(&uuid)?.filter(|record| record.staging == staging) else {
+            return Ok(Empty {});
+        };
+        if let Some(target) = record.targets.first() {
+            let path = target.path.display();
+            return Err(Fault::Precondition(format!(
+                "the volume is still published at {path}; unpublish it first"
+            )));
+        }
+        let stack = self.stack(&uuid);
+        let is_of_use = stack.defect(&record)?.is_none();
+        if is_of_use {
+            // The last writes go through it.
+            self.ensure_server()?;
+        }
+        stack.take_apart(&mut record, !is_of_use)?;
+        self.records.remove(&uuid)?;
+        if self.records.all()?.is_empty() {
+            self.stop_server()?;
+        }
+        Ok(Empty {})
+    }
+
+    /// Shows a staged volume at a path.
+    ///
+    /// # Errors
+    /// When it is not staged, is there in another way, or only one workload may have it and one does.
+    pub fn publish(&self, request: &PublishRequest) -> Result<Empty, Fault> {
+        VolumeId::parse(&request.volume_id)?;
+        let path = path_of(&request.target_path, "target path")?;
+        let access = Access::required(request.volume_capability.as_ref())?;
+        let row = self.common.volume(&request.volume_id)?;
+        let staging = path_of(&request.staging_target_path, "staging target path")?;
+        let _reserved = self.common.reserve(&row.uuid)?;
+        let not_staged =
+            || Fault::Precondition(format!("the volume `{}` is not staged there", request.volume_id));
+        let record = self.record(&row.uuid)?.filter(|record| record.staging == staging);
+        let mut record = record.ok_or_else(not_staged)?;
+        if (access.usage == Usage::Block) != record.mount_options.is_none() {
+            return Err(Fault::Invalid(
+                "the volume is staged as something else than it is asked for".to_owned(),
+            ));
+        }
+        let target = Target { path, is_read_only: request.readonly || access.is_read_only };
+        match record.targets.iter().find(|known| known.path == target.path) {
+            Some(known) if *known != target => {
+                return Err(Fault::Exists(format!("{} shows it in another way", target.path.display())));
+            }
+            Some(_) => {}
+            None if access.is_exclusive && !record.targets.is_empty() => {
+                return Err(Fault::Precondition("one workload has it, and no other may".to_owned()));
+            }
+            None => {
+                record.targets.push(target);
+                self.records.write(&row.uuid, &record)?;
+            }
+        }
+        self.mend_or_show(&row, &mut record)?;
+        Ok(Empty {})
+    }
+
+    /// A new target is no defect of what is below it.
+    fn mend_or_show(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
+        let targets = std::mem::take(&mut record.targets);
+        let defect = self.stack(&row.uuid).defect(record);
+        record.targets = targets;
+        if defect?.is_some() {
+            return self.mend(row, record).map(drop);
+        }
+        self.build(row, record)
+    }
+
+    /// Shows a volume at a path no more, and removes the path.
+    ///
+    /// # Errors
+    /// When the path is in use.
+    pub fn unpublish(&self, request: &UnpublishRequest) -> Result<Empty, Fault> {
+        check_id(&request.volume_id)?;
+        let path = path_of(&request.target_path, "target path")?;
+        let Ok(uuid) = VolumeId::on(&self.common.node, &request.volume_id) else { return Ok(Empty {}) };
+        let _reserved = self.common.reserve(&uuid)?;
+        mounts::unmount_all(&path, false)?;
+        remove_target(&path).map_err(|cause| failed("remove", &path, &cause))?;
+        if let Some(mut record) = self.record(&uuid)? {
+            record.targets.retain(|target| target.path != path);
+            self.records.write(&uuid, &record)?;
+        }
+        Ok(Empty {})
+    }
+
+    /// Says how full a volume is.
+    ///
+    /// # Errors
+    /// When it is not at that path.
+    pub fn stats(&self, request: &StatsRequest) -> Result<StatsResponse, Fault> {
+        VolumeId::parse(&request.volume_id)?;
+        let path = path_of(&request.volume_path, "volume path")?;
+        let row = self.common.volume(&request.volume_id)?;
+        let is_at = |record: &Record| {
+            record.staging == path || record.targets.iter().any(|target| target.path == path)
+        };
+        let record = self.record(&row.uuid)?.filter(is_at);
+        let Some(record) = record else {
+            return Err(Fault::Missing(format!(
+                "the volume `{}` is not at {}",
+                request.volume_id,
+                path.display()
+            )));
+        };
+        if record.mount_options.is_none() {
+            let total = row.size_bytes.cast_signed();
+            return Ok(StatsResponse {
+                usage: vec![VolumeUsage { available: 0, total, used: 0, unit: BYTES }],
+            });
+        }
+        let space = rustix::fs::statvfs(&path)
+            .map_err(|cause| Fault::host(format!("ask for the space of {}: {cause}", path.display())))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+        let inodes = usage(space.f_favail, space.f_files, space.f_files - space.f_ffree, INODES);
+        let used = bytes(space.f_blocks - space.f_bfree);
+        Ok(StatsResponse {
+            usage: vec![usage(bytes(space.f_bavail), bytes(space.f_blocks), used, BYTES), inodes],
+        })
+    }
+
+    /// Has a volume's device and file system be as large as the volume, which is made larger first where the request says so.
+    ///
+    /// # Errors
+    /// When it is not staged, or a layer does not follow.
+    pub fn expand(&self, request: &NodeExpandRequest) -> Result<NodeExpandResponse, Fault> {
+        VolumeId::parse(&request.volume_id)?;
+        path_of(&request.volume_path, "volume path")?;
+        let mut row = self.common.volume(&request.volume_id)?;
+        let _reserved = self.common.reserve(&row.uuid)?;
+        let record = self.record(&row.uuid)?;
+        let not_staged = || Fault::Precondition(format!("the volume `{}` is not staged", request.volume_id));
+        let mut record = record.ok_or_else(not_staged)?;
+        if let Some(range) = &request.capacity_range {
+            row.size_bytes = grown(&self.common, &row, range)?;
+        }
+        self.mend(&row, &mut record)?;
+        self.ensure_server()?;
+        self.server.await_volume(&row.uuid, row.size_bytes)?;
+        self.stack(&row.uuid).grow(&row, &mut record)?;
+        Ok(NodeExpandResponse { capacity_bytes: row.size_bytes.cast_signed() })
+    }
+
+    /// Says which node this is.
+    #[must_use]
+    pub fn info(&self) -> NodeInfo {
+        let node = &self.common.node;
+        NodeInfo { node_id: node.as_str().to_owned(), accessible_topology: Some(node.topology()) }
+    }
+
+    /// Looks after everything that is staged: starts the server where it has ended, and repairs stacks. To be called some times
+    /// a minute, and when the driver starts. Says what it did, and what it could not do.
+    pub fn look_after(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        let staged = match self.records.all() {
+            Ok(staged) => staged,
+            Err(fault) => return vec![format!("warning: {fault}")],
+        };
+        if !staged.is_empty() && !self.server.is_running() {
+            said.push(match self.ensure_server() {
+                Ok(()) => "the server of the volumes had ended; it is started again".to_owned(),
+                Err(fault) => format!("warning: {fault}"),
+            });
+        }
+        said.extend(staged.iter().filter_map(|uuid| self.look_after_one(uuid)));
+        said
+    }
+
+    fn look_after_one(&self, uuid: &str) -> Option<String> {
+        // A call that has the volume looks after it.
+        let _reserved = self.common.reserve(uuid).ok()?;
+        let mended = || -> Result<Option<String>, Fault> {
+            let Some(mut record) = self.record(uuid)? else { return Ok(None) };
+            let Some(row) = self.common.row(uuid)? else {
+                return Err(Fault::Missing("it was deleted while it was staged".to_owned()));
+            };
+            self.mend(&row, &mut record)
+        };
+        match mended() {
+            Ok(defect) => defect.map(|defect| format!("volume {uuid}: {defect}; it is built again")),
+            Err(fault) => Some(format!("warning: volume {uuid}: {fault}")),
+        }
+    }
+
+    /// Ends the server where nothing is staged, when the driver ends.
+    ///
+    /// # Errors
+    /// When the kernel cannot end it.
+    pub fn stop_idle(&self) -> Result<(), Fault> {
+        if self.records.all()?.is_empty() { self.stop_server() } else { Ok(()) }
+    }
+
+    fn stop_server(&self) -> Result<(), Fault> {
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.server.stop()
+    }
+}
+
+fn check_id(id: &str) -> Result<(), Fault> {
+    if id.is_empty() { Err(Fault::Invalid("the request has no volume ID".to_owned())) } else { Ok(()) }
+}
+
+fn path_of(text: &str, what: &str) -> Result<PathBuf, Fault> {
+    match Path::new(text) {
+        _ if text.is_empty() => Err(Fault::Invalid(format!("the request has no {what}"))),
+        path if path.is_relative() => Err(Fault::Invalid(format!("the {what} `{text}` is not absolute"))),
+        path => Ok(path.to_owned()),
+    }
+}
+
+fn usage(available: u64, total: u64, used: u64, unit: i32) -> VolumeUsage {
+    let [available, total, used] = [available, total, used].map(|it| i64::try_from(it).unwrap_or(i64::MAX));
+    VolumeUsage { available, total, used, unit }
+}
+
+/// Removes what publishing made: an empty directory, or an empty file.
+fn remove_target(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_dir() => std::fs::remove_dir(path),
+        Ok(found) if found.is_file() && found.len() == 0 => std::fs::remove_file(path),
+        Ok(_) => Err(std::io::Error::other("something else is there")),
+    }
+}

@@ -1,0 +1,158 @@
+//! The file system of a volume: made, checked and grown.
+//!
+//! A file system is made and checked on the volume's own file, before anybody has it as a device. So neither takes anything from
+//! what the volume's policy allows: an empty volume under an adaptive policy of used space has one operation per second. For the
+//! same reason nothing is left for later: ext4 would otherwise write its tables in the background, in the middle of a measurement.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use plumb_host::process::{Exit, run_for_output, which};
+
+use crate::capability::FILE_SYSTEM;
+use crate::fault::Fault;
+use crate::record::failed;
+
+/// Where ext4's superblock has its magic number (`s_magic`, <https://docs.kernel.org/filesystems/ext4/super.html>).
+const MAGIC_AT: u64 = 1024 + 0x38;
+const MAGIC: [u8; 2] = [0x53, 0xef];
+/// What is looked at to find something else: partition tables and the superblocks of other file systems are in it.
+const HEAD_BYTES: u64 = 1 << 20;
+/// A check of a large file system with errors reads all its tables.
+const PATIENCE: Duration = Duration::from_secs(1800);
+/// The codes of e2fsck(8) that leave a good file system: nothing found, errors mended, and mended so that a root file system would
+/// ask for a restart.
+const GOOD_CODES: [i32; 3] = [0, 1, 2];
+
+/// What a volume has in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Nothing,
+    FileSystem,
+    Other,
+}
+
+/// Makes a file system where there is nothing, and checks the one that there is.
+///
+/// `unfinished` is a file that is there while one is being made: after a kill in the middle it is made anew.
+///
+/// # Errors
+/// When the volume holds something else, or the file system has errors that nobody mends without being asked.
+pub fn prepare(volume: &Path, unfinished: &Path) -> Result<(), Fault> {
+    let content = content(volume).map_err(|cause| failed("look at", volume, &cause))?;
+    match content {
+        _ if unfinished.exists() => make(volume, unfinished),
+        Content::Nothing => make(volume, unfinished),
+        Content::FileSystem => check(volume),
+        Content::Other => Err(Fault::Precondition(format!(
+            "the volume holds data that is no {FILE_SYSTEM} file system, and it is not overwritten; use it as a block device"
+        ))),
+    }
+}
+
+fn make(volume: &Path, unfinished: &Path) -> Result<(), Fault> {
+    File::create(unfinished).map_err(|cause| failed("make", unfinished, &cause))?;
+    let options = ["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let code = run("mkfs.ext4", &options, volume)?;
+    if code.0 != Exit::Code(0) {
+        return Err(Fault::host(format!("make a file system on {}: {}", volume.display(), code.1)));
+    }
+    std::fs::remove_file(unfinished).map_err(|cause| failed("remove", unfinished, &cause))
+}
+
+fn check(volume: &Path) -> Result<(), Fault> {
+    match run("e2fsck", &["-p"], volume)? {
+        (Exit::Code(code), _) if GOOD_CODES.contains(&code) => Ok(()),
+        (exit, words) => Err(Fault::host(format!(
+            "check the file system on {}: e2fsck ended with {exit:?} and says: {words}; `e2fsck -f` by hand may mend it",
+            volume.display()
+        ))),
+    }
+}
+
+/// Has a mounted file system fill its device.
+///
+/// # Errors
+/// When resize2fs fails.
+pub fn grow(device: &Path) -> Result<(), Fault> {
+    match run("resize2fs", &[], device)? {
+        (Exit::Code(0), _) => Ok(()),
+        (_, words) => Err(Fault::host(format!("grow the file system on {}: {words}", device.display()))),
+    }
+}
+
+/// Whether this host has the programs for file systems.
+///
+/// # Errors
+/// One sentence that says what is missing.
+pub fn can_be_made() -> Result<(), String> {
+    let missing = ["mkfs.ext4", "e2fsck", "resize2fs"].into_iter().find(|program| which(program).is_none());
+    missing.map_or(Ok(()), |program| {
+        Err(format!("there is no {program}; Debian has it in the package e2fsprogs"))
+    })
+}
+
+/// Runs a program on a path: how it ended, and what it said.
+fn run(program: &str, options: &[&str], path: &Path) -> Result<(Exit, String), Fault> {
+    can_be_made().map_err(Fault::Precondition)?;
+    let found = which(program).unwrap_or_else(|| program.into());
+    let arguments = options.iter().map(|option| option.as_ref()).chain([path.as_os_str()]);
+    let output = run_for_output(found, arguments, PATIENCE)?;
+    let words = format!("{} {}", output.stdout.trim(), output.stderr.trim());
+    Ok((output.exit, words.trim().replace('\n', "; ")))
+}
+
+fn content(volume: &Path) -> io::Result<Content> {
+    let mut file = File::open(volume)?;
+    // A file that takes no space on disk has nothing in it.
+    if file.metadata()?.blocks() == 0 {
+        return Ok(Content::Nothing);
+    }
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    let mut magic = [0; 2];
+    file.seek(SeekFrom::Start(MAGIC_AT))?;
+    if file.read_exact(&mut magic).is_ok() && magic == MAGIC {
+        return Ok(Content::FileSystem);
+    }
+    if head.iter().all(|byte| *byte == 0) { Ok(Content::Nothing) } else { Ok(Content::Other) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn only_nothing_is_overwritten_and_an_interrupted_start_is_made_anew() {
+        if let Err(reason) = can_be_made() {
+            let _ = io::Write::write_all(
+                &mut io::stderr(),
+                format!("test skipped: csi::node::filesystem: {reason}\n").as_bytes(),
+            );
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let (volume, unfinished) = (directory.path().join("volume"), directory.path().join("unfinished"));
+        let file = File::create_new(&volume).unwrap();
+        file.set_len(32 << 20).unwrap();
+        file.write_all_at(b"precious", 4096).unwrap();
+        assert!(matches!(prepare(&volume, &unfinished), Err(Fault::Precondition(_))));
+        file.write_all_at(&[0; 8], 4096).unwrap();
+        assert_eq!(content(&volume).unwrap(), Content::Nothing);
+        prepare(&volume, &unfinished).unwrap();
+        assert_eq!(content(&volume).unwrap(), Content::FileSystem);
+        assert!(!unfinished.exists());
+        prepare(&volume, &unfinished).unwrap();
+        // As a kill in the middle leaves it.
+        file.write_all_at(b"half", 0).unwrap();
+        file.write_all_at(&[0; 2], MAGIC_AT).unwrap();
+        File::create(&unfinished).unwrap();
+        prepare(&volume, &unfinished).unwrap();
+        assert!(content(&volume).unwrap() == Content::FileSystem && !unfinished.exists());
+    }
+}

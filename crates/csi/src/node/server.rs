@@ -1,0 +1,163 @@
+//! The server of the volumes, as a separate process.
+//!
+//! It is separate so that the driver can be killed or replaced while workloads use volumes: their reads and writes do not pass
+//! through the driver. It listens on a Unix socket in the state directory.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::own_program;
+use plumb_host::process::{Command, Detached, Stream};
+use plumb_host::time::{monotonic_ns, sleep};
+use plumb_volumes::private;
+use plumb_volumes::state::State;
+use serde_json::Value;
+
+use super::processes::with_words;
+use crate::fault::Fault;
+use crate::record::{failed, make_directory};
+
+/// How long a server may take to serve what the database says.
+const PATIENCE_NS: u64 = 20_000_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long it may take to end by itself.
+const GRACE: Duration = Duration::from_secs(5);
+/// The longest path that a Unix socket may have (`sun_path` of unix(7), less the zero at its end).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct VolumeServer {
+    state: PathBuf,
+    directory: PathBuf,
+    socket: PathBuf,
+}
+
+impl VolumeServer {
+    /// That of a state directory, with the driver's directory in it.
+    #[must_use]
+    pub fn of(state: &Path, directory: &Path) -> Self {
+        Self { state: state.to_owned(), directory: directory.to_owned(), socket: directory.join("nbd.sock") }
+    }
+
+    /// The socket that it listens on.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Whether it answers.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        UnixStream::connect(&self.socket).is_ok()
+    }
+
+    /// Has it run.
+    ///
+    /// # Errors
+    /// When another server has the state, or it does not start.
+    pub fn ensure(&self) -> Result<(), Fault> {
+        if self.is_running() {
+            return Ok(());
+        }
+        if State::is_served(&self.state) && !self.await_socket(GRACE) {
+            return Err(Fault::Precondition(format!(
+                "another server has {}; end it, or start it with `--listen unix:{}`",
+                self.state.display(),
+                self.socket.display()
+            )));
+        }
+        if self.is_running() {
+            return Ok(());
+        }
+        self.start()
+    }
+
+    fn start(&self) -> Result<(), Fault> {
+        if self.socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+            return Err(Fault::host(format!(
+                "listen on {}: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes; use a shorter `--state`",
+                self.socket.display()
+            )));
+        }
+        make_directory(&self.directory).map_err(|cause| failed("make", &self.directory, &cause))?;
+        let log = self.directory.join("server.log");
+        let opened = private::options().append(true).create(true).open(&log);
+        let file = opened.map_err(|cause| failed("open", &log, &cause))?;
+        // A later driver finds it by the socket, so nothing has to be kept.
+        Command::new(own_program())
+            .called("plumb")
+            .args(["volumes", "serve", "--quiet", "--listen"])
+            .arg(self.listen())
+            .arg("--state")
+            .arg(&self.state)
+            .stderr(Stream::File(file))
+            .spawn_detached()?;
+        if self.await_socket(Duration::from_nanos(PATIENCE_NS)) {
+            return Ok(());
+        }
+        Err(Fault::host(format!("start the server of the volumes; {} says why", log.display())))
+    }
+
+    fn listen(&self) -> String {
+        format!("unix:{}", self.socket.display())
+    }
+
+    /// Waits until it serves a volume with this size.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub fn await_volume(&self, uuid: &str, size_bytes: u64) -> Result<(), Fault> {
+        let is_served = || {
+            let text = std::fs::read(self.state.join("serving.json")).ok()?;
+            let report: Value = serde_json::from_slice(&text).ok()?;
+            let volumes = report["volumes"].as_array()?;
+            volumes.iter().find(|volume| volume["uuid"] == uuid && volume["size_bytes"] == size_bytes)?;
+            Some(())
+        };
+        if waits(Duration::from_nanos(PATIENCE_NS), || is_served().is_some()) {
+            return Ok(());
+        }
+        let log = self.directory.join("server.log");
+        Err(Fault::host(format!("have the volume {uuid} served; {} may say why not", log.display())))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When the kernel cannot end it.
+    pub fn stop(&self) -> Result<(), Fault> {
+        for server in self.processes() {
+            server.end(GRACE)?;
+        }
+        match std::fs::remove_file(&self.socket) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                Err(failed("remove", &self.socket, &cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Those that this driver or an earlier one started.
+    fn processes(&self) -> Vec<Detached> {
+        with_words("", &self.listen())
+    }
+
+    fn await_socket(&self, patience: Duration) -> bool {
+        waits(patience, || self.is_running())
+    }
+}
+
+/// Waits until something is so; false when that takes too long.
+pub(super) fn waits(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+    let until_ns = monotonic_ns().saturating_add(patience_ns);
+    while !is_so() {
+        if monotonic_ns() > until_ns {
+            return false;
+        }
+        sleep(LOOK_EVERY);
+    }
+    true
+}

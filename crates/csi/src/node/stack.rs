@@ -1,0 +1,195 @@
+//! From a volume to a file system or a device, one layer on the other: the server, the storage daemon, a loop device, a mount, and
+//! the paths at which workloads see it.
+//!
+//! Building does what is missing and nothing else, so it is also how a driver goes on after a kill in the middle. A layer below
+//! which something has ended is of no use any more. Repairing therefore takes everything apart and builds it again; what was
+//! synchronised is in the volume, and the check of the file system replays its journal.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use plumb_host::{loop_device, mounts};
+use plumb_volumes::state::VolumeRow;
+
+use super::daemon::StorageDaemon;
+use super::filesystem;
+use super::server::VolumeServer;
+use crate::capability::FILE_SYSTEM;
+use crate::fault::Fault;
+use crate::record::{Record, Records, Target, failed};
+
+/// What ext4 says of itself once it has stopped after errors; the last is what older kernels say.
+const STOPPED: [&str; 3] = ["emergency_ro", "shutdown", "ro"];
+
+/// What is built for one volume.
+#[derive(Debug)]
+pub struct Stack<'a> {
+    /// The server of the volumes.
+    pub server: &'a VolumeServer,
+    /// Where records are kept.
+    pub records: &'a Records,
+    /// The volume's UUID.
+    pub uuid: &'a str,
+}
+
+impl Stack<'_> {
+    fn daemon(&self) -> StorageDaemon {
+        StorageDaemon::in_directory(&self.records.directory_of(self.uuid))
+    }
+
+    /// The label of the loop device over the file of the daemon that runs. That of a daemon that has ended is another one's.
+    fn label(&self, record: &Record) -> Option<String> {
+        let daemon = record.daemon?;
+        Some(format!("plumb {} {}.{}", self.uuid, daemon.pid, daemon.started_ticks))
+    }
+
+    /// The loop device that is there now.
+    fn device(&self, record: &Record) -> Option<PathBuf> {
+        loop_device::kept(&self.label(record)?).into_iter().next()
+    }
+
+    /// What is wrong with a stack; `None` where everything is in place.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn defect(&self, record: &Record) -> Result<Option<String>, Fault> {
+        if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
+            return Ok(Some("its storage daemon has ended".to_owned()));
+        }
+        let device = self.device(record);
+        let Some(device) = device.filter(|device| record.device.as_ref() == Some(device)) else {
+            return Ok(Some("its loop device is gone".to_owned()));
+        };
+        if let Some(options) = &record.mount_options {
+            let Some(mount) = mounts::at(&record.staging)?.filter(|mount| is_of(mount, &device)) else {
+                return Ok(Some(format!("nothing of it is mounted at {}", record.staging.display())));
+            };
+            let may_be_read_only = options.iter().flat_map(|options| options.split(',')).any(|it| it == "ro");
+            let has_stopped = |state: &String| STOPPED.contains(&state.as_str());
+            if !may_be_read_only && mount.state.iter().any(has_stopped) {
+                return Ok(Some("its file system has stopped after errors".to_owned()));
+            }
+        }
+        for target in &record.targets {
+            if mounts::at(&target.path)?.is_none() {
+                return Ok(Some(format!("nothing is mounted at {}", target.path.display())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Builds what is missing.
+    ///
+    /// # Errors
+    /// When a layer cannot be built. Those below it stay, and the next call goes on there.
+    pub fn build(&self, row: &VolumeRow, file: &Path, record: &mut Record) -> Result<(), Fault> {
+        if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
+            self.take_apart(record, true)?;
+            if record.mount_options.is_some() {
+                filesystem::prepare(file, &self.records.directory_of(self.uuid).join("unfinished"))?;
+            }
+            let daemon = self.daemon().start(self.server.socket(), &row.name, row.size_bytes)?;
+            (record.daemon, record.connection) = (Some(daemon), 0);
+            self.records.write(self.uuid, record)?;
+        }
+        let device = self.build_device(record)?;
+        if let Some(options) = &record.mount_options
+            && mounts::at(&record.staging)?.is_none_or(|mount| !is_of(&mount, &device))
+        {
+            make_directory(&record.staging)?;
+            mounts::mount_device(&device, &record.staging, FILE_SYSTEM, options)?;
+        }
+        record.targets.iter().try_for_each(|target| self.show(record, &device, target))
+    }
+
+    fn build_device(&self, record: &mut Record) -> Result<PathBuf, Fault> {
+        let label = self.label(record).unwrap_or_default();
+        let device = match self.device(record) {
+            Some(device) => device,
+            None => {
+                let path = self.daemon().file();
+                let file = File::options().read(true).write(true).open(&path);
+                let file = file.map_err(|cause| failed("open", &path, &cause))?;
+                loop_device::keep(&file, &label)?
+            }
+        };
+        if record.device.as_ref() != Some(&device) {
+            record.device = Some(device.clone());
+            self.records.write(self.uuid, record)?;
+        }
+        Ok(device)
+    }
+
+    /// Shows the volume at a path, where it is not shown yet.
+    fn show(&self, record: &Record, device: &Path, target: &Target) -> Result<(), Fault> {
+        if mounts::at(&target.path)?.is_some() {
+            return Ok(());
+        }
+        let source = if record.mount_options.is_some() {
+            make_directory(&target.path)?;
+            &record.staging
+        } else {
+            if let Some(parent) = target.path.parent() {
+                make_directory(parent)?;
+            }
+            let made = File::options().append(true).create(true).open(&target.path);
+            made.map_err(|cause| failed("make", &target.path, &cause))?;
+            device
+        };
+        Ok(mounts::bind(source, &target.path, target.is_read_only)?)
+    }
+
+    /// Takes everything apart but the server. With `is_forced`, users that still have something of it open are left with errors,
+    /// and writes that the daemon has not passed on are lost: for what is of no use any more.
+    ///
+    /// # Errors
+    /// When something is in use, or the kernel refuses.
+    pub fn take_apart(&self, record: &mut Record, is_forced: bool) -> Result<(), Fault> {
+        if is_forced {
+            for target in &record.targets {
+                mounts::unmount_all(&target.path, true)?;
+            }
+            // First, so that nothing waits for an answer to what it still has to write.
+            self.daemon().stop(true)?;
+        }
+        if record.mount_options.is_some() {
+            mounts::unmount_all(&record.staging, is_forced)?;
+        }
+        if let Some(label) = self.label(record) {
+            loop_device::kept(&label).iter().try_for_each(|device| loop_device::take_apart(device))?;
+        }
+        self.daemon().stop(is_forced)?;
+        (record.daemon, record.device) = (None, None);
+        Ok(())
+    }
+
+    /// Has the device and the file system follow the volume's size.
+    ///
+    /// # Errors
+    /// When a layer does not follow.
+    pub fn grow(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
+        let Some(device) = self.device(record) else {
+            return Err(Fault::Precondition("the volume has no device; stage it again".to_owned()));
+        };
+        let file = self.daemon().file();
+        let seen = std::fs::metadata(&file).map_err(|cause| failed("look at", &file, &cause))?;
+        if seen.len() != row.size_bytes {
+            record.connection += 1;
+            self.records.write(self.uuid, record)?;
+            self.daemon().follow_size(record.connection, self.server.socket(), &row.name, row.size_bytes)?;
+        }
+        if loop_device::size_bytes(&device)? != row.size_bytes {
+            loop_device::follow_size(&device)?;
+        }
+        if record.mount_options.is_some() { filesystem::grow(&device) } else { Ok(()) }
+    }
+}
+
+fn is_of(mount: &mounts::Mount, device: &Path) -> bool {
+    Path::new(&mount.source) == device
+}
+
+/// A directory for a mount, which others may enter.
+fn make_directory(path: &Path) -> Result<(), Fault> {
+    std::fs::create_dir_all(path).map_err(|cause| failed("make", path, &cause))
+}

@@ -1,0 +1,161 @@
+//! What the node service did for a volume, on disk: by it a later driver finds what runs, and repairs what does not.
+//!
+//! A record is there from before the first step of staging until after the last of unstaging. So a kill at any moment leaves a
+//! record behind whenever it leaves anything.
+
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use plumb_host::process::Detached;
+use plumb_volumes::private;
+use serde::{Deserialize, Serialize};
+
+use crate::common::Common;
+use crate::fault::Fault;
+
+const FILE: &str = "record.json";
+const VOLUMES: &str = "volumes";
+
+/// A staged volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The boot in which it was staged: of what was before another one, nothing is left.
+    pub boot: Option<String>,
+    /// Where it is staged.
+    pub staging: PathBuf,
+    /// The options of its mount; `None` for a block device.
+    pub mount_options: Option<Vec<String>>,
+    /// The program that makes a file of what the server serves.
+    pub daemon: Option<Detached>,
+    /// How often that program was given another connection, which is part of the connection's name.
+    pub connection: u32,
+    /// The loop device on that file.
+    pub device: Option<PathBuf>,
+    /// Where workloads see it.
+    pub targets: Vec<Target>,
+}
+
+/// A path at which a workload sees a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The path.
+    pub path: PathBuf,
+    /// It may only read.
+    pub is_read_only: bool,
+}
+
+/// The records of a state directory.
+#[derive(Debug, Clone)]
+pub struct Records {
+    directory: PathBuf,
+}
+
+impl Records {
+    /// Those of a state.
+    #[must_use]
+    pub fn of(common: &Common) -> Self {
+        Self { directory: common.directory().join(VOLUMES) }
+    }
+
+    /// The directory of one volume.
+    #[must_use]
+    pub fn directory_of(&self, uuid: &str) -> PathBuf {
+        self.directory.join(uuid)
+    }
+
+    /// Every volume that has a record, by UUID.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn all(&self) -> Result<Vec<String>, Fault> {
+        let entries = match std::fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|cause| failed("read", &self.directory, &cause))?,
+        };
+        let names = entries.filter_map(Result::ok).filter(|entry| entry.path().join(FILE).exists());
+        Ok(names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    }
+
+    /// A volume's record; `None` where it is not staged.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&self, uuid: &str) -> Result<Option<Record>, Fault> {
+        let path = self.directory_of(uuid).join(FILE);
+        match std::fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            text => {
+                let text = text.map_err(|cause| failed("read", &path, &cause))?;
+                let record = serde_json::from_slice(&text).map_err(io::Error::other);
+                record.map(Some).map_err(|cause| failed("read", &path, &cause))
+            }
+        }
+    }
+
+    /// Keeps a record, whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, uuid: &str, record: &Record) -> Result<(), Fault> {
+        let path = self.directory_of(uuid).join(FILE);
+        let new = path.with_extension("new");
+        let written = serde_json::to_vec(record).map_err(io::Error::other).and_then(|text| {
+            make_directory(&self.directory_of(uuid))?;
+            private::options().write(true).create(true).truncate(true).open(&new)?.write_all(&text)?;
+            std::fs::rename(&new, &path)
+        });
+        written.map_err(|cause| failed("write", &path, &cause))
+    }
+
+    /// Forgets a volume, with everything in its directory.
+    ///
+    /// # Errors
+    /// When something in it cannot be removed, such as a mount.
+    pub fn remove(&self, uuid: &str) -> Result<(), Fault> {
+        let path = self.directory_of(uuid);
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", &path, &error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A directory and its parents, for this user alone.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// A failure to do something to a file.
+pub(crate) fn failed(what: &str, path: &Path, cause: &io::Error) -> Fault {
+    Fault::host(format!("{what} {}: {cause}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::NodeName;
+
+    #[test]
+    fn a_record_is_there_until_it_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let common = Common::open(directory.path(), NodeName::new("a").unwrap()).unwrap();
+        let records = Records::of(&common);
+        assert_eq!((records.all().unwrap(), records.read("u-1").unwrap()), (Vec::new(), None));
+        let record = Record {
+            boot: Some("b".to_owned()),
+            staging: "/staging".into(),
+            mount_options: None,
+            daemon: None,
+            connection: 0,
+            device: Some("/dev/loop7".into()),
+            targets: vec![Target { path: "/target".into(), is_read_only: true }],
+        };
+        records.write("u-1", &record).unwrap();
+        assert_eq!(records.read("u-1").unwrap(), Some(record));
+        assert_eq!(records.all().unwrap(), ["u-1"]);
+        records.remove("u-1").unwrap();
+        records.remove("u-1").unwrap();
+        assert_eq!(records.read("u-1").unwrap(), None);
+    }
+}
