@@ -8,7 +8,7 @@ use plumb_volumes::state::VolumeRow;
 use crate::capability::Access;
 use crate::common::Common;
 use crate::fault::Fault;
-use crate::identity::{VolumeId, volume_name};
+use crate::identity::{VolumeId, check_id, volume_name};
 use crate::messages::{
     CapacityRange, Confirmed, ControllerExpandRequest, ControllerExpandResponse, CreateVolumeRequest,
     CreateVolumeResponse, DeleteVolumeRequest, Empty, GetCapacityRequest, GetCapacityResponse,
@@ -126,7 +126,7 @@ impl Controller {
     /// # Errors
     /// When there is no such volume, or nothing is asked.
     pub fn validate(&self, request: &ValidateRequest) -> Result<ValidateResponse, Fault> {
-        VolumeId::parse(&request.volume_id)?;
+        check_id(&request.volume_id)?;
         if request.volume_capabilities.is_empty() {
             return Err(Fault::Invalid("the request has no volume capabilities".to_owned()));
         }
@@ -191,9 +191,10 @@ impl Controller {
     /// # Errors
     /// When there is no such volume, or the size is none.
     pub fn expand(&self, request: &ControllerExpandRequest) -> Result<ControllerExpandResponse, Fault> {
-        let id = VolumeId::parse(&request.volume_id)?;
+        check_id(&request.volume_id)?;
         let range = request.capacity_range.as_ref();
         let range = range.ok_or_else(|| Fault::Invalid("the request has no capacity range".to_owned()))?;
+        let id = VolumeId::parse(&request.volume_id)?;
         if id.node != self.common.node.as_str() {
             let capacity_bytes = size_of(range, BYTES_MIN)?.cast_signed();
             return Ok(ControllerExpandResponse { capacity_bytes, node_expansion_required: true });

@@ -80,9 +80,7 @@ impl VolumeId {
     /// # Errors
     /// Where there is none. A text that no volume of this driver ever had is the identity of a volume that does not exist.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        if text.is_empty() {
-            return Err(Fault::Invalid("the request has no volume ID".to_owned()));
-        }
+        check_id(text)?;
         // A UUID names a directory.
         let is_uuid = |uuid: &str| uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         text.split_once('/')
@@ -99,6 +97,14 @@ impl VolumeId {
         let id = Self::parse(text)?;
         if id.node == node.0 { Ok(id.uuid) } else { Err(missing_here(text, node)) }
     }
+}
+
+/// Whether a request names a volume at all.
+///
+/// # Errors
+/// When it does not.
+pub(crate) fn check_id(text: &str) -> Result<(), Fault> {
+    if text.is_empty() { Err(Fault::Invalid("the request has no volume ID".to_owned())) } else { Ok(()) }
 }
 
 /// There is no such volume.

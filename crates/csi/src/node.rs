@@ -19,7 +19,7 @@ use crate::capability::{Access, Usage};
 use crate::common::Common;
 use crate::controller::grown;
 use crate::fault::Fault;
-use crate::identity::VolumeId;
+use crate::identity::{VolumeId, check_id};
 use crate::messages::{
     Empty, NodeExpandRequest, NodeExpandResponse, NodeInfo, PublishRequest, StageRequest, StatsRequest,
     StatsResponse, UnpublishRequest, UnstageRequest, VolumeUsage,
@@ -92,7 +92,7 @@ impl Node {
     /// # Errors
     /// When there is no such volume, it is staged otherwise, or a layer cannot be built.
     pub fn stage(&self, request: &StageRequest) -> Result<Empty, Fault> {
-        VolumeId::parse(&request.volume_id)?;
+        check_id(&request.volume_id)?;
         let staging = path_of(&request.staging_target_path, "staging target path")?;
         let access = Access::required(request.volume_capability.as_ref())?;
         let row = self.common.volume(&request.volume_id)?;
@@ -179,7 +179,7 @@ impl Node {
     /// # Errors
     /// When it is not staged, is there in another way, or only one workload may have it and one does.
     pub fn publish(&self, request: &PublishRequest) -> Result<Empty, Fault> {
-        VolumeId::parse(&request.volume_id)?;
+        check_id(&request.volume_id)?;
         let path = path_of(&request.target_path, "target path")?;
         let access = Access::required(request.volume_capability.as_ref())?;
         let row = self.common.volume(&request.volume_id)?;
@@ -246,8 +246,9 @@ impl Node {
     /// # Errors
     /// When it is not at that path.
     pub fn stats(&self, request: &StatsRequest) -> Result<StatsResponse, Fault> {
-        VolumeId::parse(&request.volume_id)?;
-        let path = path_of(&request.volume_path, "volume path")?;
+        check_id(&request.volume_id)?;
+        check_path(&request.volume_path)?;
+        let path = PathBuf::from(&request.volume_path);
         let row = self.common.volume(&request.volume_id)?;
         let is_at = |record: &Record| {
             record.staging == path || record.targets.iter().any(|target| target.path == path)
@@ -281,8 +282,8 @@ impl Node {
     /// # Errors
     /// When it is not staged, or a layer does not follow.
     pub fn expand(&self, request: &NodeExpandRequest) -> Result<NodeExpandResponse, Fault> {
-        VolumeId::parse(&request.volume_id)?;
-        path_of(&request.volume_path, "volume path")?;
+        check_id(&request.volume_id)?;
+        check_path(&request.volume_path)?;
         let mut row = self.common.volume(&request.volume_id)?;
         let _reserved = self.common.reserve(&row.uuid)?;
         let record = self.record(&row.uuid)?;
@@ -353,8 +354,9 @@ impl Node {
     }
 }
 
-fn check_id(id: &str) -> Result<(), Fault> {
-    if id.is_empty() { Err(Fault::Invalid("the request has no volume ID".to_owned())) } else { Ok(()) }
+/// A path at which nothing is, whatever its form, is that of no volume, and not a mistake of the request.
+fn check_path(text: &str) -> Result<(), Fault> {
+    if text.is_empty() { Err(Fault::Invalid("the request has no volume path".to_owned())) } else { Ok(()) }
 }
 
 fn path_of(text: &str, what: &str) -> Result<PathBuf, Fault> {

@@ -16,6 +16,7 @@ mod common;
 mod compare;
 mod configs;
 mod crypto;
+mod csi;
 mod directories;
 mod documents;
 mod drivers;

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use crate::fault::Fault;
 use crate::record::failed;
 
 /// Where ext4's superblock has its magic number (`s_magic`, <https://docs.kernel.org/filesystems/ext4/super.html>).
-const MAGIC_AT: u64 = 1024 + 0x38;
+const MAGIC_AT: u64 = SUPERBLOCK_AT + 0x38;
+const SUPERBLOCK_AT: u64 = 1024;
 const MAGIC: [u8; 2] = [0x53, 0xef];
 /// What is looked at to find something else: partition tables and the superblocks of other file systems are in it.
 const HEAD_BYTES: u64 = 1 << 20;
@@ -63,8 +64,19 @@ fn make(volume: &Path, unfinished: &Path) -> Result<(), Fault> {
     std::fs::remove_file(unfinished).map_err(|cause| failed("remove", unfinished, &cause))
 }
 
+/// Mends what can be mended, and fills a volume that grew while nobody had it.
 fn check(volume: &Path) -> Result<(), Fault> {
-    match run("e2fsck", &["-p"], volume)? {
+    mend(volume, &["-p"])?;
+    if !is_smaller(volume).map_err(|cause| failed("look at", volume, &cause))? {
+        return Ok(());
+    }
+    // resize2fs asks for a full check before it.
+    mend(volume, &["-p", "-f"])?;
+    grow(volume)
+}
+
+fn mend(volume: &Path, options: &[&str]) -> Result<(), Fault> {
+    match run("e2fsck", options, volume)? {
         (Exit::Code(code), _) if GOOD_CODES.contains(&code) => Ok(()),
         (exit, words) => Err(Fault::host(format!(
             "check the file system on {}: e2fsck ended with {exit:?} and says: {words}; `e2fsck -f` by hand may mend it",
@@ -73,13 +85,18 @@ fn check(volume: &Path) -> Result<(), Fault> {
     }
 }
 
-/// Has a mounted file system fill its device.
+/// Has a file system fill its device or file, also while it is mounted.
 ///
 /// # Errors
 /// When resize2fs fails.
 pub fn grow(device: &Path) -> Result<(), Fault> {
     match run("resize2fs", &[], device)? {
         (Exit::Code(0), _) => Ok(()),
+        (_, words) if words.contains("Permission denied") => Err(Fault::Precondition(format!(
+            "the kernel lets only a process with CAP_SYS_RESOURCE grow a mounted file system; that on {} grows when the volume is \
+             staged again",
+            device.display()
+        ))),
         (_, words) => Err(Fault::host(format!("grow the file system on {}: {words}", device.display()))),
     }
 }
@@ -105,6 +122,19 @@ fn run(program: &str, options: &[&str], path: &Path) -> Result<(Exit, String), F
     Ok((output.exit, words.trim().replace('\n', "; ")))
 }
 
+/// Whether a block or more at the end of a volume is not its file system's. Places of numbers: the superblock, as above.
+fn is_smaller(volume: &Path) -> io::Result<bool> {
+    let file = File::open(volume)?;
+    let number = |at: u64| -> io::Result<u64> {
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, SUPERBLOCK_AT + at)?;
+        Ok(u64::from(u32::from_le_bytes(bytes)))
+    };
+    let block_bytes = 1024_u64 << number(0x18)?.min(16);
+    let blocks = number(0x4)? | number(0x150)? << 32;
+    Ok(blocks.saturating_add(1).saturating_mul(block_bytes) <= file.metadata()?.len())
+}
+
 fn content(volume: &Path) -> io::Result<Content> {
     let mut file = File::open(volume)?;
     // A file that takes no space on disk has nothing in it.
@@ -123,8 +153,6 @@ fn content(volume: &Path) -> io::Result<Content> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt;
-
     use super::*;
 
     #[test]
@@ -147,7 +175,11 @@ mod tests {
         prepare(&volume, &unfinished).unwrap();
         assert_eq!(content(&volume).unwrap(), Content::FileSystem);
         assert!(!unfinished.exists());
+        assert!(!is_smaller(&volume).unwrap());
+        file.set_len(64 << 20).unwrap();
+        assert!(is_smaller(&volume).unwrap());
         prepare(&volume, &unfinished).unwrap();
+        assert!(!is_smaller(&volume).unwrap());
         // As a kill in the middle leaves it.
         file.write_all_at(b"half", 0).unwrap();
         file.write_all_at(&[0; 2], MAGIC_AT).unwrap();

@@ -1,0 +1,372 @@
+//! `plumb volumes csi`: a volume's whole life through gRPC, kills of each process that it depends on, and csi-sanity.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use plumb_csi::client::Client;
+use plumb_csi::messages::{
+    AccessType, CapacityRange, Choice, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, Empty,
+    MountVolume, NodeExpandRequest, NodeExpandResponse, PublishRequest, StageRequest, StatsRequest,
+    StatsResponse, Texts, UnpublishRequest, UnstageRequest, VolumeCapability,
+};
+
+use crate::common::{code, plumb, run, signal, skip, skip_unprivileged, stderr, wait_until};
+
+const MIB: i64 = 1 << 20;
+
+/// Whether this machine can mount volumes.
+fn can_mount(test: &str) -> bool {
+    if let Err(reason) = plumb_csi::node::Node::can_serve() {
+        if reason.contains("there is no qemu-storage-daemon") || reason.contains("e2fsprogs") {
+            skip(&format!("{test}: {reason}"));
+        } else {
+            skip_unprivileged(test, &format!("mount volumes ({reason})"));
+        }
+        return false;
+    }
+    true
+}
+
+/// A driver, which is killed when it is dropped, with whatever it left behind.
+struct Driver {
+    child: Child,
+    directory: tempfile::TempDir,
+}
+
+impl Driver {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        let policy = ["policy", "create", "q500", "--max-iops", "500 IOPS"];
+        let made = run(&[&["volumes", "--state", state.to_str().unwrap()], &policy[..]].concat());
+        assert_eq!(code(&made), 0, "{}", stderr(&made));
+        Self { child: start(directory.path()), directory }
+    }
+
+    fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = start(self.directory.path());
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("csi.sock")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.socket()).unwrap()
+    }
+
+    /// The pid of the process that has these words in its command line; 0 while there is none.
+    fn pid_of(&self, words: &str) -> u32 {
+        processes(self.directory.path(), words).first().copied().unwrap_or(0)
+    }
+
+    /// Kills a process that the driver started, and waits until another one is in its place and the volume is built again.
+    fn kill_and_await(&self, words: &str) {
+        let killed = self.pid_of(words);
+        signal(killed, "KILL");
+        wait_until("another process in its place", || ![0, killed].contains(&self.pid_of(words)));
+    }
+
+    /// What there is of it beside its own process: processes, mounts and loop devices.
+    fn traces(&self) -> Vec<String> {
+        let here = self.directory.path();
+        let shown = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let mounts = shown("/proc/self/mountinfo");
+        let is_here = |line: &&str| line.contains(here.to_str().unwrap());
+        let mut traces: Vec<String> = mounts.lines().filter(is_here).map(str::to_owned).collect();
+        let loops =
+            fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path().join("loop/backing_file"));
+        traces.extend(
+            loops.filter_map(|path| fs::read_to_string(path).ok()).filter(|path| is_here(&path.as_str())),
+        );
+        let own = self.child.id();
+        let running = processes(here, "").into_iter().filter(|pid| *pid != own);
+        traces.extend(running.map(|pid| format!("process {pid}")));
+        traces
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for pid in processes(self.directory.path(), "") {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let paths = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+        for path in paths.filter(|path| Path::new(path).starts_with(self.directory.path())) {
+            let _ = Command::new("umount").args(["--lazy", path]).status();
+        }
+    }
+}
+
+fn start(directory: &Path) -> Child {
+    let endpoint = format!("unix://{}", directory.join("csi.sock").display());
+    let mut command = plumb();
+    command.args(["volumes", "csi", "--endpoint", &endpoint, "--node", "node-1", "--state"]);
+    let mut child = command.arg(directory.join("state")).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let said: Vec<String> = lines.by_ref().take_while(|line| !line.contains(" listens on ")).collect();
+    assert!(child.try_wait().unwrap().is_none(), "it has ended: {said:?}");
+    std::thread::spawn(move || lines.for_each(drop));
+    child
+}
+
+/// The processes with a path below a directory, and these words, in their command lines.
+fn processes(directory: &Path, words: &str) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let of_interest = |pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        command.contains(directory.to_str().unwrap()) && command.contains(words)
+    };
+    pids.filter(of_interest).collect()
+}
+
+fn mounted() -> Option<VolumeCapability> {
+    capability(AccessType::Mount(MountVolume::default()))
+}
+
+fn capability(access_type: AccessType) -> Option<VolumeCapability> {
+    Some(VolumeCapability { access_type: Some(access_type), access_mode: Some(Choice { number: 1 }) })
+}
+
+fn create(client: &Client, name: &str, volume_capability: Option<VolumeCapability>, policy: &str) -> String {
+    let request = CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(CapacityRange { required_bytes: 128 * MIB, limit_bytes: 0 }),
+        volume_capabilities: volume_capability.into_iter().collect(),
+        parameters: Texts::from([("qosPolicy".to_owned(), policy.to_owned())]),
+        ..CreateVolumeRequest::default()
+    };
+    let made: CreateVolumeResponse = client.call("Controller/CreateVolume", request).unwrap();
+    made.volume.unwrap().volume_id
+}
+
+/// A volume that is to be staged and published.
+struct Volume<'a> {
+    driver: &'a Driver,
+    id: String,
+    staging: String,
+    target: String,
+    capability: Option<VolumeCapability>,
+}
+
+impl<'a> Volume<'a> {
+    fn create(driver: &'a Driver, name: &str, capability: Option<VolumeCapability>, policy: &str) -> Self {
+        let id = create(&driver.client(), name, capability.clone(), policy);
+        let (staging, target) =
+            (driver.path(&format!("{name}-staging")), driver.path(&format!("{name}-target")));
+        Self { driver, id, staging, target, capability }
+    }
+
+    fn stage(&self) {
+        let request = StageRequest {
+            volume_id: self.id.clone(),
+            staging_target_path: self.staging.clone(),
+            volume_capability: self.capability.clone(),
+        };
+        let Empty {} = self.driver.client().call("Node/NodeStageVolume", request).unwrap();
+    }
+
+    fn publish(&self) {
+        let request = PublishRequest {
+            volume_id: self.id.clone(),
+            staging_target_path: self.staging.clone(),
+            target_path: self.target.clone(),
+            volume_capability: self.capability.clone(),
+            readonly: false,
+        };
+        let Empty {} = self.driver.client().call("Node/NodePublishVolume", request).unwrap();
+    }
+
+    /// False where the kernel lets nobody here grow a mounted file system, which then grows when it is staged again.
+    fn expand(&self, required_bytes: i64) -> bool {
+        let request = NodeExpandRequest {
+            volume_id: self.id.clone(),
+            volume_path: self.target.clone(),
+            capacity_range: Some(CapacityRange { required_bytes, limit_bytes: 0 }),
+        };
+        match self.driver.client().call("Node/NodeExpandVolume", request) {
+            Ok(NodeExpandResponse { capacity_bytes }) => {
+                assert_eq!(capacity_bytes, required_bytes);
+                true
+            }
+            Err((_, text)) => {
+                assert!(text.contains("CAP_SYS_RESOURCE"), "{text}");
+                false
+            }
+        }
+    }
+
+    fn total_bytes(&self) -> i64 {
+        let request = StatsRequest { volume_id: self.id.clone(), volume_path: self.target.clone() };
+        let stats: StatsResponse = self.driver.client().call("Node/NodeGetVolumeStats", request).unwrap();
+        stats.usage[0].total
+    }
+
+    /// Each call twice: the second finds nothing to do.
+    fn remove(&self) {
+        let client = self.driver.client();
+        for _ in 0..2 {
+            let unpublish = UnpublishRequest { volume_id: self.id.clone(), target_path: self.target.clone() };
+            let Empty {} = client.call("Node/NodeUnpublishVolume", unpublish).unwrap();
+        }
+        for _ in 0..2 {
+            let unstage =
+                UnstageRequest { volume_id: self.id.clone(), staging_target_path: self.staging.clone() };
+            let Empty {} = client.call("Node/NodeUnstageVolume", unstage).unwrap();
+        }
+        for _ in 0..2 {
+            let delete = DeleteVolumeRequest { volume_id: self.id.clone() };
+            let Empty {} = client.call("Controller/DeleteVolume", delete).unwrap();
+        }
+    }
+
+    /// Writes a file of the volume, and has it on disk.
+    fn write(&self, name: &str, text: &str) {
+        let mut file = fs::File::create(Path::new(&self.target).join(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.sync_all().unwrap();
+    }
+
+    fn read(&self, name: &str) -> std::io::Result<String> {
+        fs::read_to_string(Path::new(&self.target).join(name))
+    }
+}
+
+/// Has the kernel forget what it read, so that it is read from the volume.
+fn drop_caches() {
+    fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
+}
+
+#[test]
+fn a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind() {
+    const TEST: &str = "a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind";
+    if !can_mount(TEST) {
+        return;
+    }
+    let mut driver = Driver::start();
+    {
+        let volume = Volume::create(&driver, "pvc-1", mounted(), "q500");
+        volume.stage();
+        volume.stage();
+        volume.publish();
+        volume.publish();
+        volume.write("first", "before any kill");
+
+        // The server: I/O waits until there is another one.
+        driver.kill_and_await("volumes serve");
+        drop_caches();
+        assert_eq!(volume.read("first").unwrap(), "before any kill");
+        volume.write("second", "after the server was killed");
+
+        if volume.expand(256 * MIB) {
+            assert!(volume.total_bytes() > 200 * MIB);
+        } else {
+            skip_unprivileged(&format!("{TEST}_while_mounted"), "grow a file system that is mounted");
+        }
+        assert_eq!(volume.read("first").unwrap(), "before any kill");
+    }
+    // The driver: nothing that is mounted notices.
+    let daemon = driver.pid_of("type=fuse");
+    let target = driver.path("pvc-1-target");
+    let open = fs::File::create(Path::new(&target).join("open")).unwrap();
+    driver.restart();
+    open.write_all_at(b"through a kill of the driver", 0).unwrap();
+    open.sync_all().unwrap();
+    assert_eq!(driver.pid_of("type=fuse"), daemon, "the daemon outlives the driver");
+
+    // The storage daemon: what is open fails, what was synchronised is there once it is built again.
+    driver.kill_and_await("type=fuse");
+    let first = Path::new(&target).join("first");
+    wait_until("the volume to be built again", || fs::read_to_string(&first).is_ok());
+    assert!(open.sync_all().is_err() || open.read_at(&mut [0; 1], 1 << 20).is_ok(), "it was open");
+    drop(open);
+    for (name, expected) in [
+        ("first", "before any kill"),
+        ("second", "after the server was killed"),
+        ("open", "through a kill of the driver"),
+    ] {
+        assert_eq!(fs::read_to_string(Path::new(&target).join(name)).unwrap(), expected);
+    }
+
+    // Both, while there is no driver that would notice.
+    let (server, daemon) = (driver.pid_of("volumes serve"), driver.pid_of("type=fuse"));
+    driver.child.kill().unwrap();
+    signal(daemon, "KILL");
+    signal(server, "KILL");
+    driver.restart();
+    assert_eq!(fs::read_to_string(&first).unwrap(), "before any kill", "the driver mends before it listens");
+
+    let id =
+        fs::read_dir(driver.directory.path().join("state/csi/volumes")).unwrap().next().unwrap().unwrap();
+    let id = format!("node-1/{}", id.file_name().to_str().unwrap());
+    let staging = driver.path("pvc-1-staging");
+    let volume = Volume { driver: &driver, id, staging, target, capability: mounted() };
+    assert!(volume.total_bytes() > 200 * MIB, "staging grows what did not grow while it was mounted");
+    volume.remove();
+    wait_until("nothing to be left", || driver.traces().is_empty());
+    assert!(fs::read_dir(driver.directory.path().join("state/data")).unwrap().next().is_none());
+    assert!(fs::read_dir(driver.directory.path().join("state/csi/volumes")).unwrap().next().is_none());
+}
+
+#[test]
+fn a_block_volume_is_a_device_that_grows() {
+    if !can_mount("a_block_volume_is_a_device_that_grows") {
+        return;
+    }
+    let driver = Driver::start();
+    let volume = Volume::create(&driver, "pvc-2", capability(AccessType::Block(Empty {})), "");
+    volume.stage();
+    volume.publish();
+    let device = fs::File::options().read(true).write(true).open(&volume.target).unwrap();
+    device.write_all_at(&[7; 4096], 64 * MIB as u64).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    driver.kill_and_await("type=fuse");
+    let read = || {
+        let mut bytes = vec![0; 4096];
+        let device = fs::File::open(&volume.target).ok()?;
+        device.read_exact_at(&mut bytes, 64 * MIB as u64).ok().map(|()| bytes)
+    };
+    wait_until("the device to be there again", || read() == Some(vec![7; 4096]));
+    assert!(volume.expand(256 * MIB));
+    assert_eq!(volume.total_bytes(), 256 * MIB);
+    let mut grown = fs::File::open(&volume.target).unwrap();
+    assert_eq!(std::io::Seek::seek(&mut grown, std::io::SeekFrom::End(0)).unwrap(), 256 * MIB as u64);
+    assert_eq!(grown.read(&mut [0; 1]).unwrap(), 0);
+    drop(grown);
+    volume.remove();
+    wait_until("nothing to be left", || driver.traces().is_empty());
+}
+
+#[test]
+fn csi_sanity_finds_nothing_wrong() {
+    const TEST: &str = "csi_sanity_finds_nothing_wrong";
+    if !can_mount(TEST) {
+        return;
+    }
+    let driver = Driver::start();
+    let endpoint = format!("unix://{}", driver.socket().display());
+    let (staging, target) = (driver.path("staging"), driver.path("target"));
+    let arguments = ["--csi.endpoint", &endpoint, "--csi.stagingdir", &staging, "--csi.mountdir", &target];
+    let Ok(output) = Command::new("csi-sanity").args(arguments).arg("--ginkgo.no-color").output() else {
+        return skip(&format!("{TEST}: csi-sanity is not installed"));
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let closing = said.lines().find(|line| line.contains(" Passed | "));
+    assert!(closing.is_some_and(|line| line.contains("SUCCESS!") && line.contains(" 0 Failed ")), "{said}");
+    wait_until("nothing to be left", || driver.traces().is_empty());
+}
