@@ -353,6 +353,39 @@ fn a_block_volume_is_a_device_that_grows() {
 }
 
 #[test]
+fn writes_under_way_survive_kills_of_the_server_and_the_driver() {
+    const TEST: &str = "writes_under_way_survive_kills_of_the_server_and_the_driver";
+    if !can_mount(TEST) {
+        return;
+    }
+    let mut driver = Driver::start();
+    let (id, staging, target) = {
+        let volume = Volume::create(&driver, "pvc-3", mounted(), "q500");
+        volume.stage();
+        volume.publish();
+        (volume.id, volume.staging, volume.target)
+    };
+    // The policy makes it last: 4000 writes, and as many reads that check them.
+    let file = format!("--filename={target}/fio");
+    let mut fio = Command::new("fio");
+    fio.args(["--name=verify", "--rw=randwrite", "--bs=4k", "--size=16000k", "--direct=1", "--iodepth=16"]);
+    fio.args(["--ioengine=libaio", "--verify=crc32c", "--verify_fatal=1", "--end_fsync=1", &file]);
+    let Ok(mut fio) = fio.current_dir(driver.directory.path()).stdout(Stdio::null()).spawn() else {
+        return skip(&format!("{TEST}: fio is not installed"));
+    };
+    for round in 0..3 {
+        driver.kill_and_await("volumes serve");
+        if round == 1 {
+            driver.restart();
+        }
+        assert_eq!(fio.try_wait().unwrap(), None, "it ended before the kills did");
+    }
+    assert!(fio.wait().unwrap().success(), "what was written is read");
+    Volume { driver: &driver, id, staging, target, capability: mounted() }.remove();
+    wait_until("nothing to be left", || driver.traces().is_empty());
+}
+
+#[test]
 fn csi_sanity_finds_nothing_wrong() {
     const TEST: &str = "csi_sanity_finds_nothing_wrong";
     if !can_mount(TEST) {
