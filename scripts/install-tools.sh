@@ -10,7 +10,7 @@
 #            a missing one is skipped
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh, sshd,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
-#            nbdkit, fio
+#            nbdkit, fio, qemu-storage-daemon, mkfs.ext4, and csi-sanity, where there is Go to build it with
 #   cluster  what the test cluster is made of (scripts/cluster.sh): the tools of its scripts, and Kubernetes itself, built from Go's
 #            module proxy into ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
@@ -26,6 +26,8 @@ export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sb
 RUST_MIN=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 CARGO_DENY=0.20.2
 MDBOOK=0.5.4
+# The csi-sanity that the driver of volumes passes.
+CSI_SANITY=v5.6.0
 POLICY=/usr/sbin/policy-rc.d
 
 say() { printf 'install-tools: %s\n' "$*" >&2; }
@@ -105,6 +107,8 @@ note_missing() {
             want nbdkit have nbdkit
             want qemu-utils have qemu-nbd
             want libnbd-bin have nbdcopy
+            want qemu-system-common have qemu-storage-daemon
+            want e2fsprogs have mkfs.ext4
             want mount have losetup
             want zstd have zstd
             want lz4 have lz4
@@ -209,6 +213,19 @@ install_lint() {
     mdbook --version >/dev/null 2>&1 || build_tool mdbook "$MDBOOK" --no-default-features --features search
 }
 
+# The judge of CSI drivers, which has no Debian package. It goes where cargo's programs are, which the tests look at. Without Go
+# its test is skipped.
+install_csi_sanity() {
+    ! have csi-sanity || return 0
+    local go bin=${CARGO_HOME:-$HOME/.cargo}/bin
+    for go in go /usr/local/go/bin/go "$HOME"/.cache/plumb-cluster/go-*/bin/go; do
+        have "$go" || continue
+        say "building csi-sanity $CSI_SANITY"
+        GOBIN=$bin "$go" install "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$CSI_SANITY" >&2 && return 0
+    done
+    say "csi-sanity could not be built; it needs Go 1.25 or newer (https://go.dev/dl)"
+}
+
 # build_tool NAME VERSION OPTION...: builds a program from the Rust registry. Such a program runs for a second and compiles for
 # minutes, so it is compiled without optimisation: under a minute on 2 cores.
 build_tool() {
@@ -234,6 +251,8 @@ main() {
             lint) install_lint ;;
         esac
     done
+    # Last, as the test cluster may bring the Go that it takes.
+    case " $* " in *" tests "*) install_csi_sanity ;; esac
 }
 
 main "$@"

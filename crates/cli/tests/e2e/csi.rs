@@ -76,6 +76,18 @@ impl Driver {
         wait_until("another process in its place", || ![0, killed].contains(&self.pid_of(words)));
     }
 
+    /// Its loop devices, whatever is left of the files that they are over.
+    fn devices(&self) -> Vec<String> {
+        let ours = self.directory.path().join("state/csi/volumes");
+        let files = fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path());
+        let is_ours = |path: &PathBuf| {
+            let file = fs::read_to_string(path.join("loop/backing_file"));
+            file.is_ok_and(|file| Path::new(&file).starts_with(&ours))
+        };
+        let names = files.filter(is_ours).filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        names.map(|name| format!("/dev/{name}")).collect()
+    }
+
     /// What there is of it beside its own process: processes, mounts and loop devices.
     fn traces(&self) -> Vec<String> {
         let here = self.directory.path();
@@ -83,11 +95,7 @@ impl Driver {
         let mounts = shown("/proc/self/mountinfo");
         let is_here = |line: &&str| line.contains(here.to_str().unwrap());
         let mut traces: Vec<String> = mounts.lines().filter(is_here).map(str::to_owned).collect();
-        let loops =
-            fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path().join("loop/backing_file"));
-        traces.extend(
-            loops.filter_map(|path| fs::read_to_string(path).ok()).filter(|path| is_here(&path.as_str())),
-        );
+        traces.extend(self.devices());
         let own = self.child.id();
         let running = processes(here, "").into_iter().filter(|pid| *pid != own);
         traces.extend(running.map(|pid| format!("process {pid}")));
@@ -99,6 +107,10 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // Before the files that they are over have no path any more.
+        for device in self.devices() {
+            let _ = Command::new("losetup").args(["--detach", &device]).status();
+        }
         for pid in processes(self.directory.path(), "") {
             let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
         }
