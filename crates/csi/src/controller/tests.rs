@@ -1,3 +1,5 @@
+//! The controller service on a real database, without a network.
+
 use plumb_volumes::policy::{Fixed, Policy};
 
 use super::*;
