@@ -50,7 +50,7 @@ pub fn csi(state: &Path, arguments: &CsiArguments) -> Outcome {
     }
     drop(server);
     if let Some(node) = driver.node() {
-        node.stop_idle().map_err(|fault| failure(fault))?;
+        node.stop_idle().map_err(failure)?;
     }
     Ok(INTERRUPTED)
 }
