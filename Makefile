@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo check test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec image docs tools clean
+.PHONY: help demo check test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec image deb docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,10 @@ bench-codec: ## Measure codecs against their libraries' own tools, in the units 
 image: ## Build a container image with plumb and the programs that experiments drive, in target/image
 	@cargo build --release --package plumb-cli
 	@scripts/image.sh
+
+deb: ## Build a Debian package with plumb, its manual pages and its completions, in target/deb
+	@cargo build --release --package plumb-cli
+	@scripts/deb.sh
 
 docs: ## Build the documentation as a book, in target/book
 	@mdbook build docs

@@ -130,6 +130,12 @@ pub enum Command {
     },
     /// Print the version.
     Version,
+    /// Write the manual pages into a directory, for packages.
+    #[command(hide = true)]
+    Man {
+        /// The directory, which exists.
+        directory: PathBuf,
+    },
     /// Serve one side of a slot (started by `plumb run`).
     #[command(hide = true)]
     Agent(AgentArguments),
@@ -156,6 +162,7 @@ impl Command {
                 | Self::Schema(_)
                 | Self::Completions { .. }
                 | Self::Version
+                | Self::Man { .. }
                 | Self::Agent(_)
                 | Self::Places(_)
                 | Self::Keep(_)

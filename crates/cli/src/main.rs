@@ -77,6 +77,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Schema(schema) => commands::schema::schema(&schema),
         Command::Completions { shell } => commands::completions::completions(shell),
         Command::Version => commands::version::version(),
+        Command::Man { directory } => commands::man::man(&directory),
         Command::Places(command) => commands::places::places(&command),
         Command::Keep(keep) => commands::keep::keep(&keep),
         Command::Agent(agent) => commands::agent::agent(&agent),

@@ -16,6 +16,7 @@ pub mod import;
 pub mod init;
 pub mod keep;
 pub mod list;
+pub mod man;
 pub mod migrate;
 pub mod network;
 pub mod places;
