@@ -53,7 +53,10 @@ hooks+=(--customize-hook='rm -rf "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/ap
 if [ -n "$plumb" ]; then
     hooks+=(--customize-hook="install -m 755 '$(realpath "$plumb")' \"\$1\"/usr/local/bin/plumb")
 fi
-mmdebstrap --quiet --variant=essential --include="$(IFS=,; echo "${PACKAGES[*]}")" \
+# Its mounts end with it, also when it is killed. Without root it has user namespaces of its own.
+alone=()
+[ "$(id -u)" -ne 0 ] || alone=(unshare --mount --propagation private)
+TMPDIR=$work "${alone[@]}" mmdebstrap --quiet --variant=essential --include="$(IFS=,; echo "${PACKAGES[*]}")" \
     --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
