@@ -133,7 +133,11 @@ start_host() {
 
 # What the first process of a host does. sshd takes its place, and with it the care for orphans.
 inside() {
-    local i=$1 network=$3
+    local i=$1 network=$3 device target kind rest
+    # A copy of a mount keeps a device in use that was unmounted here.
+    while read -r device target kind rest; do
+        [[ $device != /dev/loop* && $kind != fuse* ]] || umount --lazy "$target" || true
+    done </proc/self/mounts
     hostname "host$i"
     ip link set lo up
     until_true ip link show eth0 >/dev/null

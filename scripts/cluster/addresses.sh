@@ -28,6 +28,14 @@ until_true() {
     return 1
 }
 
+# A machine begins with a copy of this machine's mounts, and a copy keeps a device in use that was unmounted here.
+drop_copies() {
+    local device target kind rest
+    while read -r device target kind rest; do
+        [[ $device != /dev/loop* && $kind != fuse* ]] || umount --lazy "$target" || true
+    done </proc/self/mounts
+}
+
 answers() { curl --silent --fail --insecure --max-time 2 "$1"; }
 
 # The routes to pods and Services, for a machine that is no node. Services are reached through the first node.

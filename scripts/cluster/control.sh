@@ -62,6 +62,7 @@ CONFIG
     part dns coredns "$directory/control/Corefile"
 }
 
+drop_copies
 mount -t proc proc /proc
 hostname control
 ip link set lo up

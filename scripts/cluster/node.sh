@@ -170,6 +170,7 @@ start_kubelet() {
 }
 
 address=$(node_address "$number")
+drop_copies
 make_root
 mount_control_groups
 answer_settings

@@ -23,6 +23,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("service-rules", include_str!("../../../experiments/service-rules.yaml")),
     ("compression-levels", include_str!("../../../experiments/compression-levels.yaml")),
     ("qos-policies", include_str!("../../../experiments/qos-policies.yaml")),
+    ("storage-classes", include_str!("../../../experiments/storage-classes.yaml")),
     ("null", include_str!("../../../experiments/null.yaml")),
 ];
 

@@ -118,6 +118,8 @@ impl Controller {
         if let Some(row) = self.common.row(&uuid)? {
             self.common.state().delete_volume(&row.name)?;
         }
+        // Only a file system that was never finished has left one.
+        let _ = std::fs::remove_file(self.records.unfinished(&uuid));
         Ok(Empty {})
     }
 
@@ -138,7 +140,8 @@ impl Controller {
         let confirmed = Confirmed {
             volume_context: request.volume_context.clone(),
             volume_capabilities: request.volume_capabilities.clone(),
-            parameters: request.parameters.clone(),
+            // Nothing was compared with them.
+            parameters: Texts::new(),
         };
         Ok(ValidateResponse { confirmed: Some(confirmed), message: String::new() })
     }
@@ -199,8 +202,8 @@ impl Controller {
             let capacity_bytes = size_of(range, BYTES_MIN)?.cast_signed();
             return Ok(ControllerExpandResponse { capacity_bytes, node_expansion_required: true });
         }
+        let _reserved = self.common.reserve(&id.uuid)?;
         let row = self.common.volume(&request.volume_id)?;
-        let _reserved = self.common.reserve(&row.uuid)?;
         let size = grown(&self.common, &row, range)?;
         Ok(ControllerExpandResponse { capacity_bytes: size.cast_signed(), node_expansion_required: true })
     }
@@ -256,7 +259,11 @@ fn most_of(range: &CapacityRange) -> u64 {
 
 /// The size for a range.
 fn size_of(range: &CapacityRange, default_bytes: u64) -> Result<u64, Fault> {
-    let out_of_range = |text: &str| Fault::Range(format!("the size of {range:?}: {text}"));
+    let out_of_range = |text: &str| {
+        let bytes = |bytes: i64| if bytes == 0 { "any".to_owned() } else { bytes.to_string() };
+        let (least, most) = (bytes(range.required_bytes), bytes(range.limit_bytes));
+        Fault::Range(format!("a size of at least {least} and at most {most} bytes: {text}"))
+    };
     if range.required_bytes < 0 || range.limit_bytes < 0 {
         return Err(Fault::Invalid("a size is negative".to_owned()));
     }
@@ -291,8 +298,7 @@ pub(crate) fn grown(common: &Common, row: &VolumeRow, range: &CapacityRange) -> 
     if size <= row.size_bytes {
         return Ok(row.size_bytes);
     }
-    common.state().resize_volume(&row.name, size)?;
-    Ok(size)
+    Ok(common.state().grow_volume(&row.name, size)?)
 }
 
 #[cfg(test)]

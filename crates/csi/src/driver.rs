@@ -1,7 +1,12 @@
 //! The driver: the services of this process behind one value, without any network.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+
+use plumb_volumes::private;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::common::Common;
 use crate::controller::Controller;
@@ -12,6 +17,7 @@ use crate::messages::{
     ServiceCapability,
 };
 use crate::node::Node;
+use crate::record::{failed, make_directory};
 
 /// Numbers of the interface's `PluginCapability.Service.Type`, `PluginCapability.VolumeExpansion.Type`,
 /// `ControllerServiceCapability.RPC.Type` and `NodeServiceCapability.RPC.Type`.
@@ -41,6 +47,24 @@ pub enum Mode {
 pub struct Driver {
     controller: Option<Controller>,
     node: Option<Node>,
+    /// Held for as long as this process is the node service of its state: two would mount one file system twice. Other containers
+    /// see it, where they do not see this process.
+    _lock: Option<File>,
+}
+
+fn lock(common: &Common) -> Result<File, Fault> {
+    let path = common.directory().join("node.lock");
+    make_directory(&common.directory()).map_err(|cause| failed("make", &common.directory(), &cause))?;
+    let file = private::options().write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(|cause| failed("open", &path, &cause))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(Fault::Precondition(format!(
+            "another node service has {}; end it first",
+            common.state_directory().display()
+        ))),
+        Err(cause) => Err(failed("lock", &path, &cause.into())),
+    }
 }
 
 impl Driver {
@@ -53,10 +77,11 @@ impl Driver {
             Node::can_serve().map_err(Fault::Precondition)?;
         }
         let common = Arc::new(Common::open(state, node)?);
-        Ok(Self {
-            controller: (mode != Mode::Node).then(|| Controller::new(Arc::clone(&common))),
-            node: (mode != Mode::Controller).then(|| Node::new(common)),
-        })
+        let lock = if mode == Mode::Controller { None } else { Some(lock(&common)?) };
+        let controller = (mode != Mode::Node).then(|| Controller::new(Arc::clone(&common)));
+        let node = (mode != Mode::Controller).then(|| Node::new(common));
+        node.as_ref().map_or(Ok(()), Node::check_paths)?;
+        Ok(Self { controller, node, _lock: lock })
     }
 
     /// The controller service, where this process has it.

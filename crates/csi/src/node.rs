@@ -14,7 +14,7 @@ use plumb_volumes::state::VolumeRow;
 
 use self::daemon::StorageDaemon;
 use self::server::VolumeServer;
-use self::stack::Stack;
+use self::stack::{Defect, Stack};
 use crate::capability::{Access, Usage};
 use crate::common::Common;
 use crate::controller::grown;
@@ -26,6 +26,8 @@ use crate::messages::{
 };
 use crate::record::{Record, Records, Target, failed};
 
+/// As long as any UUID.
+const NIL_UUID: &str = "00000000-0000-0000-0000-000000000000";
 const BYTES: i32 = 1;
 const INODES: i32 = 2;
 
@@ -59,6 +61,14 @@ impl Node {
         loop_device::LoopDevice::can_be_made()?;
         filesystem::can_be_made()?;
         StorageDaemon::can_run().map(drop)
+    }
+
+    /// Whether the state directory can be used.
+    ///
+    /// # Errors
+    /// When its path is too long.
+    pub fn check_paths(&self) -> Result<(), Fault> {
+        StorageDaemon::in_directory(&self.records.directory_of(NIL_UUID)).check_path()
     }
 
     fn stack<'a>(&'a self, uuid: &'a str) -> Stack<'a> {
@@ -110,6 +120,7 @@ impl Node {
             device: None,
             targets: Vec::new(),
         };
+        let mut record_is_new = true;
         let mut record = match self.record(&row.uuid)? {
             Some(found) if found.staging != new.staging || found.mount_options != new.mount_options => {
                 return Err(Fault::Exists(format!(
@@ -118,28 +129,36 @@ impl Node {
                     found.staging.display()
                 )));
             }
-            Some(found) => found,
+            Some(found) => {
+                record_is_new = false;
+                found
+            }
             None => {
                 self.records.write(&row.uuid, &new)?;
                 new
             }
         };
-        self.mend(&row, &mut record)?;
-        Ok(Empty {})
+        let staged = self.mend(&row, &mut record);
+        if staged.is_err() && record_is_new {
+            // Kubernetes asks for no end of what it was told has failed.
+            self.stack(&row.uuid).take_apart(&mut record, true)?;
+            self.records.remove(&row.uuid)?;
+        }
+        staged.map(|_| Empty {})
     }
 
     /// Builds a stack, after taking apart one that is of no use any more. Says what was wrong.
     fn mend(&self, row: &VolumeRow, record: &mut Record) -> Result<Option<String>, Fault> {
         let stack = self.stack(&row.uuid);
         let defect = stack.defect(record)?;
-        if defect.is_some() && record.device.is_some() {
+        if matches!(defect, Some(Defect::Broken(_))) && record.device.is_some() {
             stack.take_apart(record, true)?;
             self.records.write(&row.uuid, record)?;
         }
         if defect.is_some() {
             self.build(row, record)?;
         }
-        Ok(defect)
+        Ok(defect.map(Defect::words))
     }
 
     /// Takes apart what staging built. A volume that is not staged is left alone.
@@ -161,7 +180,7 @@ impl Node {
             )));
         }
         let stack = self.stack(&uuid);
-        let is_of_use = stack.defect(&record)?.is_none();
+        let is_of_use = !matches!(stack.defect(&record)?, Some(Defect::Broken(_)));
         if is_of_use {
             // The last writes go through it.
             self.ensure_server()?;
@@ -195,6 +214,11 @@ impl Node {
             ));
         }
         let target = Target { path, is_read_only: request.readonly || access.is_read_only };
+        if target.is_read_only && record.mount_options.is_none() {
+            // The kernel lets devices be written through a mount that is read-only.
+            return Err(Fault::Invalid("a block volume cannot be shown read-only".to_owned()));
+        }
+        let known = record.targets.len();
         match record.targets.iter().find(|known| known.path == target.path) {
             Some(known) if *known != target => {
                 return Err(Fault::Exists(format!("{} shows it in another way", target.path.display())));
@@ -208,8 +232,16 @@ impl Node {
                 self.records.write(&row.uuid, &record)?;
             }
         }
-        self.mend_or_show(&row, &mut record)?;
-        Ok(Empty {})
+        let shown = self.mend_or_show(&row, &mut record);
+        if shown.is_err() && record.targets.len() > known {
+            // As after staging that failed.
+            for target in record.targets.split_off(known) {
+                mounts::unmount_all(&target.path, true)?;
+                remove_target(&target.path).map_err(|cause| failed("remove", &target.path, &cause))?;
+            }
+            self.records.write(&row.uuid, &record)?;
+        }
+        shown.map(|()| Empty {})
     }
 
     /// A new target is no defect of what is below it.
@@ -284,8 +316,8 @@ impl Node {
     pub fn expand(&self, request: &NodeExpandRequest) -> Result<NodeExpandResponse, Fault> {
         check_id(&request.volume_id)?;
         check_path(&request.volume_path)?;
+        let _reserved = self.common.reserve(&VolumeId::on(&self.common.node, &request.volume_id)?)?;
         let mut row = self.common.volume(&request.volume_id)?;
-        let _reserved = self.common.reserve(&row.uuid)?;
         let record = self.record(&row.uuid)?;
         let not_staged = || Fault::Precondition(format!("the volume `{}` is not staged", request.volume_id));
         let mut record = record.ok_or_else(not_staged)?;
@@ -306,25 +338,37 @@ impl Node {
         NodeInfo { node_id: node.as_str().to_owned(), accessible_topology: Some(node.topology()) }
     }
 
-    /// Looks after everything that is staged: starts the server where it has ended, and repairs stacks. To be called some times
-    /// a minute, and when the driver starts. Says what it did, and what it could not do.
-    pub fn look_after(&self) -> Vec<String> {
-        let mut said = Vec::new();
-        let staged = match self.records.all() {
-            Ok(staged) => staged,
-            Err(fault) => return vec![format!("warning: {fault}")],
-        };
-        if !staged.is_empty() && !self.server.is_running() {
-            said.push(match self.ensure_server() {
-                Ok(()) => "the server of the volumes had ended; it is started again".to_owned(),
-                Err(fault) => format!("warning: {fault}"),
-            });
+    /// Starts the server where it has ended and something is staged. To be called some times a minute, from a thread that does not
+    /// wait for volumes: they wait for the server. Says what it did, or could not do.
+    pub fn look_after_server(&self) -> Option<String> {
+        // The end of the last staged volume ends the server: both are looked at while nobody does that.
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_needed = self.records.all().is_ok_and(|staged| !staged.is_empty());
+        if !is_needed || self.server.is_running() {
+            return None;
         }
-        said.extend(staged.iter().filter_map(|uuid| self.look_after_one(uuid)));
-        said
+        Some(match self.server.ensure() {
+            Ok(()) => "the server of the volumes had ended; it is started again".to_owned(),
+            Err(fault) => format!("warning: {fault}"),
+        })
+    }
+
+    /// Looks after everything that is staged, and repairs stacks. To be called some times a minute, and when the driver starts. Says
+    /// what it did, and what it could not do.
+    pub fn look_after(&self) -> Vec<String> {
+        match self.records.all() {
+            Ok(staged) => staged.iter().filter_map(|uuid| self.look_after_one(uuid)).collect(),
+            Err(fault) => vec![format!("warning: {fault}")],
+        }
     }
 
     fn look_after_one(&self, uuid: &str) -> Option<String> {
+        // Calls have to wait only where there is something to do.
+        if let Ok(Some(record)) = self.record(uuid)
+            && matches!(self.stack(uuid).defect(&record), Ok(None))
+        {
+            return None;
+        }
         // A call that has the volume looks after it.
         let _reserved = self.common.reserve(uuid).ok()?;
         let mended = || -> Result<Option<String>, Fault> {
@@ -340,12 +384,26 @@ impl Node {
         }
     }
 
-    /// Ends the server where nothing is staged, when the driver ends.
+    /// To be called when the driver ends: has what was written to volumes reach them, as the end of a container is the end of all
+    /// that they are mounted with, and ends the server where nothing is staged.
     ///
     /// # Errors
     /// When the kernel cannot end it.
-    pub fn stop_idle(&self) -> Result<(), Fault> {
-        if self.records.all()?.is_empty() { self.stop_server() } else { Ok(()) }
+    pub fn retire(&self) -> Result<(), Fault> {
+        let staged = self.records.all()?;
+        if staged.is_empty() {
+            return self.stop_server();
+        }
+        for uuid in staged {
+            let stack = self.stack(&uuid);
+            if let Some(record) = self.record(&uuid)?
+                && self.server.is_running()
+                && !matches!(stack.defect(&record)?, Some(Defect::Broken(_)))
+            {
+                stack.synchronise(&record)?;
+            }
+        }
+        Ok(())
     }
 
     fn stop_server(&self) -> Result<(), Fault> {

@@ -63,6 +63,13 @@ impl Records {
         self.directory.join(uuid)
     }
 
+    /// The file that is there while a volume's file system is being made. It stays when the record goes: a file system that was not
+    /// finished is then made anew, and not taken for somebody's data.
+    #[must_use]
+    pub fn unfinished(&self, uuid: &str) -> PathBuf {
+        self.directory.join(format!("{uuid}.unfinished"))
+    }
+
     /// Every volume that has a record, by UUID.
     ///
     /// # Errors
@@ -101,7 +108,10 @@ impl Records {
         let new = path.with_extension("new");
         let written = serde_json::to_vec(record).map_err(io::Error::other).and_then(|text| {
             make_directory(&self.directory_of(uuid))?;
-            private::options().write(true).create(true).truncate(true).open(&new)?.write_all(&text)?;
+            let mut file = private::options().write(true).create(true).truncate(true).open(&new)?;
+            file.write_all(&text)?;
+            // Without it a power failure may leave an empty file under the name.
+            file.sync_all()?;
             std::fs::rename(&new, &path)
         });
         written.map_err(|cause| failed("write", &path, &cause))

@@ -51,6 +51,8 @@ pub struct Mount {
     pub source: String,
     /// Whether nothing can be written through it.
     pub is_read_only: bool,
+    /// The options of this mount, which other mounts of the same file system may not have.
+    pub options: Vec<String>,
     /// What the file system says of itself, such as `ro` or `shutdown` after errors.
     pub state: Vec<String>,
 }
@@ -72,6 +74,9 @@ pub fn all() -> Result<Vec<Mount>, Error> {
 ///
 /// As [`all`].
 pub fn at(target: &Path) -> Result<Option<Mount>, Error> {
+    // The kernel names the place where a path leads, whatever symbolic links are in it.
+    let found = target.canonicalize();
+    let target = found.as_deref().unwrap_or(target);
     Ok(all()?.into_iter().rfind(|mount| mount.target == target))
 }
 
@@ -94,18 +99,28 @@ pub fn mount_device(device: &Path, target: &Path, kind: &str, options: &[String]
 ///
 /// When the kernel refuses. Nothing is mounted then.
 pub fn bind(source: &Path, target: &Path, is_read_only: bool) -> Result<(), Error> {
-    let failed =
-        |cause: Errno| failed(format!("show {} at {}", source.display(), target.display()), cause.into());
-    mount_bind(source, target).map_err(failed)?;
-    if is_read_only {
-        // The kernel ignores this flag when the mount is made.
-        let made = mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, c"");
-        if let Err(cause) = made {
-            let _ = unmount(target, UnmountFlags::DETACH);
-            return Err(failed(cause));
-        }
+    let what = || format!("bind-mount {} at {}", source.display(), target.display());
+    mount_bind(source, target).map_err(|cause| failed(what(), cause.into()))?;
+    // The kernel ignores this flag when the mount is made.
+    if is_read_only && let Err(error) = make_read_only(target) {
+        let _ = unmount(target, UnmountFlags::DETACH);
+        return Err(error);
     }
     Ok(())
+}
+
+/// Has nothing be written through a mount that is there. Its other options stay.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn make_read_only(target: &Path) -> Result<(), Error> {
+    let options = at(target)?.map(|mount| mount.options).unwrap_or_default();
+    // A remount sets every one of these anew.
+    let (kept, _) = flags_of(&options);
+    let flags = MountFlags::BIND | MountFlags::RDONLY | kept;
+    mount_remount(target, flags, c"")
+        .map_err(|cause| failed(format!("make {} read-only", target.display()), cause.into()))
 }
 
 /// Ends every mount that is seen at a path. Nothing mounted there is no failure.
@@ -162,6 +177,7 @@ fn parse(line: &str) -> Option<Mount> {
         source: unescaped(second.next()?),
         state: second.next()?.split(',').map(str::to_owned).collect(),
         is_read_only: options.split(',').any(|option| option == "ro"),
+        options: options.split(',').map(str::to_owned).collect(),
     })
 }
 
@@ -200,6 +216,7 @@ mod tests {
             kind: "ext3".to_owned(),
             source: "/dev/root".to_owned(),
             is_read_only: true,
+            options: vec!["ro".to_owned(), "noatime".to_owned()],
             state: vec!["rw".to_owned(), "errors=continue".to_owned()],
         };
         assert_eq!(parse(line), Some(expected));

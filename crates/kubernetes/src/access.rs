@@ -52,6 +52,9 @@ const OF_SERVICES: [Right; 3] = [
     Right::new("patch", "", "services"),
 ];
 
+/// What pods with volumes of their own need in addition.
+const OF_VOLUMES: [Right; 1] = [Right::new("get", "", "persistentvolumeclaims")];
+
 impl Cluster {
     /// Makes sure that the account may do what runs in pods need.
     ///
@@ -67,6 +70,14 @@ impl Cluster {
     /// All that it may not do.
     pub fn demand_services(&self) -> Result<(), Error> {
         self.demand(&OF_SERVICES)
+    }
+
+    /// Makes sure that the account may do what pods with volumes need.
+    ///
+    /// # Errors
+    /// All that it may not do.
+    pub fn demand_volumes(&self) -> Result<(), Error> {
+        self.demand(&OF_VOLUMES)
     }
 
     fn demand(&self, rights: &[Right]) -> Result<(), Error> {

@@ -32,6 +32,9 @@ pub enum Error {
         /// The HTTP status.
         code: u16,
     },
+    /// A claim names a storage class that does not exist.
+    #[error("make a volume: the cluster has no storage class `{0}`")]
+    NoClass(String),
     /// A pod does not run, or no longer.
     #[error("use pod {pod}: {reason}")]
     Pod {

@@ -11,7 +11,8 @@ impl Cluster {
     pub fn facts(&self) -> Vec<(String, String)> {
         let line = |name: &str, value: String| (name.to_owned(), value);
         let version = self.get("/version").map(|version| text(&version["gitVersion"]));
-        let nodes = self.get("/api/v1/nodes").map(|list| said_of(&list, node));
+        let with_policy = |one: &Value| node(one, self.cpu_manager(one).as_deref());
+        let nodes = self.get("/api/v1/nodes").map(|list| said_of(&list, with_policy));
         let classes = self.get("/apis/storage.k8s.io/v1/storageclasses").map(|list| said_of(&list, class));
         vec![
             line("server", self.server().to_owned()),
@@ -21,6 +22,13 @@ impl Cluster {
             line("nodes", seen(nodes)),
             line("storage classes", seen(classes)),
         ]
+    }
+
+    /// A node's CPU manager policy, by its kubelet. `static` gives whole CPUs to pods that ask for them.
+    fn cpu_manager(&self, node: &Value) -> Option<String> {
+        let path = format!("/api/v1/nodes/{}/proxy/configz", node["metadata"]["name"].as_str()?);
+        let settings = self.get(&path).ok()?;
+        settings["kubeletconfig"]["cpuManagerPolicy"].as_str().map(str::to_owned)
     }
 }
 
@@ -37,20 +45,21 @@ fn seen(answer: Result<String, Error>) -> String {
     }
 }
 
-fn said_of(list: &Value, say: fn(&Value) -> String) -> String {
+fn said_of(list: &Value, say: impl Fn(&Value) -> String) -> String {
     let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
     items.iter().map(say).collect::<Vec<_>>().join("; ")
 }
 
 /// A node with its CPUs and the devices of vendors that pods can have.
-fn node(node: &Value) -> String {
+fn node(node: &Value, cpu_manager: Option<&str>) -> String {
     let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let is_ready = conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True");
     let room = &node["status"]["allocatable"];
     let devices = room.as_object().into_iter().flatten().filter(|(name, _)| name.contains('/'));
     let devices: String = devices.map(|(name, count)| format!(", {} {name}", text(count))).collect();
     let state = if is_ready { "" } else { ", not ready" };
-    format!("{}: {} CPUs{devices}{state}", text(&node["metadata"]["name"]), text(&room["cpu"]))
+    let policy = cpu_manager.map(|policy| format!(" (CPU manager {policy})")).unwrap_or_default();
+    format!("{}: {} CPUs{policy}{devices}{state}", text(&node["metadata"]["name"]), text(&room["cpu"]))
 }
 
 fn class(class: &Value) -> String {
@@ -72,6 +81,8 @@ mod tests {
                 "conditions": [{ "type": "Ready", "status": "False" }],
             },
         }] });
-        assert_eq!(said_of(&list, node), "n1: 4 CPUs, 2 qat.intel.com/cy, not ready");
+        let said = |policy| said_of(&list, |one| node(one, policy));
+        assert_eq!(said(None), "n1: 4 CPUs, 2 qat.intel.com/cy, not ready");
+        assert_eq!(said(Some("static")), "n1: 4 CPUs (CPU manager static), 2 qat.intel.com/cy, not ready");
     }
 }

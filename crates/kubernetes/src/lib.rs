@@ -16,6 +16,7 @@ mod pod;
 mod pods;
 mod rollout;
 mod service;
+mod volume;
 
 pub use access::Right;
 pub use api::Cluster;

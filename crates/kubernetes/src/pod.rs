@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 pub(crate) const CONTAINER: &str = "plumb";
 /// What the container runs: nothing, until it is told to end. Agents come by exec. The shell also buries orphans.
 const WAIT: &str = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done";
+/// The name of a pod's own volume, in the directory or device of the same name.
+const VOLUME: &str = "volume";
 /// Any account that is not root. Its files are in a directory that every account may write to.
 const ACCOUNT: u32 = 65532;
 
@@ -50,10 +52,42 @@ pub(crate) fn spec(image: &str, place: &PodPlace) -> Value {
         "volumes": [{ "name": "tmp", "emptyDir": {} }],
         "containers": [container],
     });
+    if let Some(claim) = &place.volume_claim {
+        add_volume(&mut spec, json!(claim));
+    }
     if let Some(spec) = spec.as_object_mut() {
         placement(spec, place);
     }
     spec
+}
+
+/// Gives a pod a volume that Kubernetes makes and deletes with it.
+fn add_volume(spec: &mut Value, mut claim: Value) {
+    if claim["accessModes"].is_null() {
+        claim["accessModes"] = json!(["ReadWriteOnce"]);
+    }
+    let path = format!("/{VOLUME}");
+    let (key, shown) = if claim["volumeMode"] == "Block" {
+        ("volumeDevices", json!({ "name": VOLUME, "devicePath": path }))
+    } else {
+        // Its account may write to it.
+        spec["securityContext"]["fsGroup"] = json!(ACCOUNT);
+        ("volumeMounts", json!({ "name": VOLUME, "mountPath": path }))
+    };
+    let template = json!({ "metadata": { "labels": labels() }, "spec": claim });
+    let add = |list: &mut Value, item: Value| match list.as_array_mut() {
+        Some(items) => items.push(item),
+        None => *list = json!([item]),
+    };
+    add(&mut spec["volumes"], json!({ "name": VOLUME, "ephemeral": { "volumeClaimTemplate": template } }));
+    add(&mut spec["containers"][0][key], shown);
+}
+
+/// The claim of a pod's own volume: Kubernetes names it by the pod and the volume.
+pub(crate) fn claim_of(pod: &Value) -> Option<String> {
+    let volumes = pod["spec"]["volumes"].as_array()?;
+    volumes.iter().find(|volume| volume["name"] == VOLUME)?;
+    Some(format!("{}-{VOLUME}", pod["metadata"]["name"].as_str()?))
 }
 
 /// What the container may do: what Pod Security calls `restricted`, with the place's own settings over it.
@@ -238,6 +272,25 @@ mod tests {
         let spec = super::spec("plumb:1", &place);
         assert_eq!(spec["containers"][0]["securityContext"], json!({ "runAsUser": 0, "privileged": true }));
         assert_eq!(spec["hostNetwork"], true);
+    }
+
+    #[test]
+    fn a_claim_becomes_a_volume_that_goes_with_the_pod() {
+        let place = |claim: Value| PodPlace {
+            volume_claim: serde_json::from_value(claim).unwrap(),
+            ..PodPlace::default()
+        };
+        let mounted = spec("plumb:1", &place(json!({ "storageClassName": "gold" })));
+        let claim = &mounted["volumes"][1]["ephemeral"]["volumeClaimTemplate"]["spec"];
+        assert_eq!(claim, &json!({ "storageClassName": "gold", "accessModes": ["ReadWriteOnce"] }));
+        assert_eq!(mounted["containers"][0]["volumeMounts"][1]["mountPath"], "/volume");
+        assert_eq!(mounted["securityContext"]["fsGroup"], ACCOUNT);
+        let device = spec("plumb:1", &place(json!({ "volumeMode": "Block" })));
+        assert_eq!(device["containers"][0]["volumeDevices"][0]["devicePath"], "/volume");
+        assert_eq!(device["containers"][0]["volumeMounts"].as_array().unwrap().len(), 1);
+        let pod = json!({ "metadata": { "name": "a" }, "spec": mounted });
+        assert_eq!(claim_of(&pod).as_deref(), Some("a-volume"));
+        assert_eq!(claim_of(&json!({ "metadata": { "name": "a" }, "spec": {} })), None);
     }
 
     #[test]

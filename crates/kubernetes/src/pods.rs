@@ -52,6 +52,8 @@ pub struct PodSeen {
     pub restarts: u64,
     /// Devices that it has, such as `qat.intel.com/generic: 1`.
     pub devices: Vec<String>,
+    /// Its own volume in words, where it has one.
+    pub volume: Option<String>,
 }
 
 impl Pods {
@@ -85,6 +87,10 @@ impl Pods {
     pub fn start(&self, name: &str, place: &PodPlace) -> Result<PodSeen, Error> {
         if place.service {
             self.cluster.demand_services()?;
+        }
+        if let Some(claim) = &place.volume_claim {
+            self.cluster.demand_volumes()?;
+            self.cluster.check_class(&json!(claim))?;
         }
         let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);
         let there = self.name_of(name, now);
@@ -154,7 +160,8 @@ impl Pods {
     /// # Errors
     /// When it is gone or does not run.
     pub fn seen(&self, pod: &str) -> Result<PodSeen, Error> {
-        let status = Status::of(&self.cluster.get(&self.path(pod))?);
+        let object = self.cluster.get(&self.path(pod))?;
+        let status = Status::of(&object);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
         if let Some((reason, _)) = status.trouble {
             return Err(failed(reason));
@@ -167,6 +174,7 @@ impl Pods {
             quality: status.quality,
             restarts: status.restarts,
             devices: status.devices,
+            volume: pod::claim_of(&object).map(|claim| self.cluster.volume(&claim)).transpose()?,
         })
     }
 

@@ -88,6 +88,10 @@ pub struct PodPlace {
     /// CPU, memory, and devices such as `qat.intel.com/generic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<PodResources>,
+    /// A volume of its own at `/volume`, which goes with the pod: what the specification of a PersistentVolumeClaim says, such as
+    /// `storageClassName`, `resources`, `accessModes` (`ReadWriteOnce` if absent) and `volumeMode`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_claim: Option<Json>,
     /// The container runtime's class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
@@ -206,6 +210,7 @@ impl PodPlace {
             host_network: over.host_network || self.host_network,
             service: over.service || self.service,
             resources,
+            volume_claim: json(&over.volume_claim, &self.volume_claim),
             runtime_class_name: text(&over.runtime_class_name, &self.runtime_class_name),
             service_account_name: text(&over.service_account_name, &self.service_account_name),
             image_pull_secrets: secrets.image_pull_secrets.clone(),

@@ -191,7 +191,7 @@ mod tests {
             limits: Limits { iops: std::num::NonZeroU64::new(500), ..Limits::NONE },
             account: Account::default(),
         };
-        let address = ([127, 0, 0, 1], 10_809).into();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 10_809)).into();
         *served.write().unwrap() = Some(Report { followed_ns: 0, address, volumes: vec![report] });
         interface.state.rename_volume("vol1", "vol2").unwrap();
         interface.state.create_volume("vol1", 4096, None).unwrap();

@@ -204,7 +204,7 @@ impl<'a> AgentExecutor<'a> {
         }
         measurement.warnings.extend(skew_ns.and_then(|skew_ns| skew_warning(skew_ns, measurement.window_ns)));
         measurement.warnings.extend(closed.system.warnings.iter().cloned());
-        evidence.extend(self.hosts.evidence_of_pods());
+        evidence.extend(self.hosts.evidence_of_pods(&hosts));
         let (opened_ns, opened_at) = (opened.at_ns, opened.at.clone());
         let result = SlotResult { skew_ns, ..assemble(measurement, (&opened, &closed), &hosts, evidence) };
         Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))

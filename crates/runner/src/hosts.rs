@@ -227,11 +227,22 @@ impl Hosts {
         self.objects.look()
     }
 
-    /// What the cluster says of the pods at hand, each as evidence; nothing where there are none.
-    pub(crate) fn evidence_of_pods(&self) -> Vec<Evidence> {
+    /// What the cluster says of the pods at hand, and how they were seen at both ends of a window; nothing where there are none.
+    pub(crate) fn evidence_of_pods(&self, seen: &[SeenHost]) -> Vec<Evidence> {
         let at_hand = self.places.others();
-        let is_at_hand = |other: &&Other| at_hand.iter().any(|place| place.host() == other.place.host());
-        self.others.iter().filter(is_at_hand).filter_map(|other| other.remote.evidence()).collect()
+        let is_at_hand = |other: &&Other| {
+            other.place.pod.is_some() && at_hand.iter().any(|place| place.host() == other.place.host())
+        };
+        let evidence = |other: &Other| {
+            let cpus = seen.iter().find(|seen| seen.name == other.remote.name());
+            other
+                .remote
+                .evidence()
+                .into_iter()
+                .chain(cpus.map(SeenHost::evidence_of_cpus))
+                .collect::<Vec<_>>()
+        };
+        self.others.iter().filter(is_at_hand).flat_map(evidence).collect()
     }
 
     /// Why a connection has ended, if one has.

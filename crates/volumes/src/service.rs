@@ -277,6 +277,7 @@ impl Service {
         let limits = limits_of(policy, row.size_bytes, volume.used_bytes()?);
         self.server.change_limits(&volume.limiter(), limits);
         self.server.exports().add(Arc::clone(&volume));
+        self.server.exports().identify(&row.uuid, &volume);
         let served = Served { name: row.name.clone(), volume, owner: owner.clone() };
         self.served.insert(row.uuid.clone(), served);
         Ok(())

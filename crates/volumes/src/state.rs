@@ -370,6 +370,19 @@ impl State {
         found(self.database.execute(update, params![name, size])?, "volume", name)
     }
 
+    /// Makes a volume so large where it is smaller, and returns the size that it has then. Another process may have made it larger.
+    ///
+    /// # Errors
+    /// When there is none, or no file can be so large.
+    pub fn grow_volume(&self, name: &str, size_bytes: u64) -> Result<u64, StateError> {
+        let size = self.check_size(name, size_bytes)?;
+        let update = "UPDATE volumes SET size_bytes = max(size_bytes, ?2) WHERE name = ?1";
+        found(self.database.execute(update, params![name, size])?, "volume", name)?;
+        let has = "SELECT size_bytes FROM volumes WHERE name = ?1";
+        let has: i64 = self.database.query_row(has, [name], |row| row.get(0))?;
+        Ok(has.cast_unsigned())
+    }
+
     /// Gives a volume another name. It stays the volume that it is: its data, its policy, and its connections.
     ///
     /// # Errors

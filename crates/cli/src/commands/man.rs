@@ -9,8 +9,9 @@ use crate::exit::{Failure, HOLDS, Outcome};
 
 /// Writes `plumb.1`, `plumb-run.1` and so on. Hidden commands have none.
 pub fn man(directory: &Path) -> Outcome {
-    clap_mangen::generate_to(Arguments::command(), directory)
-        .map_err(|error| Failure::harness(format!("write manual pages to {}: {error}", directory.display())))?;
+    clap_mangen::generate_to(Arguments::command(), directory).map_err(|error| {
+        Failure::harness(format!("write manual pages to {}: {error}", directory.display()))
+    })?;
     Ok(HOLDS)
 }
 

@@ -114,6 +114,13 @@ impl Namespace {
         assert_eq!(code(&done), 0, "{command} {argument}: {}", stderr(&done));
     }
 
+    /// A command on a node.
+    pub fn enter(&self, node: &str, command: &[&str]) -> Command {
+        let mut enter = script();
+        enter.arg("enter").arg(&self.directory).arg(node).args(command);
+        enter
+    }
+
     /// What kubectl prints.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let output = script().arg("kubectl").arg(&self.directory).args(arguments).output().unwrap();

@@ -210,7 +210,7 @@ fn understands(place: &str, line: &str) {
     let words = line.split(" #").next().unwrap_or_default().split_whitespace().skip(1);
     let (options, names): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with("--"));
     let mut known = String::new();
-    for depth in 1..=names.len().min(2) {
+    for depth in 1..=names.len().min(3) {
         let output = plumb().args(&names[..depth]).arg("--help").output().unwrap();
         known.push_str(&String::from_utf8_lossy(&output.stdout));
     }

@@ -1,5 +1,7 @@
 //! Runs whose sides are in pods of a cluster.
 
+mod volumes;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -189,9 +191,10 @@ fn account_without(namespace: &Namespace, number: usize, missing: (&str, &str)) 
     ));
     let token = namespace.kubectl(&["create", "token", &name, "-n", namespace.name()]);
     let authority = namespace.directory().join("keys/ca.crt");
+    let server = namespace.kubectl(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
     let config = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{ name: c, context: {{ cluster: c, user: u }} }}]\n\
-         clusters: [{{ name: c, cluster: {{ server: \"https://127.0.0.1:6443\", certificate-authority: {} }} }}]\n\
+         clusters: [{{ name: c, cluster: {{ server: \"{server}\", certificate-authority: {} }} }}]\n\
          users: [{{ name: u, user: {{ token: {} }} }}]\n",
         authority.display(),
         token.trim()

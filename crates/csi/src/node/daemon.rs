@@ -25,6 +25,8 @@ use crate::record::{failed, make_directory};
 const PROGRAM: &str = "qemu-storage-daemon";
 /// As much of the name as the kernel shows (`TASK_COMM_LEN` less one).
 const PROGRAM_SHOWN: &str = "qemu-storage-da";
+/// The longest path that a Unix socket may have (`sun_path` of unix(7), less the zero at its end).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// How long requests are held back while the server does not answer. Afterwards they fail, and so may the file system.
 const HOLD_BACK_S: u32 = 3600;
 /// How long the daemon tries to reach the server when it starts.
@@ -53,6 +55,23 @@ impl StorageDaemon {
         self.directory.join("export")
     }
 
+    /// Whether its socket can have the path that it gets. Every other path of the driver is shorter.
+    ///
+    /// # Errors
+    /// When the state directory's path is too long.
+    pub fn check_path(&self) -> Result<(), Fault> {
+        let path = self.control();
+        let bytes = path.as_os_str().len();
+        if bytes <= SOCKET_PATH_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Fault::Precondition(format!(
+            "sockets such as {} have paths that are {} bytes too long; use a shorter `--state`",
+            path.display(),
+            bytes - SOCKET_PATH_BYTES_MAX
+        )))
+    }
+
     fn control(&self) -> PathBuf {
         self.directory.join("qmp.sock")
     }
@@ -69,9 +88,8 @@ impl StorageDaemon {
         if !Path::new("/dev/fuse").exists() {
             return Err("there is no /dev/fuse; load the kernel's module `fuse`".to_owned());
         }
-        which(PROGRAM).ok_or_else(|| {
-            format!("there is no {PROGRAM}; Debian has it in the packages qemu-system-common and qemu-utils")
-        })
+        which(PROGRAM)
+            .ok_or_else(|| format!("there is no {PROGRAM}; Debian has it in the package qemu-system-common"))
     }
 
     /// Starts it, and returns when the file is there. No other one of this volume may run.

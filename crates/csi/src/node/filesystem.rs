@@ -5,8 +5,8 @@
 //! same reason nothing is left for later: ext4 would otherwise write its tables in the background, in the middle of a measurement.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::record::failed;
 const MAGIC_AT: u64 = SUPERBLOCK_AT + 0x38;
 const SUPERBLOCK_AT: u64 = 1024;
 const MAGIC: [u8; 2] = [0x53, 0xef];
-/// What is looked at to find something else: partition tables and the superblocks of other file systems are in it.
-const HEAD_BYTES: u64 = 1 << 20;
+/// How much is read at a time to find something else.
+const LOOK_BYTES: usize = 1 << 20;
 /// A check of a large file system with errors reads all its tables.
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// The codes of e2fsck(8) that leave a good file system: nothing found, errors mended, and mended so that a root file system would
@@ -79,7 +79,7 @@ fn mend(volume: &Path, options: &[&str]) -> Result<(), Fault> {
     match run("e2fsck", options, volume)? {
         (Exit::Code(code), _) if GOOD_CODES.contains(&code) => Ok(()),
         (exit, words) => Err(Fault::host(format!(
-            "check the file system on {}: e2fsck ended with {exit:?} and says: {words}; `e2fsck -f` by hand may mend it",
+            "check the file system on {}: e2fsck ended with {exit} and says: {words}; `e2fsck -f` by hand may mend it",
             volume.display()
         ))),
     }
@@ -136,19 +136,37 @@ fn is_smaller(volume: &Path) -> io::Result<bool> {
 }
 
 fn content(volume: &Path) -> io::Result<Content> {
-    let mut file = File::open(volume)?;
-    // A file that takes no space on disk has nothing in it.
-    if file.metadata()?.blocks() == 0 {
-        return Ok(Content::Nothing);
-    }
-    let mut head = Vec::new();
-    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    let file = File::open(volume)?;
     let mut magic = [0; 2];
-    file.seek(SeekFrom::Start(MAGIC_AT))?;
-    if file.read_exact(&mut magic).is_ok() && magic == MAGIC {
+    if file.read_exact_at(&mut magic, MAGIC_AT).is_ok() && magic == MAGIC {
         return Ok(Content::FileSystem);
     }
-    if head.iter().all(|byte| *byte == 0) { Ok(Content::Nothing) } else { Ok(Content::Other) }
+    if is_zero(&file)? { Ok(Content::Nothing) } else { Ok(Content::Other) }
+}
+
+/// Whether a file has nothing but zeros. What takes no space on disk is not read.
+fn is_zero(file: &File) -> io::Result<bool> {
+    let mut block = vec![0; LOOK_BYTES];
+    let mut at = 0;
+    loop {
+        at = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+            // No data from there on.
+            Err(rustix::io::Errno::NXIO) => return Ok(true),
+            found => found?,
+        };
+        let end = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(at))?;
+        while at < end {
+            let most = usize::try_from(end - at).map_or(LOOK_BYTES, |left| left.min(LOOK_BYTES));
+            let read = file.read_at(&mut block[..most], at)?;
+            if read == 0 {
+                return Ok(true);
+            }
+            if block[..read].iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += read as u64;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -172,6 +190,9 @@ mod tests {
         assert!(matches!(prepare(&volume, &unfinished), Err(Fault::Precondition(_))));
         file.write_all_at(&[0; 8], 4096).unwrap();
         assert_eq!(content(&volume).unwrap(), Content::Nothing);
+        file.write_all_at(b"precious", 20 << 20).unwrap();
+        assert_eq!(content(&volume).unwrap(), Content::Other, "far from the beginning");
+        file.write_all_at(&[0; 8], 20 << 20).unwrap();
         prepare(&volume, &unfinished).unwrap();
         assert_eq!(content(&volume).unwrap(), Content::FileSystem);
         assert!(!unfinished.exists());

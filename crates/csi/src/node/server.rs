@@ -14,7 +14,6 @@ use plumb_volumes::private;
 use plumb_volumes::state::State;
 use serde_json::Value;
 
-use super::processes::with_words;
 use crate::fault::Fault;
 use crate::record::{failed, make_directory};
 
@@ -23,8 +22,6 @@ const PATIENCE_NS: u64 = 20_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long it may take to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
-/// The longest path that a Unix socket may have (`sun_path` of unix(7), less the zero at its end).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -75,18 +72,11 @@ impl VolumeServer {
     }
 
     fn start(&self) -> Result<(), Fault> {
-        if self.socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-            return Err(Fault::host(format!(
-                "listen on {}: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes; use a shorter `--state`",
-                self.socket.display()
-            )));
-        }
         make_directory(&self.directory).map_err(|cause| failed("make", &self.directory, &cause))?;
         let log = self.directory.join("server.log");
         let opened = private::options().append(true).create(true).open(&log);
         let file = opened.map_err(|cause| failed("open", &log, &cause))?;
-        // A later driver finds it by the socket, so nothing has to be kept.
-        Command::new(own_program())
+        let started = Command::new(own_program())
             .called("plumb")
             .args(["volumes", "serve", "--quiet", "--listen"])
             .arg(self.listen())
@@ -94,10 +84,27 @@ impl VolumeServer {
             .arg(&self.state)
             .stderr(Stream::File(file))
             .spawn_detached()?;
+        self.keep(started).map_err(|cause| failed("write", &self.kept(), &cause))?;
         if self.await_socket(Duration::from_nanos(PATIENCE_NS)) {
             return Ok(());
         }
         Err(Fault::host(format!("start the server of the volumes; {} says why", log.display())))
+    }
+
+    /// Where it is written down which process this driver or an earlier one started.
+    fn kept(&self) -> PathBuf {
+        self.directory.join("server.json")
+    }
+
+    fn keep(&self, started: Detached) -> std::io::Result<()> {
+        std::fs::write(self.kept(), serde_json::to_vec(&started)?)
+    }
+
+    /// The process that this driver or an earlier one started, where it runs.
+    fn started(&self) -> Option<Detached> {
+        let text = std::fs::read(self.kept()).ok()?;
+        let started: Detached = serde_json::from_slice(&text).ok()?;
+        started.is_running().then_some(started)
     }
 
     fn listen(&self) -> String {
@@ -123,25 +130,22 @@ impl VolumeServer {
         Err(Fault::host(format!("have the volume {uuid} served; {} may say why not", log.display())))
     }
 
-    /// Ends it.
+    /// Ends it, unless somebody else started it.
     ///
     /// # Errors
     /// When the kernel cannot end it.
     pub fn stop(&self) -> Result<(), Fault> {
-        for server in self.processes() {
-            server.end(GRACE)?;
-        }
-        match std::fs::remove_file(&self.socket) {
-            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-                Err(failed("remove", &self.socket, &cause))
+        let Some(server) = self.started() else { return Ok(()) };
+        server.end(GRACE)?;
+        for file in [self.kept(), self.socket.clone()] {
+            match std::fs::remove_file(&file) {
+                Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(failed("remove", &file, &cause));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
-    }
-
-    /// Those that this driver or an earlier one started.
-    fn processes(&self) -> Vec<Detached> {
-        with_words("", &self.listen())
+        Ok(())
     }
 
     fn await_socket(&self, patience: Duration) -> bool {

@@ -3,7 +3,8 @@
 //!
 //! Building does what is missing and nothing else, so it is also how a driver goes on after a kill in the middle. A layer below
 //! which something has ended is of no use any more. Repairing therefore takes everything apart and builds it again; what was
-//! synchronised is in the volume, and the check of the file system replays its journal.
+//! synchronised is in the volume, and the check of the file system replays its journal. Where only a mount is missing, building is
+//! all there is to do, and what workloads have written stays where it is.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,24 @@ use crate::record::{Record, Records, Target, failed};
 
 /// What ext4 says of itself once it has stopped after errors; the last is what older kernels say.
 const STOPPED: [&str; 3] = ["emergency_ro", "shutdown", "ro"];
+
+/// What is wrong with a stack.
+#[derive(Debug)]
+pub enum Defect {
+    /// Something in it has ended, so what is above it is of no use.
+    Broken(String),
+    /// A mount is missing, and what is there works.
+    Missing(String),
+}
+
+impl Defect {
+    /// In words.
+    pub fn words(self) -> String {
+        match self {
+            Self::Broken(words) | Self::Missing(words) => words,
+        }
+    }
+}
 
 /// What is built for one volume.
 #[derive(Debug)]
@@ -52,27 +71,30 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub fn defect(&self, record: &Record) -> Result<Option<String>, Fault> {
+    pub fn defect(&self, record: &Record) -> Result<Option<Defect>, Fault> {
+        let broken = |words: &str| Ok(Some(Defect::Broken(words.to_owned())));
         if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
-            return Ok(Some("its storage daemon has ended".to_owned()));
+            return broken("its storage daemon has ended");
         }
         let device = self.device(record);
         let Some(device) = device.filter(|device| record.device.as_ref() == Some(device)) else {
-            return Ok(Some("its loop device is gone".to_owned()));
+            return broken("its loop device is gone");
         };
         if let Some(options) = &record.mount_options {
             let Some(mount) = mounts::at(&record.staging)?.filter(|mount| is_of(mount, &device)) else {
-                return Ok(Some(format!("nothing of it is mounted at {}", record.staging.display())));
+                let path = record.staging.display();
+                return Ok(Some(Defect::Missing(format!("nothing of it is mounted at {path}"))));
             };
             let may_be_read_only = options.iter().flat_map(|options| options.split(',')).any(|it| it == "ro");
             let has_stopped = |state: &String| STOPPED.contains(&state.as_str());
             if !may_be_read_only && mount.state.iter().any(has_stopped) {
-                return Ok(Some("its file system has stopped after errors".to_owned()));
+                return broken("its file system has stopped after errors");
             }
         }
         for target in &record.targets {
             if mounts::at(&target.path)?.is_none() {
-                return Ok(Some(format!("nothing is mounted at {}", target.path.display())));
+                let path = target.path.display();
+                return Ok(Some(Defect::Missing(format!("nothing is mounted at {path}"))));
             }
         }
         Ok(None)
@@ -86,9 +108,9 @@ impl Stack<'_> {
         if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
             self.take_apart(record, true)?;
             if record.mount_options.is_some() {
-                filesystem::prepare(file, &self.records.directory_of(self.uuid).join("unfinished"))?;
+                filesystem::prepare(file, &self.records.unfinished(self.uuid))?;
             }
-            let daemon = self.daemon().start(self.server.socket(), &row.name, row.size_bytes)?;
+            let daemon = self.daemon().start(self.server.socket(), &row.uuid, row.size_bytes)?;
             (record.daemon, record.connection) = (Some(daemon), 0);
             self.records.write(self.uuid, record)?;
         }
@@ -122,7 +144,11 @@ impl Stack<'_> {
 
     /// Shows the volume at a path, where it is not shown yet.
     fn show(&self, record: &Record, device: &Path, target: &Target) -> Result<(), Fault> {
-        if mounts::at(&target.path)?.is_some() {
+        if let Some(mount) = mounts::at(&target.path)? {
+            // A kill may have come between the mount and its being made read-only.
+            if target.is_read_only && !mount.is_read_only {
+                mounts::make_read_only(&target.path)?;
+            }
             return Ok(());
         }
         let source = if record.mount_options.is_some() {
@@ -152,15 +178,39 @@ impl Stack<'_> {
             // First, so that nothing waits for an answer to what it still has to write.
             self.daemon().stop(true)?;
         }
+        if !is_forced {
+            self.synchronise(record)?;
+        }
         if record.mount_options.is_some() {
             mounts::unmount_all(&record.staging, is_forced)?;
         }
         if let Some(label) = self.label(record) {
+            // One that another namespace still has mounted goes when that mount does.
             loop_device::kept(&label).iter().try_for_each(|device| loop_device::take_apart(device))?;
         }
         self.daemon().stop(is_forced)?;
         (record.daemon, record.device) = (None, None);
         Ok(())
+    }
+
+    /// Has what was written reach the volume: a file system that another namespace still has mounted is not written out by the end
+    /// of a mount.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn synchronise(&self, record: &Record) -> Result<(), Fault> {
+        let path = match (&record.mount_options, self.device(record)) {
+            (Some(_), _) if mounts::at(&record.staging)?.is_some() => record.staging.clone(),
+            (None, Some(device)) => device,
+            _ => return Ok(()),
+        };
+        let file = File::open(&path).map_err(|cause| failed("open", &path, &cause))?;
+        let done = if record.mount_options.is_some() {
+            rustix::fs::syncfs(&file).map_err(std::io::Error::from)
+        } else {
+            file.sync_all()
+        };
+        done.map_err(|cause| failed("write out", &path, &cause))
     }
 
     /// Has the device and the file system follow the volume's size.
@@ -176,7 +226,7 @@ impl Stack<'_> {
         if seen.len() != row.size_bytes {
             record.connection += 1;
             self.records.write(self.uuid, record)?;
-            self.daemon().follow_size(record.connection, self.server.socket(), &row.name, row.size_bytes)?;
+            self.daemon().follow_size(record.connection, self.server.socket(), &row.uuid, row.size_bytes)?;
         }
         if loop_device::size_bytes(&device)? != row.size_bytes {
             loop_device::follow_size(&device)?;

@@ -72,14 +72,17 @@ impl Connection for InPod {
     }
 }
 
-/// That a pod is still what it was when the connection was made.
-pub(super) fn evidence(name: &str, before: &PodSeen, now: &Result<PodSeen, String>) -> Evidence {
-    Evidence {
-        what: format!("pod of {name}"),
-        expected: words(before),
-        observed: now.as_ref().map_or_else(Clone::clone, words),
-        holds: now.as_ref() == Ok(before),
+/// That a pod and its volume are still what they were when the connection was made.
+pub(super) fn evidence(name: &str, before: &PodSeen, now: &Result<PodSeen, String>) -> Vec<Evidence> {
+    let one = |what: &str, words: &dyn Fn(&PodSeen) -> String| {
+        let (expected, observed) = (words(before), now.as_ref().map_or_else(Clone::clone, words));
+        Evidence { what: format!("{what} of {name}"), holds: expected == observed, expected, observed }
+    };
+    let mut evidence = vec![one("pod", &words)];
+    if before.volume.is_some() {
+        evidence.push(one("volume", &|seen| seen.volume.clone().unwrap_or_else(|| "none".to_owned())));
     }
+    evidence
 }
 
 fn words(seen: &PodSeen) -> String {

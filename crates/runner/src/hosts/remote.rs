@@ -152,9 +152,9 @@ impl Remote {
     }
 
     /// Of a pod, that it is still what it was when the connection was made.
-    pub(crate) fn evidence(&self) -> Option<Evidence> {
-        let before = self.seen.as_ref()?;
-        Some(pod::evidence(self.name(), before, &self.connection.seen()))
+    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+        let Some(before) = &self.seen else { return Vec::new() };
+        pod::evidence(self.name(), before, &self.connection.seen())
     }
 
     /// Has a Service lead to these ports of a pod. Its address.

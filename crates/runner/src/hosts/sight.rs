@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use plumb_host::cpu::{CpuTime, tree_cpu_time};
+use plumb_host::cpu::{CpuTime, available_cpus, tree_cpu_time};
 use plumb_host::noise::{Noise as HostNoise, Snapshot};
-use plumb_model::Noise;
+use plumb_model::{Evidence, Noise};
 use serde::{Deserialize, Serialize};
 
 /// A host at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HostSight {
     host: Snapshot,
+    /// The CPUs that it may use: a container's may change while it runs.
+    cpus: String,
     /// CPU time so far of the process that looks and all that descends from it. It is more than both sides' cost: filling memory
     /// or reading a disk between two pieces of work costs nobody anything, and is not somebody else's noise either.
     own: CpuTime,
@@ -20,7 +22,7 @@ impl HostSight {
     /// Looks at this host.
     pub(crate) fn take() -> Result<Self, plumb_host::Error> {
         let own = tree_cpu_time(std::process::id())?;
-        Ok(Self { host: Snapshot::take()?, own })
+        Ok(Self { host: Snapshot::take()?, cpus: available_cpus()?.to_string(), own })
     }
 }
 
@@ -34,6 +36,26 @@ pub(crate) struct SeenHost {
     pub foreign: CpuTime,
     /// When the window opened, and when it closed.
     pub ends: (HostSight, HostSight),
+}
+
+impl SeenHost {
+    /// That it had the same CPUs throughout, and for how long its CPU limit stopped it.
+    pub(crate) fn evidence_of_cpus(&self) -> Evidence {
+        let (opened, closed) = &self.ends;
+        let noise = HostNoise::between(&opened.host, &closed.host, CpuTime::default());
+        let stopped_ns = noise.throttling.map_or(0, |throttling| throttling.stopped_ns);
+        let throttled = if stopped_ns == 0 {
+            "never stopped by its CPU limit".to_owned()
+        } else {
+            format!("stopped for {:.1} ms by its CPU limit", stopped_ns as f64 / 1e6)
+        };
+        Evidence {
+            what: format!("CPUs of {}", self.name),
+            expected: opened.cpus.clone(),
+            observed: format!("{}, {throttled}", closed.cpus),
+            holds: opened.cpus == closed.cpus,
+        }
+    }
 }
 
 /// What each machine did in a window that neither this program nor a system did. Hosts that are on one machine are no noise to

@@ -34,7 +34,7 @@ pub use server::{Server, ServerError};
 pub use waiter::Waiter;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use crate::volume::Volume;
 
@@ -42,6 +42,8 @@ use crate::volume::Volume;
 #[derive(Debug, Default)]
 pub struct Exports {
     volumes: RwLock<BTreeMap<String, Arc<Volume>>>,
+    /// The same by what stays when a name changes.
+    identities: RwLock<BTreeMap<String, Weak<Volume>>>,
 }
 
 impl Exports {
@@ -49,6 +51,13 @@ impl Exports {
     pub fn add(&self, volume: Arc<Volume>) {
         let mut volumes = self.volumes.write().unwrap_or_else(PoisonError::into_inner);
         volumes.insert(volume.name().to_string(), volume);
+    }
+
+    /// Has clients find a volume by its UUID, too: a client that connects again after the name has changed reaches the same volume.
+    pub fn identify(&self, uuid: &str, volume: &Arc<Volume>) {
+        let mut identities = self.identities.write().unwrap_or_else(PoisonError::into_inner);
+        identities.retain(|_, volume| volume.strong_count() > 0);
+        identities.insert(uuid.to_owned(), Arc::downgrade(volume));
     }
 
     /// Serves a volume no more; connections to it are answered with an error and closed.
@@ -69,9 +78,13 @@ impl Exports {
         }
     }
 
-    /// A volume by its name. The empty name means the only one, where there is only one.
+    /// A volume by its UUID or its name. The empty name means the only one, where there is only one.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<Volume>> {
+        let identities = self.identities.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(volume) = identities.get(name).and_then(Weak::upgrade) {
+            return Some(volume);
+        }
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         let only = || volumes.values().next().filter(|_| name.is_empty() && volumes.len() == 1);
         volumes.get(name).or_else(only).cloned()

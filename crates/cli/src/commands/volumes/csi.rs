@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_csi::grpc::Server;
+use plumb_csi::node::Node;
 use plumb_csi::{Driver, Fault, Mode};
 use plumb_host::signals::Interrupts;
 use plumb_host::time::sleep;
@@ -40,25 +41,40 @@ pub fn csi(state: &Path, arguments: &CsiArguments) -> Outcome {
             arguments.endpoint.display()
         ));
     }
-    while !interrupts.is_interrupted() {
-        look_after(&driver, &mut said, arguments.quiet);
+    let pause = || {
         for _ in 0..STEPS {
             if !interrupts.is_interrupted() {
                 sleep(LOOK_AFTER_EVERY / STEPS);
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut said = BTreeSet::new();
+            while !interrupts.is_interrupted() {
+                let words = driver.node().and_then(Node::look_after_server);
+                tell(words.into_iter().collect(), &mut said, arguments.quiet);
+                pause();
+            }
+        });
+        while !interrupts.is_interrupted() {
+            look_after(&driver, &mut said, arguments.quiet);
+            pause();
+        }
+    });
     drop(server);
     if let Some(node) = driver.node() {
-        node.stop_idle().map_err(failure)?;
+        node.retire().map_err(failure)?;
     }
     Ok(INTERRUPTED)
 }
 
-/// Reports what was done, and each fault once until it is over.
 fn look_after(driver: &Driver, said: &mut BTreeSet<String>, is_quiet: bool) {
-    let Some(node) = driver.node() else { return };
-    let now: BTreeSet<String> = node.look_after().into_iter().collect();
+    tell(driver.node().map(Node::look_after).unwrap_or_default().into_iter().collect(), said, is_quiet);
+}
+
+/// Reports what was done, and each fault once until it is over.
+fn tell(now: BTreeSet<String>, said: &mut BTreeSet<String>, is_quiet: bool) {
     for text in now.difference(said) {
         if !is_quiet || text.starts_with("warning: ") {
             output::message(text);
