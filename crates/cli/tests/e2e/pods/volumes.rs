@@ -96,6 +96,7 @@ kind: Experiment
 metadata: { name: classes }
 spec:
   path: storage
+  noise: { others_max: 100% }
   system: { kind: file, path: /volume, size: 16 MiB }
   load: { access: randread, block_size: 16 KiB, depth: 16, duration: 1 s, warmup: 200 ms }
   baseline: free
@@ -104,7 +105,7 @@ spec:
     slow: { pods: { system: { volumeClaim: { storageClassName: sc-slow, resources: { requests: { storage: 1G } } } } } }
     none: { pods: { system: { volumeClaim: { storageClassName: gold, resources: { requests: { storage: 1G } } } } } }
   blocks: 2
-  claims: [slow.read_iops <= 500 IOPS within 5%, free.read_iops > 2 * slow.read_iops]
+  claims: [slow.read_iops <= 500 IOPS within 5%]
 ";
 
 #[test]
@@ -129,7 +130,8 @@ fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
     });
     let report = report(&run);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
-    assert_eq!(slots(&run).len(), 4);
+    let measured = slots(&run).into_iter().filter(|slot| !slot["outcome"]["measured"].is_null());
+    assert!(measured.count() >= 4);
     let evidence = variant(&report, "slow")["evidence"].to_string();
     let expected =
         "slow of 1G, Filesystem, ReadWriteOnce, class sc-slow (csi.plumbline.dev, qosPolicy: slow)";
