@@ -14,6 +14,9 @@ use tonic::codegen::{BoxFuture, Service, http as tonic_http};
 use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
+/// What a call that fails says.
+pub type Refusal = (Code, String);
+
 /// See the module.
 #[derive(Debug)]
 pub struct Client {
@@ -42,7 +45,7 @@ impl Client {
     ///
     /// # Errors
     /// The code and the message that the driver answers with.
-    pub fn call<Q, A>(&self, method: &str, request: Q) -> Result<A, (Code, String)>
+    pub fn call<Q, A>(&self, method: &str, request: Q) -> Result<A, Refusal>
     where
         Q: Message + Default + 'static,
         A: Message + Default + 'static,

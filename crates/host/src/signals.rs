@@ -4,8 +4,8 @@
 //! write, and children get it back as it was.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -16,6 +16,15 @@ use crate::Error;
 
 /// The exit code of a program that Ctrl-C ended, as shells have it: 128 + 2.
 const INTERRUPTED_CODE: i32 = 130;
+
+/// The flag that signals set, once they are caught. Signals are the whole process's, and so is this.
+static IS_INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Whether this process was asked to stop, for waits that nobody gave an [`Interrupts`].
+#[must_use]
+pub fn was_asked_to_stop() -> bool {
+    IS_INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::SeqCst))
+}
 
 /// Whether this process was asked to stop, from [`Interrupts::install`] to the process's end.
 ///
@@ -54,6 +63,7 @@ impl Interrupts {
             flag::register(signal, Arc::clone(&is_interrupted))?;
             low_level::pipe::register(signal, writer.try_clone()?)?;
         }
+        let _ = IS_INTERRUPTED.set(Arc::clone(&is_interrupted));
         Ok(Self { is_interrupted, readable_when_interrupted: reader })
     }
 

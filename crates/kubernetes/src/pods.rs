@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::PodPlace;
 use serde_json::{Value, json};
@@ -126,6 +127,9 @@ impl Pods {
             let status = Status::of(&self.cluster.get(&path)?);
             if status.is_ready() {
                 return self.seen(name);
+            }
+            if was_asked_to_stop() {
+                return Err(failed("it was still being waited for when plumb was asked to stop".to_owned()));
             }
             let waited_ns = monotonic_ns() - first_ns;
             match status.trouble {

@@ -188,6 +188,7 @@ mod tests {
             size_bytes: 4096,
             used_bytes: 0,
             policy: None,
+            is_in_use: false,
             limits: Limits { iops: std::num::NonZeroU64::new(500), ..Limits::NONE },
             account: Account::default(),
         };

@@ -85,6 +85,9 @@ pub struct Service {
     _lock: File,
 }
 
+/// What holds a volume that no client has: the service, and the list of its exports.
+const KNOWN_BY_SERVICE: usize = 2;
+
 /// What is served, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -110,6 +113,8 @@ pub struct VolumeReport {
     pub used_bytes: u64,
     /// The policy that it is under.
     pub policy: Option<String>,
+    /// Whether a client is connected to it, or something that one asked for is still being done.
+    pub is_in_use: bool,
     /// The limits in effect, read back from the limiter.
     pub limits: Limits,
     /// What the limiter did so far; of a shared policy, for all its volumes together.
@@ -207,6 +212,7 @@ impl Service {
                 size_bytes: served.volume.size_bytes(),
                 used_bytes: served.volume.used_bytes().unwrap_or(0),
                 policy: policy_of(uuid),
+                is_in_use: Arc::strong_count(&served.volume) > KNOWN_BY_SERVICE,
                 limits: limiter.limits(),
                 account: limiter.account(now_ns),
             }

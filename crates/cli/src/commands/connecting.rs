@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use plumb_host::signals::was_asked_to_stop;
 use plumb_model::{PlaceOf, Places};
 use plumb_runner::Hosts;
 use plumb_runner::file::read_places;
 
 use crate::args::places::{OnArguments, PlacesArguments};
 use crate::commands::{planning, version::own_build};
-use crate::exit::Failure;
+use crate::exit::{Failure, INTERRUPTED};
 
 /// Connects to the hosts that the arguments name.
 pub fn hosts(arguments: &PlacesArguments) -> Result<Hosts, Failure> {
@@ -35,7 +36,11 @@ pub fn connect(places: Places) -> Result<Hosts, Failure> {
     if places == Places::default() {
         return Ok(Hosts::default());
     }
-    Hosts::connect(places, &own_build()?).map_err(Failure::harness)
+    Hosts::connect(places, &own_build()?).map_err(|reason| {
+        let failure = Failure::harness(reason);
+        // Ctrl-C ended the wait for a host.
+        if was_asked_to_stop() { Failure { code: INTERRUPTED, ..failure } } else { failure }
+    })
 }
 
 /// The places of a file.

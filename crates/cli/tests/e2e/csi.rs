@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use plumb_csi::client::Client;
+use plumb_csi::client::{Client, Refusal};
 use plumb_csi::messages::{
     AccessType, CapacityRange, Choice, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, Empty,
     MountVolume, NodeExpandRequest, NodeExpandResponse, PublishRequest, StageRequest, StatsRequest,
@@ -184,23 +184,31 @@ impl<'a> Volume<'a> {
     }
 
     fn stage(&self) {
+        self.stage_as(self.capability.clone()).unwrap();
+    }
+
+    fn stage_as(&self, volume_capability: Option<VolumeCapability>) -> Result<Empty, Refusal> {
         let request = StageRequest {
             volume_id: self.id.clone(),
             staging_target_path: self.staging.clone(),
-            volume_capability: self.capability.clone(),
+            volume_capability,
         };
-        let Empty {} = self.driver.client().call("Node/NodeStageVolume", request).unwrap();
+        self.driver.client().call("Node/NodeStageVolume", request)
     }
 
     fn publish(&self) {
+        self.publish_as(false).unwrap();
+    }
+
+    fn publish_as(&self, readonly: bool) -> Result<Empty, Refusal> {
         let request = PublishRequest {
             volume_id: self.id.clone(),
             staging_target_path: self.staging.clone(),
             target_path: self.target.clone(),
             volume_capability: self.capability.clone(),
-            readonly: false,
+            readonly,
         };
-        let Empty {} = self.driver.client().call("Node/NodePublishVolume", request).unwrap();
+        self.driver.client().call("Node/NodePublishVolume", request)
     }
 
     /// False where the kernel lets nobody here grow a mounted file system, which then grows when it is staged again.
@@ -414,5 +422,35 @@ fn csi_sanity_finds_nothing_wrong() {
     let said = String::from_utf8_lossy(&output.stdout);
     let closing = said.lines().find(|line| line.contains(" Passed | "));
     assert!(closing.is_some_and(|line| line.contains("SUCCESS!") && line.contains(" 0 Failed ")), "{said}");
+    wait_until("nothing to be left", || driver.traces().is_empty());
+}
+
+#[test]
+fn what_fails_leaves_nothing_and_what_is_read_only_is_not_written() {
+    if !can_mount("what_fails_leaves_nothing_and_what_is_read_only_is_not_written") {
+        return;
+    }
+    let driver = Driver::start();
+    let volume = Volume::create(&driver, "pvc-4", mounted(), "q500");
+    let odd = MountVolume { mount_flags: vec!["no-such-option".to_owned()], ..MountVolume::default() };
+    volume.stage_as(capability(AccessType::Mount(odd))).unwrap_err();
+    wait_until("nothing to be left", || driver.traces().is_empty());
+    volume.stage();
+    volume.publish_as(true).unwrap();
+    assert!(fs::write(Path::new(&volume.target).join("file"), "text").is_err());
+    // A target that is not there any more is made again, and nothing below it is touched.
+    let daemon = driver.pid_of("type=fuse");
+    assert!(Command::new("umount").arg(&volume.target).status().unwrap().success());
+    wait_until("the target to be there again", || {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.lines().any(|line| line.contains(&volume.target))
+    });
+    assert_eq!(driver.pid_of("type=fuse"), daemon);
+    // Another driver of the same state.
+    let (state, other) = (driver.path("state"), format!("unix:{}", driver.path("other.sock")));
+    let second = run(&["volumes", "csi", "--state", &state, "--endpoint", &other, "--node", "node-1"]);
+    assert_eq!(code(&second), 2, "{}", stderr(&second));
+    assert!(stderr(&second).contains("another node service has"), "{}", stderr(&second));
+    volume.remove();
     wait_until("nothing to be left", || driver.traces().is_empty());
 }

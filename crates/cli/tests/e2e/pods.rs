@@ -129,6 +129,27 @@ fn a_killed_runner_leaves_nothing_in_the_cluster() {
     namespace.wait_until_empty(GONE_WITHIN);
 }
 
+#[test]
+fn ctrl_c_ends_the_wait_for_a_pod() {
+    let Some(namespace) = Namespace::new("pods::ctrl_c_ends_the_wait_for_a_pod", "restricted") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    // There is no room for it.
+    let too_large = "system: { pod: { resources: { requests: { cpu: 1000 } } } }\n";
+    let places = namespace.places(directory.path(), too_large);
+    let mut runner = namespace.plumb();
+    runner.args(["run", text(&file), "--places", text(&places)]).current_dir(directory.path());
+    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a pod and the Job that it belongs to", || namespace.made().len() == 2);
+    signal(runner.id(), "INT");
+    let output = wait(runner);
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert!(stderr(&output).contains("when plumb was asked to stop"), "{}", stderr(&output));
+    assert_eq!(namespace.made(), Vec::<String>::new());
+}
+
 /// The slots of a run that is disturbed after its first ones, every one of which was measured in the end.
 fn slots_of_disturbed(namespace: &Namespace, disturb: impl FnOnce(&Namespace)) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();

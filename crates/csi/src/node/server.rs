@@ -111,19 +111,38 @@ impl VolumeServer {
         format!("unix:{}", self.socket.display())
     }
 
+    /// What it says of a volume, and when.
+    fn report(&self, uuid: &str) -> Option<(u64, Value)> {
+        let text = std::fs::read(self.state.join("serving.json")).ok()?;
+        let report: Value = serde_json::from_slice(&text).ok()?;
+        let volume = report["volumes"].as_array()?.iter().find(|volume| volume["uuid"] == uuid)?.clone();
+        Some((report["followed_ns"].as_u64()?, volume))
+    }
+
+    /// Waits until no client has a volume any more, where the server runs: what a client that was killed had asked for may still
+    /// be written.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub fn await_idle(&self, uuid: &str) -> Result<(), Fault> {
+        let begun_ns = monotonic_ns();
+        let is_idle = || {
+            let report = self.report(uuid);
+            report.is_some_and(|(at_ns, volume)| at_ns > begun_ns && volume["is_in_use"] == false)
+        };
+        if waits(Duration::from_nanos(PATIENCE_NS), || !self.is_running() || is_idle()) {
+            return Ok(());
+        }
+        Err(Fault::Busy(format!("another client is connected to the volume {uuid}; end it first")))
+    }
+
     /// Waits until it serves a volume with this size.
     ///
     /// # Errors
     /// When that takes too long.
     pub fn await_volume(&self, uuid: &str, size_bytes: u64) -> Result<(), Fault> {
-        let is_served = || {
-            let text = std::fs::read(self.state.join("serving.json")).ok()?;
-            let report: Value = serde_json::from_slice(&text).ok()?;
-            let volumes = report["volumes"].as_array()?;
-            volumes.iter().find(|volume| volume["uuid"] == uuid && volume["size_bytes"] == size_bytes)?;
-            Some(())
-        };
-        if waits(Duration::from_nanos(PATIENCE_NS), || is_served().is_some()) {
+        let is_served = || self.report(uuid).is_some_and(|(_, volume)| volume["size_bytes"] == size_bytes);
+        if waits(Duration::from_nanos(PATIENCE_NS), is_served) {
             return Ok(());
         }
         let log = self.directory.join("server.log");

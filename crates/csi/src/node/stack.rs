@@ -107,6 +107,7 @@ impl Stack<'_> {
     pub fn build(&self, row: &VolumeRow, file: &Path, record: &mut Record) -> Result<(), Fault> {
         if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
             self.take_apart(record, true)?;
+            self.server.await_idle(self.uuid)?;
             if record.mount_options.is_some() {
                 filesystem::prepare(file, &self.records.unfinished(self.uuid))?;
             }

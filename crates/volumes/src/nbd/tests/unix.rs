@@ -40,3 +40,21 @@ fn writes_of_a_client_that_was_killed_are_not_done_later() {
     let last = next.call(READ, 0, 31 * 4096, 4096, &[]);
     assert_eq!(last, Reply::Done(vec![0; 4096]), "nobody waits for it any more");
 }
+
+#[test]
+fn a_volume_is_found_by_its_uuid_whatever_it_is_called() {
+    let directory = TempDir::new().unwrap();
+    let open = |name: &str| {
+        let limiter = Arc::new(Limiter::new(Limits::NONE, monotonic_ns()));
+        Arc::new(Volume::open(name, &directory.path().join(name), SIZE_BYTES, limiter).unwrap())
+    };
+    let (old, exports) = (open("vol1"), Exports::default());
+    exports.add(Arc::clone(&old));
+    exports.identify("u-1", &old);
+    exports.rename(&[("vol1".to_owned(), "other".to_owned())]);
+    exports.add(open("vol1"));
+    assert!(Arc::ptr_eq(&exports.find("u-1").unwrap(), &old));
+    assert!(!Arc::ptr_eq(&exports.find("vol1").unwrap(), &old));
+    drop((exports.remove("other"), old));
+    assert!(exports.find("u-1").is_none(), "it is served no more");
+}
