@@ -357,7 +357,8 @@ mod tests {
 
     #[test]
     fn no_crate_that_measures_links_a_runtime() {
-        let free = ["plumb-ontap", "plumb-kubernetes", "plumb-runner", "plumb-cli", "plumb-benches"];
+        let free =
+            ["plumb-ontap", "plumb-csi", "plumb-kubernetes", "plumb-runner", "plumb-cli", "plumb-benches"];
         for (name, _) in MAY_USE {
             let is_banned = !check_linked(name, "Cargo.toml", &names(&["tokio"])).is_empty();
             assert_eq!(is_banned, !free.contains(name), "{name}");
