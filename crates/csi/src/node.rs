@@ -142,7 +142,7 @@ impl Node {
         if staged.is_err() && record_is_new {
             // Kubernetes asks for no end of what it was told has failed.
             self.stack(&row.uuid).take_apart(&mut record, true)?;
-            self.records.remove(&row.uuid)?;
+            self.forget(&row.uuid)?;
         }
         staged.map(|_| Empty {})
     }
@@ -186,11 +186,14 @@ impl Node {
             self.ensure_server()?;
         }
         stack.take_apart(&mut record, !is_of_use)?;
-        self.records.remove(&uuid)?;
-        if self.records.all()?.is_empty() {
-            self.stop_server()?;
-        }
+        self.forget(&uuid)?;
         Ok(Empty {})
+    }
+
+    /// Forgets a volume of which nothing is left, and ends the server with the last one.
+    fn forget(&self, uuid: &str) -> Result<(), Fault> {
+        self.records.remove(uuid)?;
+        if self.records.all()?.is_empty() { self.stop_server() } else { Ok(()) }
     }
 
     /// Shows a staged volume at a path.
@@ -364,7 +367,8 @@ impl Node {
 
     fn look_after_one(&self, uuid: &str) -> Option<String> {
         // Calls have to wait only where there is something to do.
-        if let Ok(Some(record)) = self.record(uuid)
+        if let Ok(Some(record)) = self.records.read(uuid)
+            && record.boot == facts::boot()
             && matches!(self.stack(uuid).defect(&record), Ok(None))
         {
             return None;
