@@ -28,6 +28,8 @@ use crate::host_tunings::{Obstacle, Proof};
 const REACH_TIMEOUT: Duration = Duration::from_secs(9);
 /// How long a host may take for any other answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long this program may take to start. Many pods that start at once share a node's CPUs.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long this program may take to travel.
 const COPY_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a treatment may take, in which users' commands have their own limits.
@@ -455,7 +457,7 @@ fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(She
     write!(input, "{build}\n{bytes}\n").map_err(|_| Stuck::At(Step::Begin, None))?;
     let mut copied = false;
     let hello = loop {
-        let timeout = if copied { COPY_TIMEOUT } else { ANSWER_TIMEOUT };
+        let timeout = if copied { COPY_TIMEOUT } else { START_TIMEOUT };
         match line(timeout, Step::Start)? {
             Ok(word) if word == "plumb-lacks" => {
                 ssh::send_program(input).map_err(|_| Stuck::At(Step::Copy, None))?;
