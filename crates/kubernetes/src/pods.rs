@@ -121,10 +121,10 @@ impl Pods {
     }
 
     fn until_running(&self, name: &str) -> Result<PodSeen, Error> {
-        let (path, first_ns) = (self.path(name), monotonic_ns());
+        let first_ns = monotonic_ns();
         let failed = |reason: String| Error::Pod { pod: name.to_owned(), reason };
         loop {
-            let status = Status::of(&self.cluster.get(&path)?);
+            let status = Status::of(&self.read(name)?);
             if status.is_ready() {
                 return self.seen(name);
             }
@@ -164,7 +164,7 @@ impl Pods {
     /// # Errors
     /// When it is gone or does not run.
     pub fn seen(&self, pod: &str) -> Result<PodSeen, Error> {
-        let object = self.cluster.get(&self.path(pod))?;
+        let object = self.read(pod)?;
         let status = Status::of(&object);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
         if let Some((reason, _)) = status.trouble {
@@ -179,6 +179,14 @@ impl Pods {
             restarts: status.restarts,
             devices: status.devices,
             volume: pod::claim_of(&object).map(|claim| self.cluster.volume(&claim)).transpose()?,
+        })
+    }
+
+    /// Reads a pod that the run has made and still needs.
+    fn read(&self, pod: &str) -> Result<Value, Error> {
+        self.cluster.get(&self.path(pod)).map_err(|error| match error.is_not_found() {
+            true => Error::Pod { pod: pod.to_owned(), reason: "it was deleted during the run".to_owned() },
+            false => error,
         })
     }
 

@@ -181,8 +181,8 @@ fn a_pod_that_is_killed_is_made_anew_and_named() {
         namespace.kubectl(&["delete", &pod, "-n", namespace.name(), "--grace-period=0", "--force"]);
         killed = pod.trim_start_matches("pod/").to_owned();
     });
-    let names_it = all.iter().any(|slot| slot.to_string().contains(&killed));
-    assert!(names_it, "no slot names {killed}: {all:?}");
+    let why = format!("use pod {killed}: it was deleted during the run");
+    assert!(all.iter().any(|slot| slot.to_string().contains(&why)), "no slot has `{why}`: {all:?}");
 }
 
 #[test]
