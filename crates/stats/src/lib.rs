@@ -20,6 +20,8 @@ mod quadrature;
 mod quantile;
 mod serial;
 mod shares;
+mod shift;
+mod student;
 mod unusable;
 
 pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_ratio};
@@ -36,4 +38,5 @@ pub use outlier::{Side, outliers};
 pub use quantile::{median, quantile};
 pub use serial::Design;
 pub use shares::share_alpha;
+pub use shift::{NotJudgeable, SHIFT_ALPHA, Shift, Shifts, Suspicion, shifts, suspected_shifts};
 pub use unusable::Unusable;
