@@ -160,3 +160,84 @@ impl Distances {
         (from + 1..to).map(best_of).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(split, _)| split)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn places(values: &[f64]) -> Vec<usize> {
+        suspected_shifts(values).unwrap().iter().map(|suspicion| suspicion.at).collect()
+    }
+
+    /// Equation 5 as it is written, without sums that are kept.
+    fn energy_as_written(left: &[f64], right: &[f64]) -> f64 {
+        let (m, n) = (left.len() as f64, right.len() as f64);
+        let between: f64 = left.iter().flat_map(|x| right.iter().map(move |y| (x - y).abs())).sum();
+        let within = |part: &[f64]| {
+            let pairs = part.iter().enumerate().flat_map(|(i, x)| part[..i].iter().map(move |y| (x - y).abs()));
+            let count = (part.len() * (part.len() - 1) / 2).max(1) as f64;
+            pairs.sum::<f64>() / count
+        };
+        m * n / (m + n) * (2.0 / (m * n) * between - within(left) - within(right))
+    }
+
+    #[test]
+    fn energy_of_two_pairs() {
+        let distances = Distances::of(&[0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(distances.energy(0, 2, 4), 2.0);
+        assert_eq!(distances.likeliest_split(0, 4), Some(2));
+        assert_eq!(distances.likeliest_split(0, 1), None);
+    }
+
+    #[test]
+    fn a_series_is_divided_at_its_shifts() {
+        let values: Vec<f64> = [10.0, 14.0, 10.0]
+            .into_iter()
+            .flat_map(|level| [0.1, -0.3, 0.2, 0.0, -0.1, 0.3, -0.2, 0.1, -0.1, 0.0].map(|d| level + d))
+            .collect();
+        let found = suspected_shifts(&values).unwrap();
+        assert_eq!(found.iter().map(|suspicion| suspicion.at).collect::<Vec<_>>(), [10, 20]);
+        let [first, second] = found[..] else { panic!("{found:?}") };
+        assert!((first.before - 10.0).abs() < 1e-9 && (first.after - 14.0).abs() < 1e-9);
+        assert!((second.before - 14.0).abs() < 1e-9 && (second.after - 10.0).abs() < 1e-9);
+        assert!(first.p_value < 1e-6 && second.p_value < 1e-6);
+    }
+
+    #[test]
+    fn shifts_in_different_windows_are_found() {
+        let values: Vec<f64> =
+            (0..200).map(|run| f64::from(run / 65) * 3.0 + [0.2, -0.4, 0.3, -0.1][run as usize % 4]).collect();
+        assert_eq!(places(&values), [65, 130, 195]);
+    }
+
+    #[test]
+    fn few_equal_or_noisy_runs_are_not_suspected() {
+        assert_eq!(places(&[1.0, 1.0, 5.0, 5.0]), []);
+        assert_eq!(places(&[2.0; 80]), []);
+        assert_eq!(places(&[1.0, -1.0, 2.0, -2.0, 1.0, -1.0, 2.0, -2.0]), []);
+    }
+
+    /// t = −3/√(2.5·(1/5 + 1/5)) = −3 with 8 degrees of freedom.
+    #[test]
+    fn p_values_are_students() {
+        let p = p_value_between(&[1.0, 2.0, 3.0, 4.0, 5.0], &[4.0, 5.0, 6.0, 7.0, 8.0]);
+        assert!((p - 0.017_07).abs() < 1e-5, "{p}");
+        assert_eq!(p_value_between(&[1.0], &[2.0]), 1.0);
+        assert_eq!(p_value_between(&[1.0, 1.0], &[1.0]), 1.0);
+        assert_eq!(p_value_between(&[1.0, 1.0], &[2.0]), 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn energy_is_that_of_the_paper(
+            values in prop::collection::vec(-9.0..9.0_f64, 2..30), split in 0.0..1.0_f64,
+        ) {
+            let split = 1 + (split * (values.len() - 1) as f64) as usize;
+            prop_assume!(split < values.len());
+            let found = Distances::of(&values).energy(0, split, values.len());
+            let (left, right) = values.split_at(split);
+            prop_assert!((found - energy_as_written(left, right)).abs() < 1e-9);
+        }
+    }
+}

@@ -54,3 +54,34 @@ impl Residuals {
 fn worth(correlation: f64) -> f64 {
     ((1.0 + correlation) / (1.0 - correlation)).sqrt()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_taken_out_and_no_pair_spans_the_split() {
+        // Deviations −1 1 −1 1 about 1 and about 11: squares 8, products −3 on either side.
+        let residuals = Residuals::about_levels(&[0.0, 2.0, 0.0, 2.0, 10.0, 12.0, 10.0, 12.0], 4);
+        assert!((residuals.spread - (8.0_f64 / 6.0).sqrt()).abs() < 1e-12);
+        // r = −6/8, corrected (8·−.75 + 2)/2 = −2, which no correlation is.
+        assert_eq!(residuals.correlation, -1.0);
+        assert!((residuals.bound() - 1.96 / 8.0_f64.sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn only_a_correlation_above_what_is_tolerated_widens() {
+        let of = |runs, correlation| Residuals { runs, spread: 1.0, correlation };
+        assert_eq!(of(100, 0.3).widening(), 1.0);
+        assert!((of(100, 0.504).bound() - 0.7).abs() < 1e-12);
+        assert!((of(100, 0.504).widening() - (1.7_f64 / 0.3 / 3.0).sqrt()).abs() < 1e-12);
+        assert_eq!(of(100, 1.0).bound(), 0.9);
+    }
+
+    #[test]
+    fn runs_without_spread_have_no_correlation() {
+        let residuals = Residuals::about_levels(&[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0], 4);
+        assert_eq!(residuals.spread, 0.0);
+        assert!(residuals.widening().is_finite());
+    }
+}
