@@ -155,11 +155,7 @@ fn confirmed_in(values: &[f64], planted: bool) -> Result<Seen, String> {
 }
 
 /// What E-divisive reports of the first runs, for each number of them.
-fn suspected_in(
-    values: &[f64],
-    looks: impl Iterator<Item = usize>,
-    planted: bool,
-) -> Result<Seen, String> {
+fn suspected_in(values: &[f64], looks: impl Iterator<Item = usize>, planted: bool) -> Result<Seen, String> {
     let mut seen = Seen::default();
     for runs in looks {
         for suspicion in suspected_shifts(&values[..runs]).map_err(|error| error.to_string())? {

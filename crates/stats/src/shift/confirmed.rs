@@ -6,9 +6,10 @@
 //! that the level changed: two of the sequences exclude each other. Over n runs that is wrong with a probability of at most n·α,
 //! and far more seldom in fact, because sequences that begin at neighbouring runs err together.
 //!
-//! That holds for independent normal values. A shift is therefore not confirmed before the intervals of the level before and
-//! after it exclude each other a second time. These take their spread from all runs since the last shift, so that a few runs that
-//! happen to agree do not decide, and are widened by what `residuals` finds of correlation.
+//! That holds for independent normal values. A shift is therefore not confirmed before the intervals of the levels before and
+//! after it exclude each other too. These take their spread from all runs since the last shift, so that a few runs that
+//! happen to agree do not decide, and are widened by what `residuals` finds of correlation. They are at 99%: the strict α is that of
+//! the alarm, and a second one at the same α would cost a shift of 2 standard deviations five runs of delay.
 
 use super::residuals::Residuals;
 use crate::confidence::{Interval, ROUNDING, half_width_over_s};
@@ -16,6 +17,9 @@ use crate::moments::Moments;
 
 /// The probability with which each confidence sequence may ever miss the level.
 pub const SHIFT_ALPHA: f64 = 0.001;
+
+/// The probability with which the interval of a level may miss it.
+const LEVEL_ALPHA: f64 = 0.01;
 
 /// A level shift that is confirmed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,9 +29,9 @@ pub struct Shift {
     pub at: usize,
     /// The index of the run that confirmed it: the search knew no later one.
     pub seen: usize,
-    /// The level from the last confirmed shift to this one, as the search knew it, in the values' unit.
+    /// The level from the last confirmed shift to this one, at 99%, in the values' unit.
     pub before: Interval,
-    /// The level from this shift to the run that confirmed it. The two intervals exclude each other.
+    /// The level from this shift to the run that confirmed it, at 99%. The two intervals exclude each other.
     pub after: Interval,
 }
 
@@ -49,9 +53,16 @@ enum Found {
     Nothing,
 }
 
+/// Half-widths of sequences by the number of runs, in units of their standard deviation.
+struct HalfWidths {
+    alarm: Vec<f64>,
+    level: Vec<f64>,
+}
+
 /// All shifts in `values`, and whether one was held back since the last of them.
 pub(super) fn search_all(values: &[f64]) -> (Vec<Shift>, Result<(), NotJudgeable>) {
-    let half_widths: Vec<f64> = (0..=values.len()).map(|runs| half_width_over_s(runs, SHIFT_ALPHA)).collect();
+    let up_to = |alpha| (0..=values.len()).map(|runs| half_width_over_s(runs, alpha)).collect();
+    let half_widths = HalfWidths { alarm: up_to(SHIFT_ALPHA), level: up_to(LEVEL_ALPHA) };
     let mut shifts: Vec<Shift> = Vec::new();
     loop {
         let from = shifts.last().map_or(0, |shift| shift.at);
@@ -64,7 +75,7 @@ pub(super) fn search_all(values: &[f64]) -> (Vec<Shift>, Result<(), NotJudgeable
 }
 
 /// The first shift after run `from`. It looks after every run, and uses no later one.
-fn search(values: &[f64], from: usize, half_widths: &[f64]) -> Found {
+fn search(values: &[f64], from: usize, half_widths: &HalfWidths) -> Found {
     let mut sequences: Vec<Moments> = Vec::new();
     let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
     let mut found = Found::Nothing;
@@ -72,7 +83,7 @@ fn search(values: &[f64], from: usize, half_widths: &[f64]) -> Found {
         sequences.push(Moments::default());
         for sequence in &mut sequences {
             sequence.push(value);
-            let half_width = half_widths[sequence.count()];
+            let half_width = half_widths.alarm[sequence.count()];
             if let (true, Some(mean), Some(s)) =
                 (half_width.is_finite(), sequence.mean(), sequence.standard_deviation())
             {
@@ -91,14 +102,15 @@ fn search(values: &[f64], from: usize, half_widths: &[f64]) -> Found {
 }
 
 /// What the likeliest split of the runs `from` to `seen` comes to.
-fn judge(values: &[f64], from: usize, seen: usize, half_widths: &[f64]) -> Found {
+fn judge(values: &[f64], from: usize, seen: usize, half_widths: &HalfWidths) -> Found {
     let runs = &values[from..=seen];
     let Some(split) = likeliest_split(runs) else { return Found::Nothing };
     let residuals = Residuals::about_levels(runs, split);
     let levels = |widening: f64| {
         [&runs[..split], &runs[split..]].map(|part| {
-            let half_width = half_widths[part.len()];
-            let half = if half_width.is_finite() { widening * half_width * residuals.spread } else { f64::INFINITY };
+            let half_width = half_widths.level[part.len()];
+            let half =
+                if half_width.is_finite() { widening * half_width * residuals.spread } else { f64::INFINITY };
             let estimate = part.iter().copied().collect::<Moments>().mean().unwrap_or(f64::NAN);
             Interval { estimate, low: estimate - half, high: estimate + half }
         })

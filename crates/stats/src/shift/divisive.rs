@@ -145,8 +145,7 @@ impl Distances {
     fn energy(&self, from: usize, split: usize, end: usize) -> f64 {
         let (left, right) = ((from, split), (split, end));
         let (m, n) = ((split - from) as f64, (end - split) as f64);
-        let divergence =
-            2.0 * self.between(left, right) / (m * n) - self.within(left) - self.within(right);
+        let divergence = 2.0 * self.between(left, right) / (m * n) - self.within(left) - self.within(right);
         m * n / (m + n) * divergence
     }
 
@@ -175,7 +174,8 @@ mod tests {
         let (m, n) = (left.len() as f64, right.len() as f64);
         let between: f64 = left.iter().flat_map(|x| right.iter().map(move |y| (x - y).abs())).sum();
         let within = |part: &[f64]| {
-            let pairs = part.iter().enumerate().flat_map(|(i, x)| part[..i].iter().map(move |y| (x - y).abs()));
+            let pairs =
+                part.iter().enumerate().flat_map(|(i, x)| part[..i].iter().map(move |y| (x - y).abs()));
             let count = (part.len() * (part.len() - 1) / 2).max(1) as f64;
             pairs.sum::<f64>() / count
         };
@@ -206,8 +206,9 @@ mod tests {
 
     #[test]
     fn shifts_in_different_windows_are_found() {
-        let values: Vec<f64> =
-            (0..200).map(|run| f64::from(run / 65) * 3.0 + [0.2, -0.4, 0.3, -0.1][run as usize % 4]).collect();
+        let values: Vec<f64> = (0..200)
+            .map(|run| f64::from(run / 65) * 3.0 + [0.2, -0.4, 0.3, -0.1][run as usize % 4])
+            .collect();
         assert_eq!(places(&values), [65, 130, 195]);
     }
 

@@ -38,9 +38,7 @@ pub struct Shifts {
 pub fn shifts(values: &[f64]) -> Result<Shifts, Unusable> {
     let mut suspected = suspected_shifts(values)?;
     let (confirmed, judgeable) = confirmed::search_all(values);
-    suspected.retain(|suspicion| {
-        confirmed.iter().all(|shift| shift.at.abs_diff(suspicion.at) > NEARBY_RUNS)
-    });
+    suspected.retain(|suspicion| confirmed.iter().all(|shift| shift.at.abs_diff(suspicion.at) > NEARBY_RUNS));
     Ok(Shifts { confirmed, suspected, judgeable })
 }
 
