@@ -34,7 +34,7 @@ pub struct Shifts {
 /// are on that scale. Nothing is found in fewer than five values, and nothing is confirmed by fewer than ten.
 ///
 /// An error if a value is not finite: a run without a result has no place in the series. The time grows with the square of the
-/// number of values; 1,000 take a few milliseconds.
+/// number of values; 1,000 take some tens of milliseconds at most.
 pub fn shifts(values: &[f64]) -> Result<Shifts, Unusable> {
     let mut suspected = suspected_shifts(values)?;
     let (confirmed, judgeable) = confirmed::search_all(values);
