@@ -13,6 +13,7 @@ mod migration;
 mod network;
 mod nginx;
 mod results;
+mod shifts;
 mod standstill;
 mod storage;
 mod tool;
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
         Some("limiter") => limiter::run(),
         Some("nbd") => limiter::run_unlimited(),
         Some("network") => network::run(arguments.get(1).map(String::as_str)),
-        _ => Err("say which: http, harness, migration, storage, limiter, nbd or network".to_owned()),
+        Some("shifts") => shifts::run(),
+        _ => Err("say which: http, harness, migration, storage, limiter, nbd, network or shifts".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

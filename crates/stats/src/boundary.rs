@@ -23,6 +23,7 @@ use std::f64::consts::FRAC_PI_2;
 use std::sync::{Mutex, PoisonError};
 
 use crate::quadrature::integrate;
+use crate::student::{norm, tail};
 use crate::unusable::is_alpha;
 
 /// Where hₙ is kept, between two of which it is interpolated: enough for four digits of c.
@@ -183,22 +184,6 @@ fn critical_angle(n: usize, p: f64) -> f64 {
         if tail(power, middle) * 2.0 / norm > p { low = middle } else { high = middle }
     }
     0.5 * (low + high)
-}
-
-/// ∫ cosᵏ from `angle` to π/2, for k of at least 0.
-fn tail(power: i32, angle: f64) -> f64 {
-    let (sine, cosine) = angle.sin_cos();
-    let (mut sum, mut k) = if power % 2 == 0 { (FRAC_PI_2 - angle, 0) } else { (1.0 - sine, 1) };
-    while k < power {
-        k += 2;
-        sum = (f64::from(k - 1) * sum - cosine.powi(k - 1) * sine) / f64::from(k);
-    }
-    sum.max(0.0)
-}
-
-/// ∫ cosᵏ from −π/2 to π/2.
-fn norm(power: i32) -> f64 {
-    2.0 * tail(power, 0.0)
 }
 
 /// Beyond which angle cosᵏ is negligible.

@@ -1,8 +1,9 @@
 //! The statistics behind every verdict: slices in, numbers out.
 //!
 //! An experiment hands over one log ratio per block (`blocks`), gets a confidence sequence that stays honest while
-//! somebody watches it grow (`confidence`), and has each claim judged against that (`claim`, `cap`). The crate knows no
-//! other crate of the workspace, no clock and no file, so each number can be checked against its formula alone.
+//! somebody watches it grow (`confidence`), and has each claim judged against that (`claim`, `cap`). A history hands over one
+//! value per run, and gets the runs at which the level shifted (`shift`). The crate knows no other crate of the workspace, no
+//! clock and no file, so each number can be checked against its formula alone.
 
 mod blocks;
 mod boundary;
@@ -20,6 +21,8 @@ mod quadrature;
 mod quantile;
 mod serial;
 mod shares;
+mod shift;
+mod student;
 mod unusable;
 
 pub use blocks::{autocorrelation_lag1, is_autocorrelation_large, log_ratio};
@@ -36,4 +39,5 @@ pub use outlier::{Side, outliers};
 pub use quantile::{median, quantile};
 pub use serial::Design;
 pub use shares::share_alpha;
+pub use shift::{NotJudgeable, SHIFT_ALPHA, Shift, Shifts, Suspicion, shifts, suspected_shifts};
 pub use unusable::Unusable;

@@ -3,8 +3,11 @@
 //! Nothing cancels drift here. The interval of paired blocks, which takes blocks for independent and normal, is wrong far
 //! too often; this is shown, so that it is known what the wider one is for. Every seed is fixed.
 
+#[path = "simulation/autoregression.rs"]
+mod autoregression;
 mod simulation;
 
+use autoregression::autoregression;
 use plumb_stats::{Decision, Design, Direction, Hypothesis};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -15,17 +18,6 @@ const FALSE_SHARE_MAX: f64 = 0.065;
 
 /// Draws the blocks' logarithms over the quantity: mean 0, standard deviation about 1.
 type Noise = fn(&mut ChaCha8Rng, blocks: usize) -> Vec<f64>;
-
-/// An autoregression of the first order, from its own distribution on.
-fn autoregression(correlation: f64, rng: &mut ChaCha8Rng, blocks: usize) -> Vec<f64> {
-    let step = (1.0 - correlation * correlation).sqrt();
-    let mut level = normal(rng);
-    let next = |rng: &mut ChaCha8Rng, level: &mut f64| {
-        *level = correlation * *level + step * normal(rng);
-        *level
-    };
-    (0..blocks).map(|_| next(rng, &mut level)).collect()
-}
 
 fn ar_0(rng: &mut ChaCha8Rng, blocks: usize) -> Vec<f64> {
     autoregression(0.0, rng, blocks)
