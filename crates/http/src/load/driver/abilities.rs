@@ -104,18 +104,6 @@ const TO_P99: &[Statistic] = &[
     Statistic::P99,
 ];
 
-/// What k6 is asked for, and oha has.
-const TO_P999: &[Statistic] = &[
-    Statistic::Avg,
-    Statistic::Min,
-    Statistic::Med,
-    Statistic::Max,
-    Statistic::P90,
-    Statistic::P95,
-    Statistic::P99,
-    Statistic::P999,
-];
-
 const VEGETA: Says = &[
     ("http_reqs", &[]),
     ("data_received", &[]),
@@ -124,8 +112,12 @@ const VEGETA: Says = &[
     ("iteration_duration", TO_P99),
 ];
 
-const OHA: Says =
-    &[("http_reqs", &[]), ("data_received", &[]), ("http_req_failed", &[]), ("iteration_duration", TO_P999)];
+const OHA: Says = &[
+    ("http_reqs", &[]),
+    ("data_received", &[]),
+    ("http_req_failed", &[]),
+    ("iteration_duration", &Statistic::ALL),
+];
 
 /// Why they have no more.
 const WHOLE: &str = "its times include connecting and TLS; k6 and the native driver have them apart";
@@ -172,14 +164,14 @@ pub(crate) fn lacks(driver: Driver, metric: &str, statistic: Option<Statistic>) 
                 ("data_received", &[]),
                 ("data_sent", &[]),
                 ("http_req_failed", &[]),
-                ("iteration_duration", TO_P999),
-                ("http_req_duration", TO_P999),
-                ("http_req_blocked", TO_P999),
-                ("http_req_connecting", TO_P999),
-                ("http_req_tls_handshaking", TO_P999),
-                ("http_req_sending", TO_P999),
-                ("http_req_waiting", TO_P999),
-                ("http_req_receiving", TO_P999),
+                ("iteration_duration", &Statistic::ALL),
+                ("http_req_duration", &Statistic::ALL),
+                ("http_req_blocked", &Statistic::ALL),
+                ("http_req_connecting", &Statistic::ALL),
+                ("http_req_tls_handshaking", &Statistic::ALL),
+                ("http_req_sending", &Statistic::ALL),
+                ("http_req_waiting", &Statistic::ALL),
+                ("http_req_receiving", &Statistic::ALL),
                 ("checks", &[]),
             ],
             "the native driver measures it",
