@@ -166,6 +166,51 @@ impl Histogram {
         all
     }
 
+    /// The packed form, for keeping: the serialised form's numbers in base 128 (LEB128).
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (mut packed, mut previous) = (Vec::new(), 0);
+        for (value, count) in self.bins() {
+            pack(&mut packed, value - previous);
+            pack(&mut packed, count);
+            previous = value;
+        }
+        packed
+    }
+
+    /// The distribution of a packed form.
+    ///
+    /// # Errors
+    /// When the bytes are none, in words.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
+        let (mut left, mut numbers) = (bytes, Vec::new());
+        while !left.is_empty() {
+            // A number of 64 bits has at most ten bytes, and the tenth has one bit of it.
+            let length = left.iter().position(|byte| byte & 0x80 == 0).ok_or("its last number is cut")? + 1;
+            let (number, rest) = left.split_at(length);
+            if length > 10 || (length == 10 && number[9] > 1) {
+                return Err("a number of it is too large");
+            }
+            numbers.extend(Unpacked::of(number).number());
+            left = rest;
+        }
+        Self::from_flat(&numbers)
+    }
+
+    /// The distribution of the serialised form's numbers.
+    fn from_flat(flat: &[u64]) -> Result<Self, &'static str> {
+        let mut packed = Vec::with_capacity(3 * flat.len() / 2);
+        let (mut value, mut total) = (0_u64, 0_u64);
+        for pair in flat.chunks(2) {
+            let &[step, count] = pair else { return Err("a histogram has an odd number of values") };
+            value = value.checked_add(step).ok_or("a histogram's value overflows")?;
+            total = total.checked_add(count).ok_or("a histogram's count overflows")?;
+            pack(&mut packed, step);
+            pack(&mut packed, count);
+        }
+        Ok(Self { form: Form::Packed(packed.into_boxed_slice()) })
+    }
+
     /// Every bin that holds something, as (value in ns, count), ascending.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (dense, packed) = match &self.form {
@@ -234,21 +279,7 @@ impl Serialize for Histogram {
 
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let flat = Vec::<u64>::deserialize(deserializer)?;
-        let mut packed = Vec::with_capacity(3 * flat.len() / 2);
-        let (mut value, mut total) = (0_u64, 0_u64);
-        for pair in flat.chunks(2) {
-            let &[step, count] = pair else {
-                return Err(de::Error::custom("a histogram has an odd number of values"));
-            };
-            value =
-                value.checked_add(step).ok_or_else(|| de::Error::custom("a histogram's value overflows"))?;
-            total =
-                total.checked_add(count).ok_or_else(|| de::Error::custom("a histogram's count overflows"))?;
-            pack(&mut packed, step);
-            pack(&mut packed, count);
-        }
-        Ok(Self { form: Form::Packed(packed.into_boxed_slice()) })
+        Self::from_flat(&Vec::<u64>::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -270,6 +301,19 @@ mod tests {
             for statistic in [Statistic::Med, Statistic::P99, Statistic::Max] {
                 let (a, b) = (histogram.statistic_ns(statistic), back.statistic_ns(statistic));
                 prop_assert_eq!(a, b);
+            }
+        }
+
+        #[test]
+        fn the_packed_form_comes_back_and_no_bytes_do_harm(
+            values in prop::collection::vec(0_u64..LARGEST_NS, 0..100),
+            garbage in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|value| histogram.record(*value));
+            prop_assert_eq!(&Histogram::from_bytes(&histogram.to_bytes()).unwrap(), &histogram);
+            if let Ok(read) = Histogram::from_bytes(&garbage) {
+                prop_assert_eq!(Histogram::from_bytes(&read.to_bytes()).unwrap(), read);
             }
         }
 
@@ -303,6 +347,7 @@ mod tests {
             }
             let histogram: Histogram = serde_json::from_value(flat.into()).unwrap();
             assert_eq!(histogram.bins().collect::<Vec<_>>(), bins);
+            assert_eq!(Histogram::from_bytes(&histogram.to_bytes()).unwrap(), histogram);
         }
     }
 
@@ -310,6 +355,11 @@ mod tests {
     fn garbage_is_refused() {
         for text in ["[1]", "[18446744073709551615,1,1,1]", "[1,18446744073709551615,1,1]", "\"x\""] {
             assert!(serde_json::from_str::<Histogram>(text).is_err(), "{text}");
+        }
+        for bytes in
+            [&[1][..], &[1, 0x80], &[0xff; 30], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 1]]
+        {
+            assert!(Histogram::from_bytes(bytes).is_err(), "{bytes:?}");
         }
     }
 

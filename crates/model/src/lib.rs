@@ -43,7 +43,7 @@ pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, Requir
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};
 pub use random::SplitMix;
-pub use run::{Ending, Header, Run};
+pub use run::{Ending, Header, Run, Source};
 pub use slot::{CpuCost, Evidence, FailureCause, Noise, Slot, SlotOutcome, SlotResult};
 pub use stall::HiddenStall;
 pub use union::UnionError;

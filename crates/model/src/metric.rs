@@ -16,6 +16,24 @@ pub enum Better {
     Neither,
 }
 
+impl Better {
+    /// The word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+            Self::Neither => "neither",
+        }
+    }
+
+    /// The direction of that word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Higher, Self::Lower, Self::Neither].into_iter().find(|better| better.word() == word)
+    }
+}
+
 /// What shape a metric's reading has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

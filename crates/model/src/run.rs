@@ -1,5 +1,7 @@
 //! A run as it is held in memory: what was planned, where, and every slot so far.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Places, Plan, Slot};
@@ -25,6 +27,31 @@ pub struct Header {
     /// Where both sides are; absent where that is the host that runs plumb.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,
+    /// The revision of the git work tree that the experiment is in, where the run was to be recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Labels that the user gave the run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A revision of a git work tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The commit, in full.
+    pub revision: String,
+    /// The branch; absent where none is checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Whether tracked files differed from the commit.
+    #[serde(default)]
+    pub dirty: bool,
+    /// When it was committed, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committed_at: Option<String>,
+    /// The first line of the commit's message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
 }
 
 impl Header {
@@ -69,6 +96,24 @@ pub enum Ending {
     Interrupted,
     /// The harness failed.
     Failed,
+}
+
+impl Ending {
+    /// The word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The ending of that word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Complete, Self::Interrupted, Self::Failed].into_iter().find(|ending| ending.word() == word)
+    }
 }
 
 /// A run.

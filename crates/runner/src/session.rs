@@ -3,11 +3,12 @@
 //! Command line and any other front end submit the same [`Session`]; none of them assembles a run by itself.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plumb_host::scratch::Scratch;
 use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
-use plumb_model::{Ending, Event, Header, Plan, Run, Slot, VariantState};
+use plumb_model::{Ending, Event, Header, Plan, Run, Slot, Source, VariantState};
 use plumb_path::Mark;
 use plumb_store::RunDirectory;
 use plumb_tunings::{Treatment, Tuner};
@@ -27,6 +28,10 @@ pub struct Session<'a> {
     pub program_version: &'a str,
     /// Identifies this build among others of its version, see [`plumb_host::own_build`].
     pub build: &'a str,
+    /// The revision of the git work tree that the experiment is in, where the run is to be recorded.
+    pub source: Option<Source>,
+    /// Labels that the user gave the run.
+    pub labels: BTreeMap<String, String>,
     /// Tells the caller what happens.
     pub emit: &'a mut dyn FnMut(&Event),
     /// Whether somebody wants the run to end.
@@ -55,6 +60,8 @@ impl Session<'_> {
             system_cpus: hosts.cpus_of(Side::System, has_system).map_err(failed)?,
             load_cpus: hosts.cpus_of_loads(has_system).map_err(failed)?,
             places: hosts.places().cloned(),
+            source: self.source.clone(),
+            labels: self.labels.clone(),
         };
         let store = RunDirectory::create(directory, &header, planned.text())?;
         let run = Run {
@@ -281,6 +288,8 @@ mod tests {
             system_cpus: "0".to_owned(),
             load_cpus: "1".to_owned(),
             places: None,
+            source: None,
+            labels: Default::default(),
         };
         assert_eq!(differences(&header, "1f", &host), Vec::<String>::new());
         let now =

@@ -131,6 +131,8 @@ fn header(plan: &Plan) -> Header {
         system_cpus: String::new(),
         load_cpus: String::new(),
         places: None,
+        source: None,
+        labels: Default::default(),
     }
 }
 

@@ -345,6 +345,8 @@ mod tests {
             system_cpus: "0".to_owned(),
             load_cpus: "1".to_owned(),
             places: None,
+            source: None,
+            labels: Default::default(),
         }
     }
 

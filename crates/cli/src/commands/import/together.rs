@@ -169,6 +169,8 @@ fn record(arguments: &ImportArguments, plan: Plan, slots: Vec<Slot>, text: &str)
         system_cpus: String::new(),
         load_cpus: String::new(),
         places: None,
+        source: None,
+        labels: Default::default(),
     };
     let took_s = slots.iter().map(|slot| slot.offset_s + slot.took_s).fold(0.0, f64::max);
     let run = Run {
