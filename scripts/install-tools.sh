@@ -10,7 +10,7 @@
 #            a missing one is skipped
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh, sshd,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
-#            nbdkit, fio, qemu-storage-daemon, mkfs.ext4, and csi-sanity, where there is Go to build it with
+#            nbdkit, fio, qemu-storage-daemon, mkfs.ext4, Postgres, and csi-sanity, where there is Go to build it with
 #   cluster  what the test cluster is made of (scripts/cluster.sh): the tools of its scripts, and Kubernetes itself, built from Go's
 #            module proxy into ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
@@ -56,6 +56,9 @@ qemu_package() {
         *) echo qemu-system-misc ;;
     esac
 }
+
+# Debian keeps the server's programs out of the path.
+has_postgres() { have postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
 
 # Whether the loader finds a shared library by that name.
 has_library() { ldconfig -p | grep -qw "$1"; }
@@ -109,6 +112,7 @@ note_missing() {
             want libnbd-bin have nbdcopy
             want qemu-system-common have qemu-storage-daemon
             want e2fsprogs have mkfs.ext4
+            want postgresql has_postgres
             want mount have losetup
             want zstd have zstd
             want lz4 have lz4
@@ -152,7 +156,7 @@ disable_new_services() {
     have systemctl || return 0
     local package service now=()
     [ ! -d /run/systemd/system ] || now=(--now)
-    for package in haproxy nginx nftables openvswitch-switch openssh-server; do
+    for package in haproxy nginx nftables openvswitch-switch openssh-server postgresql; do
         service=${package/openssh-server/ssh}
         case " ${missing[*]} " in
             *" $package "*) as_root systemctl disable ${now[@]+"${now[@]}"} "$service" >/dev/null 2>&1 || true ;;

@@ -49,6 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-tunings", &["plumb-model", "plumb-host"]),
     ("plumb-kubernetes", &["plumb-model", "plumb-host"]),
     ("plumb-store", &["plumb-model"]),
+    ("plumb-history", &["plumb-model", "plumb-stats"]),
     ("plumb-report", &["plumb-model", "plumb-stats"]),
     (
         "plumb-runner",
@@ -92,6 +93,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-tools",
     "plumb-audit",
     "plumb-store",
+    "plumb-history",
     "plumb-report",
     "plumb-runner",
 ];
@@ -118,8 +120,8 @@ enum Reach {
 /// The crates that compute: slices and values in, numbers and values out.
 const COMPUTES: &[&str] = &["plumb-model", "plumb-stats", "plumb-pace", "plumb-judge"];
 
-/// Whatever measures, serves what is measured, or decides about it: all but the REST interface, the CSI driver and the program around
-/// them.
+/// Whatever measures, serves what is measured, or decides about it: all but the REST interface, the CSI driver, the history and the
+/// program around them.
 const MEASURES: &[&str] = &[
     "plumb-model",
     "plumb-stats",
@@ -156,8 +158,9 @@ const BANS: &[Ban] = &[
     },
     Ban {
         libraries: RUNTIMES,
-        // They link those of the REST interface, the CSI driver and the cluster's client, and have no use for one themselves.
-        crates: &["plumb-runner", "plumb-cli", "plumb-benches"],
+        // They link those of the REST interface, the CSI driver, the cluster's client and Postgres' client, and have no use for one
+        // themselves.
+        crates: &["plumb-history", "plumb-runner", "plumb-cli", "plumb-benches"],
         reach: Reach::Named,
         reason: "an async runtime is an affair of `plumb-ontap`, `plumb-csi` and `plumb-kubernetes` alone",
     },
@@ -357,8 +360,15 @@ mod tests {
 
     #[test]
     fn no_crate_that_measures_links_a_runtime() {
-        let free =
-            ["plumb-ontap", "plumb-csi", "plumb-kubernetes", "plumb-runner", "plumb-cli", "plumb-benches"];
+        let free = [
+            "plumb-ontap",
+            "plumb-csi",
+            "plumb-kubernetes",
+            "plumb-history",
+            "plumb-runner",
+            "plumb-cli",
+            "plumb-benches",
+        ];
         for (name, _) in MAY_USE {
             let is_banned = !check_linked(name, "Cargo.toml", &names(&["tokio"])).is_empty();
             assert_eq!(is_banned, !free.contains(name), "{name}");

@@ -1,0 +1,115 @@
+//! A SQLite database: the history of one machine.
+//!
+//! Several processes may write at once: each transaction that writes asks for the lock when it begins, and waits for it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::OpenFlags;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use super::connection::{Cause, Connection};
+use super::value::{Row, Value};
+
+/// How long a writer waits for another.
+const BUSY: Duration = Duration::from_secs(10);
+/// How many statements are kept prepared.
+const STATEMENTS: usize = 64;
+
+/// An open SQLite database.
+pub(crate) struct Sqlite(rusqlite::Connection);
+
+impl Sqlite {
+    /// Opens a file, and makes it and its folder where `create` says so.
+    pub(crate) fn open(path: &Path, create: bool) -> Result<Self, Cause> {
+        if create && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|error| Cause(error.to_string()))?;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = if create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
+        let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.pragma_update(None, "foreign_keys", true)?;
+        Ok(Self(connection))
+    }
+
+    /// Has readers and the one writer not wait for each other. A commit of a history need not survive a power failure: whatever is in it
+    /// can be made again.
+    pub(crate) fn prepare_to_write(&mut self) -> Result<(), Cause> {
+        // Refused while others open it for the first time, too; one of them succeeds, and until then it is merely slower.
+        let _ = self.0.pragma_update(None, "journal_mode", "wal");
+        self.0.pragma_update(None, "synchronous", "normal")?;
+        Ok(())
+    }
+}
+
+impl Connection for Sqlite {
+    fn rows(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Cause> {
+        let mut statement = self.0.prepare_cached(sql)?;
+        let columns = statement.column_count();
+        let mut found = statement.query(rusqlite::params_from_iter(values))?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            let values: Result<Vec<Value>, Cause> =
+                (0..columns).map(|column| Ok(row.get_ref(column)?.into())).collect();
+            rows.push(Row::new(values?));
+        }
+        Ok(rows)
+    }
+
+    fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, Cause> {
+        Ok(self.0.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? as u64)
+    }
+
+    fn script(&mut self, sql: &str) -> Result<(), Cause> {
+        Ok(self.0.execute_batch(sql)?)
+    }
+
+    fn begin(&self) -> &'static str {
+        // A transaction that begins as a reader cannot always become a writer, however long it waits.
+        "BEGIN IMMEDIATE"
+    }
+}
+
+impl From<rusqlite::Error> for Cause {
+    fn from(error: rusqlite::Error) -> Self {
+        let text = error.to_string();
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::ReadOnly) => {
+                Self(format!("{text}; the file and its folder must be writable"))
+            }
+            Some(rusqlite::ErrorCode::DatabaseBusy) => {
+                Self(format!("{text}; another process has kept it for {BUSY:?}"))
+            }
+            Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+                Self(format!("{text}; move it away, and add the run directories to a new one"))
+            }
+            _ => Self(text),
+        }
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(value) => ValueRef::Integer(*value),
+            Self::Real(value) => ValueRef::Real(*value),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+impl From<ValueRef<'_>> for Value {
+    fn from(value: ValueRef<'_>) -> Self {
+        match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(value) => Self::Integer(value),
+            ValueRef::Real(value) => Self::Real(value),
+            ValueRef::Text(text) => Self::Text(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Blob(bytes) => Self::Bytes(bytes.to_vec()),
+        }
+    }
+}

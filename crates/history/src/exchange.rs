@@ -1,0 +1,242 @@
+//! A whole history as JSON lines, to move it from one database to another or to keep it.
+//!
+//! ```text
+//! {"format":"plumbline.history-export/1"}
+//! {"record":{"run":{…},"points":[…],"distributions":[…]}}        for each run, the oldest first
+//! {"mark":{"series":{…},"kind":"accepted","run":"…",…}}          for each mark
+//! {"end":{"runs":2,"marks":1}}                                   so that a file that was cut short is noticed
+//! ```
+//!
+//! An export may come from somebody else, so an import checks what it reads, and adds nothing that the store could not have written. What
+//! came before a line with a fault stays: importing again adds nothing twice.
+
+use std::io::{BufRead, Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Mark, MarkKind, RunFilter, RunOrder, RunRow, SeriesFilter, SeriesIdentity};
+use crate::{Database, HistoryError, Record};
+
+/// The name and version of the format.
+pub const EXCHANGE_FORMAT: &str = "plumbline.history-export/1";
+
+/// No run takes a longer line, in bytes.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// How many runs are read at once.
+const PAGE: u32 = 200;
+/// Characters of a name, a title, a path or a class of hosts.
+const TEXT_MAX: usize = 64 << 10;
+/// Series and distributions of a run.
+const ITEMS_MAX: usize = 1_000_000;
+/// The last microsecond of the year 9999.
+const TIME_US_MAX: i64 = 253_402_300_799_999_999;
+
+/// What an import did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// How many runs the export has.
+    pub runs: u64,
+    /// How many of them were not there before.
+    pub new: u64,
+    /// How many marks it has.
+    pub marks: u64,
+}
+
+/// A line of an export.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Line {
+    Format(String),
+    Record(Box<Record>),
+    Mark(Box<MarkLine>),
+    End { runs: u64, marks: u64 },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarkLine {
+    series: SeriesIdentity,
+    kind: MarkKind,
+    run: String,
+    author: String,
+    note: String,
+    at_us: i64,
+}
+
+impl Database {
+    /// Writes everything that the store holds, and returns how many runs that is.
+    ///
+    /// # Errors
+    /// When the database fails, or the text cannot be written.
+    pub fn export(&mut self, out: &mut dyn Write) -> Result<u64, HistoryError> {
+        write_line(out, &Line::Format(EXCHANGE_FORMAT.to_owned()))?;
+        let mut runs = 0;
+        loop {
+            let offset = u32::try_from(runs).unwrap_or(u32::MAX);
+            let filter =
+                RunFilter { limit: Some(PAGE), offset, order: RunOrder::Oldest, ..RunFilter::default() };
+            let page = self.runs(&filter)?;
+            for run in &page {
+                let record = self.record(&run.key)?;
+                write_line(out, &Line::Record(Box::new(record)))?;
+            }
+            runs += page.len() as u64;
+            if page.len() < PAGE as usize {
+                break;
+            }
+        }
+        let mut marks = 0;
+        for series in self.series(&SeriesFilter::default())? {
+            for Mark { kind, run, author, note, at_us } in self.marks(series.id)? {
+                let mark = MarkLine { series: series.identity.clone(), kind, run, author, note, at_us };
+                write_line(out, &Line::Mark(Box::new(mark)))?;
+                marks += 1;
+            }
+        }
+        write_line(out, &Line::End { runs, marks })?;
+        out.flush().map_err(|cause| HistoryError::Io { action: "write", cause })?;
+        Ok(runs)
+    }
+
+    /// Adds everything that an export has.
+    ///
+    /// # Errors
+    /// When a line is not of the format or beyond its bounds, the export is cut short, or the database fails.
+    pub fn import(&mut self, input: &mut dyn BufRead) -> Result<Imported, HistoryError> {
+        let mut imported = Imported::default();
+        let mut number = 0;
+        let mut ended = false;
+        while let Some(text) = read_line(input, number + 1)? {
+            number += 1;
+            let malformed = |reason: String| HistoryError::Malformed { line: number, reason };
+            if ended {
+                return Err(malformed("it stands behind the end".to_owned()));
+            }
+            let line: Line = serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
+            match line {
+                Line::Format(format) if number == 1 && format == EXCHANGE_FORMAT => {}
+                Line::Format(format) => {
+                    return Err(malformed(format!(
+                        "its format is `{format}`; this plumb reads `{EXCHANGE_FORMAT}`"
+                    )));
+                }
+                _ if number == 1 => return Err(malformed(format!("it should say `{EXCHANGE_FORMAT}`"))),
+                Line::Record(record) => {
+                    check(&record).map_err(malformed)?;
+                    imported.runs += 1;
+                    imported.new += u64::from(self.add(&record)?.new);
+                }
+                Line::Mark(mark) => {
+                    self.import_mark(*mark).map_err(malformed)?;
+                    imported.marks += 1;
+                }
+                Line::End { runs, marks } => {
+                    ended = true;
+                    if (runs, marks) != (imported.runs, imported.marks) {
+                        return Err(malformed(format!(
+                            "the export has {runs} runs and {marks} marks, and {} and {} were read",
+                            imported.runs, imported.marks
+                        )));
+                    }
+                }
+            }
+        }
+        if ended {
+            return Ok(imported);
+        }
+        Err(HistoryError::Malformed {
+            line: number + 1,
+            reason: "the export ends before its end; it was cut short".to_owned(),
+        })
+    }
+
+    /// Sets a mark of an export, unless its run was replaced by a longer one here.
+    fn import_mark(&mut self, line: MarkLine) -> Result<(), String> {
+        let MarkLine { series: identity, kind, run, author, note, at_us } = line;
+        check_texts(&[&author, &note, &run])?;
+        let filter =
+            SeriesFilter { experiment: Some(identity.experiment.clone()), ..SeriesFilter::default() };
+        let series = self.series(&filter).map_err(|error| error.to_string())?;
+        let Some(row) = series.iter().find(|row| row.identity == identity) else { return Ok(()) };
+        match self.mark(row.id, &Mark { kind, run, author, note, at_us }) {
+            Ok(()) | Err(HistoryError::Missing(_)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn write_line(out: &mut dyn Write, line: &Line) -> Result<(), HistoryError> {
+    let failed = |cause| HistoryError::Io { action: "write", cause };
+    serde_json::to_writer(&mut *out, line).map_err(|error| failed(error.into()))?;
+    out.write_all(b"\n").map_err(failed)
+}
+
+fn read_line(input: &mut dyn BufRead, number: usize) -> Result<Option<Vec<u8>>, HistoryError> {
+    let mut line = Vec::new();
+    let read = input.take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
+    read.map_err(|cause| HistoryError::Io { action: "read", cause })?;
+    if line.len() as u64 > LINE_BYTES_MAX {
+        let reason = format!("it has more than {} MiB", LINE_BYTES_MAX >> 20);
+        return Err(HistoryError::Malformed { line: number, reason });
+    }
+    Ok((!line.is_empty()).then_some(line))
+}
+
+/// Whether the store could have written a record.
+fn check(record: &Record) -> Result<(), String> {
+    let Record { run, points, distributions } = record;
+    check_run(run)?;
+    if points.len() > ITEMS_MAX || distributions.len() > ITEMS_MAX {
+        return Err(format!("a run has more than {ITEMS_MAX} series"));
+    }
+    for point in points {
+        let series = &point.series;
+        check_texts(&series.texts())?;
+        if series.experiment != run.experiment {
+            return Err(format!("a series of `{}` has a point of `{}`", series.experiment, run.experiment));
+        }
+        let is_of_class = if series.is_ratio() {
+            series.host_class.is_empty()
+        } else {
+            series.host_class == run.host_class
+        };
+        if !is_of_class {
+            return Err(format!("the series of {} is of other hosts than the run", series.metric_key()));
+        }
+        let bounds = [Some(point.value), point.low, point.high];
+        if bounds.into_iter().flatten().any(|value| !value.is_finite()) {
+            return Err(format!("the value of {} is no number", series.metric_key()));
+        }
+    }
+    distributions.iter().try_for_each(|of| check_texts(&[&of.cell, &of.variant, &of.metric]))
+}
+
+fn check_run(run: &RunRow) -> Result<(), String> {
+    for hash in [&run.key, &run.origin] {
+        let is_hash = hash.len() == 32 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if !is_hash {
+            return Err(format!("`{}` is not a key", hash.chars().take(40).collect::<String>()));
+        }
+    }
+    if !(0..=TIME_US_MAX).contains(&run.started_at_us) {
+        return Err(format!("the time {} is not between 1970 and 9999", run.started_at_us));
+    }
+    let labels = run.labels.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    let facts = run.host.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    let claimed = run.claimed.iter().map(String::as_str);
+    let texts =
+        [&run.experiment, &run.title, &run.path, &run.directory, &run.host_class, &run.program_version];
+    let all: Vec<&str> =
+        texts.into_iter().map(String::as_str).chain(labels).chain(facts).chain(claimed).collect();
+    check_texts(&all)
+}
+
+fn check_texts(texts: &[&str]) -> Result<(), String> {
+    match texts.iter().find(|text| text.len() > TEXT_MAX || text.contains('\0')) {
+        Some(text) => Err(format!(
+            "a text is too long or has a zero in it: `{}`…",
+            text.chars().take(40).collect::<String>()
+        )),
+        None => Ok(()),
+    }
+}
