@@ -6,6 +6,7 @@ mod command;
 mod crypto;
 mod examples;
 mod gate;
+pub mod history;
 mod http;
 mod import;
 mod init;
@@ -33,6 +34,7 @@ pub use self::audit::AuditArguments;
 pub use self::command::{CommandArguments, Parameter};
 pub use self::crypto::CryptoArguments;
 pub use self::gate::GateArguments;
+pub use self::history::{HistoryArguments, RecordArguments};
 pub use self::http::HttpArguments;
 pub use self::import::ImportArguments;
 pub use self::init::InitArguments;
@@ -83,6 +85,9 @@ pub enum Command {
     /// Compare two builds on this machine: is one worse than the other by more than a margin?
     #[command(after_help = examples::GATE)]
     Gate(Box<GateArguments>),
+    /// Keep runs, show how their values develop, and find what changed them.
+    #[command(after_help = examples::HISTORY)]
+    History(Box<HistoryArguments>),
     /// Measure a command, or compare two and more with the first until the ratio is known.
     #[command(name = "command", after_help = examples::COMMAND)]
     Programs(Box<CommandArguments>),
@@ -157,6 +162,7 @@ impl Command {
                 | Self::Compare(_)
                 | Self::Import(_)
                 | Self::Audit(_)
+                | Self::History(_)
                 | Self::Volumes(_)
                 | Self::Host(_)
                 | Self::Schema(_)
@@ -240,6 +246,9 @@ pub struct RunArguments {
     /// Continue the run in this directory after its last whole slot; refused if the experiment, the build or the host changed.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "output", "quick", "only", "seed", "places", "system_on", "load_on"])]
     pub resume: Option<PathBuf>,
+    /// See [`RecordArguments`].
+    #[command(flatten)]
+    pub record: RecordArguments,
     /// Print the result as one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -338,6 +347,12 @@ pub enum SchemaOf {
     Codec,
     /// `plumb host --json`.
     Host,
+    /// `plumb history list --json`.
+    History,
+    /// `plumb history show --json`.
+    HistoryRun,
+    /// `plumb history trend --json`.
+    Trend,
 }
 
 /// `plumb schema`.

@@ -1,5 +1,6 @@
 //! Exit codes, and failures that carry one.
 
+use plumb_history::HistoryError;
 use plumb_model::{Judgement, Run, VariantState, VariantSummary, Verdict};
 use plumb_volumes::state::StateError;
 
@@ -80,6 +81,13 @@ impl Failure {
     /// A message that is already laid out, in colours where standard error shows them.
     pub fn laid_out(code: u8, message: String) -> Self {
         Self { code, message, is_painted: true }
+    }
+}
+
+impl From<HistoryError> for Failure {
+    /// What is not there or not in the right form is a usage error. A database that fails is not.
+    fn from(error: HistoryError) -> Self {
+        if error.is_usage() { Self::usage(format!("failed to {error}")) } else { Self::harness(error) }
     }
 }
 

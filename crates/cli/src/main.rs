@@ -63,6 +63,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Audit(audit) => commands::audit::audit(&audit),
         Command::Gate(gate) => commands::gate::gate(&gate),
+        Command::History(history) => commands::history::history(&history),
         Command::Programs(command) => commands::command::command(&command),
         Command::Import(import) => commands::import::import(&import),
         Command::Http(http) => commands::http::http(&http),

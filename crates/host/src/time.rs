@@ -25,6 +25,14 @@ pub fn wall_clock_rfc3339() -> String {
     rfc3339(now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
+/// The wall clock in microseconds since 1970.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock that others are to ask for")]
+pub fn wall_clock_us() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
+}
+
 /// Sleeps at least `duration`; interruptions by signals do not shorten it.
 pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);

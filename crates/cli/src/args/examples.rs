@@ -6,7 +6,8 @@ Examples:
   plumb run mine.yaml --output runs/monday # a file of your own
   plumb run --resume runs/monday           # after Ctrl-C, a kill, a power cut
   plumb run --resume runs/monday --blocks 40 # still undecided: up to 40
-  plumb run mine.yaml --only resumed --blocks 8 --json";
+  plumb run mine.yaml --only resumed --blocks 8 --json
+  plumb run mine.yaml --record --label ci=true # see `plumb history`";
 
 pub const INIT: &str = "\
 Examples:
@@ -53,6 +54,20 @@ Examples:
   plumb gate --base-command old/bench --head-command new/bench --format json
 
 Exit codes: 0 not worse by that margin, 1 worse, 2 usage, 3 undecided, 4 not comparable, 5 a build failed.";
+
+pub const HISTORY: &str = "\
+Examples:
+  plumb history add plumb-runs                       # every run in a folder
+  plumb history list --experiment bench --limit 10
+  plumb history trend bench                          # of what claims speak of
+  plumb history trend bench --metric wall_time.p95 --variant b
+  plumb history accept bench --metric wall_time.p95 --note 'a new codec'
+  plumb history bisect bench --metric wall_time.p95 --build make
+  plumb history list --database postgres://team@db.example/plumb
+
+Exit codes of trend: 0 no change for the worse that is open, 1 a confirmed one, 2 usage,
+3 a suspected one, or runs too much alike to tell, 5 the database failed. A change that
+was accepted or taken back is not open.";
 
 pub const COMMAND: &str = "\
 Examples:

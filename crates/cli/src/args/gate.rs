@@ -9,7 +9,7 @@ use super::Format;
 use super::keys::seconds;
 
 /// `plumb gate`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("what").required(true).args(["command", "run", "base_command"]))]
 pub struct GateArguments {
     /// The revision to compare with: a branch, a tag or a commit of the git repository here.
@@ -65,7 +65,7 @@ pub struct GateArguments {
     pub quiet: bool,
 }
 
-fn budget(text: &str) -> Result<Span, String> {
+pub(super) fn budget(text: &str) -> Result<Span, String> {
     // Unlike in an experiment, where `m` could be metres or months to a reader, a budget of `5m` is clear.
     let minutes =
         text.trim().strip_suffix('m').filter(|number| number.ends_with(|last: char| last.is_ascii_digit()));
@@ -74,7 +74,7 @@ fn budget(text: &str) -> Result<Span, String> {
     if span.0 >= 1_000_000_000 { Ok(span) } else { Err("the budget must be at least 1 s".to_owned()) }
 }
 
-fn margin(text: &str) -> Result<Percent, String> {
+pub(super) fn margin(text: &str) -> Result<Percent, String> {
     let percent: Percent = text.parse().map_err(|error| format!("{error}"))?;
     let is_margin = percent.0 > 0.0 && percent.0 < 1.0;
     if is_margin { Ok(percent) } else { Err("the margin must be above 0% and below 100%".to_owned()) }

@@ -15,6 +15,7 @@ use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Sides};
 use plumb_runner::Hosts;
 
 use self::experiment::Contest;
+use super::recording::Provenance;
 use super::{planning, run, single};
 use crate::args::{CommandArguments, Format, Parameter, PlanArguments, keys};
 use crate::exit::{self, Failure, HOLDS, INTERRUPTED, Outcome, VOID};
@@ -121,7 +122,8 @@ fn compared(arguments: &CommandArguments, contest: &Contest) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     let planned = planning::prepared(&source, &plan)?;
     let shown = &arguments.shown;
-    let (run, directory) = run::begin(planned, arguments.output.as_deref(), shown.quiet, &interrupts)?;
+    let (run, directory) =
+        run::begin(planned, arguments.output.as_deref(), shown.quiet, Provenance::default(), &interrupts)?;
     let format = if shown.json { Format::Json } else { Format::Text };
     let judgement = run::show(&run, &directory, format, false)?;
     if !shown.json {

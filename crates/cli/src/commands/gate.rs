@@ -40,9 +40,14 @@ const BLOCKS_ENOUGH: u32 = 60;
 /// Compares two builds.
 pub fn gate(arguments: &GateArguments) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    judged(arguments, &interrupts)
+}
+
+/// Compares two builds for a command that waits for Ctrl-C itself.
+pub fn judged(arguments: &GateArguments, interrupts: &Interrupts) -> Outcome {
     let made = Made::prepare(arguments.output.as_deref())?;
     let directory = made.path().to_owned();
-    let subject = Subject::prepare(arguments, &directory, &interrupts)?;
+    let subject = Subject::prepare(arguments, &directory, interrupts)?;
     let seed = arguments.seed.unwrap_or_else(planning::drawn_seed);
     let gate = Gate { arguments, subject, directory, seed, interrupts, began_ns: monotonic_ns() };
     let noise = gate.noise()?;
@@ -55,7 +60,7 @@ struct Gate<'a> {
     subject: Subject,
     directory: PathBuf,
     seed: u64,
-    interrupts: Interrupts,
+    interrupts: &'a Interrupts,
     began_ns: u64,
 }
 

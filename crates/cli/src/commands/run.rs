@@ -1,5 +1,6 @@
 //! `plumb run`: runs an experiment, shows its progress, judges it and writes its reports.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plumb_host::signals::Interrupts;
@@ -9,6 +10,7 @@ use plumb_runner::{Planned, RunError, Session};
 use plumb_store::StoreError;
 
 use crate::args::{BLOCKS_MAX, Format, RunArguments};
+use crate::commands::recording::{self, Provenance};
 use crate::commands::report::{PAGE, print, write_all};
 use crate::commands::{connecting, planning, version::own_build};
 use crate::data_paths;
@@ -19,6 +21,8 @@ use crate::progress::Progress;
 /// Runs or resumes.
 pub fn run(arguments: &RunArguments) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
+    // A history that cannot be opened is reported before the run takes its time.
+    let history = recording::open(&arguments.record)?;
     let (run, directory) = match &arguments.resume {
         Some(directory) => (resume(arguments, directory, &interrupts)?, directory.clone()),
         None => start(arguments, &interrupts)?,
@@ -27,6 +31,9 @@ pub fn run(arguments: &RunArguments) -> Outcome {
     let judgement = show(&run, &directory, format, arguments.full)?;
     if !arguments.quiet {
         point_at(&run, &judgement, &directory);
+    }
+    if let Some(history) = history {
+        recording::record(history, &run, &directory, arguments.quiet)?;
     }
     Ok(exit::of_run(&run, &judgement))
 }
@@ -56,7 +63,8 @@ pub fn point_at(run: &Run, judgement: &Judgement, directory: &Path) {
 fn start(arguments: &RunArguments, interrupts: &Interrupts) -> Result<(Run, PathBuf), Failure> {
     let experiment = arguments.experiment.as_deref().unwrap_or_default();
     let planned = planning::on(experiment, &arguments.plan, || connecting::hosts(&arguments.places))?;
-    begin(planned, arguments.output.as_deref(), arguments.quiet, interrupts)
+    let provenance = Provenance::of(&arguments.record, experiment);
+    begin(planned, arguments.output.as_deref(), arguments.quiet, provenance, interrupts)
 }
 
 /// Runs a plan from its beginning, in the directory that is named or in a new one.
@@ -64,6 +72,7 @@ pub fn begin(
     planned: Planned,
     output: Option<&Path>,
     quiet: bool,
+    provenance: Provenance,
     interrupts: &Interrupts,
 ) -> Result<(Run, PathBuf), Failure> {
     if let Some(reason) = planned.hopeless() {
@@ -79,7 +88,8 @@ pub fn begin(
     let mut emit = |event: &plumb_model::Event| progress.show(event);
     let interrupted = || interrupts.is_interrupted();
     let build = own_build()?;
-    let session = session(&build, &mut emit, &interrupted)?;
+    let Provenance { source, labels } = provenance;
+    let session = Session { source, labels, ..session(&build, &mut emit, &interrupted)? };
     let run = session.start(planned, &directory).map_err(|error| {
         if output.is_none() {
             // Of a run that did not begin nothing is in it; with anything in it, it stays.
@@ -142,6 +152,8 @@ pub fn session<'a>(
         agent_program: (program, vec!["agent".to_owned()]),
         program_version: env!("CARGO_PKG_VERSION"),
         build,
+        source: None,
+        labels: BTreeMap::new(),
         emit,
         interrupted,
     })

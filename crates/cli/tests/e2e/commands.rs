@@ -115,6 +115,9 @@ fn schemas_are_fresh() {
         ("host", "plumbline.host.v1.schema.json"),
         ("codec", "plumbline.codec.v1.schema.json"),
         ("crypto", "plumbline.crypto.v1.schema.json"),
+        ("history", "plumbline.history.v1.schema.json"),
+        ("history-run", "plumbline.history-run.v1.schema.json"),
+        ("trend", "plumbline.trend.v1.schema.json"),
     ] {
         let printed = run(&["schema", of]);
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/").to_owned() + file;

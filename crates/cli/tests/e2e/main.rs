@@ -24,6 +24,7 @@ mod endings;
 mod engines;
 mod existing;
 mod gate;
+mod history;
 mod hosts;
 mod import;
 mod integrity;

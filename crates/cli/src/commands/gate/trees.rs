@@ -7,15 +7,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumb_host::process::{Command, Exit, Signal, Stream, run_for_output};
+use plumb_host::process::{Command, Exit, Signal, Stream};
 use plumb_host::scratch::Scratch;
 use plumb_host::signals::Interrupts;
 
+use crate::commands::git::git;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
 
-/// How long git may take for one step.
-const GIT: Duration = Duration::from_secs(300);
 /// How often a build is looked at, for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long an interrupted build has to end by itself.
@@ -43,7 +42,7 @@ pub struct Revision {
 
 impl Revision {
     fn resolve(name: &str) -> Result<Self, Failure> {
-        let text = git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")])
+        let text = git(Path::new("."), &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")])
             .map_err(|_| Failure::usage(format!("`{name}` names no commit of the git repository here")))?;
         Ok(Self { name: name.to_owned(), commit: text.trim().to_owned() })
     }
@@ -63,14 +62,19 @@ impl Trees {
     /// Checks both revisions out.
     pub fn check_out(base: &str, head: &str) -> Result<Self, Failure> {
         let revisions = [Revision::resolve(base)?, Revision::resolve(head)?];
-        if head == "HEAD" && !git(&["status", "--porcelain", "--untracked-files=no"])?.trim().is_empty() {
+        if head == "HEAD"
+            && !git(Path::new("."), &["status", "--porcelain", "--untracked-files=no"])?.trim().is_empty()
+        {
             output::message("warning: changes that are not committed are not part of HEAD");
         }
         let scratch = Scratch::create(&std::env::temp_dir(), "plumb-gate").map_err(Failure::harness)?;
         let trees = Self { scratch, revisions };
         for (side, revision) in SIDES.iter().zip(&trees.revisions) {
             let path = trees.path(side);
-            git(&["worktree", "add", "--detach", "--quiet", &path.to_string_lossy(), &revision.commit])?;
+            git(
+                Path::new("."),
+                &["worktree", "add", "--detach", "--quiet", &path.to_string_lossy(), &revision.commit],
+            )?;
         }
         Ok(trees)
     }
@@ -137,13 +141,8 @@ impl Drop for Trees {
     fn drop(&mut self) {
         // What git does not remove goes with the scratch directory, and `git worktree prune` forgets it.
         for side in SIDES {
-            let _ = git(&["worktree", "remove", "--force", &self.path(side).to_string_lossy()]);
+            let _ =
+                git(Path::new("."), &["worktree", "remove", "--force", &self.path(side).to_string_lossy()]);
         }
     }
-}
-
-fn git(arguments: &[&str]) -> Result<String, Failure> {
-    let failed = |reason: String| Failure::harness(format!("run git {}: {reason}", arguments.join(" ")));
-    let output = run_for_output("git", arguments, GIT).map_err(|error| failed(error.to_string()))?;
-    if output.exit.is_success() { Ok(output.stdout) } else { Err(failed(output.stderr.trim().to_owned())) }
 }

@@ -1,0 +1,84 @@
+//! Recording runs in the history: one that was just made, or any run directory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use plumb_history::{Added, Database, Location, Record};
+use plumb_judge::judge;
+use plumb_model::{Ending, Run, Source};
+
+use crate::args::RecordArguments;
+use crate::commands::{git, report};
+use crate::exit::{self, Failure};
+use crate::output;
+
+/// How many digits of a key are shown, which are unique in any history.
+const DIGITS_SHOWN: usize = 12;
+
+/// What a run's header says of where its experiment comes from, and how its user labels it.
+#[derive(Debug, Default)]
+pub struct Provenance {
+    /// The revision of the git work tree that the experiment is in.
+    pub source: Option<Source>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Provenance {
+    /// That of a run that is to be recorded. A built-in experiment is taken to test the work tree that plumb runs in.
+    pub fn of(arguments: &RecordArguments, experiment: &str) -> Self {
+        if !arguments.record {
+            return Self::default();
+        }
+        let file = Path::new(experiment);
+        let folder = file.parent().filter(|folder| file.exists() && !folder.as_os_str().is_empty());
+        let source = git::source(folder.unwrap_or(Path::new(".")));
+        Self { source, labels: arguments.label.iter().cloned().collect() }
+    }
+}
+
+/// The history in which a run is to be recorded, if it is.
+pub fn open(arguments: &RecordArguments) -> Result<Option<Database>, Failure> {
+    if !arguments.record {
+        return Ok(None);
+    }
+    let location = Location::given_or_standard(arguments.database.as_deref())?;
+    Ok(Some(Database::open(&location)?))
+}
+
+/// Adds a run that ended to the history, as its directory has it.
+pub fn record(mut history: Database, run: &Run, directory: &Path, quiet: bool) -> Result<(), Failure> {
+    if run.ending == Some(Ending::Interrupted) {
+        let again = format!("plumb run --resume {} --record", directory.display());
+        output::message(&format!(
+            "not recorded, since it was interrupted; continue and record it with: {again}"
+        ));
+        return Ok(());
+    }
+    let added = add_directory(&mut history, directory).map_err(|failure| {
+        let later =
+            format!("; the run is complete: `plumb history add {}` records it later", directory.display());
+        Failure { message: failure.message + &later, ..failure }
+    })?;
+    if !quiet {
+        output::message(&format!("recorded as {}", short(&added.key)));
+    }
+    Ok(())
+}
+
+/// Adds the run in a directory to the history. It is read from the disk even where it was just made, so that its key is always that of
+/// what the disk has.
+pub fn add_directory(history: &mut Database, directory: &Path) -> Result<Added, Failure> {
+    let mut run = report::read(directory)?;
+    if let Ok(whole) = directory.canonicalize() {
+        run.directory = whole.display().to_string();
+    }
+    let judgement = judge(&run.header.plan, &run.slots);
+    let record = Record::of(&run, &judgement, exit::of_run(&run, &judgement))?;
+    Ok(history.add(&record)?)
+}
+
+/// The beginning of a key, for people.
+pub fn short(key: &str) -> &str {
+    key.get(..DIGITS_SHOWN).unwrap_or(key)
+}
