@@ -336,6 +336,7 @@ fn a_history_moves_to_another_database_and_back() {
     done("h.db", &["export", "one.jsonl"]);
     assert!(stderr(&done(&url, &["import", "one.jsonl"])).contains("imported 36 runs, 36 of them new"));
     assert!(stderr(&done(&url, &["import", "one.jsonl"])).contains("imported 36 runs, 0 of them new"));
+    assert_eq!(server.sql("team", "SELECT count(*) FROM run WHERE experiment = 'x'"), "36");
     done(&url, &["export", "two.jsonl"]);
     done("back.db", &["import", "two.jsonl"]);
     done("back.db", &["export", "three.jsonl"]);
