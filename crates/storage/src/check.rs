@@ -4,7 +4,9 @@ use plumb_path::Fault;
 
 use crate::evidence::volume;
 use crate::load;
-use crate::settings::{EngineKind, Layer, StorageSettings, SystemKind, SystemSettings};
+use crate::settings::{
+    Access, EngineKind, Layer, LoadSettings, StorageSettings, Suite, SystemKind, SystemSettings,
+};
 
 /// Whether a load that knows nothing of this data path can use the system.
 ///
@@ -53,8 +55,12 @@ pub fn check(settings: &StorageSettings) -> Result<(), Fault> {
         (_, None) => {}
     }
     if system.kind == SystemKind::Volumes {
-        volume::check(&system.volume, &settings.load)?;
+        // The suite reads and writes, in one of its jobs both at once.
+        let access =
+            if settings.load.suite == Suite::None { settings.load.access } else { Access::RandReadWrite };
+        volume::check(&system.volume, &LoadSettings { access, ..settings.load.clone() })?;
     }
+    load::suite::check(&settings.load)?;
     check_depth(settings)?;
     load::check(&settings.load)?;
     load::driver::check(settings)
@@ -85,7 +91,6 @@ fn check_depth(settings: &StorageSettings) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{LoadSettings, SystemSettings};
 
     #[test]
     fn an_engine_without_depth_is_refused_before_it_makes_every_slot_void() {

@@ -8,7 +8,7 @@ use plumb_model::{Evidence, Measurement, Reading};
 use plumb_path::{Snapshot, tool};
 
 use self::seen::seen;
-use crate::settings::{Driver, StorageSettings, SystemKind};
+use crate::settings::{Driver, StorageSettings, Suite, SystemKind};
 use crate::{metrics, system};
 
 /// The share of the asked depth that has to be in flight on the mean.
@@ -31,7 +31,7 @@ pub fn evidence(
         evidence.push(system::ontap::evidence(array, before, after));
     }
     // At a fixed rate the depth is what the storage makes of it.
-    if settings.load.rate.is_none() && is_by_settings {
+    if settings.load.rate.is_none() && is_by_settings && settings.load.suite == Suite::None {
         evidence.push(depth(settings, measurement));
     }
     if settings.system.kind == SystemKind::Volumes {

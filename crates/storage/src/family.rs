@@ -9,7 +9,7 @@ use plumb_path::{
 };
 use serde_json::Value;
 
-use crate::settings::{StorageSettings, SystemKind, Target};
+use crate::settings::{StorageSettings, Suite, SystemKind, Target};
 use crate::{check, evidence, load, metrics, share, system};
 
 /// The family `storage`.
@@ -43,6 +43,9 @@ impl Family for Storage {
         }
         match load::driver::driven_load(&settings.load, &target, &place.scratch)? {
             Some(driven) => Ok(driven),
+            None if settings.load.suite == Suite::Dbench => {
+                Ok(Box::new(load::suite::SuiteLoad::new(&settings.load, &target)?))
+            }
             None => Ok(Box::new(load::storage_load(&settings.load, &target)?)),
         }
     }
@@ -65,7 +68,8 @@ impl Settings for StorageSettings {
     }
 
     fn weight(&self) -> Option<f64> {
-        Some(f64::from(self.load.jobs) * f64::from(self.load.depth))
+        let is_one = self.load.suite == Suite::None;
+        is_one.then(|| f64::from(self.load.jobs) * f64::from(self.load.depth))
     }
 
     fn threads(&self) -> u32 {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::ontap::settings::{Assignment, OntapSettings};
 
-pub use driver::Driver;
+pub use driver::{Driver, Suite};
 pub use volume::{AdaptiveSettings, Allocation, FixedSettings, Layer, PolicySettings, VolumeSettings};
 
 /// What a `storage` experiment sets.
@@ -195,6 +195,8 @@ pub struct LoadSettings {
     /// The script of dbench, its `docker-entrypoint.sh`. It says itself what is read and written and for how long; it takes `size`,
     /// `offset_increment` and `direct`, and `duration` is how long it is expected to take.
     pub script: Option<PathBuf>,
+    /// Several loads in place of the one that `access`, `read_share`, `block_size`, `depth`, `jobs` and `offset_increment` describe.
+    pub suite: Suite,
     /// Which blocks, and whether they are read or written.
     pub access: Access,
     /// The share of reads in `rw` and `randrw`.
@@ -235,7 +237,8 @@ impl LoadSettings {
     /// How many reads and writes are under way at a time in a closed loop, where each job has its depth in flight.
     #[must_use]
     pub fn in_flight(&self) -> Option<f64> {
-        let is_closed = self.rate.is_none() && self.job.is_none() && self.script.is_none();
+        let is_one = self.job.is_none() && self.script.is_none() && self.suite == Suite::None;
+        let is_closed = self.rate.is_none() && is_one;
         is_closed.then(|| f64::from(self.jobs) * f64::from(self.depth))
     }
 }
@@ -247,6 +250,7 @@ impl Default for LoadSettings {
             options: Vec::new(),
             job: None,
             script: None,
+            suite: Suite::None,
             access: Access::default(),
             read_share: Percent(0.5),
             block_size: Bytes(4096),

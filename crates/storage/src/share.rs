@@ -4,7 +4,7 @@ use plumb_model::Bytes;
 use plumb_path::tool::undivided;
 use plumb_path::{Fault, Portion};
 
-use crate::settings::{Driver, LoadSettings};
+use crate::settings::{Driver, LoadSettings, Suite};
 
 /// The agent's part: whole jobs with their regions where there are enough of them, and otherwise a part of each job's depth.
 ///
@@ -14,6 +14,10 @@ pub(crate) fn share(whole: &LoadSettings, portion: Portion) -> Result<LoadSettin
     if whole.verify {
         let message = "what is checked must be written by one load agent alone; name one place for the load, or set `verify: false`";
         return Err(Fault::new("load.verify", message));
+    }
+    if whole.suite != Suite::None {
+        let message = "the jobs of a suite do not begin at given moments, as several load agents have to; name one place for the load";
+        return Err(Fault::new("load.suite", message));
     }
     if whole.driver != Driver::Native {
         return Err(undivided());

@@ -144,6 +144,51 @@ fn dbench_prints_its_summary_of_nine_jobs() {
 }
 
 #[test]
+fn dbenchs_jobs_are_a_load_of_an_experiment() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: suite }\nspec:\n  path: storage\n  \
+                noise: { others_max: 100% }\n  system: { kind: file, size: 32 MiB }\n  \
+                load: { suite: dbench, duration: 900 ms, warmup: 90 ms }\n  baseline: one\n  \
+                variants: { one: {}, other: { load: { compressible: 50% } } }\n  blocks: { min: 2, max: 2 }\n";
+    let file = write(directory.path(), "suite.yaml", text);
+    let into = path(directory.path(), "run");
+    let output = run(&["run", file.to_str().unwrap(), "--output", &into]);
+    let report = std::fs::read_to_string(format!("{into}/report.json"));
+    let report: serde_json::Value =
+        serde_json::from_str(&report.unwrap_or_else(|_| panic!("{}", stderr(&output)))).unwrap();
+    for slot in crate::places::slots(Path::new(&into)) {
+        let measured = &slot["outcome"]["measured"];
+        let readings = &measured["measurement"]["readings"];
+        for metric in [
+            "read_iops",
+            "write_iops",
+            "read_bw",
+            "write_bw",
+            "read_seq",
+            "write_seq",
+            "rw_mix_read_iops",
+            "rw_mix_write_iops",
+        ] {
+            assert!(readings[metric]["rate"]["value"].as_f64().unwrap() > 0.0, "{metric}: {readings}");
+        }
+        assert!(readings["read_latency"].is_object() && readings["write_latency"].is_object(), "{readings}");
+        // The window has all jobs, and what comes between them.
+        assert!(measured["measurement"]["window_ns"].as_u64().unwrap() >= 900_000_000, "{measured}");
+        let evidence = measured["evidence"].as_array().unwrap();
+        assert!(evidence.iter().all(|one| one["holds"] == true), "{evidence:?}");
+    }
+    assert_eq!(report["variants"][0]["state"], "measured", "{report}");
+    let refused =
+        write(directory.path(), "refused.yaml", text.replace("suite: dbench", "suite: dbench, verify: true"));
+    let output = run(&["check", refused.to_str().unwrap()]);
+    assert!(
+        code(&output) == 2 && stderr(&output).contains("the suite does not check what it reads"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn a_load_that_is_killed_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let target = path(directory.path(), "blocks");

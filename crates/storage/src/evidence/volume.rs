@@ -13,7 +13,8 @@ use plumb_volumes::policy::{Adaptive, Fixed, Policy, Space, TB_BYTES};
 
 use super::seen::seen;
 use crate::settings::{
-    AdaptiveSettings, Allocation, FixedSettings, Layer, Limit, LoadSettings, StorageSettings, VolumeSettings,
+    AdaptiveSettings, Allocation, FixedSettings, Layer, Limit, LoadSettings, StorageSettings, Suite,
+    VolumeSettings,
 };
 use crate::system::volumes::names;
 
@@ -178,8 +179,9 @@ pub fn evidence(
     let (_, most) = allowances(volume, before, after);
     let mut evidence = vec![size(volume, measurement)];
     evidence.extend(limits(volume, before, after));
-    // A load that is held to a rate of its own may stay below the limit.
-    if settings.load.rate.is_none() && (most.0.is_some() || most.1.is_some()) {
+    // A load that is held to a rate of its own may stay below the limit, and so may some jobs of a suite.
+    let is_greedy = settings.load.rate.is_none() && settings.load.suite == Suite::None;
+    if is_greedy && (most.0.is_some() || most.1.is_some()) {
         evidence.push(binding(volume.layer, before, after));
     }
     evidence

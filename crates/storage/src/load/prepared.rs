@@ -33,7 +33,7 @@ pub fn prepare(spec: &LoadSettings, target: &Target) -> Result<Prepared, Error> 
     let device = Device::open(target, spec)?;
     let (bytes, path) = (device.bytes, device.path.clone());
     let (Handle::File(file), true) = (device.handle, is_missing) else {
-        let target = Target::made(path);
+        let target = Target { group: target.group.clone(), limit: target.limit, ..Target::made(path) };
         return Ok(Prepared { target, messages: Vec::new(), bytes, _file: None });
     };
     let address = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use plumb_host::time::monotonic_ns;
 use plumb_model::measurement::add_counts;
 use plumb_model::{Bytes, Measurement, Metric, Percent, Span};
-use plumb_path::{Load, Mark, PathError, Window};
+use plumb_path::{Fault, Load, Mark, PathError, Window};
 
-use super::prepared::Prepared;
+use super::prepared::{Prepared, prepare};
 use super::storage_load;
 use crate::metrics::{
     READ_BW, READ_IOPS, READ_LATENCY, READ_SEQ, RW_MIX_READ_IOPS, RW_MIX_WRITE_IOPS, WRITE_BW, WRITE_IOPS,
     WRITE_LATENCY, WRITE_SEQ,
 };
-use crate::settings::{Access, LoadSettings};
+use crate::settings::{Access, Driver, EngineKind, LoadSettings, Suite, Target};
 
 /// Reads and writes in flight where latency is measured.
 pub const LATENCY_DEPTH: u32 = 4;
@@ -82,6 +83,7 @@ impl Job {
             rate: None,
             operations: None,
             verify: false,
+            suite: Suite::None,
             ..base.clone()
         }
     }
@@ -153,7 +155,7 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
             sum.observed.insert(format!("{}_settled", to.name), settled.clone());
         }
     }
-    for property in ["direct", "engine"] {
+    for property in ["direct", "engine", "size"] {
         if let Some(seen) = measured.observed.get(property) {
             add_counts(sum.observed.entry(property.to_owned()).or_default(), seen);
         }
@@ -165,9 +167,141 @@ fn add(sum: &mut Measurement, job: &Job, measured: Measurement) {
     }
 }
 
+/// Refuses what the nine jobs leave no room for.
+///
+/// # Errors
+/// The first such setting, with its key.
+pub(crate) fn check(load: &LoadSettings) -> Result<(), Fault> {
+    let set = [
+        (
+            "load.driver",
+            load.driver != Driver::Native,
+            "Plumbline's own generator does the suite; leave out the driver",
+        ),
+        ("load.rate", load.rate.is_some(), "the suite has no fixed rate"),
+        ("load.operations", load.operations.is_some(), "the suite is run for a time; use `duration`"),
+        ("load.verify", load.verify, "the suite does not check what it reads"),
+        (
+            "load.engine",
+            load.engine == EngineKind::Psync,
+            "the suite has up to 64 reads and writes in flight, and psync has one; use `io_uring`",
+        ),
+    ];
+    match set.into_iter().find(|(_, is_set, _)| *is_set) {
+        Some((key, _, why)) if load.suite != Suite::None => Err(Fault::new(key, why)),
+        _ => Ok(()),
+    }
+}
+
+/// The nine jobs as the load of an experiment: one window, in which each has its turn. The warm-ups of all but the first are in the
+/// window, as the counters of the system are.
+#[derive(Debug)]
+pub(crate) struct SuiteLoad {
+    settings: LoadSettings,
+    prepared: Prepared,
+}
+
+impl SuiteLoad {
+    /// The suite against a target.
+    ///
+    /// # Errors
+    /// When the target is not there, or would lose data.
+    pub(crate) fn new(settings: &LoadSettings, target: &Target) -> Result<Self, PathError> {
+        // Some of the jobs write, so the target has to stand that.
+        let settings = LoadSettings { access: Access::RandReadWrite, ..settings.clone() };
+        let prepared = prepare(&settings, target)?;
+        Ok(Self { settings, prepared })
+    }
+}
+
+impl Load for SuiteLoad {
+    fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+        let jobs = JOBS.len() as u64;
+        let each = Window {
+            warmup_ns: window.warmup_ns / jobs,
+            window_ns: (window.window_ns / jobs).max(1),
+            ..window
+        };
+        let mut course = Course::default();
+        let mut measured =
+            measure(&self.settings, &self.prepared, each, &Arc::default(), &mut |_, moment| {
+                course.pass(moment, mark);
+            })?;
+        measured.window_ns = course.closed_ns.saturating_sub(course.opened_ns);
+        Ok(measured)
+    }
+}
+
+/// How far the nine jobs are, as one window.
+#[derive(Debug, Default)]
+struct Course {
+    opened_ns: u64,
+    closed_ns: u64,
+    closed_jobs: usize,
+    /// Work of the jobs that have ended, and of the one under way.
+    work: (u64, u64),
+}
+
+impl Course {
+    fn pass(&mut self, moment: Mark, mark: &mut dyn FnMut(Mark)) {
+        let now_ns = monotonic_ns();
+        match moment {
+            // Only the first job's moments are known in advance.
+            Mark::Agreed { .. } => {}
+            Mark::Opened if self.opened_ns == 0 => {
+                self.opened_ns = now_ns;
+                mark(Mark::Opened);
+            }
+            Mark::Opened => {}
+            Mark::Progress { work, .. } => {
+                self.work.1 = work;
+                let elapsed_ns = now_ns.saturating_sub(self.opened_ns);
+                mark(Mark::Progress { work: self.work.0 + work, elapsed_ns });
+            }
+            Mark::Closed => {
+                self.work = (self.work.0 + self.work.1, 0);
+                self.closed_jobs += 1;
+                self.closed_ns = now_ns;
+                if self.closed_jobs == JOBS.len() {
+                    mark(Mark::Closed);
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nine_windows_are_one_to_the_system() {
+        let mut course = Course::default();
+        let mut told = Vec::new();
+        for _ in &JOBS {
+            let moments = [
+                Mark::Agreed { open_ns: 1, close_ns: 2 },
+                Mark::Opened,
+                Mark::Progress { work: 5, elapsed_ns: 1 },
+                Mark::Closed,
+            ];
+            moments.into_iter().for_each(|moment| course.pass(moment, &mut |mark| told.push(mark)));
+        }
+        let (first, last) = (told.first().copied(), told.last().copied());
+        assert_eq!((told.len(), first, last), (JOBS.len() + 2, Some(Mark::Opened), Some(Mark::Closed)));
+        assert!(matches!(told[JOBS.len()], Mark::Progress { work: 45, .. }), "{told:?}");
+    }
+
+    #[test]
+    fn the_suite_says_what_it_has_no_room_for() {
+        let suite = LoadSettings { suite: Suite::Dbench, ..LoadSettings::default() };
+        assert_eq!(check(&suite), Ok(()));
+        let key = |load: LoadSettings| check(&load).map_err(|fault| fault.key);
+        assert_eq!(key(LoadSettings { verify: true, ..suite.clone() }), Err("load.verify".to_owned()));
+        let psync = LoadSettings { engine: EngineKind::Psync, ..suite };
+        assert_eq!(key(psync.clone()), Err("load.engine".to_owned()));
+        assert_eq!(key(LoadSettings { suite: Suite::None, ..psync }), Ok(()));
+    }
 
     #[test]
     fn an_interruption_tells_which_jobs_had_finished() {

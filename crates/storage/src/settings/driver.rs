@@ -27,3 +27,14 @@ impl Driver {
         }
     }
 }
+
+/// A suite of loads, one after the other, in place of the one that the settings describe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suite {
+    /// The one load of the settings.
+    #[default]
+    None,
+    /// dbench's nine jobs with its block sizes and depths. Each has a ninth of `duration` and of `warmup`.
+    Dbench,
+}

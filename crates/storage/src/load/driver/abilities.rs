@@ -8,7 +8,7 @@ use plumb_path::tool::{self, Says};
 use super::super::device::NULL;
 use super::job_file::{JobFile, is_rate, refused_option};
 use crate::metrics::METRICS;
-use crate::settings::{Driver, LoadSettings, StorageSettings, SystemKind};
+use crate::settings::{Driver, LoadSettings, StorageSettings, Suite, SystemKind};
 
 /// Refuses what the tool cannot do.
 ///
@@ -158,6 +158,19 @@ const DBENCH: Says = &[
     ("write_latency", &[Statistic::Avg]),
 ];
 
+const SUITE: Says = &[
+    ("read_iops", &[]),
+    ("write_iops", &[]),
+    ("read_bw", &[]),
+    ("write_bw", &[]),
+    ("read_seq", &[]),
+    ("write_seq", &[]),
+    ("rw_mix_read_iops", &[]),
+    ("rw_mix_write_iops", &[]),
+    ("read_latency", ALL),
+    ("write_latency", ALL),
+];
+
 const FIO_WITHOUT_TIMES: Says =
     &[("read_iops", &[]), ("write_iops", &[]), ("read_bw", &[]), ("write_bw", &[])];
 
@@ -168,6 +181,10 @@ pub(crate) fn lacks(
     statistic: Option<Statistic>,
 ) -> Option<String> {
     let load = &settings.load;
+    if load.suite == Suite::Dbench {
+        let says = (SUITE, "none of its jobs is for that; a load without `suite` measures it");
+        return tool::lacks("dbench's suite", METRICS, says, (metric, statistic));
+    }
     let program = load.driver.program()?;
     if load.driver == Driver::Dbench && metric == CPU_LOAD.name {
         return Some(format!(
