@@ -74,6 +74,32 @@ pub struct LinkState {
     pub counters: Counters,
 }
 
+/// A device that wraps packets into others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TunnelState {
+    /// Its name.
+    pub name: String,
+    /// The kernel's name for what it is, such as `vxlan`.
+    pub kind: String,
+    /// What it counted.
+    pub counters: Counters,
+}
+
+/// The kinds of tunnels, as the kernel names them.
+const TUNNELS: [&str; 11] = [
+    "vxlan",
+    "geneve",
+    "ipip",
+    "sit",
+    "gre",
+    "gretap",
+    "ip6gre",
+    "ip6gretap",
+    "ip6tnl",
+    "wireguard",
+    "bareudp",
+];
+
 impl Namespace {
     /// Makes a pair of devices that are joined, one here and one in `other`.
     ///
@@ -189,6 +215,19 @@ impl Namespace {
         }))
     }
 
+    /// All tunnels, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not say.
+    pub fn tunnels(&self) -> Result<Vec<TunnelState>, Error> {
+        let all = self.netlink().list(RouteNetlinkMessage::GetLink(LinkMessage::default()));
+        let all = all.map_err(|cause| Error::Network { what: "list devices".into(), cause })?;
+        let mut tunnels: Vec<TunnelState> = all.iter().filter_map(tunnel_of).collect();
+        tunnels.sort_by(|one, two| one.name.cmp(&two.name));
+        Ok(tunnels)
+    }
+
     /// Gives a device a hardware address.
     ///
     /// # Errors
@@ -285,6 +324,24 @@ fn attributes(link: Link<'_>) -> Vec<LinkAttribute> {
     ];
     attributes.extend(link.queue_length.map(LinkAttribute::TxQueueLen));
     attributes
+}
+
+fn tunnel_of(message: &RouteNetlinkMessage) -> Option<TunnelState> {
+    let RouteNetlinkMessage::NewLink(message) = message else { return None };
+    let infos = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::LinkInfo(infos) => Some(infos),
+        _ => None,
+    });
+    let kind = infos?.iter().find_map(|info| match info {
+        LinkInfo::Kind(kind) => Some(kind.to_string()),
+        _ => None,
+    });
+    let kind = kind.filter(|kind| TUNNELS.contains(&kind.as_str()))?;
+    let name = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name.clone()),
+        _ => None,
+    });
+    Some(TunnelState { name: name?, kind, counters: state_of(message).counters })
 }
 
 fn state_of(message: &LinkMessage) -> LinkState {

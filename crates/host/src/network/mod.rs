@@ -14,7 +14,7 @@ mod redirect;
 mod tests;
 
 pub use features::Feature;
-pub use link::{Counters, Link, LinkState, Tunnel};
+pub use link::{Counters, Link, LinkState, Tunnel, TunnelState};
 pub use packet_filter::RuleCounter;
 pub use qdisc::{Impairment, Shape, TokenBucket};
 pub use redirect::{Redirect, Shortcut};

@@ -55,6 +55,20 @@ impl Namespace {
         counters.map_err(|cause| Error::Network { what: "read the rules' counters".into(), cause })
     }
 
+    /// How many rules nftables has, in all tables of all families. Rules of iptables are among them where its program writes them by
+    /// nftables, as most do.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not say, or this process may not ask.
+    pub fn rule_count(&self) -> Result<u64, Error> {
+        let count = self.inside(|| {
+            let mut count = 0;
+            dump(&request(GET_RULE, FAMILY_ANY, &[]), NEW_RULE, |_| count += 1).map(|()| count)
+        })?;
+        count.map_err(|cause| Error::Network { what: "count the rules of nftables".into(), cause })
+    }
+
     fn nft(&self, arguments: &[&str], input: &str) -> Result<Output, Error> {
         let failed = |cause| Error::Network { what: "hand rules to nft".into(), cause };
         let program = which("nft").ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
@@ -78,6 +92,9 @@ fn refused(output: &Output, what: &str) -> Result<(), Error> {
 const SUBSYSTEM: u16 = 10 << 8;
 const NEW_OBJECT: u16 = SUBSYSTEM | 18;
 const GET_OBJECT: u16 = SUBSYSTEM | 19;
+const NEW_RULE: u16 = SUBSYSTEM | 6;
+const GET_RULE: u16 = SUBSYSTEM | 7;
+const FAMILY_ANY: u8 = 0;
 const FAMILY_INET: u8 = 1;
 const OBJECT_TABLE: u16 = 1;
 const OBJECT_NAME: u16 = 2;
@@ -91,36 +108,42 @@ const HEADER_BYTES: usize = 16;
 const FAMILY_BYTES: usize = 4;
 
 fn dump_counters(table: &str) -> io::Result<Vec<RuleCounter>> {
+    let mut attributes = Vec::new();
+    attribute(&mut attributes, OBJECT_TABLE, &[table.as_bytes(), b"\0"].concat());
+    attribute(&mut attributes, OBJECT_TYPE, &TYPE_COUNTER.to_be_bytes());
+    let mut counters = Vec::new();
+    dump(&request(GET_OBJECT, FAMILY_INET, &attributes), NEW_OBJECT, |body| counters.extend(counter(body)))?;
+    Ok(counters)
+}
+
+/// Asks for all there is of a kind, and takes each message's attributes.
+fn dump(request: &[u8], kind: u16, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_NETFILTER)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&request(table), 0)?;
-    let mut counters = Vec::new();
+    socket.send(request, 0)?;
     loop {
         let (bytes, _) = socket.recv_from_full()?;
-        if !take_counters(&bytes, &mut counters)? {
-            return Ok(counters);
+        if !take_messages(&bytes, kind, &mut take)? {
+            return Ok(());
         }
     }
 }
 
-fn request(table: &str) -> Vec<u8> {
-    let mut attributes = Vec::new();
-    attribute(&mut attributes, OBJECT_TABLE, &[table.as_bytes(), b"\0"].concat());
-    attribute(&mut attributes, OBJECT_TYPE, &TYPE_COUNTER.to_be_bytes());
+fn request(kind: u16, family: u8, attributes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(HEADER_BYTES + FAMILY_BYTES + attributes.len()).unwrap_or(u32::MAX);
     let mut bytes = length.to_ne_bytes().to_vec();
-    bytes.extend(GET_OBJECT.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
     bytes.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     // Sequence and port.
     bytes.extend([0; 8]);
-    bytes.extend([FAMILY_INET, 0, 0, 0]);
+    bytes.extend([family, 0, 0, 0]);
     bytes.extend(attributes);
     bytes
 }
 
 /// Reads the messages of one datagram. Returns whether more are to come.
-fn take_counters(mut bytes: &[u8], counters: &mut Vec<RuleCounter>) -> io::Result<bool> {
+fn take_messages(mut bytes: &[u8], wanted: u16, take: &mut impl FnMut(&[u8])) -> io::Result<bool> {
     const ERROR: u16 = 2;
     const DONE: u16 = 3;
     while let Some(header) = bytes.get(..HEADER_BYTES) {
@@ -133,7 +156,7 @@ fn take_counters(mut bytes: &[u8], counters: &mut Vec<RuleCounter>) -> io::Resul
                 let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                 return Err(io::Error::from_raw_os_error(-code));
             }
-            NEW_OBJECT => counters.extend(counter(body.get(FAMILY_BYTES..).unwrap_or_default())),
+            kind if kind == wanted => take(body.get(FAMILY_BYTES..).unwrap_or_default()),
             _ => {}
         }
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -185,17 +208,20 @@ mod tests {
         attribute(&mut body, OBJECT_NAME, b"walked\0");
         attribute(&mut body, OBJECT_DATA, &data);
         let mut counters = Vec::new();
-        assert!(take_counters(&message(NEW_OBJECT, &body), &mut counters).unwrap());
+        let mut take = |bytes: &[u8]| {
+            take_messages(bytes, NEW_OBJECT, &mut |body: &[u8]| counters.extend(counter(body)))
+        };
+        assert!(take(&message(NEW_OBJECT, &body)).unwrap() && take(&message(NEW_RULE, &body)).unwrap());
+        assert!(!take(&message(3, &[0; 4])).unwrap());
+        let refused = take(&message(2, &(-libc::EPERM).to_ne_bytes())).unwrap_err();
         assert_eq!(counters, [RuleCounter { name: "walked".to_owned(), packets: 12, bytes: 960 }]);
-        assert!(!take_counters(&message(3, &[0; 4]), &mut counters).unwrap());
-        let refused = take_counters(&message(2, &(-libc::EPERM).to_ne_bytes()), &mut counters).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
-            let _ = take_counters(&bytes, &mut Vec::new());
+            let _ = take_messages(&bytes, NEW_OBJECT, &mut |body: &[u8]| drop(counter(body)));
             let _ = counter(&bytes);
         }
     }

@@ -135,6 +135,7 @@ fn rules_are_loaded_as_one_and_count() {
     )
     .unwrap();
     pass(&socket(&a), &socket(&b), B);
+    assert_eq!((a.rule_count().unwrap(), b.rule_count().unwrap_or(0)), (1, 0));
     let counters = a.rule_counters("t").unwrap();
     assert_eq!((counters[0].name.as_str(), counters[0].packets), ("seen", 1));
 }
@@ -171,4 +172,7 @@ fn packets_take_the_short_way_past_a_bridge_and_through_a_tunnel() {
     }
     assert!(out.packets().unwrap() >= 10 && into.packets().unwrap() >= 10);
     assert!(left.link("tunnel").unwrap().counters.sent_packets >= tunnelled + 10);
+    let tunnels = left.tunnels().unwrap();
+    assert_eq!((tunnels.len(), tunnels[0].name.as_str(), tunnels[0].kind.as_str()), (1, "tunnel", "vxlan"));
+    assert!(tunnels[0].counters.sent_packets >= tunnelled + 10);
 }
