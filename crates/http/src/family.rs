@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question, RequiredSaving, Statistic};
+use plumb_model::{
+    ClusterObject, Endpoint, Evidence, Measurement, Metric, Question, RequiredSaving, Statistic,
+};
 use plumb_path::{
     Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
 };
@@ -58,7 +60,7 @@ impl Settings for HttpSettings {
 
     fn feasible(&self, at: Sides) -> Result<(), String> {
         if at.load {
-            load::feasible(self.load.driver)?;
+            load::feasible(self.load.driver, &self.system.ingress)?;
         }
         if at.system { system::feasible(&self.system) } else { Ok(()) }
     }
@@ -104,6 +106,14 @@ impl Settings for HttpSettings {
 
     fn has_foreign_system(&self) -> bool {
         self.system.ingress.kind == IngressKind::External
+    }
+
+    fn cluster_object(&self) -> Option<ClusterObject> {
+        self.system.ingress.cluster_objects().pop()
+    }
+
+    fn lead_to(&mut self, endpoint: &Endpoint) {
+        self.system.ingress.lead_to(endpoint);
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence> {

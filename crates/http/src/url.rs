@@ -2,7 +2,7 @@
 //!
 //! Written here because so little is needed: no user names, no fragments sent, no relative references.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::IpAddr;
 
 /// A URL taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,21 +45,6 @@ impl Url {
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let authority = if port == default_port { host.to_owned() } else { format!("{host}:{port}") };
         Ok(Self { is_tls, host: bare, port, authority, path: origin_form(path) })
-    }
-
-    /// The addresses that the host has.
-    ///
-    /// # Errors
-    /// When the name is unknown or has no address.
-    pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let addresses: Vec<SocketAddr> =
-            found.map_err(|cause| format!("resolve `{}`: {cause}", self.host))?.collect();
-        if addresses.is_empty() {
-            Err(format!("resolve `{}`: it has no address", self.host))
-        } else {
-            Ok(addresses)
-        }
     }
 }
 

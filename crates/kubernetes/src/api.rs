@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request};
+use k8s_openapi::ByteString;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use plumb_model::ClusterPlace;
@@ -106,6 +107,22 @@ impl Cluster {
     /// The path of a kind of objects in the namespace, such as `/api/v1/namespaces/plumb/pods`.
     pub(crate) fn path(&self, group: &str, plural: &str) -> String {
         format!("{group}/namespaces/{}/{plural}", self.namespace)
+    }
+
+    /// The account in a Secret of the namespace: its keys `username` and `password`.
+    ///
+    /// # Errors
+    /// When there is no such Secret, or it has no such keys.
+    pub fn account_in(&self, secret: &str) -> Result<(String, String), Error> {
+        let found = self.get(&format!("{}/{secret}", self.path("/api/v1", "secrets")))?;
+        let key = |key: &str| {
+            let bytes: Option<ByteString> = serde_json::from_value(found["data"][key].clone()).ok();
+            bytes.and_then(|bytes| String::from_utf8(bytes.0).ok()).ok_or_else(|| Error::NoEndpoint {
+                object: format!("an account in Secret {secret}"),
+                reason: format!("it has no key `{key}` with a text"),
+            })
+        };
+        Ok((key("username")?, key("password")?))
     }
 
     /// Reads an object, or a list.

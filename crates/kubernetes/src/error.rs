@@ -35,6 +35,14 @@ pub enum Error {
     /// A claim names a storage class that does not exist.
     #[error("make a volume: the cluster has no storage class `{0}`")]
     NoClass(String),
+    /// An object does not lead anywhere, or does not exist.
+    #[error("find {object}: {reason}")]
+    NoEndpoint {
+        /// The object.
+        object: String,
+        /// Why.
+        reason: String,
+    },
     /// A pod does not run, or no longer.
     #[error("use pod {pod}: {reason}")]
     Pod {

@@ -3,6 +3,8 @@
 //! It is a Job that wants no pods. A Job has what no other object has: a deadline that can be moved while it lasts
 //! (`activeDeadlineSeconds`), and a time after which it is deleted with all that belongs to it (`ttlSecondsAfterFinished`). So a runner
 //! that is killed or cannot be reached any more leaves nothing, and needs no helper in the cluster for that.
+//!
+//! A deadline that has passed cannot be moved any more: a runner that comes back after that needs another lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +30,7 @@ pub(crate) struct Lease {
     cluster: Cluster,
     name: String,
     uid: String,
+    begun_ns: u64,
     is_over: Arc<AtomicBool>,
 }
 
@@ -37,12 +40,29 @@ impl Lease {
         let path = cluster.path(BATCH, "jobs");
         let made = cluster.create(&path, &job(cluster.image()), "the Job that the pods belong to")?;
         let text = |key: &str| made["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let (name, uid) = (text("name"), text("uid"));
         let lease =
-            Self { cluster: cluster.clone(), name: text("name"), uid: text("uid"), is_over: Arc::default() };
-        let (cluster, path) = (cluster.clone(), format!("{path}/{}", lease.name));
-        let (begun_ns, is_over) = (monotonic_ns(), Arc::clone(&lease.is_over));
+            Self { cluster: cluster.clone(), name, uid, begun_ns: monotonic_ns(), is_over: Arc::default() };
+        let (cluster, path, begun_ns) = (cluster.clone(), lease.path(), lease.begun_ns);
+        let is_over = Arc::clone(&lease.is_over);
         std::thread::spawn(move || renew(&cluster, &path, begun_ns, &is_over));
         Ok(lease)
+    }
+
+    /// Moves the deadline on. Whether the lease still lasts: once its deadline has passed, Kubernetes deletes all that belongs to it.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub fn lasts(&self) -> Result<bool, Error> {
+        match move_on(&self.cluster, &self.path(), self.begun_ns) {
+            Ok(job) => Ok(!has_ended(&job)),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.cluster.path(BATCH, "jobs"), self.name)
     }
 
     /// The run's name in the cluster.
@@ -59,9 +79,8 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        let path = format!("{}/{}", self.cluster.path(BATCH, "jobs"), self.name);
         // Where the server cannot be reached, the deadline does the same.
-        let _ = self.cluster.delete(&path, "the Job that the pods belong to");
+        let _ = self.cluster.delete(&self.path(), "the Job that the pods belong to");
     }
 }
 
@@ -73,13 +92,27 @@ fn renew(cluster: &Cluster, path: &str, begun_ns: u64, is_over: &AtomicBool) {
         let now_ns = monotonic_ns();
         if now_ns - renewed_ns >= RENEWAL.as_nanos() as u64 {
             renewed_ns = now_ns;
-            let seconds = (Duration::from_nanos(now_ns - begun_ns) + TERM).as_secs();
-            let patch = json!({ "spec": { "activeDeadlineSeconds": seconds } });
             // Tried again in time; if that fails for good, so do the connections to the pods.
-            let _ = cluster.merge(path, &patch, "the deadline");
+            let _ = move_on(cluster, path, begun_ns);
         }
         sleep(LOOK);
     }
+}
+
+fn move_on(cluster: &Cluster, path: &str, begun_ns: u64) -> Result<Value, Error> {
+    let seconds = (Duration::from_nanos(monotonic_ns() - begun_ns) + TERM).as_secs();
+    cluster.merge(path, &json!({ "spec": { "activeDeadlineSeconds": seconds } }), "the deadline")
+}
+
+/// Whether a Job has failed, as one does whose deadline has passed, or is on its way out.
+fn has_ended(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_end = |one: &Value| {
+        let kind = one["type"].as_str().unwrap_or_default();
+        one["status"] == "True"
+            && matches!(kind, "Failed" | "FailureTarget" | "Complete" | "SuccessCriteriaMet")
+    };
+    !job["metadata"]["deletionTimestamp"].is_null() || conditions.iter().any(is_end)
 }
 
 fn job(image: &str) -> Value {
@@ -97,4 +130,19 @@ fn job(image: &str) -> Value {
             "template": { "metadata": { "labels": pod::labels() }, "spec": template },
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_whose_deadline_has_passed_is_no_lease_any_more() {
+        let job = |conditions: Value| json!({ "metadata": {}, "status": { "conditions": conditions } });
+        assert!(!has_ended(&job(json!([]))));
+        assert!(!has_ended(&job(json!([{ "type": "Suspended", "status": "False" }]))));
+        let failed = json!([{ "type": "Failed", "status": "True", "reason": "DeadlineExceeded" }]);
+        assert!(has_ended(&job(failed)));
+        assert!(has_ended(&json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } })));
+    }
 }

@@ -8,6 +8,7 @@
 mod access;
 mod api;
 mod change;
+mod endpoint;
 mod error;
 mod exec;
 mod facts;
@@ -23,4 +24,6 @@ pub use api::Cluster;
 pub use change::Target;
 pub use error::Error;
 pub use exec::Exec;
+pub use pod::NODE_ROOT;
 pub use pods::{PodSeen, Pods};
+pub use volume::VolumeOnArray;

@@ -9,6 +9,10 @@ pub(crate) const CONTAINER: &str = "plumb";
 const WAIT: &str = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done";
 /// The name of a pod's own volume, in the directory or device of the same name.
 const VOLUME: &str = "volume";
+/// The name of the volume that is a node's root directory.
+const NODE: &str = "node";
+/// Where a pod that reads what its node counts sees the node's root directory.
+pub const NODE_ROOT: &str = "/node";
 /// Any account that is not root. Its files are in a directory that every account may write to.
 const ACCOUNT: u32 = 65532;
 
@@ -34,7 +38,7 @@ pub(crate) fn pod(name: &str, (run, owner): (&str, &Value), image: &str, place: 
 pub(crate) fn spec(image: &str, place: &PodPlace) -> Value {
     let mut container = json!({
         "name": CONTAINER,
-        "image": image,
+        "image": place.image.as_deref().unwrap_or(image),
         "command": ["/bin/sh", "-c", WAIT],
         "env": [{ "name": "HOME", "value": "/tmp" }, { "name": "TMPDIR", "value": "/tmp" }],
         "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
@@ -55,10 +59,27 @@ pub(crate) fn spec(image: &str, place: &PodPlace) -> Value {
     if let Some(claim) = &place.volume_claim {
         add_volume(&mut spec, json!(claim));
     }
+    if place.sees_node {
+        show_node(&mut spec);
+    }
     if let Some(spec) = spec.as_object_mut() {
         placement(spec, place);
     }
     spec
+}
+
+/// Shows a pod its node's files, with whatever is mounted among them when the pod starts.
+fn show_node(spec: &mut Value) {
+    let shown = json!({ "name": NODE, "mountPath": NODE_ROOT, "readOnly": true });
+    add(&mut spec["volumes"], json!({ "name": NODE, "hostPath": { "path": "/" } }));
+    add(&mut spec["containers"][0]["volumeMounts"], shown);
+}
+
+fn add(list: &mut Value, item: Value) {
+    match list.as_array_mut() {
+        Some(items) => items.push(item),
+        None => *list = json!([item]),
+    }
 }
 
 /// Gives a pod a volume that Kubernetes makes and deletes with it.
@@ -75,10 +96,6 @@ fn add_volume(spec: &mut Value, mut claim: Value) {
         ("volumeMounts", json!({ "name": VOLUME, "mountPath": path }))
     };
     let template = json!({ "metadata": { "labels": labels() }, "spec": claim });
-    let add = |list: &mut Value, item: Value| match list.as_array_mut() {
-        Some(items) => items.push(item),
-        None => *list = json!([item]),
-    };
     add(&mut spec["volumes"], json!({ "name": VOLUME, "ephemeral": { "volumeClaimTemplate": template } }));
     add(&mut spec["containers"][0][key], shown);
 }
@@ -272,6 +289,14 @@ mod tests {
         let spec = super::spec("plumb:1", &place);
         assert_eq!(spec["containers"][0]["securityContext"], json!({ "runAsUser": 0, "privileged": true }));
         assert_eq!(spec["hostNetwork"], true);
+    }
+
+    #[test]
+    fn a_reader_sees_its_nodes_files() {
+        let reader = spec("plumb:1", &PodPlace { sees_node: true, ..PodPlace::default() });
+        assert_eq!(reader["volumes"][1]["hostPath"]["path"], "/");
+        let mount = &reader["containers"][0]["volumeMounts"][1];
+        assert_eq!((&mount["mountPath"], &mount["readOnly"]), (&json!(NODE_ROOT), &json!(true)));
     }
 
     #[test]

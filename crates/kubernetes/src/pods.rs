@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use plumb_host::signals::was_asked_to_stop;
@@ -17,6 +17,7 @@ use crate::exec::Exec;
 use crate::lease::Lease;
 use crate::pod::{self, Status};
 use crate::service;
+use crate::volume::VolumeOnArray;
 
 /// How long a pod may take until its container runs: an image may have to be fetched first.
 const RUNNING_TIMEOUT_NS: u64 = 180_000_000_000;
@@ -31,7 +32,8 @@ const END_TIMEOUT_NS: u64 = 15_000_000_000;
 #[derive(Debug)]
 pub struct Pods {
     cluster: Cluster,
-    lease: Lease,
+    /// What they belong to; another one where it ran out.
+    lease: Mutex<Lease>,
     /// All that were made, by their names.
     made: Mutex<Vec<String>>,
     /// How often the pod of a place was made, by the place's name.
@@ -61,12 +63,15 @@ impl Pods {
     /// Begins the pods of a run, without any.
     ///
     /// # Errors
-    /// When the account may not do what pods need, or the object that they belong to cannot be made.
-    pub fn begin(cluster: &Cluster) -> Result<Self, Error> {
+    /// When the account may not do what these pods need, or the object that they belong to cannot be made.
+    pub fn begin(cluster: &Cluster, places: &[&PodPlace]) -> Result<Self, Error> {
         cluster.demand_pods()?;
+        for place in places {
+            demand(cluster, place)?;
+        }
         Ok(Self {
             cluster: cluster.clone(),
-            lease: Lease::begin(cluster)?,
+            lease: Mutex::new(Lease::begin(cluster)?),
             made: Mutex::default(),
             times: Mutex::default(),
         })
@@ -86,13 +91,8 @@ impl Pods {
     /// # Errors
     /// Why it does not run.
     pub fn start(&self, name: &str, place: &PodPlace) -> Result<PodSeen, Error> {
-        if place.service {
-            self.cluster.demand_services()?;
-        }
-        if let Some(claim) = &place.volume_claim {
-            self.cluster.demand_volumes()?;
-            self.cluster.check_class(&json!(claim))?;
-        }
+        demand(&self.cluster, place)?;
+        self.keep_lease()?;
         let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);
         let there = self.name_of(name, now);
         match self.cluster.get(&self.path(&there)) {
@@ -111,9 +111,28 @@ impl Pods {
         })
     }
 
+    /// Has a lease that lasts: a pod that belongs to one that ran out would be deleted at once.
+    fn keep_lease(&self) -> Result<(), Error> {
+        let mut lease = self.lease();
+        if !lease.lasts()? {
+            *lease = Lease::begin(&self.cluster)?;
+        }
+        Ok(())
+    }
+
+    fn lease(&self) -> MutexGuard<'_, Lease> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn name_of(&self, place: &str, time: u32) -> String {
-        let name = pod::name_of(self.lease.name(), place);
+        let name = pod::name_of(self.lease().name(), place);
         if time < 2 { name } else { format!("{name}-again-{}", time - 1) }
+    }
+
+    /// The run's name in the cluster, and what objects say that belong to it.
+    fn run(&self) -> (String, Value) {
+        let lease = self.lease();
+        (lease.name().to_owned(), lease.owner())
     }
 
     fn path(&self, pod: &str) -> String {
@@ -149,8 +168,8 @@ impl Pods {
     }
 
     fn create(&self, name: &str, place: &PodPlace) -> Result<(), Error> {
-        let run = (self.lease.name(), &self.lease.owner());
-        let pod = pod::pod(name, run, self.cluster.image(), place);
+        let (run, owner) = self.run();
+        let pod = pod::pod(name, (&run, &owner), self.cluster.image(), place);
         self.cluster.create(&self.cluster.path(CORE, "pods"), &pod, &format!("pod {name}"))?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if !made.iter().any(|other| other == name) {
@@ -162,11 +181,14 @@ impl Pods {
     /// A pod as the cluster sees it now.
     ///
     /// # Errors
-    /// When it is gone or does not run.
+    /// When it is gone, or going, or does not run.
     pub fn seen(&self, pod: &str) -> Result<PodSeen, Error> {
         let object = self.read(pod)?;
         let status = Status::of(&object);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
+        if is_going(&object) {
+            return Err(failed("it is being deleted during the run".to_owned()));
+        }
         if let Some((reason, _)) = status.trouble {
             return Err(failed(reason));
         }
@@ -182,10 +204,24 @@ impl Pods {
         })
     }
 
+    /// The volume of a pod as the array behind it knows it.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub fn volume_on_array(&self, pod: &str, svm: Option<&str>) -> Result<VolumeOnArray, Error> {
+        let claim = pod::claim_of(&self.read(pod)?);
+        let none = || Error::Pod { pod: pod.to_owned(), reason: "it has no volume".to_owned() };
+        self.cluster.volume_on_array(&claim.ok_or_else(none)?, svm)
+    }
+
     /// Reads a pod that the run has made and still needs.
     fn read(&self, pod: &str) -> Result<Value, Error> {
         self.cluster.get(&self.path(pod)).map_err(|error| match error.is_not_found() {
-            true => Error::Pod { pod: pod.to_owned(), reason: "it was deleted during the run".to_owned() },
+            true => {
+                let has_ended = matches!(self.lease().lasts(), Ok(false));
+                let reason = if has_ended { WITH_LEASE } else { "it was deleted during the run" };
+                Error::Pod { pod: pod.to_owned(), reason: reason.to_owned() }
+            }
             false => error,
         })
     }
@@ -211,12 +247,8 @@ impl Pods {
             Ok(there) if service::has(&there, &ports) => there,
             Ok(_) => self.cluster.merge(&one, &json!({ "spec": { "ports": ports } }), &what)?,
             Err(error) if error.is_not_found() => {
-                let owner = self.lease.owner();
-                self.cluster.create(
-                    &all,
-                    &service::service(pod, (self.lease.name(), &owner), &ports),
-                    &what,
-                )?
+                let (run, owner) = self.run();
+                self.cluster.create(&all, &service::service(pod, (&run, &owner), &ports), &what)?
             }
             Err(error) => return Err(error),
         };
@@ -256,6 +288,21 @@ impl Drop for Pods {
 }
 
 const CORE: &str = "/api/v1";
+/// Why a pod is gone whose lease is.
+const WITH_LEASE: &str = "it was deleted with the run's Job, which somebody deleted or whose deadline passed: plumb moves it on every 10 s, \
+                          and could not for 40 s";
+
+/// Makes sure that the account may do what a pod needs beyond others, and that its storage class exists.
+fn demand(cluster: &Cluster, place: &PodPlace) -> Result<(), Error> {
+    if place.service {
+        cluster.demand_services()?;
+    }
+    if let Some(claim) = &place.volume_claim {
+        cluster.demand_volumes()?;
+        cluster.check_class(&json!(claim))?;
+    }
+    Ok(())
+}
 
 fn is_going(pod: &serde_json::Value) -> bool {
     !pod["metadata"]["deletionTimestamp"].is_null()

@@ -1,5 +1,6 @@
 //! Volumes of pods: what stands behind a claim.
 
+use plumb_model::ArrayVolume;
 use serde_json::Value;
 
 use crate::api::Cluster;
@@ -25,6 +26,51 @@ impl Cluster {
         let class = class.and_then(|name| self.get(&class_path(name)).ok());
         Ok(words(&claim, class.as_ref()))
     }
+}
+
+/// A volume as the array behind it knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeOnArray {
+    /// Its name there.
+    pub volume: ArrayVolume,
+    /// The policy that its storage class asks for, where the class names one and the account may see it.
+    pub policy: Option<String>,
+}
+
+impl Cluster {
+    /// The array's name for the volume of a claim, from its PersistentVolume. `svm` is that of volumes which do not say theirs.
+    ///
+    /// # Errors
+    /// When the account may not read PersistentVolumes, or this one does not say.
+    pub(crate) fn volume_on_array(&self, claim: &str, svm: Option<&str>) -> Result<VolumeOnArray, Error> {
+        let claim = self.get(&format!("{}/{claim}", self.path("/api/v1", "persistentvolumeclaims")))?;
+        let name = claim["spec"]["volumeName"].as_str().unwrap_or_default();
+        let volume = self.get(&format!("/api/v1/persistentvolumes/{name}"))?;
+        let class = claim["spec"]["storageClassName"].as_str();
+        let class = class.and_then(|name| self.get(&class_path(name)).ok());
+        let volume = on_array(&volume, svm).ok_or_else(|| Error::NoEndpoint {
+            object: format!("the array's volume behind PersistentVolume {name}"),
+            reason: "its `volumeAttributes` name no `internalName`, or no SVM is known: give `svm` to the places' `array`".to_owned(),
+        })?;
+        // A class of attributes may have moved the volume to another policy since.
+        let is_moved = claim["status"]["currentVolumeAttributesClassName"].is_string();
+        Ok(VolumeOnArray { volume, policy: class.filter(|_| !is_moved).and_then(|class| policy_of(&class)) })
+    }
+}
+
+/// What Trident says of a volume: `internalName`, and `internalID` as `/svm/SVM/flexvol/NAME`.
+fn on_array(volume: &Value, svm: Option<&str>) -> Option<ArrayVolume> {
+    let attributes = &volume["spec"]["csi"]["volumeAttributes"];
+    let name = attributes["internalName"].as_str()?.to_owned();
+    let id = attributes["internalID"].as_str().unwrap_or_default();
+    let own = id.strip_prefix("/svm/").and_then(|rest| rest.split('/').next());
+    Some(ArrayVolume { svm: own.or(svm)?.to_owned(), name })
+}
+
+fn policy_of(class: &Value) -> Option<String> {
+    let parameters = &class["parameters"];
+    let policy = parameters["qosPolicy"].as_str().or_else(|| parameters["adaptiveQosPolicy"].as_str())?;
+    Some(policy.to_owned()).filter(|policy| !policy.is_empty())
 }
 
 fn class_path(name: &str) -> String {
@@ -78,5 +124,17 @@ mod tests {
             "pvc-1 of 100Gi, Filesystem, ReadWriteOnce, class sc-qos1 (csi.plumbline.dev, qosPolicy: QoS_500iops)"
         );
         assert_eq!(words(&claim, None), "pvc-1 of 100Gi, Filesystem, ReadWriteOnce, class sc-qos1");
+    }
+
+    #[test]
+    fn a_volume_is_known_on_the_array_by_what_its_driver_says() {
+        let volume = |attributes: Value| json!({ "spec": { "csi": { "volumeAttributes": attributes } } });
+        let of = |svm: &str| Some(ArrayVolume { svm: svm.to_owned(), name: "trident_pvc_1".to_owned() });
+        let whole =
+            json!({ "internalName": "trident_pvc_1", "internalID": "/svm/svm1/flexvol/trident_pvc_1" });
+        assert_eq!(on_array(&volume(whole), Some("other")), of("svm1"));
+        let named = volume(json!({ "internalName": "trident_pvc_1" }));
+        assert_eq!((on_array(&named, Some("svm2")), on_array(&named, None)), (of("svm2"), None));
+        assert_eq!(on_array(&volume(Value::Null), Some("svm2")), None);
     }
 }

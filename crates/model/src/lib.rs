@@ -5,6 +5,7 @@
 //! take on disk is `store`'s own business.
 
 pub mod claim;
+mod cluster_object;
 pub mod contrast;
 pub mod event;
 pub mod finding;
@@ -28,6 +29,7 @@ pub mod user_change;
 pub mod verdict;
 
 pub use claim::{Claim, Operand, Relation, Term};
+pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint};
 pub use contrast::{Bounded, Contrast, Shift};
 pub use event::Event;
 pub use finding::{Change, Findings, Question};
@@ -38,7 +40,9 @@ pub use measurement::{
     Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Share, ShareTimes, Shortage, Table,
 };
 pub use metric::{Better, Metric, MetricInfo, MetricKind, Statistic, metric_key};
-pub use places::{ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources, PodSides};
+pub use places::{
+    ArrayPlace, ArrayVolume, ClusterPlace, Host, PlaceOf, Places, PodPlace, PodResources, PodSides, Readers,
+};
 pub use plan::{Blocks, Cell, Imported, OrderSource, Plan, PlannedVariant, RequiredSaving, Variant};
 pub use printable::{is_unprintable, printable, printable_json, printable_lines};
 pub use quantity::{ByteRate, Bytes, CapacityRate, Percent, Quantity, Rate, Span, Unit};

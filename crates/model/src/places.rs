@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,86 @@ pub struct ClusterPlace {
     /// The image of pods, which they need. It has the programs that the experiment needs, and a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Privileged pods that read what the nodes of the run's pods count; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readers: Option<Readers>,
+    /// The storage array behind the volumes of pods, which is asked for their policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayPlace>,
+}
+
+/// What is read on each node that has a pod of the run, by a privileged pod there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Readers {
+    /// What the node's QAT devices count of their own work (`fw_counters`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub fw_counters: bool,
+    /// What the node's tunnels count, which features they have, and how many rules its packet filters have.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub network: bool,
+    /// What the reading pods need beside that, such as `tolerations` or `serviceAccountName`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodPlace>,
+}
+
+/// A storage array (NetApp ONTAP, or what has its REST interface). It is asked by the host that runs plumb.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayPlace {
+    /// Its management address, such as `https://cluster1`.
+    pub url: String,
+    /// The SVM of volumes whose PersistentVolume does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub svm: Option<String>,
+    /// The name of an environment variable that holds `user:password`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_env: Option<String>,
+    /// A file whose first line is `user:password`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_file: Option<PathBuf>,
+    /// A Secret of the namespace with the keys `username` and `password`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Certificates in PEM that the array's must be signed by; the system's own if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// Do not check the array's certificate at all.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub insecure: bool,
+}
+
+impl ArrayPlace {
+    /// Checks what no single key can.
+    ///
+    /// # Errors
+    /// The key, and what is wrong with it.
+    pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        let credentials =
+            [self.credentials_env.is_some(), self.credentials_file.is_some(), self.secret.is_some()];
+        if !self.url.starts_with("https://") {
+            return Err(("url", "must be the array's management address, such as `https://cluster1`"));
+        }
+        if credentials.into_iter().filter(|is_given| *is_given).count() != 1 {
+            return Err((
+                "array",
+                "an array needs credentials by one of `credentials_env`, `credentials_file` and `secret`",
+            ));
+        }
+        if self.insecure && self.certificate.is_some() {
+            return Err(("insecure", "it cannot go with `certificate`, which is always checked"));
+        }
+        Ok(())
+    }
+}
+
+/// A volume of an array.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ArrayVolume {
+    /// The SVM that it belongs to.
+    pub svm: String,
+    /// Its name on the array.
+    pub name: String,
 }
 
 /// One side's place on a host.
@@ -64,6 +145,9 @@ pub struct PodPlace {
     /// What messages call it. Places of the same name are the same pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Its image; the cluster's of the places if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// The node that it has to run on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
@@ -104,6 +188,9 @@ pub struct PodPlace {
     /// What its container may do beyond Pod Security's level `restricted`, such as `privileged: true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<Json>,
+    /// Whether it sees its node's files, which no file asks for: it is for the pods that read what a node counts.
+    #[serde(skip)]
+    pub sees_node: bool,
 }
 
 /// What a container gets of its node.
@@ -199,6 +286,7 @@ impl PodPlace {
         let secrets = if over.image_pull_secrets.is_empty() { self } else { over };
         Self {
             name: text(&over.name, &self.name),
+            image: text(&over.image, &self.image),
             node_name: text(&over.node_name, &self.node_name),
             node_selector: both(&self.node_selector, &over.node_selector),
             affinity: json(&over.affinity, &self.affinity),
@@ -215,6 +303,7 @@ impl PodPlace {
             service_account_name: text(&over.service_account_name, &self.service_account_name),
             image_pull_secrets: secrets.image_pull_secrets.clone(),
             security_context: json(&over.security_context, &self.security_context),
+            sees_node: self.sees_node || over.sees_node,
         }
     }
 

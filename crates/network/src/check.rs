@@ -57,12 +57,12 @@ pub fn check_own_load(settings: &NetworkSettings) -> Result<(), PathError> {
 /// # Errors
 /// The first fault, with the key that it is about.
 pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
+    if settings.system.service.is_some() && settings.system.kind != SystemKind::External {
+        let message = "`service` names a server that exists already; it needs `kind: external`";
+        return Err(Fault::new("system.service", message));
+    }
     if settings.system.kind == SystemKind::External {
-        let Some(address) = &settings.system.address else {
-            return Err(Fault::new("system.address", "an external server needs an address, as HOST:PORT"));
-        };
-        system::parse_target(address, settings.load.driver.port())
-            .map_err(|message| Fault::new("system.address", message))?;
+        check_address(&settings.system, settings.load.driver.port())?;
         if settings.load.cpus == Placement::Shared {
             return Err(Fault::new(
                 "load.cpus",
@@ -73,4 +73,22 @@ pub fn check(settings: &NetworkSettings) -> Result<(), Fault> {
     system::check(&settings.system)?;
     load::check(&settings.load)?;
     tools::check(settings)
+}
+
+/// Where an external server is: either an address, or a Service of a cluster.
+fn check_address(system: &SystemSettings, port: u16) -> Result<(), Fault> {
+    let fault = |key: &str, message: String| Err(Fault::new(format!("system.{key}"), message));
+    match (&system.address, system.cluster_object()) {
+        (Some(_), Some(_)) => fault("service", "a Service has an address of its own; leave out `address`".to_owned()),
+        (None, Some(service)) => service.check().or_else(|message| fault("service", message)),
+        (_, None) if system.namespace.is_some() => fault("namespace", "is that of `service`".to_owned()),
+        (Some(address), None) => {
+            system::parse_target(address, port).map(drop).or_else(|message| fault("address", message))
+        }
+        (None, None) => fault(
+            "address",
+            "an external server needs an address, as HOST:PORT, or the `service` of the places' cluster that leads to it"
+                .to_owned(),
+        ),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
+use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, Metric, Question, Statistic};
 use plumb_path::{
     Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
 };
@@ -82,6 +82,14 @@ impl Settings for NetworkSettings {
 
     fn has_foreign_system(&self) -> bool {
         self.system.kind == SystemKind::External
+    }
+
+    fn cluster_object(&self) -> Option<ClusterObject> {
+        self.system.cluster_object()
+    }
+
+    fn lead_to(&mut self, endpoint: &Endpoint) {
+        self.system.address = Some(endpoint.address());
     }
 
     fn lacks(&self, metric: &str, statistic: Option<Statistic>) -> Option<String> {

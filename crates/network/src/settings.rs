@@ -5,7 +5,7 @@ mod driver;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use plumb_model::{Bytes, Rate, Span};
+use plumb_model::{Bytes, ClusterObject, ClusterObjectKind, Rate, Span};
 use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,10 @@ pub struct SystemSettings {
     pub kind: SystemKind,
     /// `external`: where the server is, as `HOST` or `HOST:PORT`.
     pub address: Option<String>,
+    /// `external`, in place of `address`: a Service of the places' cluster, as `NAME` or, where it has several ports, `NAME:PORT`.
+    pub service: Option<String>,
+    /// The namespace of `service`; that of the places if absent.
+    pub namespace: Option<String>,
     /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit`, `cgroup` and `port`, plumb takes the
     /// process that listens at `address`.
     pub pid: Option<u32>,
@@ -94,6 +98,8 @@ impl Default for SystemSettings {
         Self {
             kind: SystemKind::default(),
             address: None,
+            service: None,
+            namespace: None,
             pid: None,
             unit: None,
             cgroup: None,
@@ -117,6 +123,13 @@ impl Default for SystemSettings {
 }
 
 impl SystemSettings {
+    /// The Service that the settings name.
+    #[must_use]
+    pub fn cluster_object(&self) -> Option<ClusterObject> {
+        let text = self.service.as_deref()?;
+        Some(ClusterObject::written(ClusterObjectKind::Service, text, self.namespace.as_deref()))
+    }
+
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy {

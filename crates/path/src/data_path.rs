@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use plumb_model::{Metric, Question};
+use plumb_model::{ArrayVolume, Metric, Question};
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::Value;
 
 use crate::erased::PathSettings;
-use crate::family::{Family, PathError};
+use crate::family::{ArrayAccess, ArrayPolicy, Family, PathError};
 use crate::joined;
 use crate::tree::{Mistake, Node, from_node_thorough, hint};
 
@@ -48,7 +48,11 @@ pub struct DataPath {
     read: fn(&Node) -> Result<PathSettings, Vec<Mistake>>,
     decode: fn(&Value) -> serde_json::Result<PathSettings>,
     schema: fn() -> Value,
+    policy_on_array: PolicyOnArray,
 }
+
+/// See [`Family::policy_on_array`].
+type PolicyOnArray = fn(&ArrayAccess, &ArrayVolume) -> Option<Result<ArrayPolicy, PathError>>;
 
 impl std::fmt::Debug for DataPath {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,6 +81,7 @@ impl DataPath {
             read: |tree| from_node_thorough::<F::Settings>(tree).map(PathSettings::of::<F>),
             decode: |json| serde_json::from_value::<F::Settings>(json.clone()).map(PathSettings::of::<F>),
             schema: schema_of::<F::Settings>,
+            policy_on_array: F::policy_on_array,
         }
     }
 
@@ -125,6 +130,19 @@ impl DataPath {
             }
             None => decode(json),
         }
+    }
+
+    /// What a storage array says of the policy of one of its volumes; `None` where the data path knows no arrays.
+    ///
+    /// # Errors
+    /// When the array does not answer, or has no such volume.
+    #[must_use]
+    pub fn policy_on_array(
+        &self,
+        array: &ArrayAccess,
+        volume: &ArrayVolume,
+    ) -> Option<Result<ArrayPolicy, PathError>> {
+        (self.policy_on_array)(array, volume)
     }
 
     /// The JSON Schema of the settings, with everything that it consists of in place.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plumb_model::{Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
+use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
 use serde_json::Value;
 
 use crate::family::{
@@ -89,6 +89,13 @@ pub trait AnySettings {
 
     /// See [`Settings::has_foreign_system`].
     fn has_foreign_system(&self) -> bool;
+
+    /// See [`Settings::cluster_object`].
+    fn cluster_object(&self) -> Option<ClusterObject>;
+
+    /// The same settings whose object of a cluster leads there.
+    fn leading_to(&self, endpoint: &Endpoint) -> PathSettings;
+
     /// See [`Settings::in_flight`].
     fn in_flight(&self) -> Option<f64>;
 
@@ -171,6 +178,16 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
 
     fn has_foreign_system(&self) -> bool {
         self.0.has_foreign_system()
+    }
+
+    fn cluster_object(&self) -> Option<ClusterObject> {
+        self.0.cluster_object()
+    }
+
+    fn leading_to(&self, endpoint: &Endpoint) -> PathSettings {
+        let mut settings = self.0.clone();
+        settings.lead_to(endpoint);
+        PathSettings::of::<F>(settings)
     }
 
     fn in_flight(&self) -> Option<f64> {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plumb_model::{
-    Bytes, CpuCost, Evidence, FailureCause, Measurement, Metric, MetricInfo, Question, RequiredSaving, Span,
-    Statistic,
+    ArrayVolume, Bytes, ClusterObject, CpuCost, Endpoint, Evidence, FailureCause, Measurement, Metric,
+    MetricInfo, Question, RequiredSaving, Span, Statistic,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,11 @@ pub trait Family {
         if Self::SPANS_HOSTS { Ok(()) } else { Err(one_host(Self::NAME)) }
     }
 
+    /// What a storage array says of the policy of one of its volumes; `None` where the family knows no arrays.
+    fn policy_on_array(_: &ArrayAccess, _: &ArrayVolume) -> Option<Result<ArrayPolicy, PathError>> {
+        None
+    }
+
     /// Whether the system is built in separate namespaces, for which an ordinary user needs a user namespace around the
     /// whole run.
     fn needs_namespaces(_: &Self::Settings) -> bool {
@@ -161,6 +166,14 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
         false
     }
 
+    /// The object of a cluster that leads to a system that exists already, where the settings name one.
+    fn cluster_object(&self) -> Option<ClusterObject> {
+        None
+    }
+
+    /// The settings name an object of a cluster, and this is where it leads.
+    fn lead_to(&mut self, _: &Endpoint) {}
+
     /// Whether there is a system beside the load. Where no settings of a run have one, the load gets all CPUs.
     fn has_system(&self) -> bool {
         true
@@ -189,6 +202,36 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
 #[must_use]
 pub fn one_host(path: &str) -> String {
     format!("the load of the {path} data path has to be on the system's host: give both sides the same place")
+}
+
+/// How a storage array is reached, and by whose rights.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ArrayAccess {
+    /// Its management address.
+    pub url: String,
+    /// Certificates in PEM that its own must be signed by; the system's if absent.
+    pub certificate: Option<PathBuf>,
+    /// Whether its certificate is not checked at all.
+    pub insecure: bool,
+    /// The account.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for ArrayAccess {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ArrayAccess").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// The policy that a volume of an array is under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayPolicy {
+    /// Its name; `none` where there is none.
+    pub name: String,
+    /// What it says, in words.
+    pub limits: String,
 }
 
 /// Where a settings' own timing stands.
@@ -343,6 +386,11 @@ pub enum Mark {
     /// The window closed.
     Closed,
 }
+
+/// The counter of all requests that QAT devices counted, of the system's host or of the node of its pod.
+pub const QAT_REQUESTS: &str = "qat_requests";
+/// The state that says more of them, such as how busy they are.
+pub const QAT_TELEMETRY: &str = "qat_telemetry";
 
 /// The state of a system at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

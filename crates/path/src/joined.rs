@@ -3,7 +3,7 @@
 //! The two know nothing of each other. Their settings are read apart, `system.path` says whose the system is, and the load gets the
 //! system's target as it is.
 
-use plumb_model::{Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
+use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
 use serde_json::{Map, Value, json};
 
 use crate::erased::{AnySettings, PathSettings};
@@ -119,6 +119,15 @@ impl AnySettings for Joined {
 
     fn has_foreign_system(&self) -> bool {
         self.system.has_foreign_system()
+    }
+
+    fn cluster_object(&self) -> Option<ClusterObject> {
+        self.system.cluster_object()
+    }
+
+    fn leading_to(&self, endpoint: &Endpoint) -> PathSettings {
+        let system = self.system.leading_to(endpoint);
+        PathSettings::new(Self { of: self.of, system, load: self.load.clone() })
     }
 
     fn in_flight(&self) -> Option<f64> {

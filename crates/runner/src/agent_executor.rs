@@ -21,7 +21,7 @@ use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::foreign;
 use crate::host_tunings::{self, Proof, SettingsSeen};
-use crate::hosts::{Hosts, Launch, Rights, SeenHost, Side, noise_by_machine};
+use crate::hosts::{Hosts, Launch, Rights, SeenHost, SeenNode, Side, noise_by_machine};
 
 /// How long a system may take to start and to prove that it answers.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -193,7 +193,12 @@ impl<'a> AgentExecutor<'a> {
             watch: &tell,
             interrupted: self.interrupted,
         };
-        let SeenWindow { measurements, opened, closed, skew_ns, hosts } = course.run(order.window)?;
+        let SeenWindow { measurements, mut opened, mut closed, skew_ns, hosts, nodes } =
+            course.run(order.window)?;
+        if let Some(node) = nodes.iter().find(|seen| Some(seen.node.as_str()) == self.hosts.node_of_system())
+        {
+            node.add_to(&mut opened.system, &mut closed.system);
+        }
         let mut measurement = self.union(measurements)?;
         let mut evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
         // Without a system there are no counters of it that could be late.
@@ -204,7 +209,10 @@ impl<'a> AgentExecutor<'a> {
         }
         measurement.warnings.extend(skew_ns.and_then(|skew_ns| skew_warning(skew_ns, measurement.window_ns)));
         measurement.warnings.extend(closed.system.warnings.iter().cloned());
+        evidence.extend(self.hosts.evidence_of_object(order.settings));
         evidence.extend(self.hosts.evidence_of_pods(&hosts));
+        evidence.extend(self.hosts.evidence_of_array(&self.path));
+        evidence.extend(nodes.iter().flat_map(SeenNode::evidence));
         let (opened_ns, opened_at) = (opened.at_ns, opened.at.clone());
         let result = SlotResult { skew_ns, ..assemble(measurement, (&opened, &closed), &hosts, evidence) };
         Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))

@@ -14,7 +14,7 @@ use plumb_tunings::{Sight as SettingsSight, Tuner};
 
 use crate::agent::{Agent, GLANCE, unexpected};
 use crate::error::SlotError;
-use crate::hosts::{Clock, HostSight, Hosts, SeenHost, Side};
+use crate::hosts::{Clock, HostSight, Hosts, SeenHost, SeenNode, Side};
 
 /// How long a system may take to say its counters.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,6 +54,8 @@ pub(crate) struct SeenWindow {
     pub skew_ns: Option<u64>,
     /// The hosts, at both ends.
     pub hosts: Vec<SeenHost>,
+    /// The nodes that are read, at both ends.
+    pub nodes: Vec<SeenNode>,
 }
 
 /// One end of a window, as all but the loads saw it.
@@ -121,7 +123,9 @@ impl Course<'_> {
         let (opened, here_before, others_before) = self.sight(opened)?;
         let (closed, here_after, others_after) = self.sight(closed)?;
         let foreign = foreign_cpu_time(&opened.system, &closed.system);
+        let nodes = self.hosts.seen_nodes((&others_before, &others_after));
         Ok(SeenWindow {
+            nodes,
             measurements: progress.measurements.into_iter().flatten().collect(),
             opened,
             closed,

@@ -1,15 +1,20 @@
 //! The hosts of a run, on which agents run: this one, and others by way of a keeper.
 
 mod account;
+mod array;
 mod clock;
 mod connection;
+mod endpoints;
 mod facts;
+mod far_link;
 mod here;
 mod keeper;
 mod leftovers;
 mod link;
+mod node;
 mod objects;
 mod pod;
+mod readers;
 mod remote;
 mod service;
 mod sight;
@@ -17,6 +22,7 @@ mod ssh;
 mod treated;
 mod treating;
 mod trouble;
+mod variants;
 mod wire;
 
 use std::net::IpAddr;
@@ -27,22 +33,24 @@ use plumb_host::cpu::{CpuTime, available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{Cluster, Pods};
-use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace, PodSides};
+use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
 use plumb_path::{DataPath, PathSettings, Place, Sides};
 use plumb_tunings::Treatment;
-use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::error::SlotError;
 
 pub use account::{HostAccount, told_by};
+use array::Array;
 pub(crate) use clock::Clock;
+use endpoints::Endpoints;
 pub use facts::host_lines;
 pub use here::Launch;
 use here::LocalLink;
 pub(crate) use here::Rights;
 pub use keeper::keep;
 pub(crate) use link::{Link, Received};
+pub(crate) use node::SeenNode;
 use objects::Objects;
 pub(crate) use remote::Remote;
 pub use sight::noise_between;
@@ -57,9 +65,15 @@ pub struct Hosts {
     places: Places,
     build: String,
     others: Vec<Other>,
+    /// Pods that read what nodes count.
+    readers: Vec<Other>,
     cluster: Option<Cluster>,
     /// What of the cluster is changed.
     objects: Objects,
+    /// Where objects lead that stand for systems.
+    endpoints: Endpoints,
+    /// The array behind the pods' volumes.
+    array: Option<Array>,
     /// The pods among them, which go after the connections to them have ended.
     pods: Option<Arc<Pods>>,
 }
@@ -103,8 +117,9 @@ impl Hosts {
         let cluster = cluster(&places)?;
         let pods = pods(cluster.as_ref(), &places)?;
         let (given, build) = (places.clone(), build.to_owned());
-        let mut hosts =
-            Self { given, places, build, others: Vec::new(), cluster, objects: Objects::default(), pods };
+        let array = places.kubernetes.as_ref().and_then(|cluster| cluster.array.as_ref());
+        let array = array.map(|array| Array::of(array, cluster.as_ref())).transpose()?;
+        let mut hosts = Self { given, places, build, cluster, array, pods, ..Self::default() };
         hosts.connect_missing()?;
         Ok(hosts)
     }
@@ -130,80 +145,7 @@ impl Hosts {
                 .collect::<Result<Vec<Other>, String>>()
         })?;
         self.others.extend(connected);
-        Ok(())
-    }
-
-    /// Has the sides in the pods that a variant asks for. They are made where they are not there yet.
-    ///
-    /// # Errors
-    /// Why they cannot be made.
-    pub(crate) fn turn_to(&mut self, over: &PodSides) -> Result<(), String> {
-        let before = std::mem::replace(&mut self.places, self.given.clone());
-        let laid = self.lie_over_both(over).and_then(|()| self.connect_missing());
-        laid.inspect_err(|_| self.places = before)
-    }
-
-    /// Has the sides where the places say, whatever variants ask for.
-    pub(crate) fn turn_back(&mut self) {
-        self.places = self.given.clone();
-    }
-
-    fn lie_over_both(&mut self, over: &PodSides) -> Result<(), String> {
-        if over.is_empty() {
-            return Ok(());
-        }
-        self.lie_over(Side::System, over.system.as_ref())?;
-        for load in 0..self.places.load.len() {
-            // A load in the system's pod stays in it.
-            if self.given.load[load].host() == self.given.system.host() {
-                self.places.load[load].pod = self.places.system.pod.clone();
-            }
-            self.lie_over(Side::Load(load), over.load.as_ref())?;
-        }
-        Ok(())
-    }
-
-    /// Gives a side a pod with what a variant asks for: one that is there already, where one is like it.
-    fn lie_over(&mut self, side: Side, over: Option<&PodPlace>) -> Result<(), String> {
-        let Some(over) = over else { return Ok(()) };
-        let known: Vec<PodPlace> = self.others.iter().filter_map(|other| other.place.pod.clone()).collect();
-        let place = match side {
-            Side::System => Some(&mut self.places.system),
-            Side::Load(load) => self.places.load.get_mut(load),
-        };
-        let Some(pod) = place.and_then(|place| place.pod.as_mut()) else {
-            return Err("it asks something of a pod, and that side is in none: see `--places`".to_owned());
-        };
-        let wanted = pod.under(over);
-        if wanted.is_like(pod) {
-            return Ok(());
-        }
-        let base = format!("{}-v", pod.name.as_deref().unwrap_or("pod"));
-        let named = |known: &&PodPlace| known.name.as_ref().is_some_and(|name| name.starts_with(&base));
-        let same = known.iter().filter(named).find(|known| known.is_like(&wanted));
-        let name = match same {
-            Some(same) => same.name.clone(),
-            None => Some(format!("{base}{}", known.iter().filter(named).count() + 1)),
-        };
-        *pod = PodPlace { name, ..wanted };
-        Ok(())
-    }
-
-    /// Whether loads reach the system at hand through a Service.
-    pub(crate) fn have_service(&self) -> bool {
-        self.places.system.pod.as_ref().is_some_and(|pod| pod.service)
-    }
-
-    /// The target of the system at hand as loads have it: through a Service, where its pod has one.
-    ///
-    /// # Errors
-    /// When there can be no Service.
-    pub(crate) fn target_for_loads(&mut self, target: Value) -> Result<Value, SlotError> {
-        let has_service = self.have_service();
-        let Some(other) = self.other(Side::System).filter(|_| has_service) else { return Ok(target) };
-        let Some(address) = other.remote.hello().address else { return Ok(target) };
-        let service = other.remote.serve(&service::ports(&target, address)).map_err(SlotError::Harness)?;
-        Ok(service::readdressed(target, address, service))
+        self.connect_readers()
     }
 
     /// Has the cluster's objects changed as a variant says, and not otherwise.
@@ -247,8 +189,8 @@ impl Hosts {
 
     /// Why a connection has ended, if one has.
     pub(crate) fn why_lost(&mut self) -> Option<String> {
-        let lost =
-            self.others.iter_mut().find_map(|other| other.remote.is_lost().then_some(&mut other.remote));
+        let mut all = self.others.iter_mut().chain(&mut self.readers);
+        let lost = all.find_map(|other| other.remote.is_lost().then_some(&mut other.remote));
         lost.map(Remote::why_lost)
     }
 
@@ -269,7 +211,12 @@ impl Hosts {
         // A pod may have to be made anew, on a node that has to be found first.
         let patience_ns = if self.pods.is_some() { PATIENCE_WITH_PODS_NS } else { PATIENCE_NS };
         let last_ns = monotonic_ns() + patience_ns;
+        let is_one_lost = self.others.iter_mut().any(|other| other.remote.is_lost());
         for other in &mut self.others {
+            // What took one pod may be about to take another.
+            if is_one_lost && !other.remote.is_lost() && other.remote.is_going() {
+                other.remote.cut();
+            }
             while other.remote.is_lost() {
                 match Remote::connect(&other.place, &self.build, self.pods.as_ref()) {
                     Ok(remote) => other.remote = remote,
@@ -279,7 +226,8 @@ impl Hosts {
                 }
             }
         }
-        Ok(())
+        // A pod may be on another node now.
+        self.connect_readers().map_err(SlotError::Killed)
     }
 
     /// Why a host that has a side of it cannot build a variant, if so.
@@ -348,7 +296,7 @@ impl Hosts {
 
     /// Compares the clocks of all hosts with this one's.
     pub(crate) fn compare_clocks(&mut self) -> Result<(), SlotError> {
-        self.others.iter_mut().try_for_each(|other| other.remote.compare_clocks()).map_err(lost)
+        self.remotes().try_for_each(Remote::compare_clocks).map_err(lost)
     }
 
     /// How long before a load of that many threads begins its moments have to be agreed on, in ns; 0 where all sides are here and
@@ -357,7 +305,8 @@ impl Hosts {
         if self.others.is_empty() && self.loads() == 1 {
             return 0;
         }
-        let trip_ns = self.others.iter().map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
+        let all = self.others.iter().chain(&self.readers);
+        let trip_ns = all.map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
         LEAD_NS + 3 * trip_ns + plumb_path::drive::lead_ns(threads)
     }
 
@@ -401,7 +350,7 @@ impl Hosts {
 
     /// Looks from now on are for another window.
     pub(crate) fn begin_window(&mut self) {
-        self.others.iter_mut().for_each(|other| other.remote.begin_window());
+        self.remotes().for_each(Remote::begin_window);
     }
 
     /// What a load is called among all: by its host, and by a number where there are several on it.
@@ -419,7 +368,7 @@ impl Hosts {
 
     /// Has every other host looked at: at these moments of this clock, or at once.
     pub(crate) fn look_at(&mut self, moments_ns: &[Option<u64>]) -> Result<(), SlotError> {
-        self.others.iter_mut().try_for_each(|Other { remote, .. }| {
+        self.remotes().try_for_each(|remote| {
             let clock = remote.clock();
             let theirs = |at_ns: &Option<u64>| at_ns.map_or(0, |at_ns| clock.theirs(at_ns));
             let moments: Vec<u64> = moments_ns.iter().map(theirs).collect();
@@ -429,12 +378,17 @@ impl Hosts {
 
     /// Has them looked at at once instead.
     pub(crate) fn hurry(&mut self) -> Result<(), SlotError> {
-        self.others.iter_mut().try_for_each(|other| other.remote.hurry()).map_err(lost)
+        self.remotes().try_for_each(Remote::hurry).map_err(lost)
     }
 
-    /// The next look of each other host.
+    /// The next look of each other host, and then of each reader.
     pub(crate) fn looked(&mut self) -> Result<Vec<HostSight>, SlotError> {
-        self.others.iter_mut().map(|other| other.remote.looked()).collect::<Result<_, _>>().map_err(lost)
+        self.remotes().map(Remote::looked).collect::<Result<_, _>>().map_err(lost)
+    }
+
+    /// All that is connected: the other hosts, and then the readers.
+    fn remotes(&mut self) -> impl Iterator<Item = &mut Remote> {
+        self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote)
     }
 
     /// The hosts as they were seen at both ends of a window: this one, if it was, and all others. `foreign` is the CPU time of a
@@ -586,10 +540,10 @@ pub fn cluster(places: &Places) -> Result<Option<Cluster>, String> {
 /// # Errors
 /// Why there can be none; the text completes "failed to ...".
 pub fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, String> {
-    let Some(cluster) = cluster.filter(|_| places.others().iter().any(|place| place.pod.is_some())) else {
-        return Ok(None);
-    };
-    Pods::begin(cluster).map(|pods| Some(Arc::new(pods))).map_err(|error| error.to_string())
+    let others = places.others();
+    let made: Vec<&PodPlace> = others.iter().filter_map(|place| place.pod.as_ref()).collect();
+    let Some(cluster) = cluster.filter(|_| !made.is_empty()) else { return Ok(None) };
+    Pods::begin(cluster, &made).map(|pods| Some(Arc::new(pods))).map_err(|error| error.to_string())
 }
 
 /// A connection that ended: that says nothing of the variant.

@@ -47,9 +47,9 @@ pub fn prepare(
     paths: &[DataPath],
     mut hosts: Hosts,
 ) -> Result<Planned, PlanError> {
-    let Experiment { mut plan, path, settings } = read(name_of_file, bytes, options, paths)?;
+    let Experiment { mut plan, path, mut settings } = read(name_of_file, bytes, options, paths)?;
     enter_namespace(&settings);
-    mark_infeasible(&mut plan, &path, &settings, &mut hosts).map_err(PlanError::Hosts)?;
+    mark_infeasible(&mut plan, &path, &mut settings, &mut hosts).map_err(PlanError::Hosts)?;
     for (cell, settings) in plan.cells.iter_mut().zip(&settings) {
         require_savings(cell, settings);
     }
@@ -88,12 +88,14 @@ impl Planned {
                 })
                 .collect()
         };
-        let settings = plan.cells.iter().map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let mut settings = plan.cells.iter().map(decoded).collect::<Result<Vec<_>, _>>()?;
         enter_namespace(&settings);
         let variants = plan.cells.iter().flat_map(|cell| &cell.variants);
-        for (variant, settings) in variants.zip(settings.iter().flatten()) {
+        for (variant, settings) in variants.zip(settings.iter_mut().flatten()) {
             if variant.skipped.is_none() {
                 hosts.turn_to(&variant.pods).map_err(|error| failed(&error))?;
+                let led = hosts.led(settings).map_err(|error| failed(&error))?;
+                led.into_iter().for_each(|led| *settings = led);
             }
             // What it lacks was marked when the run began; other hosts enter their namespaces by this.
             hosts.lacking(&path, settings).map_err(|error| failed(&error))?;
@@ -186,14 +188,19 @@ fn enter_namespace(settings: &[Vec<PathSettings>]) {
 fn mark_infeasible(
     plan: &mut Plan,
     path: &DataPath,
-    settings: &[Vec<PathSettings>],
+    settings: &mut [Vec<PathSettings>],
     hosts: &mut Hosts,
 ) -> Result<(), String> {
     for (cell, settings) in plan.cells.iter_mut().zip(settings) {
         for (variant, settings) in cell.variants.iter_mut().zip(settings) {
-            if let Err(reason) = hosts.turn_to(&variant.pods) {
-                variant.skipped = Some(reason);
-                continue;
+            let led = hosts.turn_to(&variant.pods).and_then(|()| hosts.led(settings));
+            match led {
+                Ok(Some(led)) => *settings = led,
+                Ok(None) => {}
+                Err(reason) => {
+                    variant.skipped = Some(reason);
+                    continue;
+                }
             }
             variant.skipped = match misplaced(settings, hosts) {
                 Some(reason) => Some(reason),

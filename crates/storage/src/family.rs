@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use plumb_model::{Evidence, Measurement, Metric, Question, Statistic};
-use plumb_path::family::one_host;
+use plumb_model::{ArrayVolume, Evidence, Measurement, Metric, Question, Statistic};
+use plumb_path::family::{ArrayAccess, ArrayPolicy, one_host};
 use plumb_path::{
     Family, Fault, Load, PathError, Place, Portion, Settings, Sides, Snapshot, System, Timing, read_target,
 };
@@ -48,6 +48,10 @@ impl Family for Storage {
             }
             None => Ok(Box::new(load::storage_load(&settings.load, &target)?)),
         }
+    }
+
+    fn policy_on_array(array: &ArrayAccess, volume: &ArrayVolume) -> Option<Result<ArrayPolicy, PathError>> {
+        Some(system::ontap::policy_of(array, volume))
     }
 
     fn spans_hosts(settings: &StorageSettings) -> Result<(), String> {

@@ -36,8 +36,9 @@ pub fn http(arguments: &HttpArguments) -> Outcome {
         );
     }
     let mut watch = Watch::new(&arguments.shown, plumb_http::system::service_at(&url));
-    let mut load = plumb_http::load::interruptible(&spec, &Target { url, ca_pem: None }, interrupts.flag())
-        .map_err(|error| Failure::usage(format!("failed to {error}")))?;
+    let mut load =
+        plumb_http::load::interruptible(&spec, &Target { url, ..Target::default() }, interrupts.flag())
+            .map_err(|error| Failure::usage(format!("failed to {error}")))?;
     let course = course(&spec);
     let measured = load.measure(window, &mut |mark| watch.mark(mark, course));
     let measurement = watch.finish(measured).map_err(Failure::harness)?;

@@ -86,8 +86,14 @@ impl Namespace {
 
     /// A file of this text, which begins with what every file of places has.
     pub fn places(&self, directory: &Path, text: &str) -> PathBuf {
+        self.places_with(directory, "", text)
+    }
+
+    /// The same with a further key of the cluster.
+    pub fn places_with(&self, directory: &Path, key: &str, text: &str) -> PathBuf {
         let head = "apiVersion: plumbline.dev/v1alpha1\nkind: Places\n";
-        let cluster = format!("kubernetes: {{ namespace: {}, image: \"{IMAGE}\" }}\n", self.name);
+        let key = if key.is_empty() { String::new() } else { format!(", {key}") };
+        let cluster = format!("kubernetes: {{ namespace: {}, image: \"{IMAGE}\"{key} }}\n", self.name);
         crate::common::write(directory, "places.yaml", format!("{head}{cluster}{text}"))
     }
 

@@ -1,5 +1,7 @@
 //! Runs whose sides are in pods of a cluster.
 
+mod endpoints;
+mod readers;
 mod volumes;
 
 use std::path::{Path, PathBuf};
@@ -195,6 +197,19 @@ fn a_kubelet_that_is_killed_and_comes_back_costs_no_verdict() {
     });
 }
 
+#[test]
+fn a_run_whose_job_is_gone_goes_on_with_another() {
+    let test = "pods::a_run_whose_job_is_gone_goes_on_with_another";
+    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    // What passes a deadline does, but at once.
+    let all = slots_of_disturbed(&namespace, |namespace| {
+        let job = namespace.made().into_iter().find(|name| name.starts_with("job")).unwrap();
+        namespace.kubectl(&["delete", &job, "-n", namespace.name(), "--wait=false"]);
+    });
+    let why = "whose deadline passed: plumb moves it on every 10 s";
+    assert!(all.iter().any(|slot| slot.to_string().contains(why)), "no slot has `{why}`: {all:?}");
+}
+
 /// An account that may do all that a run needs but for one thing.
 fn account_without(namespace: &Namespace, number: usize, missing: (&str, &str)) -> PathBuf {
     let rules = RIGHTS.iter().filter(|right| **right != missing).map(|(verb, resource)| {
@@ -223,7 +238,7 @@ fn account_without(namespace: &Namespace, number: usize, missing: (&str, &str)) 
     write(&std::env::temp_dir(), &format!("{name}-{}.kubeconfig", std::process::id()), config)
 }
 
-const RIGHTS: [(&str, &str); 8] = [
+const RIGHTS: [(&str, &str); 12] = [
     ("create", "jobs"),
     ("patch", "jobs"),
     ("delete", "jobs"),
@@ -232,6 +247,10 @@ const RIGHTS: [(&str, &str); 8] = [
     ("delete", "pods"),
     ("create", "pods/exec"),
     ("get", "pods/exec"),
+    ("create", "services"),
+    ("get", "services"),
+    ("patch", "services"),
+    ("get", "persistentvolumeclaims"),
 ];
 
 #[test]
@@ -240,7 +259,8 @@ fn each_missing_right_is_named_before_anything_is_made() {
     let Some(namespace) = Namespace::new(test, "restricted") else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment());
-    let places = namespace.places(directory.path(), TWO_NODES);
+    let with_all = "system: { pod: { nodeName: node1, service: true, volumeClaim: { resources: { requests: { storage: 1G } } } } }\n";
+    let places = namespace.places(directory.path(), with_all);
     for (number, (verb, resource)) in RIGHTS.into_iter().enumerate() {
         let kubeconfig = account_without(&namespace, number, (verb, resource));
         let mut command = namespace.plumb();

@@ -7,10 +7,11 @@
 use plumb_host::facts::HostFacts;
 use plumb_model::{Evidence, RequiredSaving};
 use plumb_path::Snapshot;
+use plumb_path::family::{QAT_REQUESTS, QAT_TELEMETRY};
 
 use super::as_f64;
 use crate::settings::{HttpSettings, IngressKind, Offload};
-use crate::system::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
+use crate::system::{LIBRARY_STATE, is_qat};
 
 /// The `what` of evidence from a device's own counters.
 const DEVICE_EVIDENCE: &str = "requests that QAT devices counted";
@@ -35,7 +36,9 @@ impl HttpSettings {
 
     /// What QAT devices counted, where there are any whose counters can be read.
     pub(super) fn device_evidence(&self, before: &Snapshot, after: &Snapshot, full: u64) -> Option<Evidence> {
-        self.system.ingress.offload.module()?;
+        if !is_qat(&self.system.ingress) {
+            return None;
+        }
         let requests = after.moved(before, QAT_REQUESTS)?;
         let telemetry = after.states.get(QAT_TELEMETRY).map(|words| format!("; {words}")).unwrap_or_default();
         Some(Evidence {

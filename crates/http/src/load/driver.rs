@@ -14,7 +14,7 @@ use plumb_path::{Load, PathError};
 use self::arguments::VEGETA_RESULTS;
 
 use crate::metrics::METRICS;
-use crate::settings::{Driver, LoadSettings};
+use crate::settings::{Driver, IngressSettings, LoadSettings};
 use crate::target::Target;
 use crate::url::Url;
 
@@ -25,12 +25,24 @@ const THRESHOLD_CROSSED: i32 = 99;
 /// How long vegeta may take to sum up its results.
 const REPORT: Duration = Duration::from_secs(30);
 
-/// Whether this host has the tool.
+/// Whether this host has the tool, and the tool reaches the system: none connects to an address under another name.
 ///
 /// # Errors
-/// One sentence that says what to install.
-pub(crate) fn feasible(driver: Driver) -> Result<(), String> {
-    program(driver).map_or(Ok(()), |program| program.find().map(drop))
+/// One sentence that says what to install, or what else to use.
+pub(crate) fn feasible(driver: Driver, ingress: &IngressSettings) -> Result<(), String> {
+    let Some(program) = program(driver) else { return Ok(()) };
+    program.find()?;
+    let (Some(connect), Some(url)) = (&ingress.connect, &ingress.url) else { return Ok(()) };
+    let url = Url::parse(url)?;
+    let at = |connect: Option<String>| Target { connect, ..Target::default() }.addresses(&url);
+    let there = at(Some(connect.clone()))?;
+    if at(None).is_ok_and(|named| named.iter().any(|address| there.contains(address))) {
+        return Ok(());
+    }
+    Err(format!(
+        "{} connects to {} by that name, which does not lead to {connect} here: use `driver: native`, or have the name resolved",
+        program.name, url.host
+    ))
 }
 
 /// Each tool has another option for its version, and wrk says it beside its usage.

@@ -116,7 +116,7 @@ pub fn interruptible(
     let url = Url::parse(&target.url).map_err(PathError::new)?;
     let offer = offer(spec, target, &url)?;
     let errand = Errand {
-        address: choose_address(&url.resolve().map_err(PathError::new)?),
+        address: choose_address(&target.addresses(&url).map_err(PathError::new)?),
         request: Request::new(spec, &url),
         checks: Checks::new(parse_checks(spec).map_err(from_fault)?),
         reuse: spec.reuse,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plumb_model::Span;
+use plumb_model::{ClusterObject, ClusterObjectKind, Endpoint, Span};
 use plumb_path::RunBy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,18 @@ pub struct IngressSettings {
     pub config: ConfigSettings,
     /// Where an external system is.
     pub url: Option<String>,
+    /// `external`: the name or the address to connect to, where the host of `url` leads to another one or to none.
+    pub connect: Option<String>,
+    /// `external`, in place of `url`: a Service of the places' cluster, as `NAME` or, where it has several ports, `NAME:PORT`.
+    pub service: Option<String>,
+    /// `external`, in place of `url`: an Ingress of the places' cluster.
+    pub ingress: Option<String>,
+    /// `external`, in place of `url`: a Route of the places' cluster (OpenShift).
+    pub route: Option<String>,
+    /// `external`, in place of `url`: a Gateway of the places' cluster, as `NAME` or, where it has several listeners, `NAME:PORT`.
+    pub gateway: Option<String>,
+    /// The namespace of `service`, `ingress`, `route` or `gateway`; that of the places if absent.
+    pub namespace: Option<String>,
     /// `external`: the process that runs it on this host, with its children. Without `pid`, `unit`, `cgroup` and `port`, plumb takes the
     /// process that listens at `url`.
     pub pid: Option<u32>,
@@ -117,6 +129,12 @@ impl Default for IngressSettings {
             tickets: true,
             config: ConfigSettings::default(),
             url: None,
+            connect: None,
+            service: None,
+            ingress: None,
+            route: None,
+            gateway: None,
+            namespace: None,
             pid: None,
             unit: None,
             cgroup: None,
@@ -126,6 +144,26 @@ impl Default for IngressSettings {
 }
 
 impl IngressSettings {
+    /// The objects of a cluster that the settings name.
+    pub(crate) fn cluster_objects(&self) -> Vec<ClusterObject> {
+        let named = [
+            (ClusterObjectKind::Service, &self.service),
+            (ClusterObjectKind::Ingress, &self.ingress),
+            (ClusterObjectKind::Route, &self.route),
+            (ClusterObjectKind::Gateway, &self.gateway),
+        ];
+        let object = |(kind, text): (ClusterObjectKind, &Option<String>)| {
+            Some(ClusterObject::written(kind, text.as_deref()?, self.namespace.as_deref()))
+        };
+        named.into_iter().filter_map(object).collect()
+    }
+
+    /// The object that they name leads there.
+    pub(crate) fn lead_to(&mut self, endpoint: &Endpoint) {
+        self.url = Some(endpoint.url());
+        self.connect.clone_from(&endpoint.connect);
+    }
+
     /// The processes of an external system, as far as the settings name them.
     #[must_use]
     pub fn run_by(&self) -> RunBy {

@@ -102,19 +102,50 @@ pub fn feasible(spec: &SystemSettings) -> Result<(), String> {
     }
 }
 
+/// Where an external system is: either a URL, or one object of a cluster.
 fn check_url(ingress: &IngressSettings) -> Result<(), Fault> {
-    let key = "system.ingress.url";
-    match (ingress.kind, &ingress.url) {
-        (IngressKind::External, None) => {
-            Err(Fault::new(key, "`kind: external` needs a `url`, such as `url: https://example.org/`"))
+    let fault = |key: &str, message: String| Err(Fault::new(format!("system.ingress.{key}"), message));
+    let objects = ingress.cluster_objects();
+    let is_external = ingress.kind == IngressKind::External;
+    match (&ingress.url, objects.as_slice()) {
+        (_, [object, ..]) if !is_external => {
+            let key = object.kind.key();
+            fault(key, format!("`{key}` names a system that exists already; it needs `kind: external`"))
         }
-        (IngressKind::External, Some(url)) => {
-            Url::parse(url).map(drop).map_err(|reason| Fault::new(key, format!("failed to {reason}")))
+        (Some(_), [object, ..]) => fault(
+            object.kind.key(),
+            format!("a {} says itself where it leads; leave out `url`", object.kind.name()),
+        ),
+        (None, [_, second, ..]) => fault(
+            second.kind.key(),
+            "name the system by only one of `url`, `service`, `ingress`, `route` and `gateway`".to_owned(),
+        ),
+        (None, [object]) => {
+            object.check().or_else(|message| fault(object.kind.key(), message))?;
+            match ingress.connect {
+                Some(_) => fault("connect", "goes with `url`; an object of a cluster has an address".to_owned()),
+                None => Ok(()),
+            }
         }
-        (_, Some(_)) => {
-            Err(Fault::new(key, "only `kind: external` has a `url`; the others get one when they start"))
+        (_, []) if ingress.namespace.is_some() => {
+            fault("namespace", "is that of `service`, `ingress`, `route` or `gateway`".to_owned())
         }
-        (_, None) => Ok(()),
+        (None, []) if is_external => fault(
+            "url",
+            "`kind: external` needs a `url`, such as `url: https://example.org/`, or the name of a `service`, `ingress`, \
+             `route` or `gateway` of the places' cluster"
+                .to_owned(),
+        ),
+        (Some(url), []) if is_external => {
+            Url::parse(url).map(drop).or_else(|reason| fault("url", format!("failed to {reason}")))
+        }
+        (Some(_), []) => {
+            fault("url", "only `kind: external` has a `url`; the others get one when they start".to_owned())
+        }
+        (None, []) if ingress.connect.is_some() => {
+            fault("connect", "only `kind: external` has an address to connect to".to_owned())
+        }
+        (None, []) => Ok(()),
     }
 }
 
@@ -245,7 +276,7 @@ mod tests {
             fault(|spec| engine(spec, IngressKind::Haproxy, "/opt/a-1_2.so", Some(OffloadMode::Sync))),
         ];
         insta::assert_snapshot!(faults.join("\n"), @r#"
-        system.ingress.url: `kind: external` needs a `url`, such as `url: https://example.org/`
+        system.ingress.url: `kind: external` needs a `url`, such as `url: https://example.org/`, or the name of a `service`, `ingress`, `route` or `gateway` of the places' cluster
         system.ingress.url: only `kind: external` has a `url`; the others get one when they start
         system.ingress.threads: an ingress has 1 to 64 threads
         system.ingress.threads: an ingress has 1 to 64 threads
@@ -270,6 +301,32 @@ mod tests {
         none
         none
         "#);
+    }
+
+    #[test]
+    fn an_object_of_a_cluster_stands_for_a_url() {
+        let fault = |url: Option<&str>, service: Option<&str>, route: Option<&str>, kind| {
+            fault(|spec| {
+                let text = |text: Option<&str>| text.map(str::to_owned);
+                spec.ingress.kind = kind;
+                (spec.ingress.url, spec.ingress.service, spec.ingress.route) =
+                    (text(url), text(service), text(route));
+            })
+        };
+        let external = IngressKind::External;
+        assert_eq!(fault(None, Some("web:80"), None, external), "none");
+        let faults = [
+            fault(Some("http://a/"), Some("web"), None, external),
+            fault(None, Some("web"), Some("web"), external),
+            fault(None, None, Some("web:80"), external),
+            fault(None, Some("web"), None, IngressKind::Nginx),
+        ];
+        insta::assert_snapshot!(faults.join("\n"), @r"
+        system.ingress.service: a Service says itself where it leads; leave out `url`
+        system.ingress.route: name the system by only one of `url`, `service`, `ingress`, `route` and `gateway`
+        system.ingress.route: a Route has no port to choose; give its name alone
+        system.ingress.service: `service` names a system that exists already; it needs `kind: external`
+        ");
     }
 
     #[test]

@@ -1,25 +1,27 @@
 //! A system that exists already: nothing is built, and its CPU time is known where its processes are found on this host.
 
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
 use plumb_host::service::Service;
 use plumb_path::{Existing, PathError, RunBy};
 
+use crate::settings::IngressSettings;
 use crate::target::Target;
 use crate::url::Url;
 
 /// How long it may take to take a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes sure that something takes connections at a URL. `reached_at` is this host's address for loads on other hosts, where there
-/// are any: to these the URL has to mean the same.
-pub(super) fn find(url: &str, run_by: RunBy, reached_at: Option<IpAddr>) -> Result<Existing, PathError> {
+/// Makes sure that something takes connections at the URL of the settings. `reached_at` is this host's address for loads on other
+/// hosts, where there are any: to these the URL has to mean the same.
+pub(super) fn find(ingress: &IngressSettings, reached_at: Option<IpAddr>) -> Result<Existing, PathError> {
+    let url = ingress.url.as_deref().ok_or_else(|| PathError::new("find the system: it has no url"))?;
     let failed = |reason: String| PathError::new(format!("reach {url}: {reason}"));
-    let Url { host, port, .. } = Url::parse(url).map_err(PathError::new)?;
-    let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    let parsed = Url::parse(url).map_err(PathError::new)?;
+    let target = Target { url: url.to_owned(), connect: ingress.connect.clone(), ..Target::default() };
     let mut result = Err(failed("it has no address".to_owned()));
-    for address in addresses {
+    for address in target.addresses(&parsed).map_err(failed)? {
         if let Some(reached_at) = reached_at.filter(|_| address.ip().is_loopback()) {
             return Err(PathError::new(format!(
                 "reach {url} from another host: {} is a different host to each. In `system.ingress.url`, give an address that \
@@ -29,8 +31,8 @@ pub(super) fn find(url: &str, run_by: RunBy, reached_at: Option<IpAddr>) -> Resu
         }
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(_) => {
-                let target = Target { url: url.to_owned(), ca_pem: None };
-                return Existing::at(&target).run_by(run_by, Some((&host, port)));
+                let host = target.connect.as_deref().unwrap_or(&parsed.host);
+                return Existing::at(&target).run_by(ingress.run_by(), Some((host, parsed.port)));
             }
             Err(error) => result = Err(failed(format!("connect to {address}: {error}"))),
         }
@@ -56,12 +58,17 @@ mod tests {
     fn a_port_where_nobody_listens_is_an_error_that_names_the_url() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let elsewhere = find(&url, RunBy::default(), Some([192, 0, 2, 1].into())).unwrap_err().to_string();
+        let at = |url: &str| IngressSettings { url: Some(url.to_owned()), ..IngressSettings::default() };
+        let elsewhere = find(&at(&url), Some([192, 0, 2, 1].into())).unwrap_err().to_string();
         assert!(elsewhere.contains("127.0.0.1 is a different host to each"), "{elsewhere}");
-        let find = |url: &str| find(url, RunBy::default(), None);
+        let find = |url: &str| find(&at(url), None);
         let mut found = find(&url).unwrap();
         assert_eq!(found.target()["url"], url.as_str());
         assert!(found.snapshot().unwrap().cpu.total_ns() > 0, "this process listens here");
+        let port = Url::parse(&url).unwrap().port;
+        let named = format!("http://no-such-host.invalid:{port}/");
+        let behind = IngressSettings { connect: Some("127.0.0.1".to_owned()), ..at(&named) };
+        assert_eq!(super::find(&behind, None).unwrap().target()["connect"], "127.0.0.1");
         let nobody = Nobody::new();
         let url = &nobody.url;
         assert!(find(url).unwrap_err().to_string().starts_with(&format!("reach {url}: connect to ")));

@@ -23,7 +23,7 @@ use running::Running;
 pub(crate) use check::{check, feasible};
 pub(crate) use config::CONFIG_STATE;
 pub use external::service_at;
-pub(crate) use offload::{LIBRARY_STATE, QAT_REQUESTS, QAT_TELEMETRY};
+pub(crate) use offload::{LIBRARY_STATE, is_qat};
 
 /// What evidence shows of the ingress' configuration; `None` where it is plumb's own.
 pub(crate) fn expected_config(ingress: &IngressSettings) -> Option<String> {
@@ -44,9 +44,7 @@ pub(crate) fn expected_config(ingress: &IngressSettings) -> Option<String> {
 /// When a program is missing or does not start, or the system does not answer within 10 s.
 pub(crate) fn http_system(spec: &SystemSettings, place: &Place) -> Result<Box<dyn System>, PathError> {
     if spec.ingress.kind == IngressKind::External {
-        let url =
-            spec.ingress.url.as_deref().ok_or_else(|| PathError::new("find the system: it has no url"))?;
-        return Ok(Box::new(external::find(url, spec.ingress.run_by(), place.address)?));
+        return Ok(Box::new(external::find(&spec.ingress, place.address)?));
     }
     Ok(Box::new(Running::start(spec, place)?))
 }

@@ -70,6 +70,7 @@ impl Running {
         let target = Target {
             url: format!("{scheme}://{authority}/"),
             ca_pem: certificates.map(|certificates| certificates.ca_pem),
+            connect: None,
         };
         let states = states(&spec.ingress, proof);
         let uses_qat = offload::is_qat(&spec.ingress);

@@ -95,9 +95,25 @@ fn is_given(spec: &SystemSettings) -> bool {
 }
 
 fn of_what_exists(spec: &SystemSettings) -> Result<(), Fault> {
-    let SystemSettings { kind, address, pid, unit, cgroup, server, .. } = spec.clone();
-    let plain = SystemSettings { kind, address, pid, unit, cgroup, server, ..SystemSettings::default() };
-    if *spec == plain {
+    let SystemSettings { kind, address, service, namespace, pid, unit, cgroup, port, server, .. } =
+        spec.clone();
+    let (address, service, namespace) = match spec.kind {
+        SystemKind::External => (address, service, namespace),
+        _ => (address, None, None),
+    };
+    let given = SystemSettings {
+        kind,
+        address,
+        service,
+        namespace,
+        pid,
+        unit,
+        cgroup,
+        port,
+        server,
+        ..SystemSettings::default()
+    };
+    if *spec == given {
         return Ok(());
     }
     let kind = if spec.kind == SystemKind::Loopback { "loopback" } else { "external" };

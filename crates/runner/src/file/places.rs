@@ -139,8 +139,9 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
         mistakes.extend(
             is_double.then(|| wrong("pod", "a place is a pod or a host of ssh, not both".to_owned())),
         );
-        let is_lost =
-            place.pod.is_some() && kubernetes.as_ref().is_none_or(|cluster| cluster.image.is_none());
+        let is_lost = place.pod.as_ref().is_some_and(|pod| {
+            kubernetes.as_ref().is_none_or(|cluster| cluster.image.is_none() && pod.image.is_none())
+        });
         mistakes.extend(is_lost.then(|| {
             wrong(
                 "pod",
@@ -149,7 +150,31 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
         }));
         mistakes.extend(cpus.and_then(Result::err).map(|error| wrong("cpus", error.to_string())));
     }
+    mistakes.extend(of_cluster(kubernetes.as_ref(), &root));
     if mistakes.is_empty() { Ok(Places { kubernetes, system, load }) } else { Err(mistakes) }
+}
+
+/// What is wrong with readers and the array of a cluster.
+fn of_cluster(cluster: Option<&ClusterPlace>, root: &Node) -> Option<Mistake> {
+    let cluster = cluster?;
+    let node = root.get("kubernetes");
+    let at = |part: &str, key: &str| {
+        let part = node.and_then(|node| node.get(part));
+        part.map_or(root.span, |part| part.get(key).map_or(part.span, |value| value.span))
+    };
+    if let Some(readers) = &cluster.readers {
+        if !readers.fw_counters && !readers.network {
+            let message = "readers read something: `fw_counters: true`, `network: true`, or both";
+            return Some(Mistake::new(at("readers", "readers"), message.to_owned()));
+        }
+        let has_image = readers.pod.as_ref().is_some_and(|pod| pod.image.is_some());
+        if cluster.image.is_none() && !has_image {
+            let message = "readers are pods, which need an image: add `image: …` to `kubernetes`";
+            return Some(Mistake::new(at("readers", "readers"), message.to_owned()));
+        }
+    }
+    let (key, message) = cluster.array.as_ref()?.check().err()?;
+    Some(Mistake::new(at("array", key), message.to_owned()))
 }
 
 #[cfg(test)]
@@ -207,6 +232,9 @@ mod tests {
         assert!(
             wrong(&format!("{cluster}system: {{ pod: {{ nodeSelecter: {{}} }} }}")).contains("nodeSelecter")
         );
+        assert!(wrong("kubernetes: { image: i, readers: {} }").contains("readers read something"));
+        let array = "kubernetes: { image: i, array: { url: \"https://a\", secret: s, credentials_env: E } }";
+        assert!(wrong(array).contains("by one of `credentials_env`"));
         assert!(wrong("load: 4").contains("a list of places, or a number of pods"));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use plumb_kubernetes::PodSeen;
+use plumb_kubernetes::{PodSeen, VolumeOnArray};
 
 use super::trouble::Step;
 
@@ -49,5 +49,13 @@ pub(crate) trait Connection: Send {
     /// When there can be none.
     fn serve(&self, _: &BTreeSet<u16>) -> Result<IpAddr, String> {
         Err("make a Service: this host is not a pod".to_owned())
+    }
+
+    /// The volume of a pod as the array behind it knows it.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    fn volume_on_array(&self, _: Option<&str>) -> Result<VolumeOnArray, String> {
+        Err("find its volume: this host is not a pod".to_owned())
     }
 }

@@ -22,6 +22,7 @@ use super::facts;
 use super::here::{Launch, Local, Rights};
 use super::leftovers::{lock, sweep};
 use super::link::Ended;
+use super::node::NodeReader;
 use super::sight::HostSight;
 use super::treating::Treating;
 use super::wire::{Answer, Ask, Hello, of_agent};
@@ -84,6 +85,7 @@ pub fn keep(
         agents: BTreeMap::new(),
         looks: VecDeque::new(),
         treating: Treating::default(),
+        node: None,
     };
     keeper.say(&Answer::Hello(Box::new(hello()?)));
     keeper.serve(&happenings);
@@ -105,6 +107,8 @@ struct Keeper<'p> {
     /// The moments of looks that are waited for, each with its window.
     looks: VecDeque<(u64, u64)>,
     treating: Treating,
+    /// What of the node is read with each look.
+    node: Option<NodeReader>,
 }
 
 impl Keeper<'_> {
@@ -184,6 +188,10 @@ impl Keeper<'_> {
                 self.looks.retain(|(_, waiting)| *waiting == window);
                 self.looks.push_back((at_ns, window));
             }
+            Ask::WatchNode { watched } => {
+                self.node = Some(NodeReader::open(watched)?);
+                return Ok(Some(Answer::Done));
+            }
             Ask::Hurry => {
                 while let Some((_, window)) = self.looks.pop_front() {
                     self.look(window);
@@ -231,7 +239,7 @@ impl Keeper<'_> {
 
     fn look(&mut self, window: u64) {
         // First, because commands of users that verify a change take their time.
-        let sight = HostSight::take();
+        let sight = HostSight::take().map(|sight| sight.with_node(self.node.as_ref().map(NodeReader::look)));
         self.treating.look();
         self.say(&match sight {
             Ok(sight) => Answer::Looked { window, sight: Box::new(sight) },

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plumb_kubernetes::{Exec, PodSeen, Pods};
+use plumb_kubernetes::{Exec, PodSeen, Pods, VolumeOnArray};
 use plumb_model::{Evidence, PodPlace};
 
 use super::connection::{Connection, Opened};
@@ -69,6 +69,10 @@ impl Connection for InPod {
 
     fn seen(&self) -> Result<PodSeen, String> {
         self.pods.seen(&self.pod).map_err(|error| error.to_string())
+    }
+
+    fn volume_on_array(&self, svm: Option<&str>) -> Result<VolumeOnArray, String> {
+        self.pods.volume_on_array(&self.pod, svm).map_err(|error| error.to_string())
     }
 }
 

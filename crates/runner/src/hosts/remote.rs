@@ -1,22 +1,23 @@
 //! Another host as the runner sees it: a keeper that is asked and answers, and agents behind it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::{monotonic_ns, sleep};
-use plumb_kubernetes::{PodSeen, Pods};
+use plumb_kubernetes::{PodSeen, Pods, VolumeOnArray};
 use plumb_model::{Evidence, PlaceOf, PlannedVariant};
 use plumb_path::{Place, Sides};
 use serde_json::Value;
 
 use super::clock::{Clock, Clocks};
 use super::connection::{Connection, Input, Opened, Output};
+use super::far_link::{FromAgent, RemoteLink, Writer, say};
 use super::here::Rights;
-use super::link::{Ended, Link, Received};
+use super::node::Watched;
 use super::pod;
 use super::sight::HostSight;
 use super::ssh::{self, Client, Shell};
@@ -49,17 +50,8 @@ enum Heard {
     Answer(u64, Answer),
 }
 
-/// What comes for an agent.
-enum FromAgent {
-    Line(String),
-    Ended(Ended),
-}
-
 /// The agents that lines are passed on to.
 type Routes = Arc<Mutex<BTreeMap<u32, Sender<FromAgent>>>>;
-/// What requests and agents' lines are written to; `None` once the connection is closed.
-type Writer = Arc<Mutex<Option<Input>>>;
-
 /// Another host.
 pub(crate) struct Remote {
     destination: String,
@@ -162,6 +154,11 @@ impl Remote {
     /// Has a Service lead to these ports of a pod. Its address.
     pub(crate) fn serve(&self, ports: &BTreeSet<u16>) -> Result<IpAddr, String> {
         self.connection.serve(ports)
+    }
+
+    /// The volume of a pod as the array behind it knows it.
+    pub(crate) fn volume_on_array(&self, svm: Option<&str>) -> Result<VolumeOnArray, String> {
+        self.connection.volume_on_array(svm)
     }
 
     /// Why the connection ended, which completes "failed to …".
@@ -307,6 +304,16 @@ impl Remote {
         moments_ns.iter().try_for_each(|at_ns| self.say(&Ask::Look { window, at_ns: *at_ns }))
     }
 
+    /// Has every look from now on say what this node counts, of a pod that sees its node.
+    pub(crate) fn watch_node(&mut self, watched: Watched) -> Result<(), String> {
+        self.do_slowly(&Ask::WatchNode { watched })
+    }
+
+    /// The node that a pod is on.
+    pub(crate) fn node(&self) -> Option<&str> {
+        self.seen.as_ref().map(|seen| seen.node.as_str())
+    }
+
     /// Takes the looks that are waited for at once.
     pub(crate) fn hurry(&mut self) -> Result<(), String> {
         self.say(&Ask::Hurry)
@@ -352,14 +359,8 @@ impl Remote {
         })?;
         match self.answer()?.1 {
             Answer::Started { place } => {
-                let link = RemoteLink {
-                    agent,
-                    destination: self.destination.clone(),
-                    writer: Arc::clone(&self.writer),
-                    lines,
-                    ended: None,
-                };
-                Ok((link, place))
+                let writer = Arc::clone(&self.writer);
+                Ok((RemoteLink::new(agent, self.destination.clone(), writer, lines), place))
             }
             other => Err(self.odd(&other)),
         }
@@ -368,6 +369,16 @@ impl Remote {
     /// Whether the connection is gone.
     pub(crate) fn is_lost(&mut self) -> bool {
         self.connection.has_ended(Duration::ZERO)
+    }
+
+    /// Whether it is a pod that ends although the connection to it still stands.
+    pub(crate) fn is_going(&self) -> bool {
+        self.seen.is_some() && self.connection.seen().is_err()
+    }
+
+    /// Ends the connection.
+    pub(crate) fn cut(&mut self) {
+        self.connection.kill();
     }
 
     fn say(&mut self, ask: &Ask) -> Result<(), String> {
@@ -506,93 +517,5 @@ fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes) {
 fn beat(writer: &Writer) {
     while say(writer, &Ask::Beat).is_ok() {
         sleep(BEAT);
-    }
-}
-
-fn say(writer: &Writer, ask: &Ask) -> io::Result<()> {
-    let mut line = serde_json::to_vec(ask)?;
-    line.push(b'\n');
-    write(writer, &line)
-}
-
-fn write(writer: &Writer, line: &[u8]) -> io::Result<()> {
-    match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(input) => input.write_all(line).and_then(|()| input.flush()),
-        None => Err(io::ErrorKind::BrokenPipe.into()),
-    }
-}
-
-/// An agent on another host.
-pub(crate) struct RemoteLink {
-    agent: u32,
-    destination: String,
-    writer: Writer,
-    lines: Receiver<FromAgent>,
-    ended: Option<Ended>,
-}
-
-impl RemoteLink {
-    /// The agent's end, where the connection ended first.
-    fn lost(&self) -> Ended {
-        Ended {
-            how: format!("cannot be reached any more: the connection to {} ended", self.destination),
-            is_from_outside: true,
-            last_words: None,
-        }
-    }
-}
-
-impl Link for RemoteLink {
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        let mut numbered = format!("{} ", self.agent).into_bytes();
-        numbered.extend_from_slice(line);
-        write(&self.writer, &numbered)
-    }
-
-    fn receive(&mut self, wait: Duration) -> Received {
-        if self.ended.is_some() {
-            return Received::End;
-        }
-        match self.lines.recv_timeout(wait) {
-            Ok(FromAgent::Line(line)) => Received::Line(line),
-            Ok(FromAgent::Ended(ended)) => {
-                self.ended = Some(ended);
-                Received::End
-            }
-            Err(RecvTimeoutError::Timeout) => Received::Nothing,
-            Err(RecvTimeoutError::Disconnected) => {
-                self.ended = Some(self.lost());
-                Received::End
-            }
-        }
-    }
-
-    fn close(&mut self) {
-        // Without a connection it is closed already.
-        let _ = say(&self.writer, &Ask::Close { agent: self.agent });
-    }
-
-    fn ended(&mut self, wait: Duration) -> Option<Ended> {
-        let last_ns = monotonic_ns().saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
-        loop {
-            let left = Duration::from_nanos(last_ns.saturating_sub(monotonic_ns()));
-            match self.receive(left) {
-                Received::End => return self.ended.clone(),
-                Received::Nothing => return None,
-                Received::Line(_) => {}
-            }
-        }
-    }
-
-    fn kill(&mut self) {
-        let _ = say(&self.writer, &Ask::Kill { agent: self.agent });
-    }
-}
-
-impl Drop for RemoteLink {
-    fn drop(&mut self) {
-        if self.ended.is_none() {
-            self.kill();
-        }
     }
 }

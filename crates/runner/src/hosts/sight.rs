@@ -7,6 +7,8 @@ use plumb_host::noise::{Noise as HostNoise, Snapshot};
 use plumb_model::{Evidence, Noise};
 use serde::{Deserialize, Serialize};
 
+use super::node::NodeSight;
+
 /// A host at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HostSight {
@@ -16,13 +18,21 @@ pub(crate) struct HostSight {
     /// CPU time so far of the process that looks and all that descends from it. It is more than both sides' cost: filling memory
     /// or reading a disk between two pieces of work costs nobody anything, and is not somebody else's noise either.
     own: CpuTime,
+    /// What the node counted, where this is a pod that reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<NodeSight>,
 }
 
 impl HostSight {
     /// Looks at this host.
     pub(crate) fn take() -> Result<Self, plumb_host::Error> {
         let own = tree_cpu_time(std::process::id())?;
-        Ok(Self { host: Snapshot::take()?, cpus: available_cpus()?.to_string(), own })
+        Ok(Self { host: Snapshot::take()?, cpus: available_cpus()?.to_string(), own, node: None })
+    }
+
+    /// The same with what the node counted.
+    pub(super) fn with_node(self, node: Option<NodeSight>) -> Self {
+        Self { node, ..self }
     }
 }
 

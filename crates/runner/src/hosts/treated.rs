@@ -35,7 +35,7 @@ impl Hosts {
 
     /// Whether the connection to some host is gone.
     pub(crate) fn has_lost_one(&mut self) -> bool {
-        self.others.iter_mut().any(|other| other.remote.is_lost())
+        self.remotes().any(Remote::is_lost)
     }
 
     /// Why a host cannot have what a variant changes there, or that all hosts have that anyway.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::here::Rights;
 use super::link::Ended;
+use super::node::Watched;
 use super::sight::HostSight;
 use crate::host_tunings::{self, Obstacle, Proof};
 
@@ -63,6 +64,11 @@ pub(crate) enum Ask {
         window: u64,
         /// The moment, in ns of the keeper's monotonic clock; at once where it has passed.
         at_ns: u64,
+    },
+    /// Say with each look from now on what this node counts.
+    WatchNode {
+        /// Of what.
+        watched: Watched,
     },
     /// Take at once the looks that are waited for.
     Hurry,

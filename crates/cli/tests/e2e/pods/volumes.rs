@@ -9,6 +9,7 @@ use super::{report, text, variant};
 use crate::cluster::Namespace;
 use crate::common::{code, skip, stderr, stdout, unless_busy, wait_until, write};
 use crate::places::slots;
+use crate::volumes_rest::{Serving, state_with_user, volumes};
 
 /// The program on the node, and the driver's state there.
 const PROGRAM: &str = "/root/plumb";
@@ -70,7 +71,7 @@ impl<'n> Driver<'n> {
              provisioner: csi.plumbline.dev\nvolumeBindingMode: WaitForFirstConsumer\n{parameters}---\n\
              apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: {name} }}\nspec:\n  \
              capacity: {{ storage: {capacity} }}\n  accessModes: [ReadWriteOnce]\n  storageClassName: {class}\n  \
-             persistentVolumeReclaimPolicy: Retain\n  csi: {{ driver: csi.plumbline.dev, volumeHandle: node1/{uuid} }}\n  \
+             persistentVolumeReclaimPolicy: Retain\n  csi: {{ driver: csi.plumbline.dev, volumeHandle: node1/{uuid}, volumeAttributes: {{ internalName: {name} }} }}\n  \
              nodeAffinity: {{ required: {{ nodeSelectorTerms: [{{ matchExpressions: [\n    \
              {{ key: kubernetes.io/hostname, operator: In, values: [node1] }}] }}] }} }}\n"
         ));
@@ -122,7 +123,19 @@ fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", EXPERIMENT);
     let both = "system: { pod: { name: disk, nodeName: node1 } }\nload: [{ pod: { name: disk, nodeName: node1 } }]\n";
-    let places = namespace.places(directory.path(), both);
+    // An array with volumes of these names, under the policies that their classes ask for.
+    let state = state_with_user();
+    volumes(state.path(), &["policy", "create", "slow", "--max-iops", "500 IOPS"]);
+    volumes(state.path(), &["create", "slow", "--size", "64MiB", "--policy", "slow"]);
+    volumes(state.path(), &["create", "free", "--size", "64MiB"]);
+    let serving = Serving::start(state.path());
+    let array = format!(
+        "array: {{ url: \"https://{}\", svm: nfs_svm, secret: array, certificate: \"{}\" }}",
+        serving.address,
+        serving.certificate.display()
+    );
+    namespace.apply("apiVersion: v1\nkind: Secret\nmetadata: { name: array }\nstringData: { username: admin, password: Netapp1! }\n");
+    let places = namespace.places_with(directory.path(), &array, both);
     let (run, output) = unless_busy(|attempt| {
         let run = directory.path().join(format!("run{attempt}"));
         let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
@@ -136,6 +149,17 @@ fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
     let expected =
         "slow of 1G, Filesystem, ReadWriteOnce, class sc-slow (csi.plumbline.dev, qosPolicy: slow)";
     assert!(evidence.contains(expected), "{evidence}");
+    let of_array = |name: &str| {
+        let what = format!("policy of the volume {name} of nfs_svm, as the array reports it");
+        let evidence = variant(&report, name)["evidence"].as_array().unwrap().clone();
+        let found = evidence.iter().find(|one| one["what"] == what.as_str());
+        let found = found.unwrap_or_else(|| panic!("no `{what}` in {evidence:?}")).clone();
+        (found["observed"].as_str().unwrap().to_owned(), found["holds"] == true)
+    };
+    let (policy, holds) = of_array("slow");
+    assert!(policy.starts_with("slow, fixed: ") && policy.contains("max_throughput_iops 500"), "{policy}");
+    assert_eq!((holds, of_array("free")), (true, ("no policy".to_owned(), true)));
+    assert!(!std::fs::read_to_string(run.join("slots.jsonl")).unwrap().contains("Netapp1!"));
     let reason = variant(&report, "none")["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("the cluster has no storage class `gold`"), "{reason}");
     assert_eq!(namespace.made(), Vec::<String>::new());

@@ -150,7 +150,7 @@ fn a_certificate_of_version_1_is_shown_to_a_server() {
     }
     // A key that belongs to another certificate is found before anything is sent.
     std::fs::write(file.path(), [authority.pem().as_bytes(), &key].concat()).unwrap();
-    let target = Target { url: server.url.clone(), ca_pem: Some(authority.pem()) };
+    let target = Target { url: server.url.clone(), ca_pem: Some(authority.pem()), ..Target::default() };
     let spec = LoadSettings { client_certificate, ..spec() };
     let error = http_load(&spec, &target).err().unwrap().to_string();
     assert!(error.contains("does not match its key"), "{error}");

@@ -38,7 +38,7 @@ fn measure(spec: &LoadSettings, url: &str) -> Measurement {
 }
 
 fn measure_trusting(spec: &LoadSettings, url: &str, ca_pem: Option<String>) -> Measurement {
-    let target = Target { url: url.to_owned(), ca_pem };
+    let target = Target { url: url.to_owned(), ca_pem, ..Target::default() };
     let mut load = http_load(spec, &target).unwrap();
     let window = Window::at_once(spec.warmup.0, spec.duration.0, 7);
     load.measure(window, &mut |_| ()).unwrap()
@@ -81,7 +81,7 @@ fn every_declared_metric_is_read_and_no_other() {
 fn the_moments_of_a_measurement_are_marked() {
     let server = Server::ok();
     let spec = LoadSettings { duration: Span(1200 * MS), warmup: Span(50 * MS), ..spec() };
-    let target = Target { url: server.url, ca_pem: None };
+    let target = Target { url: server.url, ..Target::default() };
     let mut load = http_load(&spec, &target).unwrap();
     let mut marks = Vec::new();
     let window = Window::at_once(spec.warmup.0, spec.duration.0, 7);
@@ -102,7 +102,7 @@ fn the_moments_of_a_measurement_are_marked() {
 #[test]
 fn a_load_can_be_measured_again() {
     let server = Server::ok();
-    let target = Target { url: server.url, ca_pem: None };
+    let target = Target { url: server.url, ..Target::default() };
     let mut load = http_load(&spec(), &target).unwrap();
     for index in 0..2 {
         let window = Window { warmup_ns: 0, window_ns: 50 * MS, seed: index, index, attempt: 0, start_ns: 0 };
@@ -143,7 +143,7 @@ fn what_makes_no_load_is_refused() {
 #[test]
 fn what_does_not_fit_the_target_is_refused() {
     let refused = |spec: &LoadSettings, url: &str| {
-        let target = Target { url: url.to_owned(), ca_pem: None };
+        let target = Target { url: url.to_owned(), ..Target::default() };
         http_load(spec, &target).err().unwrap().to_string()
     };
     use crate::settings::TlsVersion;

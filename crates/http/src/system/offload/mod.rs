@@ -18,7 +18,7 @@ mod qat;
 pub(super) use environment::Environment;
 pub(super) use library::is_name_or_path;
 pub(super) use module::{Module, may_give_up_root};
-pub(super) use qat::{device_counters, device_states, is_qat};
+pub(super) use qat::{device_counters, device_states};
 
 pub(crate) use module::LIBRARY_STATE;
-pub(crate) use qat::{QAT_REQUESTS, QAT_TELEMETRY};
+pub(crate) use qat::is_qat;

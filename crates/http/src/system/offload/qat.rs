@@ -1,19 +1,14 @@
 //! What the QAT devices of this host counted.
 
 use plumb_host::qat::QatDevice;
+use plumb_path::family::{QAT_REQUESTS, QAT_TELEMETRY};
 
 use super::library;
 use crate::settings::IngressSettings;
 
-/// The counter of all QAT devices' requests, where there are devices that can be read.
-pub(crate) const QAT_REQUESTS: &str = "qat_requests";
-
-/// The state of how busy devices say that they are, where they do.
-pub(crate) const QAT_TELEMETRY: &str = "qat_telemetry";
-
 /// Whether what an ingress asks for uses QAT devices where there are any. What has another name has devices of another
 /// kind, or none, and the counters of QAT would say nothing of it.
-pub(in crate::system) fn is_qat(spec: &IngressSettings) -> bool {
+pub(crate) fn is_qat(spec: &IngressSettings) -> bool {
     spec.offload.module().is_some_and(|asked| library::stem(asked).to_ascii_lowercase().contains("qat"))
 }
 

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_path::PathError;
+use plumb_path::family::ArrayAccess;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
@@ -35,11 +36,17 @@ impl Client {
     /// A client for the array of a specification; it does not connect yet.
     pub fn new(spec: &OntapSettings) -> Result<Self, PathError> {
         let (user, password) = spec.credentials().map_err(PathError::new)?;
+        let (url, certificate) = (spec.url.clone(), spec.certificate.clone());
+        Self::of(&ArrayAccess { url, certificate, insecure: spec.insecure, user, password })
+    }
+
+    /// A client for an array; it does not connect yet.
+    pub fn of(array: &ArrayAccess) -> Result<Self, PathError> {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .root_certs(roots(spec)?)
-            .disable_verification(spec.insecure)
+            .root_certs(roots(array)?)
+            .disable_verification(array.insecure)
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
@@ -49,8 +56,9 @@ impl Client {
             .http_status_as_error(false)
             .timeout_global(Some(REQUEST_TIME))
             .build();
-        let authorization = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-        Ok(Self { agent: config.into(), url: spec.url.trim_end_matches('/').to_owned(), authorization })
+        let authorization =
+            format!("Basic {}", STANDARD.encode(format!("{}:{}", array.user, array.password)));
+        Ok(Self { agent: config.into(), url: array.url.trim_end_matches('/').to_owned(), authorization })
     }
 
     /// Reads.
@@ -139,13 +147,13 @@ impl Client {
 }
 
 /// The certificates that the array's must be signed by.
-fn roots(spec: &OntapSettings) -> Result<RootCerts, PathError> {
-    let trusted: Vec<CertificateDer<'static>> = match &spec.certificate {
+fn roots(array: &ArrayAccess) -> Result<RootCerts, PathError> {
+    let trusted: Vec<CertificateDer<'static>> = match &array.certificate {
         Some(path) => {
             let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
             read.map_err(|error| PathError::new(format!("read {}: {error}", path.display())))?
         }
-        None if spec.insecure => Vec::new(),
+        None if array.insecure => Vec::new(),
         None => rustls_native_certs::load_native_certs().certs,
     };
     let trusted: Vec<_> = trusted.iter().map(|one| Certificate::from_der(one.as_ref()).to_owned()).collect();

@@ -12,7 +12,8 @@ mod client;
 
 use std::collections::BTreeMap;
 
-use plumb_model::Evidence;
+use plumb_model::{ArrayVolume, Evidence};
+use plumb_path::family::{ArrayAccess, ArrayPolicy};
 use plumb_path::{PathError, Snapshot, System};
 use serde_json::{Value, json};
 
@@ -147,6 +148,38 @@ impl Drop for Array {
 /// When the array does not answer or refuses.
 pub fn apply(spec: &OntapSettings, assignment: &Assignment) -> Result<(), PathError> {
     apply_with(&Client::new(spec)?, assignment)
+}
+
+/// What an array says of the policy of a volume that is not the run's own.
+///
+/// # Errors
+/// When the array does not answer, or has no such volume.
+pub fn policy_of(array: &ArrayAccess, volume: &ArrayVolume) -> Result<ArrayPolicy, PathError> {
+    let client = Client::of(array)?;
+    let (svm, name) = (encoded(&volume.svm), encoded(&volume.name));
+    let fields = "qos.policy.name,qos.policy.uuid";
+    let found = client.get(&format!("{VOLUMES}?svm.name={svm}&name={name}&fields={fields}"))?;
+    let Some(record) = found["records"].get(0) else {
+        let ArrayVolume { svm, name } = volume;
+        return Err(PathError::new(format!(
+            "find the volume {name} of {svm} on {}: there is none",
+            array.url
+        )));
+    };
+    let assigned = &record["qos"]["policy"];
+    let limits = match assigned["uuid"].as_str() {
+        None => described(&Value::Null),
+        Some(uuid) => {
+            described(&limits_of(&client.get(&format!("{POLICIES}/{uuid}?fields=fixed,adaptive"))?))
+        }
+    };
+    Ok(ArrayPolicy { name: assigned["name"].as_str().unwrap_or(NO_POLICY).to_owned(), limits })
+}
+
+/// The limits of a policy, fixed or adaptive.
+fn limits_of(policy: &Value) -> Value {
+    let kind = if policy["adaptive"].is_object() { "adaptive" } else { "fixed" };
+    json!({ kind: policy[kind] })
 }
 
 fn apply_with(client: &Client, assignment: &Assignment) -> Result<(), PathError> {

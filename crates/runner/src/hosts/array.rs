@@ -1,0 +1,91 @@
+//! The storage array behind the volumes of pods, asked for the policy that it has a volume under.
+
+use std::collections::BTreeMap;
+
+use plumb_kubernetes::{Cluster, VolumeOnArray};
+use plumb_model::{ArrayPlace, ArrayVolume, Evidence};
+use plumb_path::DataPath;
+use plumb_path::family::{ArrayAccess, ArrayPolicy};
+
+/// An array, and what it said first of each volume.
+pub(super) struct Array {
+    access: ArrayAccess,
+    svm: Option<String>,
+    first: BTreeMap<ArrayVolume, ArrayPolicy>,
+}
+
+impl Array {
+    /// The array of the places, with an account from where they say that it is.
+    ///
+    /// # Errors
+    /// Why there is no account, which completes "failed to ...".
+    pub(super) fn of(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<Self, String> {
+        let (user, password) = account(place, cluster)?;
+        let ArrayPlace { url, certificate, insecure, svm, .. } = place.clone();
+        let access = ArrayAccess { url, certificate, insecure, user, password };
+        Ok(Self { access, svm, first: BTreeMap::new() })
+    }
+
+    /// The SVM of volumes that do not say theirs.
+    pub(super) fn svm(&self) -> Option<&str> {
+        self.svm.as_deref()
+    }
+
+    /// Whether a volume is under the policy that its class asks for, and that it was under when it was asked about first.
+    pub(super) fn evidence(
+        &mut self,
+        path: &DataPath,
+        found: Result<VolumeOnArray, String>,
+    ) -> Option<Evidence> {
+        let unknown = |what: String, reason: String| Evidence {
+            what,
+            expected: "a policy that the array reports".to_owned(),
+            observed: format!("failed to {reason}"),
+            holds: false,
+        };
+        let what = "policy of the system's volume on the array";
+        let VolumeOnArray { volume, policy: asked } = match found {
+            Ok(found) => found,
+            Err(reason) => return Some(unknown(what.to_owned(), reason)),
+        };
+        let what = format!("policy of the volume {} of {}, as the array reports it", volume.name, volume.svm);
+        let said = match path.policy_on_array(&self.access, &volume)? {
+            Ok(said) => said,
+            Err(error) => return Some(unknown(what, error.to_string())),
+        };
+        let first = self.first.entry(volume).or_insert_with(|| said.clone());
+        let expected =
+            ArrayPolicy { name: asked.unwrap_or_else(|| first.name.clone()), limits: first.limits.clone() };
+        Some(Evidence { what, holds: said == expected, expected: words(&expected), observed: words(&said) })
+    }
+}
+
+fn words(policy: &ArrayPolicy) -> String {
+    if policy.name == "none" { policy.limits.clone() } else { format!("{}, {}", policy.name, policy.limits) }
+}
+
+fn account(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<(String, String), String> {
+    let of = |whence: String, text: Result<String, String>| {
+        let failed = |cause: &str| format!("read the array's account from {whence}: {cause}");
+        let text = text.map_err(|cause| failed(&cause))?;
+        let first = text.lines().next().and_then(|line| line.split_once(':'));
+        let (user, password) = first.ok_or_else(|| failed("it does not hold `user:password`"))?;
+        Ok((user.to_owned(), password.to_owned()))
+    };
+    if let Some(name) = &place.credentials_env {
+        return of(
+            format!("the environment variable {name}"),
+            std::env::var(name).map_err(|error| error.to_string()),
+        );
+    }
+    if let Some(file) = &place.credentials_file {
+        return of(
+            file.display().to_string(),
+            std::fs::read_to_string(file).map_err(|error| error.to_string()),
+        );
+    }
+    let (Some(secret), Some(cluster)) = (&place.secret, cluster) else {
+        return Err("read the array's account: the places name none".to_owned());
+    };
+    cluster.account_in(secret).map_err(|error| format!("read the array's account: {error}"))
+}

@@ -1,0 +1,115 @@
+//! How lines travel to another host, and to and from an agent there.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plumb_host::time::monotonic_ns;
+
+use super::connection::Input;
+use super::link::{Ended, Link, Received};
+use super::wire::Ask;
+
+/// What comes for an agent.
+pub(super) enum FromAgent {
+    Line(String),
+    Ended(Ended),
+}
+
+/// What requests and agents' lines are written to; `None` once the connection is closed.
+pub(super) type Writer = Arc<Mutex<Option<Input>>>;
+
+/// Says something to a keeper.
+pub(super) fn say(writer: &Writer, ask: &Ask) -> io::Result<()> {
+    let mut line = serde_json::to_vec(ask)?;
+    line.push(b'\n');
+    write(writer, &line)
+}
+
+fn write(writer: &Writer, line: &[u8]) -> io::Result<()> {
+    match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(input) => input.write_all(line).and_then(|()| input.flush()),
+        None => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// An agent on another host.
+pub(crate) struct RemoteLink {
+    agent: u32,
+    destination: String,
+    writer: Writer,
+    lines: Receiver<FromAgent>,
+    ended: Option<Ended>,
+}
+
+impl RemoteLink {
+    /// The agent of that number, whose lines come from there.
+    pub(super) fn new(agent: u32, destination: String, writer: Writer, lines: Receiver<FromAgent>) -> Self {
+        Self { agent, destination, writer, lines, ended: None }
+    }
+
+    /// The agent's end, where the connection ended first.
+    fn lost(&self) -> Ended {
+        Ended {
+            how: format!("cannot be reached any more: the connection to {} ended", self.destination),
+            is_from_outside: true,
+            last_words: None,
+        }
+    }
+}
+
+impl Link for RemoteLink {
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let mut numbered = format!("{} ", self.agent).into_bytes();
+        numbered.extend_from_slice(line);
+        write(&self.writer, &numbered)
+    }
+
+    fn receive(&mut self, wait: Duration) -> Received {
+        if self.ended.is_some() {
+            return Received::End;
+        }
+        match self.lines.recv_timeout(wait) {
+            Ok(FromAgent::Line(line)) => Received::Line(line),
+            Ok(FromAgent::Ended(ended)) => {
+                self.ended = Some(ended);
+                Received::End
+            }
+            Err(RecvTimeoutError::Timeout) => Received::Nothing,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.ended = Some(self.lost());
+                Received::End
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        // Without a connection it is closed already.
+        let _ = say(&self.writer, &Ask::Close { agent: self.agent });
+    }
+
+    fn ended(&mut self, wait: Duration) -> Option<Ended> {
+        let last_ns = monotonic_ns().saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        loop {
+            let left = Duration::from_nanos(last_ns.saturating_sub(monotonic_ns()));
+            match self.receive(left) {
+                Received::End => return self.ended.clone(),
+                Received::Nothing => return None,
+                Received::Line(_) => {}
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = say(&self.writer, &Ask::Kill { agent: self.agent });
+    }
+}
+
+impl Drop for RemoteLink {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            self.kill();
+        }
+    }
+}

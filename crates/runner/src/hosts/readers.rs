@@ -1,0 +1,68 @@
+//! Privileged pods that read what nodes count: one on each node that has a pod of the run.
+
+use plumb_kubernetes::NODE_ROOT;
+use plumb_model::{Json, JsonValue, PlaceOf, PodPlace, Readers};
+
+use super::node::{SeenNode, Watched};
+use super::remote::Remote;
+use super::sight::HostSight;
+use super::{Hosts, Other, Side};
+
+impl Hosts {
+    /// Has a reader on each node with a pod at hand, where the places ask for readers. One that is gone is made anew.
+    ///
+    /// # Errors
+    /// Why one cannot be made, which completes "failed to ...".
+    pub(super) fn connect_readers(&mut self) -> Result<(), String> {
+        let Some(asked) = self.given.kubernetes.as_ref().and_then(|cluster| cluster.readers.clone()) else {
+            return Ok(());
+        };
+        self.readers.retain_mut(|reader| !reader.remote.is_lost());
+        let mut nodes: Vec<String> =
+            self.others.iter().filter_map(|other| other.remote.node()).map(str::to_owned).collect();
+        nodes.sort();
+        nodes.dedup();
+        for node in nodes {
+            if self.readers.iter().any(|reader| reader.remote.node() == Some(&node)) {
+                continue;
+            }
+            let place = PlaceOf { pod: Some(reader_on(&node, &asked)), ..PlaceOf::default() };
+            let connected = Remote::connect(&place, &self.build, self.pods.as_ref());
+            let mut remote = connected.map_err(|reason| format!("read node {node}: failed to {reason}"))?;
+            let Readers { fw_counters, network, .. } = asked;
+            remote.watch_node(Watched { root: NODE_ROOT.into(), fw_counters, network })?;
+            self.readers.push(Other { place, remote });
+        }
+        Ok(())
+    }
+
+    /// The nodes with readers as they were seen at both ends of a window, from the looks of all hosts and then of all readers.
+    pub(crate) fn seen_nodes(&self, (opened, closed): (&[HostSight], &[HostSight])) -> Vec<SeenNode> {
+        let ends = opened.iter().zip(closed).skip(self.others.len());
+        let nodes = self.readers.iter().zip(ends).filter_map(|(reader, (opened, closed))| {
+            let ends = (opened.node.clone()?, closed.node.clone()?);
+            Some(SeenNode { node: reader.remote.node()?.to_owned(), ends })
+        });
+        nodes.collect()
+    }
+
+    /// The node of the system's pod.
+    pub(crate) fn node_of_system(&self) -> Option<&str> {
+        let system = self.place(Side::System).host();
+        self.others.iter().find(|other| other.host() == system)?.remote.node()
+    }
+}
+
+/// A pod that reads a node. The scheduler puts it there, so taints count, unless what was asked for tolerates them.
+fn reader_on(node: &str, asked: &Readers) -> PodPlace {
+    let privileged = [("privileged".to_owned(), JsonValue::Bool(true))].into();
+    let base = PodPlace {
+        name: Some(format!("reader-{node}")),
+        node_name: Some(node.to_owned()),
+        host_network: asked.network,
+        security_context: Some(Json(JsonValue::Map(privileged))),
+        sees_node: true,
+        ..PodPlace::default()
+    };
+    asked.pod.as_ref().map_or(base.clone(), |over| PodPlace { name: base.name.clone(), ..base.under(over) })
+}

@@ -1,0 +1,116 @@
+//! What a variant asks of hosts beyond the places: pods of its own, a Service in front of them, an object of the cluster that leads to
+//! its system.
+
+use plumb_model::{Evidence, PodPlace, PodSides};
+use plumb_path::{DataPath, PathSettings};
+use serde_json::Value;
+
+use super::service;
+use super::{Hosts, Side};
+use crate::error::SlotError;
+
+impl Hosts {
+    /// Has the sides in the pods that a variant asks for. They are made where they are not there yet.
+    ///
+    /// # Errors
+    /// Why they cannot be made.
+    pub(crate) fn turn_to(&mut self, over: &PodSides) -> Result<(), String> {
+        let before = std::mem::replace(&mut self.places, self.given.clone());
+        let laid = self.lie_over_both(over).and_then(|()| self.connect_missing());
+        laid.inspect_err(|_| self.places = before)
+    }
+
+    /// Has the sides where the places say, whatever variants ask for.
+    pub(crate) fn turn_back(&mut self) {
+        self.places = self.given.clone();
+    }
+
+    fn lie_over_both(&mut self, over: &PodSides) -> Result<(), String> {
+        if over.is_empty() {
+            return Ok(());
+        }
+        self.lie_over(Side::System, over.system.as_ref())?;
+        for load in 0..self.places.load.len() {
+            // A load in the system's pod stays in it.
+            if self.given.load[load].host() == self.given.system.host() {
+                self.places.load[load].pod = self.places.system.pod.clone();
+            }
+            self.lie_over(Side::Load(load), over.load.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Gives a side a pod with what a variant asks for: one that is there already, where one is like it.
+    fn lie_over(&mut self, side: Side, over: Option<&PodPlace>) -> Result<(), String> {
+        let Some(over) = over else { return Ok(()) };
+        let known: Vec<PodPlace> = self.others.iter().filter_map(|other| other.place.pod.clone()).collect();
+        let place = match side {
+            Side::System => Some(&mut self.places.system),
+            Side::Load(load) => self.places.load.get_mut(load),
+        };
+        let Some(pod) = place.and_then(|place| place.pod.as_mut()) else {
+            return Err("it asks something of a pod, and that side is in none: see `--places`".to_owned());
+        };
+        let wanted = pod.under(over);
+        if wanted.is_like(pod) {
+            return Ok(());
+        }
+        let base = format!("{}-v", pod.name.as_deref().unwrap_or("pod"));
+        let named = |known: &&PodPlace| known.name.as_ref().is_some_and(|name| name.starts_with(&base));
+        let same = known.iter().filter(named).find(|known| known.is_like(&wanted));
+        let name = match same {
+            Some(same) => same.name.clone(),
+            None => Some(format!("{base}{}", known.iter().filter(named).count() + 1)),
+        };
+        *pod = PodPlace { name, ..wanted };
+        Ok(())
+    }
+
+    /// Whether loads reach the system at hand through a Service.
+    pub(crate) fn have_service(&self) -> bool {
+        self.places.system.pod.as_ref().is_some_and(|pod| pod.service)
+    }
+
+    /// The target of the system at hand as loads have it: through a Service, where its pod has one.
+    ///
+    /// # Errors
+    /// When there can be no Service.
+    pub(crate) fn target_for_loads(&mut self, target: Value) -> Result<Value, SlotError> {
+        let has_service = self.have_service();
+        let Some(other) = self.other(Side::System).filter(|_| has_service) else { return Ok(target) };
+        let Some(address) = other.remote.hello().address else { return Ok(target) };
+        let service = other.remote.serve(&service::ports(&target, address)).map_err(SlotError::Harness)?;
+        Ok(service::readdressed(target, address, service))
+    }
+
+    /// The settings with where the object of the cluster leads that they name; `None` where they name none.
+    ///
+    /// # Errors
+    /// Why it leads nowhere, which completes "failed to ...".
+    pub(crate) fn led(&mut self, settings: &PathSettings) -> Result<Option<PathSettings>, String> {
+        let Some(object) = settings.cluster_object() else { return Ok(None) };
+        let is_inside = self.has_loads_in_pods();
+        let found = self.endpoints.find(self.cluster.as_ref(), &object, is_inside)?;
+        Ok(Some(settings.leading_to(&found)))
+    }
+
+    /// Whether the object of the cluster still leads to where it did, where the settings name one.
+    pub(crate) fn evidence_of_object(&self, settings: &PathSettings) -> Option<Evidence> {
+        let object = settings.cluster_object()?;
+        self.endpoints.evidence(self.cluster.as_ref(), &object, self.has_loads_in_pods())
+    }
+
+    fn has_loads_in_pods(&self) -> bool {
+        self.places.load.iter().all(|place| place.pod.is_some())
+    }
+
+    /// What the array behind the system's volume says of its policy, where the places name an array and the system's pod has a volume.
+    pub(crate) fn evidence_of_array(&mut self, path: &DataPath) -> Option<Evidence> {
+        let Self { places, array, others, .. } = self;
+        let array = array.as_mut()?;
+        let of_system = places.system.pod.as_ref().filter(|pod| pod.volume_claim.is_some())?;
+        let other = others.iter().find(|other| other.place.pod.as_ref() == Some(of_system))?;
+        let found = other.remote.volume_on_array(array.svm());
+        array.evidence(path, found)
+    }
+}
