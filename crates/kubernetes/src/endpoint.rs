@@ -142,8 +142,10 @@ fn chosen<'v>(
     number: fn(&Value) -> &Value,
 ) -> Result<&'v Value, String> {
     let all: Vec<&Value> = all.collect();
+    let by_number = wanted.and_then(|wanted| wanted.parse::<u64>().ok());
     let is_wanted = |one: &&&Value| {
-        wanted.is_some_and(|wanted| name(one) == Some(wanted) || number(one).to_string() == wanted)
+        (wanted.is_some() && name(one) == wanted)
+            || (by_number.is_some() && number(one).as_u64() == by_number)
     };
     let words = |one: &&Value| match name(one) {
         Some(name) => format!("{} ({name})", number(one)),

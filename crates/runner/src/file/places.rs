@@ -165,16 +165,16 @@ fn of_cluster(cluster: Option<&ClusterPlace>, root: &Node) -> Option<Mistake> {
     if let Some(readers) = &cluster.readers {
         if !readers.fw_counters && !readers.network {
             let message = "readers read something: `fw_counters: true`, `network: true`, or both";
-            return Some(Mistake::new(at("readers", "readers"), message.to_owned()));
+            return Some(Mistake::new(at("readers", "readers"), message));
         }
         let has_image = readers.pod.as_ref().is_some_and(|pod| pod.image.is_some());
         if cluster.image.is_none() && !has_image {
             let message = "readers are pods, which need an image: add `image: …` to `kubernetes`";
-            return Some(Mistake::new(at("readers", "readers"), message.to_owned()));
+            return Some(Mistake::new(at("readers", "readers"), message));
         }
     }
     let (key, message) = cluster.array.as_ref()?.check().err()?;
-    Some(Mistake::new(at("array", key), message.to_owned()))
+    Some(Mistake::new(at("array", key), message))
 }
 
 #[cfg(test)]
