@@ -27,6 +27,7 @@ pub mod stall;
 pub mod union;
 pub mod user_change;
 pub mod verdict;
+mod when;
 
 pub use claim::{Claim, Operand, Relation, Term};
 pub use cluster_object::{ClusterObject, ClusterObjectKind, Endpoint};
@@ -55,3 +56,4 @@ pub use user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,
 };
 pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};
+pub use when::rfc3339;

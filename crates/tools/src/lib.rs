@@ -12,7 +12,6 @@ mod json;
 mod metrics;
 mod text;
 mod tool_run;
-mod when;
 
 mod ab;
 mod dbench;

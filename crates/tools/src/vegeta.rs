@@ -3,13 +3,12 @@
 //! Source: vegeta's `lib/metrics.go`. A latency begins when a request was sent and includes connecting and TLS. Percentiles are
 //! those of a t-digest, so they are approximate and cannot be merged.
 
-use plumb_model::Statistic;
+use plumb_model::{Statistic, rfc3339};
 use serde_json::Value;
 
 use crate::json::{count, documents, items, positive, text};
 use crate::metrics::{DATA_RECEIVED, DATA_SENT, HTTP_REQ_FAILED, HTTP_REQS, ITERATION_DURATION};
 use crate::tool_run::ToolRun;
-use crate::when::rfc3339;
 
 fn is_one(value: &Value) -> bool {
     value.pointer("/latencies/99th").is_some() && value.get("throughput").is_some()

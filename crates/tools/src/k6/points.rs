@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use plumb_model::{Better, Histogram, MetricKind, Reading, Unit};
+use plumb_model::{Better, Histogram, MetricKind, Reading, Unit, rfc3339};
 use serde_json::Value;
 
 use super::{Said, TRENDS, put};
 use crate::json::{number, text};
 use crate::metrics::{HTTP_REQ_DURATION, HTTP_REQS};
 use crate::tool_run::{ToolRun, seconds_to_ns};
-use crate::when::rfc3339;
 
 /// A test of more than a day is not cut into seconds.
 const SECONDS_MAX: f64 = 86_400.0;

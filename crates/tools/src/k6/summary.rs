@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use plumb_model::rfc3339;
 use serde_json::Value;
 
 use super::{Said, Summary, statistic};
 use crate::json::{documents, items, positive, text};
 use crate::tool_run::ToolRun;
-use crate::when::rfc3339;
 
 /// k6's own trends of times besides those of HTTP. The legacy export does not say of which unit a script's trend is.
 const TIMES: [&str; 5] =

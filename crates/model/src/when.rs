@@ -1,7 +1,8 @@
-//! Times of day as tools write them.
+//! Times of day as programs write them.
 
 /// Seconds since 1970 of an RFC 3339 time: `2026-11-23T07:00:00.5+01:00`.
-pub(crate) fn rfc3339(text: &str) -> Option<f64> {
+#[must_use]
+pub fn rfc3339(text: &str) -> Option<f64> {
     let text = text.trim();
     let (date, time) = text.split_once(['T', 't', ' '])?;
     let mut of_date = date.split('-').map(|part| part.parse::<i64>().ok());
