@@ -23,15 +23,24 @@ pub fn painted(text: &str) -> Result<(), Failure> {
     write(&with_colours(text))
 }
 
+/// Writes bytes to standard output as they are. The caller sees to it that this is no terminal.
+pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    write_all(&[bytes])
+}
+
 /// Writes a value to standard output as indented JSON.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     write(&plumb_report::pretty(value))
 }
 
 fn write(text: &str) -> Result<(), Failure> {
-    let mut output = std::io::stdout().lock();
     let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
-    let written = output.write_all(text.as_bytes()).and_then(|()| output.write_all(end));
+    write_all(&[text.as_bytes(), end])
+}
+
+fn write_all(parts: &[&[u8]]) -> Result<(), Failure> {
+    let mut output = std::io::stdout().lock();
+    let written = parts.iter().try_for_each(|part| output.write_all(part));
     match written.and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::harness(format!("write to standard output: {error}")))

@@ -1,0 +1,69 @@
+//! The arguments of `plumb export`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+/// The formats of other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Slots: a row for each, a column for each metric and statistic.
+    Csv,
+    /// The same with types, and with units and meanings in the file's metadata.
+    Parquet,
+    /// What the columns of both mean: their units, directions and meanings, as CSV.
+    Columns,
+    /// OpenTelemetry's traces and metrics as lines of JSON, as its file exporter writes them.
+    Otlp,
+    /// Prometheus' text, such as for the textfile collector of its node exporter.
+    Prometheus,
+}
+
+/// `plumb export`.
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// The run directories; runs of any experiments can be together.
+    #[arg(required = true, value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    /// The format to write.
+    #[arg(long, value_enum)]
+    pub format: Option<ExportFormat>,
+    /// The file to write; standard output if absent.
+    #[arg(long, value_name = "FILE", requires = "format")]
+    pub output: Option<PathBuf>,
+    /// Send traces and metrics to the collector of OpenTelemetry at this URL, by OTLP over HTTP: `http://collector:4318`.
+    #[arg(long, value_name = "URL", conflicts_with = "format")]
+    pub to: Option<String>,
+    /// A header for the collector; may be given more than once. Others see it in the list of processes, so give secrets by
+    /// OTEL_EXPORTER_OTLP_HEADERS.
+    #[arg(long = "header", value_name = "NAME=VALUE", conflicts_with = "format")]
+    pub headers: Vec<HeaderArgument>,
+}
+
+/// `x-scope=lab`: a header of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderArgument {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl FromStr for HeaderArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) =
+            text.split_once('=').ok_or("write a name, `=` and a value, such as `x-scope-orgid=lab`")?;
+        let (name, value) = (name.trim(), value.trim());
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!("`{name}` is not the name of a header; use letters, digits and `-`"));
+        }
+        if value.chars().any(char::is_control) {
+            return Err(format!("the value of the header `{name}` has a control character"));
+        }
+        Ok(Self { name: name.to_owned(), value: value.to_owned() })
+    }
+}
