@@ -28,7 +28,7 @@ pub use measured::{Finished, Keep, Written, run_measured};
 pub use nobody::{can_run_as_nobody, give_to_nobody, make_private};
 pub use output::{Output, output_of, run_for_output, which, which_in};
 pub use rustix::process::Signal;
-pub use tree::{descendants, has_words, kill_tree, named, pid_namespace};
+pub use tree::{descendants, has_open, has_words, kill_tree, named, pid_namespace};
 pub use usage::Usage;
 
 use rustix::process::Pid;

@@ -33,6 +33,12 @@ pub fn wall_clock_us() -> i64 {
     now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
 }
 
+/// The wall clock in milliseconds since 1970.
+#[must_use]
+pub fn unix_ms() -> u64 {
+    u64::try_from(wall_clock_us() / 1_000).unwrap_or(0)
+}
+
 /// Sleeps at least `duration`; interruptions by signals do not shorten it.
 pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);

@@ -64,6 +64,13 @@ pub enum Event {
         /// What is left in seconds, at most and probably.
         left_s: TimeLeft,
     },
+    /// The slot's load has said when its window opens and closes, in ns of the runner's monotonic clock.
+    WindowAgreed {
+        /// When it opens.
+        open_ns: u64,
+        /// When it closes.
+        close_ns: u64,
+    },
     /// About once a second while a slot is measured.
     SlotProgress {
         /// Units of work done so far in the window.

@@ -202,7 +202,9 @@ impl Course<'_> {
         let system = self.hosts.clock(Side::System);
         self.system.send(&Request::Snapshot { at_ns: system.theirs(open_ns) })?;
         self.system.send(&Request::Snapshot { at_ns: system.theirs(close_ns) })?;
-        self.hosts.look_at(&[Some(open_ns), Some(close_ns)])
+        self.hosts.look_at(&[Some(open_ns), Some(close_ns)])?;
+        (self.watch)(Mark::Agreed { open_ns, close_ns });
+        Ok(())
     }
 
     /// The window closes: at the moment that was agreed on, or at this one.

@@ -13,6 +13,7 @@ pub mod file;
 mod foreign;
 mod host_tunings;
 mod hosts;
+mod moment;
 mod order;
 mod prepare;
 mod session;

@@ -18,6 +18,7 @@ use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
 use crate::host_tunings;
 use crate::hosts::{Hosts, Launch, Side};
+use crate::moment::Moment;
 use crate::prepare::Planned;
 
 /// What a run needs beside its plan.
@@ -105,7 +106,7 @@ impl Session<'_> {
         self,
         mut run: Run,
         planned: &Planned,
-        mut store: RunDirectory,
+        store: RunDirectory,
         hosts: Hosts,
         mut tuner: Option<Tuner>,
     ) -> Result<Run, RunError> {
@@ -121,23 +122,34 @@ impl Session<'_> {
         let before_s =
             run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));
         let begun_ns = monotonic_ns();
+        let store = RefCell::new(store);
         let treatments = host_tunings::treatments(planned.plan());
         let (dispatched, back) = {
             // The executor tells how a slot goes while the dispatcher waits for it.
-            let teller = RefCell::new(&mut *emit);
-            let watch = |mark: Mark, in_flight: Option<f64>| {
-                if let Mark::Progress { work, elapsed_ns } = mark {
-                    (teller.borrow_mut())(&Event::SlotProgress { work, elapsed_ns, in_flight });
+            let teller = RefCell::new((&mut *emit, Moment::new()));
+            let tell = |event: &Event| {
+                let (emit, moment) = &mut *teller.borrow_mut();
+                emit(event);
+                if moment.take(event) {
+                    // A disk that takes no more ends the run with the next slot; watchers are not worth that.
+                    let _ = store.borrow().now(moment.now());
                 }
+            };
+            let watch = |mark: Mark, in_flight: Option<f64>| match mark {
+                Mark::Progress { work, elapsed_ns } => {
+                    tell(&Event::SlotProgress { work, elapsed_ns, in_flight })
+                }
+                Mark::Agreed { open_ns, close_ns } => tell(&Event::WindowAgreed { open_ns, close_ns }),
+                Mark::Opened | Mark::Closed => {}
             };
             let mut executor =
                 AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), interrupted)
                     .watched_by(&watch)
                     .tuned_by(tuner.as_mut())
                     .treating(&treatments);
-            let mut record = |slot: &Slot| store.append(slot).map_err(RunError::from);
-            let mut tell = |event: &Event| (teller.borrow_mut())(event);
-            let mut outlets = Outlets { record: &mut record, emit: &mut tell, interrupted };
+            let mut record = |slot: &Slot| store.borrow_mut().append(slot).map_err(RunError::from);
+            let mut emit = tell;
+            let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted };
             let dispatched = dispatch(planned, std::mem::take(&mut run.slots), &mut executor, &mut outlets);
             (dispatched, executor.put_back())
         };
@@ -146,11 +158,11 @@ impl Session<'_> {
             Ok(done) => done,
             Err(error) => {
                 // The first error is the one to report; a disk that is full will not take this line either.
-                let _ = store.finish(Ending::Failed, took_s);
+                let _ = store.borrow().finish(Ending::Failed, took_s);
                 return Err(error);
             }
         };
-        store.finish(ending, took_s)?;
+        store.borrow().finish(ending, took_s)?;
         host_tunings::all_is_back(tuner)?;
         back?;
         emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });

@@ -1,7 +1,7 @@
 //! Writing and reading a run directory.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use plumb_model::{Ending, Header, Plan, Run, Slot};
@@ -12,13 +12,15 @@ use serde::de::DeserializeOwned;
 use crate::bounds;
 use crate::error::StoreError;
 use crate::folder::{COMMON, Folder, PRIVATE};
+use crate::now::{NOW_FORMAT, Now, NowRecord};
 use crate::record::{EndRecord, FORMAT, HeaderRecord, SlotRecord};
 
-const RUN: &str = "run.json";
+pub(crate) const RUN: &str = "run.json";
 const EXPERIMENT: &str = "experiment.yaml";
-const SLOTS: &str = "slots.jsonl";
-const END: &str = "end.json";
-const LOCK: &str = "lock";
+pub(crate) const SLOTS: &str = "slots.jsonl";
+pub(crate) const END: &str = "end.json";
+pub(crate) const NOW: &str = "now.json";
+pub(crate) const LOCK: &str = "lock";
 
 /// A run directory that is being written.
 #[derive(Debug)]
@@ -66,7 +68,7 @@ impl RunDirectory {
             return Err(StoreError::NoRun { path: path.to_owned() });
         }
         let lock = lock(&folder)?;
-        let (run, whole_bytes) = read_counting(&folder)?;
+        let (run, whole_bytes) = read_counting(&folder, bounds::SLOTS_BYTES_MAX)?;
         let is_edited = match folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)? {
             Some(bytes) => bytes != run.experiment_text.as_bytes(),
             None => false,
@@ -88,6 +90,7 @@ impl RunDirectory {
             let path = self.folder.path().join(SLOTS);
             self.slots.set_len(whole_bytes).map_err(StoreError::io("cut the unfinished line of", &path))?;
         }
+        self.folder.remove(NOW)?;
         self.folder.remove(END)
     }
 
@@ -123,6 +126,18 @@ impl RunDirectory {
         Ok(())
     }
 
+    /// Tells those who watch the directory what the run does now. This is not synced, as nothing rests on it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn now(&self, now: &Now) -> Result<(), StoreError> {
+        let path = self.folder.path().join(NOW);
+        let record = NowRecord { format: NOW_FORMAT.to_owned(), now: now.clone() };
+        let text =
+            serde_json::to_vec(&record).map_err(|error| StoreError::io("write", &path)(error.into()))?;
+        self.folder.write_unsynced(NOW, &text, PRIVATE)
+    }
+
     /// Writes how the run ended.
     ///
     /// # Errors
@@ -130,6 +145,7 @@ impl RunDirectory {
     pub fn finish(&self, ending: Ending, took_s: f64) -> Result<(), StoreError> {
         let path = self.folder.path().join(END);
         bounds::check_number("took_s", took_s).map_err(unreadable(&path))?;
+        self.folder.remove(NOW)?;
         write_json(&self.folder, END, &EndRecord { ending, took_s }, bounds::END_BYTES_MAX)
     }
 
@@ -154,11 +170,11 @@ pub fn write_report(directory: &Path, name: &str, text: &str) -> Result<(), Stor
 /// When it holds no run, or a file in it is not of the format or beyond what a run writes.
 pub fn read(path: &Path) -> Result<Run, StoreError> {
     let folder = Folder::open_to_read(path).map_err(|error| no_run(error, path))?;
-    read_counting(&folder).map(|(run, _)| run)
+    read_counting(&folder, bounds::SLOTS_BYTES_MAX).map(|(run, _)| run)
 }
 
 /// A directory that is not there holds no run either.
-fn no_run(error: StoreError, path: &Path) -> StoreError {
+pub(crate) fn no_run(error: StoreError, path: &Path) -> StoreError {
     match error {
         StoreError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
             StoreError::NoRun { path: path.to_owned() }
@@ -187,7 +203,7 @@ fn slots_to_append(folder: &Folder) -> Result<File, StoreError> {
 }
 
 /// Reads a run, and says how many bytes of its slots are whole lines.
-fn read_counting(folder: &Folder) -> Result<(Run, u64), StoreError> {
+pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Run, u64), StoreError> {
     let path = folder.path();
     let Some(bytes) = folder.read(RUN, bounds::HEADER_BYTES_MAX)? else {
         return Err(StoreError::NoRun { path: path.to_owned() });
@@ -207,14 +223,8 @@ fn read_counting(folder: &Folder) -> Result<(Run, u64), StoreError> {
         // Runs from before the header had the text.
         None => text_of(folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?),
     };
-    let (slots, whole_bytes) = read_slots(folder, &record.header.plan)?;
-    let end: Option<EndRecord> = match folder.read(END, bounds::END_BYTES_MAX)? {
-        Some(bytes) => Some(parse(folder, END, &bytes)?),
-        None => None,
-    };
-    if let Some(end) = &end {
-        bounds::check_number("took_s", end.took_s).map_err(malformed(END, 1))?;
-    }
+    let (slots, whole_bytes) = read_slots(folder, &record.header.plan, (0, 0), slots_bytes_max)?;
+    let end = read_end(folder)?;
     let run = Run {
         directory: path.display().to_string(),
         header: record.header,
@@ -224,6 +234,18 @@ fn read_counting(folder: &Folder) -> Result<(Run, u64), StoreError> {
         took_s: end.as_ref().map(|end| end.took_s),
     };
     Ok((run, whole_bytes))
+}
+
+/// How the run ended, if it did.
+pub(crate) fn read_end(folder: &Folder) -> Result<Option<EndRecord>, StoreError> {
+    let Some(bytes) = folder.read(END, bounds::END_BYTES_MAX)? else { return Ok(None) };
+    let end: EndRecord = parse(folder, END, &bytes)?;
+    bounds::check_number("took_s", end.took_s).map_err(|reason| StoreError::Malformed {
+        path: folder.path().join(END),
+        line: 1,
+        reason,
+    })?;
+    Ok(Some(end))
 }
 
 fn text_of(bytes: Option<Vec<u8>>) -> String {
@@ -236,17 +258,28 @@ struct FormatOnly {
     format: String,
 }
 
-fn read_slots(folder: &Folder, plan: &Plan) -> Result<(Vec<Slot>, u64), StoreError> {
-    let Some(file) = folder.reader(SLOTS, bounds::SLOTS_BYTES_MAX)? else { return Ok((Vec::new(), 0)) };
+/// Reads the slots after a number of bytes and of slots that were read before. Returns them, and how many bytes from the
+/// beginning are whole lines.
+pub(crate) fn read_slots(
+    folder: &Folder,
+    plan: &Plan,
+    (mut whole_bytes, before): (u64, usize),
+    slots_bytes_max: u64,
+) -> Result<(Vec<Slot>, u64), StoreError> {
+    let Some(mut file) = folder.reader(SLOTS, slots_bytes_max)? else { return Ok((Vec::new(), whole_bytes)) };
     let path = folder.path().join(SLOTS);
+    file.seek(SeekFrom::Start(whole_bytes)).map_err(StoreError::io("read", &path))?;
     let mut reader = BufReader::new(file);
-    let (mut slots, mut whole_bytes, mut line) = (Vec::new(), 0, Vec::new());
+    let (mut slots, mut line) = (Vec::new(), Vec::new());
     loop {
         line.clear();
         let mut bounded = (&mut reader).take(bounds::LINE_BYTES_MAX);
         bounded.read_until(b'\n', &mut line).map_err(StoreError::io("read", &path))?;
-        let malformed =
-            |reason: String| StoreError::Malformed { path: path.clone(), line: slots.len() + 1, reason };
+        let malformed = |reason: String| StoreError::Malformed {
+            path: path.clone(),
+            line: before + slots.len() + 1,
+            reason,
+        };
         if line.last() != Some(&b'\n') {
             return match line.len() as u64 == bounds::LINE_BYTES_MAX {
                 true => Err(malformed(format!("the line has more than {} bytes", bounds::LINE_BYTES_MAX))),
@@ -255,7 +288,7 @@ fn read_slots(folder: &Folder, plan: &Plan) -> Result<(Vec<Slot>, u64), StoreErr
         }
         let record: SlotRecord =
             serde_json::from_slice(&line).map_err(|error| malformed(error.to_string()))?;
-        if slots.len() == bounds::SLOTS_MAX {
+        if before + slots.len() == bounds::SLOTS_MAX {
             return Err(malformed(format!("a run has at most {} slots", bounds::SLOTS_MAX)));
         }
         bounds::check_slot(&record.slot, plan).map_err(malformed)?;

@@ -50,6 +50,14 @@ pub fn make_unique(path: &Path) -> Result<PathBuf, StoreError> {
     Err(StoreError::io("make the directory", path)(ErrorKind::AlreadyExists.into()))
 }
 
+/// `NAME-DAY-TIME`, a directory's name in a form that sorts and needs no quoting, from the time of the start (RFC 3339).
+#[must_use]
+pub fn run_name(name: &str, started_at: &str) -> String {
+    let digits: String = started_at.chars().filter(|character| character.is_ascii_digit()).take(14).collect();
+    let (day, time) = digits.split_at(digits.len().min(8));
+    format!("{name}-{day}-{time}")
+}
+
 fn make_parents(path: &Path) -> Result<(), StoreError> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => {
@@ -152,6 +160,15 @@ impl Folder {
 
     /// Writes a small file so that it is either absent or whole, also after a kill.
     pub(crate) fn write_whole(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), StoreError> {
+        self.replace(name, bytes, mode, true)
+    }
+
+    /// Writes a small file so that a reader finds it whole; after a loss of power it may be anything.
+    pub(crate) fn write_unsynced(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), StoreError> {
+        self.replace(name, bytes, mode, false)
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8], mode: Mode, is_synced: bool) -> Result<(), StoreError> {
         let path = self.path.join(name);
         self.refuse_a_link(name)?;
         let partial = format!("{name}.partial");
@@ -161,7 +178,9 @@ impl Folder {
         }
         let mut file = self.file_with(&partial, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)?;
         file.write_all(bytes).map_err(StoreError::io("write", &path))?;
-        file.sync_all().map_err(StoreError::io("sync", &path))?;
+        if is_synced {
+            file.sync_all().map_err(StoreError::io("sync", &path))?;
+        }
         rustix::fs::renameat(&self.descriptor, &partial, &self.descriptor, name)
             .map_err(|error| StoreError::io("rename to", &path)(error.into()))
     }

@@ -62,6 +62,15 @@ impl Detached {
         Err(Error::Unkillable { pid: self.pid, after: KILL_PATIENCE })
     }
 
+    /// Asks it to stop as Ctrl-C does; false where it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses the signal, as for the process of another user.
+    pub fn interrupt(&self) -> Result<bool, Error> {
+        self.signal(Signal::INT)
+    }
+
     /// Sends a signal; false where the process has ended.
     fn signal(&self, signal: Signal) -> Result<bool, Error> {
         let Some(pid) = kernel_pid(self.pid) else { return Ok(false) };
@@ -105,6 +114,7 @@ mod tests {
         assert!(!later.is_running(), "another process with its pid");
         later.end(Duration::ZERO).unwrap();
         assert!(sleeping.is_running(), "nothing is done to another process");
+        assert!(!later.interrupt().unwrap() && sleeping.is_running());
         sleeping.end(Duration::from_secs(60)).unwrap();
         assert!(!sleeping.is_running());
         sleeping.end(Duration::ZERO).unwrap();

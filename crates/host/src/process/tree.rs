@@ -44,6 +44,14 @@ pub fn has_words(pid: u32, words: &str) -> bool {
     String::from_utf8_lossy(&command).contains(words)
 }
 
+/// Whether `pid` is a process that has this very file open. Processes of other users do not show their files to everybody.
+#[must_use]
+pub fn has_open(pid: u32, path: &std::path::Path) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|target| target == path)
+}
+
 /// Kills the process `pid` and all its descendants with SIGKILL, and says how many that were.
 ///
 /// Each is stopped before its children are listed, so that none can start another in the meantime.
@@ -137,6 +145,14 @@ mod tests {
         assert!(!has_words(child.pid(), "of-another-test"));
         child.kill().unwrap();
         assert!(!has_words(child.pid(), "of-this-test"));
+    }
+
+    #[test]
+    fn a_process_has_open_what_it_opened() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(has_open(std::process::id(), file.path()));
+        let path = file.path().to_owned();
+        assert!(!has_open(1, &path) && !has_open(std::process::id(), std::path::Path::new("/nowhere")));
     }
 
     #[test]
