@@ -124,7 +124,7 @@ pub fn contrast_json_schema() -> String {
     pretty(&schemars::schema_for!(CompareDocument))
 }
 
-fn names(runs: [&Run; 2], shift: &Shift) -> [String; 2] {
+pub(crate) fn names(runs: [&Run; 2], shift: &Shift) -> [String; 2] {
     [0, 1].map(|at| runs[at].header.plan.variants[shift.variants[at]].name.clone())
 }
 
@@ -191,7 +191,7 @@ fn differences_block(sheet: &mut Sheet, runs: [&Run; 2]) {
 }
 
 /// The metrics of the claims, or all where there are none; JSON has all.
-fn is_shown(run: &Run, shift: &Shift) -> bool {
+pub(crate) fn is_shown(run: &Run, shift: &Shift) -> bool {
     let plan = &run.header.plan;
     let mut terms = crate::rows::terms(plan).peekable();
     terms.peek().is_none() || terms.any(|term| metric_key(&term.metric, term.statistic) == shift.metric)
@@ -222,7 +222,7 @@ fn shifts_block(sheet: &mut Sheet, runs: [&Run; 2], contrast: &Contrast, of: &Sh
 }
 
 /// In what two runs differ, as far as their directories show it.
-fn differences(runs: [&Run; 2]) -> Vec<Difference> {
+pub(crate) fn differences(runs: [&Run; 2]) -> Vec<Difference> {
     let [first, second] = runs.map(facts);
     let mut keys: Vec<&(String, String)> = first.iter().map(|(key, _)| key).collect();
     for (key, _) in &second {

@@ -34,7 +34,11 @@ pub use contrast::{
     contrast_json_schema, contrast_text,
 };
 pub use figures::plural;
+pub use html::chart::{centred, level, path, percent, pixels};
 pub use html::html;
+pub use html::parts::{
+    PastLook, headline, html_claims, html_contrast, html_narrowing, html_report, html_slots, html_style,
+};
 pub use json::{
     AgentDocument, ClaimDocument, ComparisonDocument, LimitDocument, LoadAgentsDocument, MetricDocument,
     RUN_FORMAT, RunDocument, StateDocument, StatisticDocument, VariantDocument, json, json_schema, pretty,
@@ -46,6 +50,8 @@ pub use measurement::{
     imported_measurement_json, imported_measurement_text, measurement_json, measurement_json_schema,
     measurement_text, proven_measurement_json, proven_measurement_text, too_many_failures,
 };
+pub use scale::Scale;
+pub use summary::mark;
 pub use text::{TextStyle, text};
 pub use view::quoted;
 

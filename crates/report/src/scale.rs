@@ -11,7 +11,9 @@ const LOG_FROM: f64 = 3.0;
 /// An axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
+    /// The value at its beginning.
     pub low: f64,
+    /// The value at its end.
     pub high: f64,
     log: bool,
 }

@@ -40,8 +40,8 @@ fn table(view: &View<'_>, cell: usize, spreads: &[&Spread]) -> Markup {
                 @if !label.is_empty() { h3 { (label) } }
                 "Part of the work" @if let Some(metric) = metric { ", and median " code { (metric) } } "."
             }
-            div.scroll { table {
-                thead { tr { th { "Agent" } @for spread in spreads { th.number { (name(view, spread.variant)) } } } }
+            div.scroll tabindex="0" role="group" aria-label="load agents" { table {
+                thead { tr { th scope="col" { "Agent" } @for spread in spreads { th.number scope="col" { (name(view, spread.variant)) } } } }
                 tbody { @for agent in names {
                     tr {
                         th scope="row" { (agent) }

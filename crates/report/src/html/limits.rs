@@ -17,11 +17,11 @@ pub fn limits(view: &View<'_>) -> Markup {
     html! {
         section id="limits" {
             h2 { (limits::HEADING) }
-            div.scroll {
+            div.scroll tabindex="0" role="group" aria-label="limits" {
                 table.cards {
                     thead { tr {
-                        th { "variant" } th { "policy" } th { "let through" } th { "saved up" } th { "charged as" }
-                        th { "mean latency" } th { "by the limit" } th { "the rest" }
+                        th scope="col" { "variant" } th scope="col" { "policy" } th scope="col" { "let through" } th scope="col" { "saved up" } th scope="col" { "charged as" }
+                        th scope="col" { "mean latency" } th scope="col" { "by the limit" } th scope="col" { "the rest" }
                     } }
                     tbody { @for limit in found { (row(view, limit)) } }
                 }

@@ -7,13 +7,17 @@
 mod agents;
 mod blocks;
 mod break_even;
-mod chart;
+pub mod chart;
+mod contrast;
 mod cpu;
 mod forest;
 mod front;
 mod limits;
+mod narrowing;
+pub mod parts;
 mod percentiles;
 mod plan;
+mod slots;
 mod tables;
 mod timeline;
 

@@ -143,8 +143,8 @@ fn table(view: &View<'_>, found: &[(usize, Histogram)]) -> Markup {
     html! {
         details {
             summary { "The same as a table" }
-            div.scroll { table {
-                thead { tr { th { "Variant" } th.number { "Values" } @for (_, label) in PERCENTILES { th.number { (label) } } th.number { "max" } } }
+            div.scroll tabindex="0" role="group" aria-label="percentiles" { table {
+                thead { tr { th scope="col" { "Variant" } th.number scope="col" { "Values" } @for (_, label) in PERCENTILES { th.number scope="col" { (label) } } th.number scope="col" { "max" } } }
                 tbody { @for (variant, histogram) in found {
                     @let values = values_at(histogram, &PERCENTILES.map(|(share, _)| share));
                     tr {

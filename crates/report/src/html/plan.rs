@@ -52,7 +52,7 @@ fn step(view: &View<'_>, slot: &Slot) -> Markup {
     let failed = if slot.result().is_some() { "" } else { " (failed)" };
     html! {
         @if let Some(variant) = variant {
-            span title={ (slot.variant) (failed) } style="min-width:0;line-height:0" {
+            span.step title={ (slot.variant) (failed) } {
                 @if failed.is_empty() { (Look::of(view, variant).swatch()) }
                 @else { svg class=(Look::of(view, variant).class) width="13" height="13" viewBox="-6.5 -6.5 13 13" { path.cross d="M-4-4L4 4M-4 4L4-4" {} } }
             }
@@ -70,7 +70,7 @@ pub fn reproduction(view: &View<'_>) -> Markup {
     let file = format!("{}.yaml", view.plan().name);
     html! {
         @if view.plan().made_by.is_none() { p { "With the experiment below saved as " code { (file) } ":" } }
-        pre { @for command in view.reproduction() { "$ " (command) "\n" } }
+        pre tabindex="0" { @for command in view.reproduction() { "$ " (command) "\n" } }
         p.note { "The experiment, byte for byte:" }
         pre tabindex="0" { code { (view.run.experiment_text) } }
     }

@@ -29,11 +29,11 @@ pub fn claims(view: &View<'_>) -> Markup {
         return html! { p.quiet { "The experiment makes no claim: it states effects only." } };
     }
     html! {
-        div.scroll { table.cards.signed {
+        div.scroll tabindex="0" role="group" aria-label="claims" { table.cards.signed {
             thead { tr {
-                th { span.quiet aria-label="mark" {} } th { "Claim" }
-                @if several { th { "Cell" } }
-                th { "Verdict" } th { "Ratio, and what it must reach" } th { "Why" }
+                th scope="col" { span.unseen { "Mark" } } th scope="col" { "Claim" }
+                @if several { th scope="col" { "Cell" } }
+                th scope="col" { "Verdict" } th scope="col" { "Ratio, and what it must reach" } th scope="col" { "Why" }
             } }
             tbody { @for found in &view.judgement.claims { (claim(view, found, several)) } }
         } }
@@ -68,7 +68,7 @@ fn ratio(view: &View<'_>, found: &ClaimVerdict) -> Markup {
     let high = place(found.high, 1.0);
     html! {
         span.effect { (text) }
-        svg width="150" height="16" style="display:block" aria-hidden="true" {
+        svg.range width="150" height="16" aria-hidden="true" {
             rect.side x=(percent(from)) width=(percent((to - from).max(0.0))) y="0" height="16" {}
             @for bound in [least, most].into_iter().flatten() {
                 @let x = percent(scale.place(bound));
@@ -84,7 +84,7 @@ fn ratio(view: &View<'_>, found: &ClaimVerdict) -> Markup {
 }
 
 /// The least and the greatest ratio that a claim allows; `None` where it is not about a ratio.
-fn allowed(relation: Relation, right: &Operand) -> Option<(Option<f64>, Option<f64>)> {
+pub fn allowed(relation: Relation, right: &Operand) -> Option<(Option<f64>, Option<f64>)> {
     let factor = match right {
         Operand::Term { factor, .. } => *factor,
         Operand::Value(_) => 1.0,
@@ -102,8 +102,8 @@ fn allowed(relation: Relation, right: &Operand) -> Option<(Option<f64>, Option<f
 pub fn variants(view: &View<'_>) -> Markup {
     let unusable = view.unusable();
     html! {
-        div.scroll { table.cards {
-            thead { tr { th { "Variant" } th { "What it changes" } th { "State" } th.number { "Slots" } th.number { "Failed" } th.number { "Load-bound" } } }
+        div.scroll tabindex="0" role="group" aria-label="variants" { table.cards {
+            thead { tr { th scope="col" { "Variant" } th scope="col" { "What it changes" } th scope="col" { "State" } th.number scope="col" { "Slots" } th.number scope="col" { "Failed" } th.number scope="col" { "Load-bound" } } }
             tbody { @for variant in 0..view.variants().len() {
                 @let planned = &view.variants()[variant];
                 @let (slots, failed, load_bound) = counts(view, variant);
@@ -155,8 +155,8 @@ pub fn medians(view: &View<'_>, cell: usize) -> Markup {
     html! {
         figure {
             figcaption { h3 { "Medians over slots" } "Shares are those of all slots together. Variants that are void, or that failed too often, are in italics." }
-            div.scroll { table {
-                thead { tr { th { "Metric" } @for variant in &shown { th class=(class(*variant)) { (name(view, *variant)) } } } }
+            div.scroll tabindex="0" role="group" aria-label="medians" { table {
+                thead { tr { th scope="col" { "Metric" } @for variant in &shown { th class=(class(*variant)) scope="col" { (name(view, *variant)) } } } }
                 tbody { @for row in view.rows() {
                     tr {
                         th scope="row" title=(row.metric.about) { code { (row.label()) } }
@@ -177,8 +177,8 @@ pub fn evidence(view: &View<'_>) -> Markup {
         return html! { p.quiet { "No evidence was recorded." } };
     }
     html! {
-        div.scroll { table.cards.signed {
-            thead { tr { th { span.quiet aria-label="mark" {} } th { "Variant" } th { "What was looked at" } th { "Expected" } th { "Observed" } } }
+        div.scroll tabindex="0" role="group" aria-label="evidence" { table.cards.signed {
+            thead { tr { th scope="col" { span.unseen { "Mark" } } th scope="col" { "Variant" } th scope="col" { "What was looked at" } th scope="col" { "Expected" } th scope="col" { "Observed" } } }
             tbody { @for (variant, evidence, cells) in found {
                 tr {
                     td class={ "sign " (if evidence.holds { "good" } else { "bad" }) } { (if evidence.holds { "✔" } else { "✘" }) }
@@ -205,8 +205,8 @@ pub fn observed(view: &View<'_>) -> Markup {
     let checked: BTreeSet<&str> =
         all.iter().flat_map(|(_, found)| checks(found)).map(|(text, ..)| text).collect();
     html! {
-        div.scroll { table {
-            thead { tr { th { "Property" } @for (variant, _) in &all { th { (name(view, *variant)) } } } }
+        div.scroll tabindex="0" role="group" aria-label="what was negotiated" { table {
+            thead { tr { th scope="col" { "Property" } @for (variant, _) in &all { th scope="col" { (name(view, *variant)) } } } }
             tbody {
                 @for property in names {
                     tr { th scope="row" { code { (property) } } @for (_, found) in &all { td.seen { (seen(found.get(property))) } } }
@@ -248,8 +248,8 @@ pub fn errors(view: &View<'_>) -> Markup {
         return html! { p.quiet { "No request failed." } };
     }
     html! {
-        div.scroll { table {
-            thead { tr { th { "Variant" } th { "Kind" } th.number { "How many" } } }
+        div.scroll tabindex="0" role="group" aria-label="errors" { table {
+            thead { tr { th scope="col" { "Variant" } th scope="col" { "Kind" } th.number scope="col" { "How many" } } }
             tbody { @for (variant, kind, count) in found {
                 tr { th scope="row" { (name(view, variant)) } td.text { (kind) } td.number { (figures::count(count as f64)) } }
             } }

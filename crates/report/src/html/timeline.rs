@@ -95,7 +95,7 @@ impl Time {
         scale
             .ticks(8)
             .into_iter()
-            .map(|tick| (self.share(tick * unit_s), format!("{tick} {symbol}")))
+            .map(|tick| (self.share(tick * unit_s), format!("{} {symbol}", (tick * 1e6).round() / 1e6)))
             .collect()
     }
 }
