@@ -10,7 +10,8 @@
 #            a missing one is skipped
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh, sshd,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
-#            nbdkit, fio, qemu-storage-daemon, mkfs.ext4, Postgres, and csi-sanity, where there is Go to build it with
+#            nbdkit, fio, qemu-storage-daemon, mkfs.ext4, Postgres, chromium with its driver, axe-core from npm's registry into
+#            ~/.cache/plumb-tests, and csi-sanity, where there is Go to build it with
 #   cluster  what the test cluster is made of (scripts/cluster.sh): the tools of its scripts, and Kubernetes itself, built from Go's
 #            module proxy into ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
@@ -28,6 +29,9 @@ CARGO_DENY=0.20.2
 MDBOOK=0.5.4
 # The csi-sanity that the driver of volumes passes.
 CSI_SANITY=v5.6.0
+# What the pages are held against; it is no part of the program.
+AXE_CORE=4.11.0
+AXE_FILE=$HOME/.cache/plumb-tests/node_modules/axe-core/axe.min.js
 POLICY=/usr/sbin/policy-rc.d
 
 say() { printf 'install-tools: %s\n' "$*" >&2; }
@@ -119,6 +123,9 @@ note_missing() {
             want gzip have gzip
             want isal have igzip
             want libdeflate-tools have libdeflate-gzip
+            want chromium have chromium
+            want chromium-driver have chromedriver
+            [ -e "$AXE_FILE" ] || want npm have npm
             ;;
         cluster)
             want curl have curl
@@ -230,6 +237,13 @@ install_csi_sanity() {
     say "csi-sanity could not be built; it needs Go 1.25 or newer (https://go.dev/dl)"
 }
 
+install_axe_core() {
+    [ ! -e "$AXE_FILE" ] || return 0
+    say "fetching axe-core $AXE_CORE"
+    npm install --no-audit --no-fund --ignore-scripts --prefix "$HOME/.cache/plumb-tests" "axe-core@$AXE_CORE" >&2 ||
+        fail "npm could not fetch axe-core; \`npm install --prefix ~/.cache/plumb-tests axe-core\` by hand shows why"
+}
+
 # build_tool NAME VERSION OPTION...: builds a program from the Rust registry. Such a program runs for a second and compiles for
 # minutes, so it is compiled without optimisation: under a minute on 2 cores.
 build_tool() {
@@ -253,6 +267,7 @@ main() {
             accelerator | systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
             cluster) scripts/cluster.sh build ;;
             lint) install_lint ;;
+            tests) install_axe_core ;;
         esac
     done
     # Last, as the test cluster may bring the Go that it takes.

@@ -51,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-store", &["plumb-model"]),
     ("plumb-history", &["plumb-model", "plumb-stats"]),
     ("plumb-report", &["plumb-model", "plumb-stats"]),
+    ("plumb-export", &["plumb-model", "plumb-stats"]),
     (
         "plumb-runner",
         &[
@@ -61,6 +62,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plumb-path",
             "plumb-store",
             "plumb-tunings",
+        ],
+    ),
+    (
+        "plumb-ui",
+        &[
+            "plumb-model",
+            "plumb-judge",
+            "plumb-history",
+            "plumb-host",
+            "plumb-store",
+            "plumb-report",
+            "plumb-export",
         ],
     ),
     ("plumb-cli", LIBRARIES),
@@ -95,7 +108,9 @@ const LIBRARIES: &[&str] = &[
     "plumb-store",
     "plumb-history",
     "plumb-report",
+    "plumb-export",
     "plumb-runner",
+    "plumb-ui",
 ];
 
 /// Libraries that some crates must not link, neither themselves nor through others.
@@ -120,8 +135,8 @@ enum Reach {
 /// The crates that compute: slices and values in, numbers and values out.
 const COMPUTES: &[&str] = &["plumb-model", "plumb-stats", "plumb-pace", "plumb-judge"];
 
-/// Whatever measures, serves what is measured, or decides about it: all but the REST interface, the CSI driver, the history and the
-/// program around them.
+/// Whatever measures, serves what is measured, or decides about it: all but the REST interface, the page, the CSI driver, the history
+/// and the program around them.
 const MEASURES: &[&str] = &[
     "plumb-model",
     "plumb-stats",
@@ -144,6 +159,7 @@ const MEASURES: &[&str] = &[
     "plumb-storage",
     "plumb-store",
     "plumb-report",
+    "plumb-export",
     "xtask",
 ];
 
@@ -158,11 +174,11 @@ const BANS: &[Ban] = &[
     },
     Ban {
         libraries: RUNTIMES,
-        // They link those of the REST interface, the CSI driver, the cluster's client and Postgres' client, and have no use for one
-        // themselves.
+        // They link those of the REST interface, the page, the CSI driver, the cluster's client and Postgres' client, and have no use
+        // for one themselves.
         crates: &["plumb-history", "plumb-runner", "plumb-cli", "plumb-benches"],
         reach: Reach::Named,
-        reason: "an async runtime is an affair of `plumb-ontap`, `plumb-csi` and `plumb-kubernetes` alone",
+        reason: "an async runtime is an affair of `plumb-ontap`, `plumb-ui`, `plumb-csi` and `plumb-kubernetes` alone",
     },
     Ban {
         libraries: &[
@@ -366,6 +382,7 @@ mod tests {
             "plumb-kubernetes",
             "plumb-history",
             "plumb-runner",
+            "plumb-ui",
             "plumb-cli",
             "plumb-benches",
         ];

@@ -1,0 +1,51 @@
+//! An answer before it is HTTP, and the headers that each one has.
+
+/// What a browser may do with a page: load styles, scripts and pictures of this server, talk to it, and nothing else. So a text
+/// of a run that slipped through the escaping could still do nothing.
+pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The headers of every answer.
+pub const HEADERS: [(&str, &str); 6] = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cache-control", "no-store"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+];
+
+/// An answer that is whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status of HTTP.
+    pub status: u16,
+    /// The content type.
+    pub kind: &'static str,
+    /// The content.
+    pub body: String,
+    /// Where to go next.
+    pub location: Option<String>,
+    /// A cookie to keep.
+    pub cookie: Option<String>,
+}
+
+impl Answer {
+    /// A page.
+    #[must_use]
+    pub fn page(status: u16, html: String) -> Self {
+        Self { status, kind: "text/html; charset=utf-8", body: html, location: None, cookie: None }
+    }
+
+    /// A file of the page's own.
+    #[must_use]
+    pub fn asset(kind: &'static str, text: &str) -> Self {
+        Self { status: 200, kind, body: text.to_owned(), location: None, cookie: None }
+    }
+
+    /// Another page, which the browser asks for with GET.
+    #[must_use]
+    pub fn see(location: impl Into<String>) -> Self {
+        Self { status: 303, location: Some(location.into()), ..Self::page(303, String::new()) }
+    }
+}

@@ -1,0 +1,61 @@
+// A live page: as a slot ends, the server sends the parts that changed, and they take the place of the old ones.
+// Without this script every page is whole; it only has to be loaded again.
+"use strict";
+
+(() => {
+  const live = document.querySelector("[data-events]");
+  if (!live) return;
+  const link = document.getElementById("link");
+  const said = document.getElementById("said");
+  const tell = (text) => { if (link.textContent !== text) link.textContent = text; };
+
+  // Which tables are open and how far they are scrolled stays as it is, and so does the focus.
+  const replace = (element, html) => {
+    if (element.innerHTML === html) return;
+    const open = [...element.querySelectorAll("details[open]")].map((details) => details.id);
+    const scrolled = [...element.querySelectorAll(".scroll")].map((region) => [region.scrollLeft, region.scrollTop]);
+    const focus = path(element, document.activeElement);
+    element.innerHTML = html;
+    for (const id of open) { const details = document.getElementById(id); if (details) details.open = true; }
+    element.querySelectorAll(".scroll").forEach((region, at) => {
+      if (scrolled[at]) [region.scrollLeft, region.scrollTop] = scrolled[at];
+    });
+    const again = focus && follow(element, focus);
+    if (again) again.focus({ preventScroll: true });
+  };
+  const path = (from, to) => {
+    if (!from.contains(to) || from === to) return null;
+    const steps = [];
+    for (let at = to; at !== from; at = at.parentElement) steps.unshift([...at.parentElement.children].indexOf(at));
+    return steps;
+  };
+  const follow = (from, steps) => steps.reduce((at, step) => at && at.children[step], from);
+
+  const show = (event) => {
+    const news = JSON.parse(event.data);
+    document.title = news.title + " – Plumbline";
+    for (const [id, html] of Object.entries(news.parts)) {
+      const element = document.getElementById(id);
+      if (element) replace(element, html);
+    }
+    // Only a changed verdict is spoken: a slot every few seconds would drown everything else.
+    if (news.said.length > 0) said.textContent = news.said.join(". ");
+  };
+
+  const source = new EventSource(live.dataset.events);
+  source.addEventListener("open", () => tell("This page follows the run. It is updated between measurements only."));
+  source.addEventListener("error", () => tell("The connection was lost. The page tries again."));
+  source.addEventListener("slot", (event) => { live.dataset.slots = JSON.parse(event.data).number; });
+  source.addEventListener("view", show);
+  source.addEventListener("end", (event) => {
+    source.close();
+    show(event);
+    tell("This page no longer follows the run, as it has ended.");
+    said.textContent = "The run has ended. " + said.textContent;
+  });
+  source.addEventListener("fault", (event) => {
+    source.close();
+    tell("The page failed to " + JSON.parse(event.data).words + ".");
+  });
+  window.addEventListener("pagehide", () => source.close());
+})();

@@ -1,0 +1,31 @@
+//! Why the page cannot be served; completes "failed to …".
+
+use std::net::SocketAddr;
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+pub enum UiError {
+    /// The address cannot be used.
+    #[error("listen on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel said.
+        cause: std::io::Error,
+    },
+    /// The address is open to other hosts.
+    #[error(
+        "listen on {address}: everybody who reaches this address can read what the page sends, as it is not encrypted; \
+         listen on loopback and forward the port by ssh, or say --allow-remote"
+    )]
+    Remote {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// There is no randomness for a token.
+    #[error("draw a token: the system has no randomness")]
+    Random,
+    /// The process may not have what it takes.
+    #[error("start the page: {0}")]
+    Start(std::io::Error),
+}

@@ -1,0 +1,48 @@
+//! Requests that are not answered as they were meant. Each becomes a page.
+
+use std::fmt::Display;
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The status of HTTP.
+    pub status: u16,
+    /// What is wrong and what would be right, in sentences.
+    pub words: String,
+}
+
+impl Fault {
+    /// The request makes no sense.
+    pub fn bad(words: impl Into<String>) -> Self {
+        Self { status: 400, words: words.into() }
+    }
+
+    /// The request is not allowed.
+    pub fn forbidden(words: impl Into<String>) -> Self {
+        Self { status: 403, words: words.into() }
+    }
+
+    /// There is no such page.
+    pub fn missing(words: impl Into<String>) -> Self {
+        Self { status: 404, words: words.into() }
+    }
+
+    /// Something here does not work. The cause completes "failed to …".
+    pub fn broken(cause: impl Display) -> Self {
+        Self { status: 500, words: format!("The page failed to {cause}.") }
+    }
+
+    /// The heading of its page.
+    #[must_use]
+    pub fn heading(&self) -> &'static str {
+        match self.status {
+            400 => "This request makes no sense",
+            403 => "This request is not allowed",
+            404 => "There is no such page",
+            405 => "This page cannot do that",
+            413 => "This request is too large",
+            503 => "The page is busy",
+            _ => "Something does not work",
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Runs that the page starts: separate processes in their own sessions, so that they outlive the page.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumb_host::process::{Command, Detached, Stream};
+use plumb_host::time::{monotonic_ns, sleep, wall_clock_rfc3339};
+use plumb_store::Stamp;
+
+use crate::fault::Fault;
+use crate::site::Site;
+
+/// What the run says is kept beside it, for those who ask why it did not begin.
+const LOG: &str = "started-by-page.log";
+const LOG_BYTES_MAX: u64 = 16 << 10;
+/// How long a run may take until it has a directory; it goes on whatever becomes of that.
+const PATIENCE_NS: u64 = 20_000_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What became of a run that was to start.
+#[derive(Debug)]
+pub enum Launched {
+    /// It has begun: its directory.
+    Begun(PathBuf),
+    /// It still prepares itself.
+    Preparing,
+    /// It ended before it began: what it said.
+    Refused(String),
+}
+
+/// What to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Order {
+    /// A file, or the name of a built-in experiment.
+    pub experiment: PathBuf,
+    /// A name for its directory.
+    pub name: String,
+    pub is_quick: bool,
+    pub blocks: Option<u32>,
+    pub only: Vec<String>,
+}
+
+impl Order {
+    /// The arguments of `plumb`, without the directory.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["run".to_owned(), self.experiment.display().to_string()];
+        arguments.extend(self.is_quick.then(|| "--quick".to_owned()));
+        arguments.extend(self.blocks.map(|blocks| format!("--blocks={blocks}")));
+        arguments.extend(self.only.iter().map(|variant| format!("--only={variant}")));
+        arguments
+    }
+}
+
+/// Starts a run, and waits until it has begun or ended.
+///
+/// # Errors
+/// When no directory can be made or no process be started.
+pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
+    let name = plumb_store::run_name(&plain(&order.name), &wall_clock_rfc3339());
+    let directory = plumb_store::make_unique(&folder(site).join(name)).map_err(Fault::broken)?;
+    let log = directory.join(LOG);
+    let file =
+        File::create(&log).map_err(|error| Fault::broken(format!("write {}: {error}", log.display())))?;
+    let command = Command::new(&site.settings.program)
+        .args(order.arguments())
+        .args(["--quiet", "--output"])
+        .arg(&directory)
+        .stderr(Stream::File(file));
+    let process = command.spawn_detached().map_err(Fault::broken)?;
+    site.started(process);
+    let until_ns = monotonic_ns() + PATIENCE_NS;
+    while monotonic_ns() < until_ns {
+        if Stamp::of(&directory).has_run() {
+            site.shelf.look_again();
+            return Ok(Launched::Begun(directory));
+        }
+        if !process.is_running() {
+            let said = text_of(&log);
+            // Of a run that did not begin nothing else is in it.
+            let _ = std::fs::remove_file(&log).and_then(|()| std::fs::remove_dir(&directory));
+            return Ok(Launched::Refused(said));
+        }
+        sleep(LOOK_EVERY);
+    }
+    Ok(Launched::Preparing)
+}
+
+/// A name with nothing in it that would lead to another folder.
+fn plain(name: &str) -> String {
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+    name.chars().take(60).map(plain).collect()
+}
+
+/// Where runs go: the first folder that is served, or the one around the first run that is.
+fn folder(site: &Site) -> PathBuf {
+    let roots = site.shelf.roots();
+    let is_folder = |root: &&PathBuf| !Stamp::of(root).has_run();
+    let around = || roots.first().and_then(|root| root.parent()).unwrap_or(Path::new(".")).to_owned();
+    roots.iter().find(is_folder).cloned().unwrap_or_else(around)
+}
+
+fn text_of(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    // What cannot be read is empty.
+    let _ = File::open(path).and_then(|file| file.take(LOG_BYTES_MAX).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Asks the process that writes a run to stop, as Ctrl-C does. It is the process that the run names, and that has the run's
+/// lock open: a directory that somebody forged names another process at most, and that does not.
+///
+/// # Errors
+/// When there is no such process, or it may not be signalled.
+pub fn interrupt(path: &Path) -> Result<(), Fault> {
+    let gone = || Fault::bad("Nothing writes this run: it has ended, or it was killed.");
+    if !plumb_store::is_being_written(path) {
+        return Err(gone());
+    }
+    let now = plumb_store::now(path).ok_or_else(|| {
+        Fault::bad("The run does not say which process it is. Stop it where it was started, with Ctrl-C.")
+    })?;
+    let process = Detached { pid: now.pid, started_ticks: now.started_ticks };
+    let lock = plumb_store::lock_of(path);
+    if !process.is_running() || !plumb_host::process::has_open(process.pid, &lock) {
+        return Err(Fault::forbidden(format!(
+            "Process {}, which the run names, does not hold the run's lock, or belongs to another user or host. Nothing was done.",
+            now.pid
+        )));
+    }
+    process.interrupt().map_err(Fault::broken)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_a_command() {
+        let order = Order {
+            experiment: "tls-cost".into(),
+            name: "tls-cost".to_owned(),
+            is_quick: true,
+            blocks: Some(7),
+            only: vec!["a".to_owned()],
+        };
+        assert_eq!(order.arguments(), ["run", "tls-cost", "--quick", "--blocks=7", "--only=a"]);
+    }
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        assert_eq!(plain("../../etc/x y"), "------etc-x-y");
+    }
+
+    #[test]
+    fn a_process_that_does_not_hold_the_lock_is_not_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(interrupt(folder.path()).unwrap_err().status, 400, "there is no run");
+        // This test holds the lock, and the run names another process.
+        let lock = File::create(plumb_store::lock_of(folder.path())).unwrap();
+        lock.lock().unwrap();
+        let sleeping = Command::new("sleep").arg("600").spawn_detached().unwrap();
+        let now = serde_json::json!({
+            "format": "plumbline.now/1", "pid": sleeping.pid, "started_ticks": sleeping.started_ticks, "cell": 0, "block": 0,
+            "position": 0, "of": 2, "variant": "a", "phase": "between", "since_ms": 0, "left_at_most_s": 0.0, "left_probably_s": 0.0,
+        });
+        std::fs::write(folder.path().join("now.json"), now.to_string()).unwrap();
+        assert_eq!(interrupt(folder.path()).unwrap_err().status, 403);
+        assert!(sleeping.is_running());
+        sleeping.end(Duration::ZERO).unwrap();
+    }
+}

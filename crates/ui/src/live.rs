@@ -1,0 +1,230 @@
+//! What a browser that follows a run is sent, and when: at the end of a slot, and never while a window is open.
+//!
+//! A browser on the same host would take its CPU time from the measurement, and so would making the page for it. So the follower
+//! sleeps until a window that was announced has closed. Of a load that keeps to no clock it knows no window; there it sends only
+//! as a slot has ended.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plumb_host::time::unix_ms;
+use plumb_model::{Slot, SlotOutcome, Verdict};
+use plumb_store::{Now, Phase, Stamp, is_being_written, now};
+use serde_json::json;
+
+use crate::fault::Fault;
+use crate::pages::compare::opened;
+use crate::pages::live::{Parts, parts};
+use crate::shelf::Opened;
+use crate::site::Site;
+
+/// How soon after a window the slot's line is looked for, and how often before the next window is known.
+const SOON_MS: u64 = 100;
+const OFTEN_MS: u64 = 250;
+/// How often where the run says nothing of itself.
+const SELDOM_MS: u64 = 1000;
+/// No sleep is longer, so that the end of a killed run is seen.
+const SLEEP_MS_MAX: u64 = 15_000;
+/// A window that opens sooner than this is not told before: the browser would be busy with that while it opens.
+const NOTICE_MS: u64 = 300;
+
+/// A browser that follows a run.
+pub struct Follower {
+    id: String,
+    path: PathBuf,
+    run: Arc<Mutex<Opened>>,
+    /// How many slots it has been told of.
+    told: usize,
+    seen: Stamp,
+    now: Option<Now>,
+    verdicts: Vec<Verdict>,
+    /// Whether it is sent everything once, whatever it has seen.
+    is_behind: bool,
+}
+
+/// What comes after what was sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another look.
+    Look {
+        /// After this time.
+        after: Duration,
+        /// Whether a window is open meanwhile.
+        in_window: bool,
+    },
+    /// Nothing: the run is over.
+    End,
+}
+
+impl Follower {
+    /// For a browser that knows `told` slots. One that was cut off is sent how things stand, once.
+    ///
+    /// # Errors
+    /// When there is no such run, or it cannot be read.
+    pub fn new(site: &Site, id: &str, told: usize, is_behind: bool) -> Result<Self, Fault> {
+        let run = opened(site, id)?;
+        let path = site.shelf.path(id).ok_or_else(|| Fault::missing("There is no such run."))?;
+        let (slots, verdicts) = {
+            let run = run.lock().unwrap_or_else(PoisonError::into_inner);
+            (run.run().slots.len(), verdicts(&run))
+        };
+        let told = told.min(slots);
+        let is_behind = is_behind || told < slots;
+        let now = now(&path);
+        Ok(Self { id: id.to_owned(), path, run, told, seen: Stamp::default(), now, verdicts, is_behind })
+    }
+
+    /// What there is to send now, and when to look again.
+    pub fn step(&mut self, site: &Site) -> (String, Next) {
+        let (at_ms, now) = (unix_ms(), now(&self.path));
+        if let Some(closes_ms) =
+            now.as_ref().filter(|now| now.is_window_open(at_ms)).and_then(|now| now.window_closes_ms)
+        {
+            return (String::new(), look(closes_ms - at_ms + SOON_MS / 2, true));
+        }
+        let stamp = Stamp::of(&self.path);
+        let is_over = stamp.has_ended() || !is_being_written(&self.path);
+        let is_grown = stamp != self.seen;
+        let is_news = is_grown || self.is_behind || is_worth_telling(self.now.as_ref(), now.as_ref(), at_ms);
+        let mut sent = String::new();
+        if is_news || is_over {
+            match self.news(site, now.as_ref(), is_over) {
+                Ok(text) => sent = text,
+                Err(reason) => return (event("fault", &json!({ "words": reason })), Next::End),
+            }
+            (self.seen, self.now, self.is_behind) = (stamp, now.clone(), false);
+        }
+        if is_over {
+            return (sent, Next::End);
+        }
+        (sent, look(pause_ms(now.as_ref(), at_ms), false))
+    }
+
+    /// Everything that is new: each slot by its number, then how things stand.
+    fn news(&mut self, site: &Site, now: Option<&Now>, is_over: bool) -> Result<String, String> {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.seen;
+        run.go_on()?;
+        let slots = &run.run().slots;
+        // A run that was taken up again may have lost a line that was cut short.
+        self.told = self.told.min(slots.len());
+        let is_first = before == Stamp::default() && !self.is_behind;
+        if is_first && self.told == slots.len() && !is_over {
+            return Ok(String::new());
+        }
+        let mut text: String = (self.told..slots.len()).map(|at| slot_event(at, &slots[at])).collect();
+        self.told = slots.len();
+        let verdicts_now = verdicts(&run);
+        let said = changes(&run, &self.verdicts, &verdicts_now);
+        self.verdicts = verdicts_now;
+        let Parts { title, pieces } = parts(site, &self.id, &mut run, now);
+        text.push_str(&event(
+            if is_over { "end" } else { "view" },
+            &json!({ "title": title, "parts": pieces, "said": said }),
+        ));
+        Ok(text)
+    }
+}
+
+fn look(after_ms: u64, in_window: bool) -> Next {
+    Next::Look { after: Duration::from_millis(after_ms.min(SLEEP_MS_MAX)), in_window }
+}
+
+/// How long nothing can be new.
+fn pause_ms(now: Option<&Now>, at_ms: u64) -> u64 {
+    let Some(now) = now else { return SELDOM_MS };
+    match (now.phase, now.window_opens_ms, now.window_closes_ms) {
+        // The slot is written down soon after its window closed; between now and its opening nothing happens.
+        (Phase::Measuring, Some(opens), Some(closes)) if at_ms < opens => closes - at_ms + SOON_MS / 2,
+        (Phase::Measuring, ..) => SOON_MS,
+        _ => OFTEN_MS,
+    }
+}
+
+/// Whether what a run does now is told although no slot has ended: its window is known, and far enough away.
+fn is_worth_telling(before: Option<&Now>, now: Option<&Now>, at_ms: u64) -> bool {
+    let opens_ms = |now: Option<&Now>| now.and_then(|now| now.window_opens_ms);
+    opens_ms(now) != opens_ms(before) && opens_ms(now).is_some_and(|opens| at_ms + NOTICE_MS < opens)
+}
+
+fn verdicts(run: &Opened) -> Vec<Verdict> {
+    run.judgement().claims.iter().map(|claim| claim.verdict).collect()
+}
+
+/// The claims whose verdict has changed, in sentences for those who hear the page.
+fn changes(run: &Opened, before: &[Verdict], after: &[Verdict]) -> Vec<String> {
+    let claims = &run.judgement().claims;
+    let changed = claims.iter().zip(before.iter().zip(after)).filter(|(_, (before, after))| before != after);
+    let plan = &run.run().header.plan;
+    let words = |claim: &plumb_model::ClaimVerdict| {
+        let text = plan.claims.get(claim.claim).map_or("a claim", |claim| claim.text.as_str());
+        format!("{}: {text}", claim.verdict.word())
+    };
+    changed.map(|(claim, _)| words(claim)).collect()
+}
+
+/// A slot, under the number of slots that there are with it: a browser that comes back says it, and gets those after it.
+fn slot_event(at: usize, slot: &Slot) -> String {
+    let failed = match &slot.outcome {
+        SlotOutcome::Failed { reason, .. } => Some(reason.as_str()),
+        SlotOutcome::Measured(_) => None,
+    };
+    let data = json!({
+        "number": at + 1, "cell": slot.cell, "block": slot.block, "position": slot.position, "variant": slot.variant,
+        "failed": failed,
+    });
+    format!("id: {}\n{}", at + 1, event("slot", &data))
+}
+
+/// One event (HTML, "Server-sent events"). JSON has no line feed in it.
+fn event(name: &str, data: &serde_json::Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measuring(opens_ms: u64, closes_ms: u64) -> Now {
+        Now {
+            pid: 1,
+            started_ticks: 1,
+            cell: 0,
+            block: 0,
+            position: 0,
+            of: 4,
+            variant: "a".to_owned(),
+            phase: Phase::Measuring,
+            since_ms: 0,
+            window_opens_ms: Some(opens_ms),
+            window_closes_ms: Some(closes_ms),
+            left_at_most_s: 0.0,
+            left_probably_s: 0.0,
+        }
+    }
+
+    #[test]
+    fn nothing_is_looked_at_from_before_a_window_until_after_it() {
+        let now = measuring(5_000, 9_000);
+        assert!(pause_ms(Some(&now), 4_000) > 5_000);
+        assert_eq!(pause_ms(Some(&now), 9_500), SOON_MS, "the slot is about to be written down");
+        assert_eq!(pause_ms(None, 0), SELDOM_MS);
+    }
+
+    #[test]
+    fn a_window_is_told_in_advance_or_not_at_all() {
+        let now = measuring(5_000, 9_000);
+        assert!(is_worth_telling(None, Some(&now), 4_000));
+        assert!(!is_worth_telling(Some(&now), Some(&now), 4_000), "it was told");
+        assert!(!is_worth_telling(None, Some(&now), 4_900), "it opens at once");
+        assert!(!is_worth_telling(None, None, 0));
+    }
+
+    #[test]
+    fn an_event_is_a_line_whatever_is_in_it() {
+        let text = event("slot", &json!({ "failed": "a\nb\r\n\ndata: c" }));
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.ends_with("\n\n"));
+    }
+}

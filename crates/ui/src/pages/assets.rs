@@ -1,0 +1,24 @@
+//! The files that pages load: two stylesheets, a script and a picture, compiled in.
+
+use crate::answer::Answer;
+use crate::asked::Asked;
+use crate::fault::Fault;
+use crate::site::Site;
+
+const CSS: &str = "text/css; charset=utf-8";
+
+/// One of them by its name.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn asset(_: &Site, asked: &Asked) -> Result<Answer, Fault> {
+    Ok(match asked.path.as_str() {
+        "/assets/report.css" => Answer::asset(CSS, plumb_report::html_style()),
+        "/assets/page.css" => Answer::asset(CSS, include_str!("../assets/page.css")),
+        "/assets/page.js" => {
+            Answer::asset("text/javascript; charset=utf-8", include_str!("../assets/page.js"))
+        }
+        "/assets/icon.svg" => Answer::asset("image/svg+xml", include_str!("../assets/icon.svg")),
+        _ => return Err(Fault::missing("There is no such file.")),
+    })
+}

@@ -1,0 +1,35 @@
+//! What Prometheus reads: the latest results of each experiment, and the run that goes on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plumb_export::{PROMETHEUS_TYPE, RunSamples};
+
+use crate::answer::Answer;
+use crate::asked::Asked;
+use crate::fault::Fault;
+use crate::shelf::{State, Summary};
+use crate::site::Site;
+
+/// The text.
+///
+/// # Errors
+/// None so far.
+pub fn metrics(site: &Site, _: &Asked) -> Result<Answer, Fault> {
+    let runs = newest(site.shelf.list().runs);
+    let samples = site.samples.of(&site.shelf, &runs);
+    Ok(Answer::asset(PROMETHEUS_TYPE, &RunSamples::text(samples.iter().map(Arc::as_ref))))
+}
+
+/// Of each experiment the newest run that ended and the newest that has no end: what the text shows at most.
+fn newest(runs: Vec<Arc<Summary>>) -> Vec<Arc<Summary>> {
+    let mut newest: BTreeMap<(String, bool), Arc<Summary>> = BTreeMap::new();
+    for run in runs.into_iter().filter(|run| run.state != State::Unreadable) {
+        let is_ended = !matches!(run.state, State::Running | State::Killed);
+        let best = newest.entry((run.name.clone(), is_ended)).or_insert_with(|| Arc::clone(&run));
+        if best.started_at < run.started_at {
+            *best = run;
+        }
+    }
+    newest.into_values().collect()
+}

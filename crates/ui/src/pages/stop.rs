@@ -1,0 +1,47 @@
+//! Stopping a run: a page that asks whether it is meant, and what it does then.
+
+use maud::html;
+use plumb_store::now;
+
+use super::layout::{Part, form_token, page};
+use super::run::id;
+use crate::answer::Answer;
+use crate::asked::Asked;
+use crate::fault::Fault;
+use crate::launch;
+use crate::site::Site;
+
+/// Asks.
+///
+/// # Errors
+/// When there is no such run.
+pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+    let id = id(asked)?;
+    let path = site.shelf.path(id).ok_or_else(|| Fault::missing("There is no such run."))?;
+    let pid = now(&path).map(|now| now.pid);
+    let content = html! {
+        h1 { "Stop this run?" }
+        p.lead { code { (path.display()) } }
+        p {
+            "The slot that is measured now is dropped, and the slots before it are kept. The run puts back what it changed on its \
+             hosts, writes its report, and can be continued later."
+        }
+        @if let Some(pid) = pid { p.note { "It is process " (pid) ", which is asked to stop as by Ctrl-C." } }
+        form method="post" action={ "/runs/" (id) "/stop" } {
+            (form_token(site))
+            p.act { button.danger { "Stop the run" } " " a.button href={ "/runs/" (id) } { "Let it run" } }
+        }
+    };
+    Ok(page(site, Part::Runs, "Stop this run?", &content))
+}
+
+/// Stops.
+///
+/// # Errors
+/// When the run is not under way, or not this user's.
+pub fn stop(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
+    let id = id(asked)?;
+    let path = site.shelf.path(id).ok_or_else(|| Fault::missing("There is no such run."))?;
+    launch::interrupt(&path)?;
+    Ok(Answer::see(format!("/runs/{id}")))
+}

@@ -1,0 +1,13 @@
+//! The headers that every answer has.
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::answer::HEADERS;
+
+/// Adds them.
+pub fn add_common(headers: &mut HeaderMap) {
+    for (name, value) in HEADERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+}

@@ -1,0 +1,170 @@
+//! One request from the network: whether it is let in, its form within bounds, its page.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, SET_COOKIE,
+};
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::events::{self, Content};
+use super::headers::add_common;
+use crate::access::Papers;
+use crate::answer::Answer;
+use crate::asked::{Asked, Fields, Method, decoded};
+use crate::fault::Fault;
+use crate::pages::layout;
+use crate::routes;
+use crate::site::Site;
+
+/// Larger forms are refused.
+const FORM_BYTES_MAX: usize = 64 << 10;
+/// For a form to come whole.
+const FORM_TIME: Duration = Duration::from_secs(10);
+
+/// What a request that was let in is about.
+enum Entry {
+    /// It came with the token in its address: it gets the cookie, and the page without the token.
+    Welcome(String),
+    Page(Asked),
+    Events(String, Asked),
+}
+
+/// Answers a request; whatever is wrong with it is a page.
+pub async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Response<Content>, Infallible> {
+    site.touch();
+    let answer = match enter(&site, request).await {
+        Ok(Entry::Welcome(location)) => {
+            Ok(Answer { cookie: Some(site.door.cookie()), ..Answer::see(location) })
+        }
+        Ok(Entry::Events(id, asked)) => match events::follow(&site, id, &asked).await {
+            Ok(response) => return Ok(response),
+            Err(fault) => Err(fault),
+        },
+        Ok(Entry::Page(asked)) => page(&site, asked).await,
+        Err(fault) => Err(fault),
+    };
+    Ok(response(answer.unwrap_or_else(|fault| layout::fault(&site, &fault))))
+}
+
+/// Makes a page where it may take its time. One that panics is a page, too.
+async fn page(site: &Arc<Site>, asked: Asked) -> Result<Answer, Fault> {
+    let shared = Arc::clone(site);
+    let made = spawn_blocking(move || routes::answer(&shared, &asked)).await;
+    let rest = Arc::clone(site);
+    // What this request had no time for is read behind its back, so that the next one has it.
+    spawn_blocking(move || rest.shelf.read_rest());
+    made.unwrap_or_else(|_| Err(Fault::broken("make this page: it is a fault of plumb")))
+}
+
+/// Lets a request in, or not.
+async fn enter(site: &Site, request: Request<Incoming>) -> Result<Entry, Fault> {
+    let (head, body) = request.into_parts();
+    let papers = Papers {
+        host: text(&head.headers, HOST),
+        cookie: text(&head.headers, COOKIE),
+        authorization: text(&head.headers, AUTHORIZATION),
+        origin: text(&head.headers, ORIGIN),
+        fetch_site: text(&head.headers, HeaderName::from_static("sec-fetch-site")),
+    };
+    site.door.check_host(&papers)?;
+    let query = Fields::parse(head.uri.query().unwrap_or_default())?;
+    let method = match head.method {
+        hyper::Method::GET | hyper::Method::HEAD => Method::Get,
+        hyper::Method::POST => Method::Post,
+        _ => return Err(Fault { status: 405, words: "This server knows GET and POST.".to_owned() }),
+    };
+    let path =
+        decoded(head.uri.path(), false).ok_or_else(|| Fault::bad("The address is not encoded as UTF-8."))?;
+    if method == Method::Get && query.get("token").is_some_and(|said| site.door.is_token(said)) {
+        let rest = query.with("token", "");
+        return Ok(Entry::Welcome(format!(
+            "{}{}",
+            local(head.uri.path()),
+            if rest == "?" { "" } else { &rest }
+        )));
+    }
+    site.door.check_token(&papers)?;
+    let mut form = Fields::default();
+    if method == Method::Post {
+        site.door.check_origin(&papers)?;
+        form = self::form(&head.headers, body).await?;
+        site.door.check_form(form.get("form"))?;
+    }
+    let last = text(&head.headers, HeaderName::from_static("last-event-id"));
+    let last_event = last.and_then(|last| last.trim().parse().ok());
+    let asked = Asked { method, path, query, form, last_event };
+    Ok(match routes::events_of(&asked.path).filter(|_| method == Method::Get).map(str::to_owned) {
+        Some(id) => Entry::Events(id, asked),
+        None => Entry::Page(asked),
+    })
+}
+
+/// A path that stays on this server: a second slash at its beginning would name another host.
+fn local(path: &str) -> &str {
+    if path.starts_with("//") || path.contains('\\') { "/" } else { path }
+}
+
+async fn form(headers: &HeaderMap, mut body: Incoming) -> Result<Fields, Fault> {
+    let kind = text(headers, CONTENT_TYPE).unwrap_or_default();
+    if kind.split(';').next().map(str::trim) != Some("application/x-www-form-urlencoded") {
+        return Err(Fault::bad("The form is not sent as a browser sends it."));
+    }
+    let too_large =
+        || Fault { status: 413, words: format!("A form has at most {} KiB.", FORM_BYTES_MAX >> 10) };
+    if body.size_hint().lower() > FORM_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    let whole = async {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Fault::bad("The form ended early."))?;
+            bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+            if bytes.len() > FORM_BYTES_MAX {
+                return Err(too_large());
+            }
+        }
+        Ok(bytes)
+    };
+    let bytes =
+        timeout(FORM_TIME, whole).await.map_err(|_| Fault::bad("The form did not come in time."))??;
+    let text = String::from_utf8(bytes).map_err(|_| Fault::bad("The form is not encoded as UTF-8."))?;
+    Fields::parse(&text)
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn response(answer: Answer) -> Response<Content> {
+    let mut response = Response::new(Content::whole(answer.body));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    add_common(headers);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.kind));
+    for (name, value) in [(LOCATION, answer.location), (SET_COOKIE, answer.cookie)] {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_sent_to_another_host() {
+        assert_eq!(
+            ["/", "/runs/x", "//evil.example", "/\\evil.example"].map(local),
+            ["/", "/runs/x", "/", "/"]
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! The runs below the served directories: found, summed up, and opened.
+//!
+//! Nothing here happens by itself. Directories are looked at when somebody asks for a page, and a run is parsed again only
+//! when its files have changed. So a page that nobody looks at costs a run nothing.
+
+mod opened;
+mod summary;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use plumb_host::time::{monotonic_ns, sleep};
+use plumb_store::Stamp;
+
+pub use opened::Opened;
+pub use summary::{State, Summary, VERDICTS, state_of};
+
+/// More entries of a folder are not looked at.
+const ENTRIES_MAX: usize = 50_000;
+/// Runs that are held in memory at a time.
+const OPENED_MAX: usize = 4;
+/// How long a request may read runs that are not summed up yet; the rest is read behind its back.
+const PATIENCE_NS: u64 = 30_000_000;
+/// Between two runs that are read while another is under way.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Folders are looked at again after this many times what it took the last time.
+const REST: u64 = 50;
+
+/// The runs below some directories.
+#[derive(Debug)]
+pub struct Shelf {
+    roots: Vec<PathBuf>,
+    known: Mutex<Known>,
+    opened: Mutex<Vec<(String, Arc<Mutex<Opened>>)>>,
+    /// Whether somebody reads what is not summed up yet.
+    is_read: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    entries: HashMap<PathBuf, Entry>,
+    /// Paths by their ids.
+    ids: HashMap<String, PathBuf>,
+    /// Not before this are folders looked at again.
+    again_ns: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stamp: Stamp,
+    /// `None` until it was read.
+    summary: Option<Arc<Summary>>,
+}
+
+/// All runs, as far as they were read.
+#[derive(Debug)]
+pub struct Listing {
+    /// Those that were read.
+    pub runs: Vec<Arc<Summary>>,
+    /// How many are still to be read.
+    pub unread: usize,
+}
+
+impl Shelf {
+    /// For run directories, and folders that hold some.
+    #[must_use]
+    pub fn new(roots: Vec<PathBuf>) -> Self {
+        Self { roots, known: Mutex::default(), opened: Mutex::default(), is_read: AtomicBool::new(false) }
+    }
+
+    /// The served directories.
+    #[must_use]
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// All runs. It reads those that changed for a moment at most; [`Shelf::read_rest`] goes on.
+    pub fn list(&self) -> Listing {
+        self.look();
+        self.read(PATIENCE_NS);
+        let known = self.known();
+        let runs: Vec<Arc<Summary>> =
+            known.entries.values().filter_map(|entry| entry.summary.clone()).collect();
+        Listing { unread: known.entries.len() - runs.len(), runs }
+    }
+
+    /// Reads one more run that is not summed up yet; false where there is none.
+    fn read_more(&self) -> bool {
+        let next = self
+            .known()
+            .entries
+            .iter()
+            .find_map(|(path, entry)| entry.summary.is_none().then(|| (path.clone(), entry.stamp)));
+        let Some((path, stamp)) = next else { return false };
+        let summary = Summary::read(id_of(&path), &path);
+        let mut known = self.known();
+        if let Some(entry) = known.entries.get_mut(&path) {
+            *entry = Entry { stamp, summary: Some(Arc::new(summary)) };
+        }
+        true
+    }
+
+    /// Reads all that is not summed up yet, unless somebody does so already. While a run is under way it takes long rests.
+    pub fn read_rest(&self) {
+        if self.is_read.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        while self.read_more() {
+            let is_running =
+                |entry: &Entry| entry.summary.as_ref().is_some_and(|it| it.state == State::Running);
+            if self.known().entries.values().any(is_running) {
+                sleep(PAUSE);
+            }
+        }
+        self.is_read.store(false, Ordering::SeqCst);
+    }
+
+    fn read(&self, patience_ns: u64) {
+        let until_ns = monotonic_ns() + patience_ns;
+        while monotonic_ns() < until_ns && self.read_more() {}
+    }
+
+    /// The directory of a run by its id.
+    pub fn path(&self, id: &str) -> Option<PathBuf> {
+        let find = || self.known().ids.get(id).cloned();
+        find().or_else(|| {
+            self.look();
+            find()
+        })
+    }
+
+    /// A run with all of its slots as they are now; `None` where there is none of that id.
+    ///
+    /// # Errors
+    /// Why it cannot be read, completing "failed to …".
+    pub fn open(&self, id: &str) -> Option<Result<Arc<Mutex<Opened>>, String>> {
+        let path = self.path(id)?;
+        let held = {
+            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = opened.iter().position(|(known, _)| known == id);
+            // The last one was used last.
+            at.map(|at| opened.remove(at)).inspect(|entry| opened.push(entry.clone())).map(|(_, run)| run)
+        };
+        if let Some(held) = held {
+            let refreshed = held.lock().unwrap_or_else(PoisonError::into_inner).go_on();
+            return Some(refreshed.map(|_| Arc::clone(&held)));
+        }
+        let run = match Opened::read(&path) {
+            Ok(run) => Arc::new(Mutex::new(run)),
+            Err(reason) => return Some(Err(reason)),
+        };
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.retain(|(known, _)| known != id);
+        if opened.len() >= OPENED_MAX {
+            opened.remove(0);
+        }
+        opened.push((id.to_owned(), Arc::clone(&run)));
+        Some(Ok(run))
+    }
+
+    /// Has folders looked at again at the next request, whatever it costs.
+    pub fn look_again(&self) {
+        self.known().again_ns = 0;
+    }
+
+    /// Looks which runs there are, and which of them changed.
+    fn look(&self) {
+        let begun_ns = monotonic_ns();
+        if begun_ns < self.known().again_ns {
+            return;
+        }
+        let found: Vec<PathBuf> = self.roots.iter().flat_map(|root| runs_below(root)).collect();
+        let stamps: HashMap<PathBuf, Stamp> =
+            found.into_iter().map(|path| (path.clone(), Stamp::of(&path))).collect();
+        let mut known = self.known();
+        known.entries.retain(|path, _| stamps.contains_key(path));
+        for (path, stamp) in stamps.into_iter().filter(|(_, stamp)| stamp.has_run()) {
+            let is_current = known.entries.get(&path).is_some_and(|entry| {
+                let is_settled = entry.summary.as_ref().is_none_or(|it| it.is_settled(&path));
+                entry.stamp == stamp && is_settled
+            });
+            if !is_current {
+                known.entries.insert(path, Entry { stamp, summary: None });
+            }
+        }
+        known.ids = known.entries.keys().map(|path| (id_of(path), path.clone())).collect();
+        let ended_ns = monotonic_ns();
+        known.again_ns = ended_ns + REST * (ended_ns - begun_ns);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A directory that is a run, or those in it that are.
+fn runs_below(root: &Path) -> Vec<PathBuf> {
+    if Stamp::of(root).has_run() {
+        return vec![root.to_owned()];
+    }
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten().take(ENTRIES_MAX);
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// What stands for a run in addresses: the same for the same path, and nothing else that a path could hold.
+#[must_use]
+pub fn id_of(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let digest = digest(&SHA256, whole.as_os_str().as_bytes());
+    digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_run_is_not_found_and_links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join("run.json"), "{}").unwrap();
+        };
+        make("one");
+        std::fs::create_dir(folder.path().join("empty")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("one"), folder.path().join("link")).unwrap();
+        let shelf = Shelf::new(vec![folder.path().to_owned()]);
+        let listing = shelf.list();
+        assert_eq!((listing.runs.len(), listing.unread), (1, 0));
+        assert!(matches!(listing.runs[0].state, State::Unreadable), "{:?}", listing.runs[0]);
+        let id = &listing.runs[0].id;
+        assert_eq!(shelf.path(id), Some(folder.path().join("one")));
+        assert!(shelf.open(id).unwrap().is_err() && shelf.open("../one").is_none());
+        let alone = Shelf::new(vec![folder.path().join("one")]);
+        assert_eq!(&alone.list().runs[0].id, id, "a run has one id, by whatever directory it is served");
+    }
+}

@@ -1,0 +1,103 @@
+//! A run that is held in memory with what its slots say, and follows its directory.
+
+use std::path::Path;
+
+use plumb_judge::{judge, judge_claims};
+use plumb_model::{Judgement, Plan, Run, Slot};
+use plumb_report::PastLook;
+use plumb_store::{Following, Stamp};
+
+/// Slots of a run that has more are not read: they would take several times as much memory. `plumb report` has no such limit.
+const SLOTS_BYTES_MAX: u64 = 256 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Opened {
+    following: Following,
+    judgement: Judgement,
+    looks: Vec<PastLook>,
+    /// How many slots the looks are from.
+    looked_at: usize,
+    /// The report, once it was asked for.
+    report: Option<String>,
+}
+
+impl Opened {
+    /// Reads a directory.
+    ///
+    /// # Errors
+    /// Why it cannot be read, completing "failed to …".
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let bytes = Stamp::of(path).slots_bytes();
+        if bytes > SLOTS_BYTES_MAX {
+            return Err(format!(
+                "read {}: its slots have {} MiB, and the page reads at most {}; `plumb report` has no such limit",
+                path.display(),
+                bytes >> 20,
+                SLOTS_BYTES_MAX >> 20
+            ));
+        }
+        let following = Following::open(path, SLOTS_BYTES_MAX).map_err(|error| error.to_string())?;
+        let judgement = judge(&following.run().header.plan, &following.run().slots);
+        Ok(Self { following, judgement, looks: Vec::new(), looked_at: 0, report: None })
+    }
+
+    /// Reads what was added, and judges anew where something was. Returns whether it was.
+    ///
+    /// # Errors
+    /// As [`Opened::read`].
+    pub fn go_on(&mut self) -> Result<bool, String> {
+        let before = self.run().slots.len();
+        let is_changed = self.following.go_on().map_err(|error| error.to_string())?;
+        if is_changed {
+            let run = self.following.run();
+            self.judgement = judge(&run.header.plan, &run.slots);
+            self.report = None;
+            if run.slots.len() < before {
+                (self.looks, self.looked_at) = (Vec::new(), 0);
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// The run as far as it was read.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        self.following.run()
+    }
+
+    /// What its slots say.
+    #[must_use]
+    pub fn judgement(&self) -> &Judgement {
+        &self.judgement
+    }
+
+    /// The report as the inside of a page.
+    pub fn report(&mut self) -> &str {
+        let (run, judgement) = (self.following.run(), &self.judgement);
+        self.report.get_or_insert_with(|| plumb_report::html_report(run, judgement))
+    }
+
+    /// The verdicts after each complete block, as the run saw them then.
+    pub fn looks(&mut self) -> &[PastLook] {
+        let run = self.following.run();
+        let (plan, slots) = (&run.header.plan, &run.slots);
+        for count in self.looked_at + 1..=slots.len() {
+            let last = &slots[count - 1];
+            if ends_its_block(plan, &slots[..count]) {
+                let verdicts = judge_claims(plan, &slots[..count]);
+                self.looks.push(PastLook { cell: last.cell, blocks: last.block + 1, verdicts });
+            }
+        }
+        self.looked_at = slots.len();
+        &self.looks
+    }
+}
+
+/// Whether the last of these slots is the last one of its block.
+fn ends_its_block(plan: &Plan, slots: &[Slot]) -> bool {
+    let Some(last) = slots.last() else { return false };
+    let runnable = plan.cells[last.cell].variants.iter().filter(|planned| planned.skipped.is_none()).count();
+    let is_beside = |slot: &&Slot| (slot.cell, slot.block) == (last.cell, last.block);
+    slots.iter().rev().take_while(is_beside).count() == runnable * plan.slots_of_each()
+}

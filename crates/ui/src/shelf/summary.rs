@@ -1,0 +1,198 @@
+//! A run in one row.
+
+use std::path::{Path, PathBuf};
+
+use plumb_model::{Ending, Header, Judgement, Run, Verdict};
+use plumb_store::is_being_written;
+
+use super::opened::Opened;
+
+/// Of a foreign text a row shows this many characters.
+const TEXT_MAX: usize = 300;
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// A process writes it.
+    Running,
+    /// Every claim was decided or every block was run.
+    Complete,
+    /// Somebody stopped it.
+    Interrupted,
+    /// The harness failed.
+    Failed,
+    /// No process writes it, and it does not say how it ended.
+    Killed,
+    /// Its directory cannot be read.
+    Unreadable,
+}
+
+impl State {
+    /// All of them, in the order in which a menu has them.
+    pub const ALL: [Self; 6] =
+        [Self::Running, Self::Complete, Self::Interrupted, Self::Failed, Self::Killed, Self::Unreadable];
+
+    /// The word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    /// The class that colours it.
+    #[must_use]
+    pub fn tone(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "good",
+            Self::Interrupted | Self::Killed => "doubt",
+            Self::Failed | Self::Unreadable => "bad",
+        }
+    }
+}
+
+/// A run in one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// What it is called in addresses.
+    pub id: String,
+    /// Its directory; of a recorded run, where that was.
+    pub path: PathBuf,
+    pub name: String,
+    pub title: String,
+    /// RFC 3339.
+    pub started_at: String,
+    pub took_s: Option<f64>,
+    pub state: State,
+    /// How many; `None` where only the history knows the run.
+    pub slots: Option<usize>,
+    /// How many claims hold, are refuted, undecided, void, skipped.
+    pub verdicts: [usize; 5],
+    /// The host in one line.
+    pub host: String,
+    /// Lasting facts of the host by name.
+    pub facts: Vec<(String, String)>,
+    pub is_quick: bool,
+    /// What changed in one sentence, or why the run cannot be read.
+    pub words: String,
+}
+
+impl Summary {
+    /// Reads a run and sums it up. One that cannot be read says why.
+    #[must_use]
+    pub fn read(id: String, path: &Path) -> Self {
+        match Opened::read(path) {
+            Ok(opened) => Self::of(id, path, opened.run(), opened.judgement()),
+            Err(reason) => Self::unreadable(id, path, &reason),
+        }
+    }
+
+    fn of(id: String, path: &Path, run: &Run, judgement: &Judgement) -> Self {
+        let plan = &run.header.plan;
+        Self {
+            id,
+            path: path.to_owned(),
+            name: short(&plan.name),
+            title: short(&plan.title),
+            started_at: short(&run.header.started_at),
+            took_s: run.took_s,
+            state: state_of(run, path),
+            slots: Some(run.slots.len()),
+            verdicts: VERDICTS
+                .map(|verdict| judgement.claims.iter().filter(|it| it.verdict == verdict).count()),
+            host: short(&host_line(&run.header)),
+            facts: facts(&run.header),
+            is_quick: plan.quick,
+            words: short(&plumb_report::headline(run, judgement)),
+        }
+    }
+
+    fn unreadable(id: String, path: &Path, reason: &str) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Self {
+            id,
+            path: path.to_owned(),
+            name: short(&name),
+            title: short(&name),
+            started_at: String::new(),
+            took_s: None,
+            state: State::Unreadable,
+            slots: None,
+            verdicts: [0; 5],
+            host: String::new(),
+            facts: Vec::new(),
+            is_quick: false,
+            words: short(&format!("plumb failed to {reason}")),
+        }
+    }
+
+    /// Whether its state can be other than it was although no file has changed: a run may have been killed, or taken up again.
+    pub(super) fn is_settled(&self, path: &Path) -> bool {
+        match self.state {
+            State::Running => is_being_written(path),
+            State::Killed => !is_being_written(path),
+            _ => true,
+        }
+    }
+
+    /// Whether every word of a search is somewhere in it.
+    #[must_use]
+    pub fn has(&self, words: &str) -> bool {
+        let text = format!(
+            "{} {} {} {} {} {}",
+            self.name,
+            self.title,
+            self.path.display(),
+            self.host,
+            self.started_at,
+            self.words
+        );
+        let text = text.to_lowercase();
+        words.to_lowercase().split_whitespace().all(|word| text.contains(word))
+    }
+}
+
+/// The verdicts in the order of [`Summary::verdicts`].
+pub const VERDICTS: [Verdict; 5] =
+    [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void, Verdict::Skipped];
+
+/// How far a run has come, by what it says and by who holds its lock.
+#[must_use]
+pub fn state_of(run: &Run, path: &Path) -> State {
+    match run.ending {
+        Some(Ending::Complete) => State::Complete,
+        Some(Ending::Interrupted) => State::Interrupted,
+        Some(Ending::Failed) => State::Failed,
+        None if is_being_written(path) => State::Running,
+        None => State::Killed,
+    }
+}
+
+/// What tells a host from others, in one line: its CPUs, its system, and where it runs.
+fn host_line(header: &Header) -> String {
+    let facts = facts(header);
+    let values: Vec<&str> = facts.iter().map(|(_, value)| value.as_str()).collect();
+    if values.is_empty() { "unknown host".to_owned() } else { values.join(" · ") }
+}
+
+/// The facts by which hosts are told apart, in their order.
+fn facts(header: &Header) -> Vec<(String, String)> {
+    const NAMES: [&str; 5] = ["cpu", "cpus", "kernel", "virtualisation", "container"];
+    let known = |name: &&str| header.host.iter().find(|(known, _)| known == name);
+    NAMES.iter().filter_map(known).map(|(name, value)| (name.clone(), short(value))).collect()
+}
+
+fn short(text: &str) -> String {
+    let mut characters = text.chars();
+    let mut short: String = characters.by_ref().take(TEXT_MAX).collect();
+    if characters.next().is_some() {
+        short.push('…');
+    }
+    short
+}
