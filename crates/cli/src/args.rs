@@ -5,6 +5,7 @@ mod audit;
 mod command;
 mod crypto;
 mod examples;
+mod export;
 mod gate;
 pub mod history;
 mod http;
@@ -16,6 +17,7 @@ mod network;
 pub mod places;
 pub mod shared;
 mod storage;
+mod ui;
 
 use std::path::PathBuf;
 
@@ -33,6 +35,7 @@ use self::places::{PlacesArguments, PlacesCommand};
 pub use self::audit::AuditArguments;
 pub use self::command::{CommandArguments, Parameter};
 pub use self::crypto::CryptoArguments;
+pub use self::export::{ExportArguments, ExportFormat, HeaderArgument};
 pub use self::gate::GateArguments;
 pub use self::history::{HistoryArguments, RecordArguments};
 pub use self::http::HttpArguments;
@@ -41,6 +44,7 @@ pub use self::init::InitArguments;
 pub use self::migrate::{MigrateArguments, MigrateCommand};
 pub use self::network::{NetworkArguments, NetworkCommand, NetworkFormat};
 pub use self::storage::StorageArguments;
+pub use self::ui::UiArguments;
 
 /// Proves what one change does to an infrastructure data path.
 #[derive(Debug, Parser)]
@@ -79,6 +83,12 @@ pub enum Command {
     /// Hold two runs against each other: what differs in their settings, builds and hosts, and in their effects.
     #[command(after_help = examples::COMPARE)]
     Compare(CompareArguments),
+    /// Write runs in the formats of other programs, or send them to a collector of OpenTelemetry.
+    #[command(after_help = examples::EXPORT)]
+    Export(ExportArguments),
+    /// Serve a page to look at runs, and to start and stop them.
+    #[command(after_help = examples::UI)]
+    Ui(UiArguments),
     /// Say what the numbers in a README, an issue or a paper support, and where they mislead.
     #[command(after_help = examples::AUDIT)]
     Audit(AuditArguments),
@@ -160,6 +170,8 @@ impl Command {
                 | Self::List(_)
                 | Self::Report(_)
                 | Self::Compare(_)
+                | Self::Export(_)
+                | Self::Ui(_)
                 | Self::Import(_)
                 | Self::Audit(_)
                 | Self::History(_)
@@ -176,6 +188,9 @@ impl Command {
         )
     }
 }
+
+/// The folder of runs that no directory is named for.
+pub const RUNS: &str = "plumb-runs";
 
 /// No run takes more blocks in a cell.
 pub const BLOCKS_MAX: u32 = 1000;
@@ -249,6 +264,9 @@ pub struct RunArguments {
     /// See [`RecordArguments`].
     #[command(flatten)]
     pub record: RecordArguments,
+    /// Serve a page beside the run on which it can be followed, and print its address; see `plumb ui`.
+    #[arg(long)]
+    pub ui: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
     pub json: bool,

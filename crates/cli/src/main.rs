@@ -61,6 +61,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::List(list) => commands::list::list(&list),
         Command::Report(report) => commands::report::report(&report),
         Command::Compare(compare) => commands::compare::compare(&compare),
+        Command::Export(export) => commands::export::export(&export),
+        Command::Ui(ui) => commands::ui::ui(&ui),
         Command::Audit(audit) => commands::audit::audit(&audit),
         Command::Gate(gate) => commands::gate::gate(&gate),
         Command::History(history) => commands::history::history(&history),

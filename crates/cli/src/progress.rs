@@ -53,6 +53,7 @@ impl Progress {
             Event::SlotStarted { cell, block, position, of, variant, left_s } => {
                 self.slot(*cell, *block, (*position, *of), variant, *left_s);
             }
+            Event::WindowAgreed { .. } => {}
             Event::SlotProgress { work, elapsed_ns, in_flight } => {
                 self.progress((*work, *elapsed_ns), *in_flight);
             }

@@ -185,6 +185,8 @@ pub struct SeriesRow {
 /// Which series are meant: those that fulfil every condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeriesFilter {
+    /// The series with this number.
+    pub id: Option<i64>,
     /// Of this experiment.
     pub experiment: Option<String>,
     /// Of this metric: `http_req_duration` for all of its statistics, or `http_req_duration.p95` for one.

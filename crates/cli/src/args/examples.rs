@@ -41,6 +41,27 @@ Examples:
 
 Exit codes: 0 effects were compared, 4 nothing could be compared fairly; the output says why.";
 
+pub const EXPORT: &str = "\
+Examples:
+  plumb export runs/monday --format csv > slots.csv # a row for each slot
+  plumb export runs/* --format parquet --output slots.parquet
+  plumb export runs/monday --format columns # units and meanings
+  plumb export runs/monday --to http://127.0.0.1:4318 # by OTLP
+
+OTEL_EXPORTER_OTLP_ENDPOINT is the collector where neither --format nor --to is given, and
+OTEL_EXPORTER_OTLP_HEADERS has headers for it, such as `authorization=Bearer%20SECRET`.
+Exit codes: 0 done, whatever the verdicts, 2 usage, 5 the collector did not take all of it.";
+
+pub const UI: &str = "\
+Examples:
+  plumb ui                               # the runs in ./plumb-runs
+  plumb ui runs ci-runs                  # those in other folders
+  plumb ui --listen 127.0.0.1:8080       # a fixed port, to forward it by ssh -L
+  plumb ui --database postgres://team@db/history   # a team's recorded runs
+
+The first line of its output is the address to open, with the token that every request needs. Ctrl-C ends the page; runs that it
+started go on.";
+
 pub const AUDIT: &str = "\
 Examples:
   plumb audit README.md                          # what its figures support

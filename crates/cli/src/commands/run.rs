@@ -9,10 +9,10 @@ use plumb_model::{Judgement, Run, Verdict};
 use plumb_runner::{Planned, RunError, Session};
 use plumb_store::StoreError;
 
-use crate::args::{BLOCKS_MAX, Format, RunArguments};
+use crate::args::{BLOCKS_MAX, Format, RUNS, RunArguments};
 use crate::commands::recording::{self, Provenance};
 use crate::commands::report::{PAGE, print, write_all};
-use crate::commands::{connecting, planning, version::own_build};
+use crate::commands::{connecting, planning, ui::Beside, version::own_build};
 use crate::data_paths;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
@@ -23,10 +23,14 @@ pub fn run(arguments: &RunArguments) -> Outcome {
     let interrupts = Interrupts::install().map_err(Failure::harness)?;
     // A history that cannot be opened is reported before the run takes its time.
     let history = recording::open(&arguments.record)?;
+    let beside = arguments.ui.then(|| Beside::start(&directory_of(arguments))).transpose()?;
     let (run, directory) = match &arguments.resume {
         Some(directory) => (resume(arguments, directory, &interrupts)?, directory.clone()),
         None => start(arguments, &interrupts)?,
     };
+    if let Some(beside) = beside.filter(|_| run.ending == Some(plumb_model::Ending::Interrupted)) {
+        beside.end();
+    }
     let format = if arguments.json { Format::Json } else { Format::Text };
     let judgement = show(&run, &directory, format, arguments.full)?;
     if !arguments.quiet {
@@ -36,6 +40,12 @@ pub fn run(arguments: &RunArguments) -> Outcome {
         recording::record(history, &run, &directory, arguments.quiet)?;
     }
     Ok(exit::of_run(&run, &judgement))
+}
+
+/// Where the run is or will be, as far as that is known before its plan.
+fn directory_of(arguments: &RunArguments) -> PathBuf {
+    let named = arguments.resume.as_ref().or(arguments.output.as_ref());
+    named.cloned().unwrap_or_else(|| default_directory(""))
 }
 
 /// Judges a run, writes its reports, and prints one.
@@ -177,10 +187,8 @@ pub fn failure(error: RunError) -> Failure {
     }
 }
 
-/// `plumb-runs/NAME-TIME`, with the time in a form that sorts and needs no quoting.
+/// `plumb-runs/NAME-TIME`.
 pub fn default_directory(name: &str) -> PathBuf {
     let now = plumb_host::time::wall_clock_rfc3339();
-    let digits: String = now.chars().filter(|character| character.is_ascii_digit()).take(14).collect();
-    let (day, time) = digits.split_at(digits.len().min(8));
-    Path::new("plumb-runs").join(format!("{name}-{day}-{time}"))
+    Path::new(RUNS).join(plumb_store::run_name(name, &now))
 }

@@ -64,7 +64,7 @@ fn pages() -> Vec<(PathBuf, String)> {
 fn stand_in() -> String {
     let program = env!("CARGO_BIN_EXE_plumb");
     format!(
-        "#!/bin/sh\ncase \" $* \" in *\" serve \"*) exec {program} \"$@\" ;; esac\n\
+        "#!/bin/sh\ncase \" $* \" in *\" serve \"* | \" ui \"*) exec {program} \"$@\" ;; esac\n\
          {program} \"$@\" || case $? in 1 | 3 | 4) ;; *) echo \"failed: plumb $*\" >&2; exit 1 ;; esac\n"
     )
 }
@@ -92,6 +92,7 @@ pages_with_commands! {
     commands_of_commands_run: "docs/guides/commands.md",
     commands_of_container_network_run: "docs/guides/container-network.md",
     commands_of_history_run: "docs/guides/history.md",
+    commands_of_page_run: "docs/guides/page.md",
     commands_of_migration_codecs_run: "docs/guides/migration-codecs.md",
     commands_of_tls_ingress_run: "docs/guides/tls-ingress.md",
     commands_of_tune_host_run: "docs/guides/tune-host.md",
@@ -99,6 +100,7 @@ pages_with_commands! {
     commands_of_command_run: "docs/reference/command.md",
     commands_of_crypto_run: "docs/reference/crypto.md",
     commands_of_experiment_run: "docs/reference/experiment.md",
+    commands_of_export_run: "docs/reference/export.md",
     commands_of_http_run: "docs/reference/http.md",
     commands_of_import_run: "docs/reference/import.md",
     commands_of_network_run: "docs/reference/network.md",

@@ -8,6 +8,7 @@
 )]
 
 mod audit;
+mod browser;
 mod cluster;
 mod codec;
 mod command;
@@ -23,6 +24,7 @@ mod drivers;
 mod endings;
 mod engines;
 mod existing;
+mod export;
 mod gate;
 mod history;
 mod hosts;
@@ -40,6 +42,7 @@ mod storage;
 mod storage_ontap;
 mod systems;
 mod tunings;
+mod ui;
 mod user_changes;
 mod verdicts;
 mod volumes;

@@ -170,6 +170,9 @@ pub(super) fn series(
     filter: &SeriesFilter,
 ) -> Result<Vec<SeriesRow>, Cause> {
     let mut all = Conditions::default();
+    if let Some(id) = filter.id {
+        all.add("series.id = $", id);
+    }
     let equal = [
         ("series.experiment = $", &filter.experiment),
         ("series.variant = $", &filter.variant),

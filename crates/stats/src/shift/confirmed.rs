@@ -108,7 +108,7 @@ fn judge(values: &[f64], from: usize, seen: usize, half_widths: &HalfWidths) -> 
     let residuals = Residuals::about_levels(runs, split);
     let levels = |widening: f64| {
         [&runs[..split], &runs[split..]].map(|part| {
-            let half_width = half_widths[part.len()];
+            let half_width = half_widths.level[part.len()];
             let half =
                 if half_width.is_finite() { widening * half_width * residuals.spread } else { f64::INFINITY };
             let estimate = part.iter().copied().collect::<Moments>().mean().unwrap_or(f64::NAN);

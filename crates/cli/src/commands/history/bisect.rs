@@ -24,6 +24,7 @@ use crate::commands::{gate, report};
 use crate::exit::{Failure, HOLDS, Outcome, REFUTED, UNDECIDED};
 use crate::output;
 
+const SECOND_NS: u64 = 1_000_000_000;
 /// The least margin of a gate.
 const MARGIN_MIN: f64 = 0.002;
 /// The largest.
@@ -183,7 +184,7 @@ impl Search<'_> {
         loop {
             let spent_ns = monotonic_ns() - begun_ns;
             let left_ns = self.arguments.budget.0.saturating_sub(spent_ns) / u64::from(steps_left.max(1));
-            let budget = Span(left_ns.max(1_000_000_000));
+            let budget = Span((left_ns / SECOND_NS).max(1) * SECOND_NS);
             if !self.arguments.quiet {
                 output::message(&format!(
                     "gate {step}: {} against {} {}",
