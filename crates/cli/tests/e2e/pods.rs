@@ -152,6 +152,15 @@ fn ctrl_c_ends_the_wait_for_a_pod() {
     assert_eq!(namespace.made(), Vec::<String>::new());
 }
 
+/// What a slot says whose agent's connection was the first to tell that a pod is gone.
+const UNREACHABLE: &str = "cannot be reached any more";
+
+/// Asserts that a slot was measured again for one of these reasons: whatever notices first that a pod is gone names it.
+fn assert_retried(slots: &[Value], whys: &[&str]) {
+    let has_why = |slot: &Value| whys.iter().any(|why| slot["retried"].to_string().contains(why));
+    assert!(slots.iter().any(has_why), "no slot has any of {whys:?}: {slots:?}");
+}
+
 /// The slots of a run that is disturbed after its first ones, every one of which was measured in the end.
 fn slots_of_disturbed(namespace: &Namespace, disturb: impl FnOnce(&Namespace)) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();
@@ -183,8 +192,7 @@ fn a_pod_that_is_killed_is_made_anew_and_named() {
         namespace.kubectl(&["delete", &pod, "-n", namespace.name(), "--grace-period=0", "--force"]);
         killed = pod.trim_start_matches("pod/").to_owned();
     });
-    let why = format!("use pod {killed}: it was deleted during the run");
-    assert!(all.iter().any(|slot| slot.to_string().contains(&why)), "no slot has `{why}`: {all:?}");
+    assert_retried(&all, &[&format!("use pod {killed}: it was deleted during the run"), UNREACHABLE]);
 }
 
 #[test]
@@ -206,10 +214,7 @@ fn a_run_whose_job_is_gone_goes_on_with_another() {
         let job = namespace.made().into_iter().find(|name| name.starts_with("job")).unwrap();
         namespace.kubectl(&["delete", &job, "-n", namespace.name(), "--wait=false"]);
     });
-    // The pods go with their Job, and whichever side notices first names it: a pod that is gone, or a connection that ended.
-    let whys = ["whose deadline passed: plumb moves it on every 10 s", "cannot be reached any more"];
-    let has_why = |slot: &Value| whys.iter().any(|why| slot["retried"].to_string().contains(why));
-    assert!(all.iter().any(has_why), "no slot has any of {whys:?}: {all:?}");
+    assert_retried(&all, &["whose deadline passed: plumb moves it on every 10 s", UNREACHABLE]);
 }
 
 /// An account that may do all that a run needs but for one thing.
