@@ -225,7 +225,7 @@ fn at_an_address(test: &str, address: IpAddr, drive: impl Fn(&Target) -> Measure
 /// A short load, which trusts the system's certificate for its address alone.
 fn drive(target: &Target) -> Measurement {
     let mut load = crate::load::http_load(&Default::default(), target).unwrap();
-    let (warmup_ns, window_ns) = (0, 50_000_000);
+    let (warmup_ns, window_ns) = (0, 250_000_000);
     let window = plumb_path::Window::at_once(warmup_ns, window_ns, 1);
     load.measure(window, &mut |_| ()).unwrap()
 }
