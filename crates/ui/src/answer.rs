@@ -9,7 +9,8 @@ pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self
 pub const HEADERS: [(&str, &str); 6] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
+    // With "no-referrer" a browser would send `Origin: null` with the forms of these very pages.
+    ("referrer-policy", "same-origin"),
     ("cache-control", "no-store"),
     ("cross-origin-resource-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),

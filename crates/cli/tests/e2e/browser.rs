@@ -269,6 +269,7 @@ fn the_page_is_used_by_keyboard_alone() {
     quick_run(folder.path(), "one");
     quick_run(folder.path(), "two");
     let page = Page::of(folder.path());
+    let first = format!("/runs/{}", page.id_of("one"));
     welcome(&browser, &page);
     let focus = || {
         browser.text("return document.activeElement.textContent + '|' + (document.activeElement.id || '')")
@@ -300,6 +301,23 @@ fn the_page_is_used_by_keyboard_alone() {
     browser.press(ENTER);
     wait_until("the report", || browser.text("return document.title").contains("(complete)"));
     reach("Repeat…");
+    browser.press(ENTER);
+    wait_until("the question", || browser.text("return document.title").contains("Repeat this run?"));
+    reach("Start it");
+    browser.press(ENTER);
+    let path = "return location.pathname";
+    wait_until("the new run", || {
+        let path = browser.text(path);
+        path.starts_with("/runs/") && !path.starts_with(&first)
+    });
+    wait_until("its end", || browser.text("return document.title").contains("complete"));
+    let mut slow = slow_run(folder.path(), "slow");
+    browser.go(&format!("http://{}/runs/{}", page.authority, page.id_of("slow")));
+    reach("Stop this run…");
+    browser.press(ENTER);
+    reach("Stop the run");
+    browser.press(ENTER);
+    wait_until("the run to be stopped", || slow.try_wait().unwrap().is_some());
 }
 
 #[test]

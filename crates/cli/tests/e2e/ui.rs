@@ -223,7 +223,7 @@ fn every_answer_has_the_headers_and_only_users_get_pages() {
         assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
@@ -234,6 +234,40 @@ fn every_answer_has_the_headers_and_only_users_get_pages() {
         assert!(!refused.body.contains(">one</a>"));
     }
     assert_eq!(page.get("/assets/page.css").header("content-type"), Some("text/css; charset=utf-8"));
+}
+
+#[test]
+fn prometheus_reads_the_run_that_goes_on_and_the_latest_results() {
+    let folder = tempfile::tempdir().unwrap();
+    quick_run(folder.path(), "ended");
+    let mut running = slow_run(folder.path(), "running");
+    wait_until("a slot", || slots_on_disk(&folder.path().join("running")) >= 2);
+    let page = Page::of(folder.path());
+    assert_eq!(page.ask("GET", "/metrics", &[], "").status, 403);
+    let mut text = String::new();
+    wait_until("both runs", || {
+        let answer = page.get("/metrics");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        text = answer.body;
+        ["ended", "running"].iter().all(|name| text.contains(&format!("experiment=\"{name}\"")))
+    });
+    running.kill().unwrap();
+    running.wait().unwrap();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(name.starts_with("plumb_") && value.parse::<f64>().is_ok(), "{line}");
+        let family = name.split('{').next().unwrap();
+        assert!(text.contains(&format!("# TYPE {family} gauge")), "{line}");
+    }
+    let slots = |name: &str| {
+        let start = format!("plumb_run_slots{{experiment=\"{name}\"");
+        let line =
+            text.lines().find(|line| line.starts_with(&start) && line.contains("\"measured\"")).unwrap();
+        line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()
+    };
+    assert_eq!(slots("ended"), slots_on_disk(&folder.path().join("ended")));
+    assert!(slots("running") >= 2, "{text}");
 }
 
 #[test]
