@@ -31,7 +31,7 @@ impl Array {
             "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: array }}\nspec:\n  path: storage\n  \
              system:\n    kind: ontap\n    path: {uri}\n    ontap: {{ url: 'https://{address}', svm: nfs_svm, volume: vol1, \
              certificate: '{certificate}', {credentials} }}\n  \
-             load: {{ access: randread, block_size: 4 KiB, depth: 4, warmup: 1 s, duration: 1 s }}\n  \
+             load: {{ access: randread, block_size: 64 KiB, depth: 4, warmup: 1 s, duration: 1 s }}\n  \
              baseline: free\n  variants:\n    free: {{}}\n    capped: {{ system: {{ ontap: {{ policy: {{ max_iops: 200 IOPS }} }} }} }}\n  \
              blocks: {{ min: {blocks}, max: {blocks} }}\n  claims: [capped.read_iops <= 200 IOPS within 1%]\n",
             uri = self.uri(),
