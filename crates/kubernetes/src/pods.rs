@@ -187,7 +187,7 @@ impl Pods {
         let status = Status::of(&object);
         let failed = |reason: String| Error::Pod { pod: pod.to_owned(), reason };
         if is_going(&object) {
-            return Err(failed("it is being deleted during the run".to_owned()));
+            return Err(self.deleted(pod));
         }
         if let Some((reason, _)) = status.trouble {
             return Err(failed(reason));
@@ -217,13 +217,16 @@ impl Pods {
     /// Reads a pod that the run has made and still needs.
     fn read(&self, pod: &str) -> Result<Value, Error> {
         self.cluster.get(&self.path(pod)).map_err(|error| match error.is_not_found() {
-            true => {
-                let has_ended = matches!(self.lease().lasts(), Ok(false));
-                let reason = if has_ended { WITH_LEASE } else { "it was deleted during the run" };
-                Error::Pod { pod: pod.to_owned(), reason: reason.to_owned() }
-            }
+            true => self.deleted(pod),
             false => error,
         })
+    }
+
+    /// Why a pod is gone, or going.
+    fn deleted(&self, pod: &str) -> Error {
+        let has_ended = matches!(self.lease().lasts(), Ok(false));
+        let reason = if has_ended { WITH_LEASE } else { "it was deleted during the run" };
+        Error::Pod { pod: pod.to_owned(), reason: reason.to_owned() }
     }
 
     /// Starts a process in a pod. The sockets are its standard input and output.

@@ -312,9 +312,12 @@ impl Executor for AgentExecutor<'_> {
         } else {
             self.measure_treated(order)
         };
-        let measured = measured.map_err(|error| match (error, self.hosts.why_lost()) {
-            (SlotError::Killed(reason), Some(why)) => SlotError::Killed(format!("{reason}: failed to {why}")),
-            (error, _) => error,
+        let measured = measured.map_err(|error| match error {
+            SlotError::Killed(reason) => SlotError::Killed(match self.hosts.why_lost() {
+                Some(why) if !reason.contains(&why) => format!("{reason}: failed to {why}"),
+                _ => reason,
+            }),
+            error => error,
         });
         if !matches!(measured, Ok(_) | Err(SlotError::Interrupted)) {
             self.discard(order.name);

@@ -187,11 +187,10 @@ impl Hosts {
         self.others.iter().filter(is_at_hand).flat_map(evidence).collect()
     }
 
-    /// Why a connection has ended, if one has.
+    /// Why a connection has ended, if one has, or is about to: an agent's end may be noticed before that of its pod.
     pub(crate) fn why_lost(&mut self) -> Option<String> {
-        let mut all = self.others.iter_mut().chain(&mut self.readers);
-        let lost = all.find_map(|other| other.remote.is_lost().then_some(&mut other.remote));
-        lost.map(Remote::why_lost)
+        let mut all = self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote);
+        all.find_map(|remote| (remote.is_lost() || remote.is_going()).then(|| remote.why_lost()))
     }
 
     /// Where the sides are; `None` where both are here, with one load.

@@ -12,8 +12,8 @@ use super::connection::{Connection, Opened};
 use super::ssh::SCRIPT;
 use super::trouble::Step;
 
-/// How long the connection may take to say why it ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the connection may take to say why it ended: it waits for the last words of the process, then for its status.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A pod that runs, and a shell in it.
 struct InPod {

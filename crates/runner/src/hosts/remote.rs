@@ -50,8 +50,9 @@ enum Heard {
     Answer(u64, Answer),
 }
 
-/// The agents that lines are passed on to.
-type Routes = Arc<Mutex<BTreeMap<u32, Sender<FromAgent>>>>;
+/// The agents that lines are passed on to; `None` once no more lines come.
+type Routes = Arc<Mutex<Option<BTreeMap<u32, Sender<FromAgent>>>>>;
+
 /// Another host.
 pub(crate) struct Remote {
     destination: String,
@@ -85,7 +86,8 @@ impl Remote {
             (None, _) => (Client::start(place.ssh.as_deref().unwrap_or_default())?, None),
         };
         let destination = place.ssh.as_deref().unwrap_or(place.name());
-        let (routes, (sender, heard)) = (Routes::default(), channel());
+        let routes: Routes = Arc::new(Mutex::new(Some(BTreeMap::new())));
+        let (sender, heard) = channel();
         let to_agents = Arc::clone(&routes);
         std::thread::spawn(move || sort(output, &sender, &to_agents));
         let begun = begin(&mut input, &heard, build);
@@ -349,7 +351,9 @@ impl Remote {
         self.next_agent += 1;
         let agent = self.next_agent;
         let (sender, lines) = channel();
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, sender);
+        if let Some(routes) = &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
+            routes.insert(agent, sender);
+        }
         self.say(&Ask::Start {
             agent,
             name: name.to_owned(),
@@ -366,12 +370,13 @@ impl Remote {
         }
     }
 
-    /// Whether the connection is gone.
+    /// Whether the connection is gone. Its output ends before the connection says how.
     pub(crate) fn is_lost(&mut self) -> bool {
-        self.connection.has_ended(Duration::ZERO)
+        let is_silent = self.routes.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        is_silent || self.connection.has_ended(Duration::ZERO)
     }
 
-    /// Whether it is a pod that ends although the connection to it still stands.
+    /// Whether it is a pod that the cluster says does not run any more, or not for long, although the connection to it may still stand.
     pub(crate) fn is_going(&self) -> bool {
         self.seen.is_some() && self.connection.seen().is_err()
     }
@@ -492,7 +497,7 @@ fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes) {
         let to = |agent: u32, what: FromAgent| {
             let routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
             // One that nobody waits for any more has been given up.
-            routes.get(&agent).map(|route| route.send(what))
+            routes.as_ref().and_then(|routes| routes.get(&agent)).map(|route| route.send(what))
         };
         if let Some((agent, line)) = of_agent(&line) {
             to(agent, FromAgent::Line(line.to_owned()));
@@ -511,7 +516,7 @@ fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes) {
             break;
         }
     }
-    routes.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    *routes.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 fn beat(writer: &Writer) {
