@@ -7,6 +7,7 @@
 mod awake;
 mod blocks;
 mod harness;
+mod history;
 mod http;
 mod limiter;
 mod migration;
@@ -34,7 +35,9 @@ fn main() -> ExitCode {
         Some("nbd") => limiter::run_unlimited(),
         Some("network") => network::run(arguments.get(1).map(String::as_str)),
         Some("shifts") => shifts::run(),
-        _ => Err("say which: http, harness, migration, storage, limiter, nbd, network or shifts".to_owned()),
+        Some("history") => history::run(),
+        _ => Err("say which: http, harness, migration, storage, limiter, nbd, network, shifts or history"
+            .to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

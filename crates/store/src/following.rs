@@ -55,6 +55,12 @@ impl Stamp {
         self.run != (0, 0, 0)
     }
 
+    /// When its header was written, in ns since 1970.
+    #[must_use]
+    pub fn begun_ns(&self) -> i64 {
+        self.run.2
+    }
+
     /// Whether the run says how it ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -85,6 +91,12 @@ impl Following {
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The files as they were when they were read.

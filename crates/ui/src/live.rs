@@ -76,7 +76,7 @@ impl Follower {
     }
 
     /// What there is to send now, and when to look again.
-    pub fn step(&mut self, site: &Site) -> (String, Next) {
+    pub fn step(&mut self) -> (String, Next) {
         let (at_ms, now) = (unix_ms(), now(&self.path));
         if let Some(closes_ms) =
             now.as_ref().filter(|now| now.is_window_open(at_ms)).and_then(|now| now.window_closes_ms)
@@ -89,7 +89,7 @@ impl Follower {
         let is_news = is_grown || self.is_behind || is_worth_telling(self.now.as_ref(), now.as_ref(), at_ms);
         let mut sent = String::new();
         if is_news || is_over {
-            match self.news(site, now.as_ref(), is_over) {
+            match self.news(now.as_ref(), is_over) {
                 Ok(text) => sent = text,
                 Err(reason) => return (event("fault", &json!({ "words": reason })), Next::End),
             }
@@ -102,7 +102,7 @@ impl Follower {
     }
 
     /// Everything that is new: each slot by its number, then how things stand.
-    fn news(&mut self, site: &Site, now: Option<&Now>, is_over: bool) -> Result<String, String> {
+    fn news(&mut self, now: Option<&Now>, is_over: bool) -> Result<String, String> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.seen;
         run.go_on()?;
@@ -118,7 +118,7 @@ impl Follower {
         let verdicts_now = verdicts(&run);
         let said = changes(&run, &self.verdicts, &verdicts_now);
         self.verdicts = verdicts_now;
-        let Parts { title, pieces } = parts(site, &self.id, &mut run, now);
+        let Parts { title, pieces } = parts(&self.id, &mut run, now);
         text.push_str(&event(
             if is_over { "end" } else { "view" },
             &json!({ "title": title, "parts": pieces, "said": said }),

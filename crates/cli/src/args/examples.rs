@@ -59,8 +59,8 @@ Examples:
   plumb ui --listen 127.0.0.1:8080       # a fixed port, to forward it by ssh -L
   plumb ui --database postgres://team@db/history   # a team's recorded runs
 
-The first line of its output is the address to open, with the token that every request needs. Ctrl-C ends the page; runs that it
-started go on.";
+The first line of its output is the address to open, with the token that every request needs. Ctrl-C ends
+the page; runs that it started go on.";
 
 pub const AUDIT: &str = "\
 Examples:

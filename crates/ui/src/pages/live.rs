@@ -13,8 +13,7 @@ use plumb_report::plural;
 use plumb_store::{Now, Phase};
 
 use super::layout::{made, state};
-use crate::shelf::{Opened, State, state_of};
-use crate::site::Site;
+use crate::shelf::{Opened, State};
 
 /// What changes while a run is under way.
 pub struct Parts {
@@ -25,12 +24,11 @@ pub struct Parts {
 }
 
 /// All of it.
-pub fn parts(site: &Site, id: &str, opened: &mut Opened, now: Option<&Now>) -> Parts {
-    let path = site.shelf.path(id).unwrap_or_default();
+pub fn parts(id: &str, opened: &mut Opened, now: Option<&Now>) -> Parts {
     let cell = current_cell(opened.run(), now);
     let looks = opened.looks().to_vec();
     let (run, judgement) = (opened.run(), opened.judgement());
-    let state = state_of(run, &path);
+    let state = opened.state();
     let warnings = html! {
         @if judgement.warnings.is_empty() { p.quiet { "None so far." } }
         @else { ul.warnings { @for warning in &judgement.warnings { li { (warning) } } } }
@@ -57,8 +55,8 @@ fn title(opened: &Opened, state: State) -> String {
 }
 
 /// The inside of the page.
-pub fn content(site: &Site, id: &str, opened: &mut Opened, now: Option<&Now>) -> (String, Markup) {
-    let Parts { title, pieces } = parts(site, id, opened, now);
+pub fn content(id: &str, opened: &mut Opened, now: Option<&Now>) -> (String, Markup) {
+    let Parts { title, pieces } = parts(id, opened, now);
     let run = opened.run();
     let plan = &run.header.plan;
     let content = html! {

@@ -12,7 +12,7 @@ use super::live;
 use crate::answer::Answer;
 use crate::asked::Asked;
 use crate::fault::Fault;
-use crate::shelf::{State, state_of};
+use crate::shelf::State;
 use crate::site::Site;
 
 /// The page.
@@ -24,9 +24,9 @@ pub fn run(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let run = opened(site, id)?;
     let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
     let path = site.shelf.path(id).unwrap_or_default();
-    let state = state_of(run.run(), &path);
+    let state = run.state();
     if state == State::Running {
-        let (title, content) = live::content(site, id, &mut run, now(&path).as_ref());
+        let (title, content) = live::content(id, &mut run, now(&path).as_ref());
         return Ok(page(site, Part::Runs, &title, &content));
     }
     let title = format!("{} ({})", run.run().header.plan.title, state.word());

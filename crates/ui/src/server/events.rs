@@ -87,7 +87,7 @@ pub async fn follow(site: &Arc<Site>, id: String, asked: &Asked) -> Result<Respo
     let follower =
         follower.unwrap_or_else(|_| Err(Fault::broken("follow this run: it is a fault of plumb")))?;
     let (pieces, coming) = channel(PIECES_MAX);
-    tokio::spawn(send(Arc::clone(site), watching, follower, pieces));
+    tokio::spawn(send(watching, follower, pieces));
     let mut response = Response::new(Content::Coming(coming));
     let headers = response.headers_mut();
     add_common(headers);
@@ -97,15 +97,14 @@ pub async fn follow(site: &Arc<Site>, id: String, asked: &Asked) -> Result<Respo
 }
 
 /// Sends what there is until the run ends or nobody listens.
-async fn send(site: Arc<Site>, watching: Watching, mut follower: Follower, pieces: Sender<Bytes>) {
+async fn send(watching: Watching, mut follower: Follower, pieces: Sender<Bytes>) {
     let mut sent_ns = monotonic_ns();
     if pieces.send(Bytes::from_static(RETRY.as_bytes())).await.is_err() {
         return;
     }
     loop {
-        let shared = Arc::clone(&site);
         let step = spawn_blocking(move || {
-            let (text, next) = follower.step(&shared);
+            let (text, next) = follower.step();
             (follower, text, next)
         });
         let Ok((back, text, next)) = step.await else { return };

@@ -17,7 +17,7 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_store::Stamp;
 
 pub use opened::Opened;
-pub use summary::{State, Summary, VERDICTS, state_of};
+pub use summary::{State, Summary, VERDICTS};
 
 /// More entries of a folder are not looked at.
 const ENTRIES_MAX: usize = 50_000;
@@ -66,10 +66,13 @@ pub struct Listing {
 }
 
 impl Shelf {
-    /// For run directories, and folders that hold some.
+    /// For run directories, and folders that hold some, which are looked at once.
     #[must_use]
     pub fn new(roots: Vec<PathBuf>) -> Self {
-        Self { roots, known: Mutex::default(), opened: Mutex::default(), is_read: AtomicBool::new(false) }
+        let (known, opened) = (Mutex::default(), Mutex::default());
+        let shelf = Self { roots, known, opened, is_read: AtomicBool::new(false) };
+        shelf.look();
+        shelf
     }
 
     /// The served directories.
@@ -88,13 +91,14 @@ impl Shelf {
         Listing { unread: known.entries.len() - runs.len(), runs }
     }
 
-    /// Reads one more run that is not summed up yet; false where there is none.
+    /// Reads one more run that is not summed up yet, the newest of them; false where there is none.
     fn read_more(&self) -> bool {
-        let next = self
-            .known()
-            .entries
-            .iter()
-            .find_map(|(path, entry)| entry.summary.is_none().then(|| (path.clone(), entry.stamp)));
+        let next = {
+            let known = self.known();
+            let unread = known.entries.iter().filter(|(_, entry)| entry.summary.is_none());
+            let newest = unread.max_by_key(|(_, entry)| entry.stamp.begun_ns());
+            newest.map(|(path, entry)| (path.clone(), entry.stamp))
+        };
         let Some((path, stamp)) = next else { return false };
         let summary = Summary::read(id_of(&path), &path);
         let mut known = self.known();
@@ -174,20 +178,21 @@ impl Shelf {
             return;
         }
         let found: Vec<PathBuf> = self.roots.iter().flat_map(|root| runs_below(root)).collect();
+        let stamped = found.into_iter().map(|path| (Stamp::of(&path), path));
         let stamps: HashMap<PathBuf, Stamp> =
-            found.into_iter().map(|path| (path.clone(), Stamp::of(&path))).collect();
+            stamped.filter(|(stamp, _)| stamp.has_run()).map(|(stamp, path)| (path, stamp)).collect();
         let mut known = self.known();
         known.entries.retain(|path, _| stamps.contains_key(path));
-        for (path, stamp) in stamps.into_iter().filter(|(_, stamp)| stamp.has_run()) {
-            let is_current = known.entries.get(&path).is_some_and(|entry| {
-                let is_settled = entry.summary.as_ref().is_none_or(|it| it.is_settled(&path));
+        for (path, &stamp) in &stamps {
+            let is_current = known.entries.get(path).is_some_and(|entry| {
+                let is_settled = entry.summary.as_ref().is_none_or(|it| it.is_settled(path));
                 entry.stamp == stamp && is_settled
             });
-            if !is_current {
-                known.entries.insert(path, Entry { stamp, summary: None });
+            if !is_current && known.entries.insert(path.clone(), Entry { stamp, summary: None }).is_none() {
+                known.ids.insert(id_of(path), path.clone());
             }
         }
-        known.ids = known.entries.keys().map(|path| (id_of(path), path.clone())).collect();
+        known.ids.retain(|_, path| stamps.contains_key(path));
         let ended_ns = monotonic_ns();
         known.again_ns = ended_ns + REST * (ended_ns - begun_ns);
     }

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use plumb_judge::{judge, judge_claims};
-use plumb_model::{Judgement, Plan, Run, Slot};
+use plumb_model::{Ending, Judgement, Plan, Run, Slot};
 use plumb_report::PastLook;
-use plumb_store::{Following, Stamp};
+use plumb_store::{Following, Stamp, is_being_written};
+
+use super::summary::State;
 
 /// Slots of a run that has more are not read: they would take several times as much memory. `plumb report` has no such limit.
 const SLOTS_BYTES_MAX: u64 = 256 << 20;
@@ -14,6 +16,8 @@ const SLOTS_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Opened {
     following: Following,
+    /// Whether somebody wrote it just before it was read: a run writes its end before it lets go of its directory.
+    was_written: bool,
     judgement: Judgement,
     looks: Vec<PastLook>,
     /// How many slots the looks are from.
@@ -37,9 +41,10 @@ impl Opened {
                 SLOTS_BYTES_MAX >> 20
             ));
         }
+        let was_written = is_being_written(path);
         let following = Following::open(path, SLOTS_BYTES_MAX).map_err(|error| error.to_string())?;
         let judgement = judge(&following.run().header.plan, &following.run().slots);
-        Ok(Self { following, judgement, looks: Vec::new(), looked_at: 0, report: None })
+        Ok(Self { following, was_written, judgement, looks: Vec::new(), looked_at: 0, report: None })
     }
 
     /// Reads what was added, and judges anew where something was. Returns whether it was.
@@ -48,6 +53,7 @@ impl Opened {
     /// As [`Opened::read`].
     pub fn go_on(&mut self) -> Result<bool, String> {
         let before = self.run().slots.len();
+        self.was_written = is_being_written(self.following.path());
         let is_changed = self.following.go_on().map_err(|error| error.to_string())?;
         if is_changed {
             let run = self.following.run();
@@ -64,6 +70,18 @@ impl Opened {
     #[must_use]
     pub fn run(&self) -> &Run {
         self.following.run()
+    }
+
+    /// How it was when it was read.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.run().ending {
+            Some(Ending::Complete) => State::Complete,
+            Some(Ending::Interrupted) => State::Interrupted,
+            Some(Ending::Failed) => State::Failed,
+            None if self.was_written => State::Running,
+            None => State::Killed,
+        }
     }
 
     /// What its slots say.

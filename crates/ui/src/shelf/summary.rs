@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plumb_model::{Ending, Header, Judgement, Run, Verdict};
+use plumb_model::{Header, Verdict};
 use plumb_store::is_being_written;
 
 use super::opened::Opened;
@@ -88,12 +88,13 @@ impl Summary {
     #[must_use]
     pub fn read(id: String, path: &Path) -> Self {
         match Opened::read(path) {
-            Ok(opened) => Self::of(id, path, opened.run(), opened.judgement()),
+            Ok(opened) => Self::of(id, path, &opened),
             Err(reason) => Self::unreadable(id, path, &reason),
         }
     }
 
-    fn of(id: String, path: &Path, run: &Run, judgement: &Judgement) -> Self {
+    fn of(id: String, path: &Path, opened: &Opened) -> Self {
+        let (run, judgement) = (opened.run(), opened.judgement());
         let plan = &run.header.plan;
         Self {
             id,
@@ -102,7 +103,7 @@ impl Summary {
             title: short(&plan.title),
             started_at: short(&run.header.started_at),
             took_s: run.took_s,
-            state: state_of(run, path),
+            state: opened.state(),
             slots: Some(run.slots.len()),
             verdicts: VERDICTS
                 .map(|verdict| judgement.claims.iter().filter(|it| it.verdict == verdict).count()),
@@ -161,18 +162,6 @@ impl Summary {
 /// The verdicts in the order of [`Summary::verdicts`].
 pub const VERDICTS: [Verdict; 5] =
     [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void, Verdict::Skipped];
-
-/// How far a run has come, by what it says and by who holds its lock.
-#[must_use]
-pub fn state_of(run: &Run, path: &Path) -> State {
-    match run.ending {
-        Some(Ending::Complete) => State::Complete,
-        Some(Ending::Interrupted) => State::Interrupted,
-        Some(Ending::Failed) => State::Failed,
-        None if is_being_written(path) => State::Running,
-        None => State::Killed,
-    }
-}
 
 /// What tells a host from others, in one line: its CPUs, its system, and where it runs.
 fn host_line(header: &Header) -> String {
