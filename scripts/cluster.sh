@@ -268,6 +268,11 @@ load() {
     done
 }
 
+kubelet_is_gone() {
+    # shellcheck disable=SC2016 # The node's shell expands it.
+    ! in_machine "$1" bash -c 'kill -0 "$(cat /run/kubelet.pid)"' 2>/dev/null
+}
+
 # change kill|start NAME
 change() {
     case $1-$2 in
@@ -279,6 +284,8 @@ change() {
         kill-kubelet[12])
             # shellcheck disable=SC2016 # The node's shell expands it.
             in_machine "node${2#kubelet}" bash -c 'kill -KILL "$(cat /run/kubelet.pid)"' 2>/dev/null || fail "$2 does not run"
+            # As long as it is there, `start` takes it for one that runs.
+            until_true kubelet_is_gone "node${2#kubelet}" || fail "$2 does not end"
             ;;
         start-kubelet[12]) in_machine "node${2#kubelet}" bash -c 'echo >/run/wanted' ;;
         *) usage ;;

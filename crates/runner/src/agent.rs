@@ -110,6 +110,11 @@ impl Agent {
         if ended.is_from_outside { SlotError::Killed(reason) } else { SlotError::Failed(reason) }
     }
 
+    /// Whether it has ended, which nobody has asked it to.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.link.ended(Duration::ZERO).is_some()
+    }
+
     /// Stops the agent and everything below it; quickly, and by force where it does not stop by itself.
     pub(crate) fn stop(mut self) {
         self.release();

@@ -234,7 +234,12 @@ impl<'a> AgentExecutor<'a> {
     /// Has all hosts there on which the slot is measured.
     fn make_ready(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
         self.hosts.turn_to(order.pods).map_err(SlotError::Harness)?;
-        self.hosts.revive(self.interrupted)
+        if self.hosts.revive(self.interrupted)? {
+            // Agents ended with their connection, and those of other variants are not to fail slots of theirs for it.
+            self.systems.retain(|_, (agent, _)| !agent.has_ended());
+            self.loads.retain(|_, agents| !agents.iter_mut().any(Agent::has_ended));
+        }
+        Ok(())
     }
 
     /// The same once all hosts are there. One that went away since would not have the treatment any more.

@@ -205,8 +205,9 @@ impl Hosts {
         self.places.load.len().max(1)
     }
 
-    /// Connects again to hosts whose connection has ended. One that stays away ends the run, which can be continued later.
-    pub(crate) fn revive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<(), SlotError> {
+    /// Connects again to hosts whose connection has ended; whether any had. One that stays away ends the run, which can be
+    /// continued later.
+    pub(crate) fn revive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<bool, SlotError> {
         // A pod may have to be made anew, on a node that has to be found first.
         let patience_ns = if self.pods.is_some() { PATIENCE_WITH_PODS_NS } else { PATIENCE_NS };
         let last_ns = monotonic_ns() + patience_ns;
@@ -226,7 +227,8 @@ impl Hosts {
             }
         }
         // A pod may be on another node now.
-        self.connect_readers().map_err(SlotError::Killed)
+        self.connect_readers().map_err(SlotError::Killed)?;
+        Ok(is_one_lost)
     }
 
     /// Why a host that has a side of it cannot build a variant, if so.

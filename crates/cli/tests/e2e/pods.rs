@@ -170,8 +170,8 @@ fn slots_of_disturbed(namespace: &Namespace, disturb: impl FnOnce(&Namespace)) -
     let run = directory.path().join("run");
     let mut runner = namespace.plumb();
     runner.args(["run", text(&file), "--places", text(&places), "--output", text(&run)]);
-    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("a slot", || slots_on_disk(&run) > 2);
+    let mut runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a slot, or an error", || slots_on_disk(&run) > 2 || runner.try_wait().unwrap().is_some());
     disturb(namespace);
     let output = wait(runner);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
