@@ -13,7 +13,6 @@ mod exchange;
 mod identity;
 mod location;
 mod record;
-mod time;
 mod trend;
 mod types;
 

@@ -9,7 +9,7 @@ use plumb_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::types::{RunRow, SeriesIdentity, VerdictCounts};
-use crate::{HistoryError, identity, time};
+use crate::{HistoryError, identity};
 
 /// The statistics of a trend metric that are recorded, which are those that runs compare.
 const RECORDED: [Statistic; 4] = [Statistic::Avg, Statistic::Med, Statistic::P95, Statistic::P99];
@@ -73,7 +73,7 @@ impl Record {
             unfit("it has not ended; it still runs, or `plumb run --resume` continues it after a kill")
         })?;
         let header = &run.header;
-        let started_at_us = time::parse_us(&header.started_at)
+        let started_at_us = plumb_model::rfc3339_us(&header.started_at)
             .ok_or_else(|| unfit("it does not say when it started, so it has no place in time"))?;
         let plan = &header.plan;
         let key = identity::key(run);

@@ -56,4 +56,4 @@ pub use user_change::{
     ChangePlace, CommandChange, FileChange, ServiceAction, ServiceChange, SysctlChange, UserChange,
 };
 pub use verdict::{ClaimVerdict, Comparison, VariantState, VariantSummary, Verdict};
-pub use when::rfc3339;
+pub use when::{rfc3339, rfc3339_us};
