@@ -7,9 +7,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use plumb_host::process::{Child, Command, Stream, run_for_output};
+use plumb_host::time::{monotonic_ns, sleep};
 use plumb_stats::median;
 use serde_json::Value;
 
@@ -23,6 +24,8 @@ const RUNS: usize = 10_000;
 const MEASURED: usize = 100;
 /// How often each answer is timed.
 const TIMES: usize = 15;
+/// After this long a command hangs.
+const TIMEOUT: Duration = Duration::from_secs(600);
 const EXPERIMENT: &str = "\
 apiVersion: plumbline.dev/v1alpha1
 kind: Experiment
@@ -55,11 +58,11 @@ fn measure(plumb: &Path, folder: &Path, runs: &Path) -> Result<String, String> {
     let database = folder.join("history.db").display().to_string();
     let all: Vec<String> =
         (0..RUNS).map(|number| runs.join(number.to_string()).display().to_string()).collect();
-    let begun = Instant::now();
+    let begun_ns = monotonic_ns();
     let mut add = vec!["history", "add", "--database", &database];
     add.extend(all.iter().map(String::as_str));
     output(plumb, &add)?;
-    let added_ms = begun.elapsed().as_secs_f64() * 1e3 / RUNS as f64;
+    let added_ms = ms_since(begun_ns) / RUNS as f64;
     let bytes = fs::metadata(&database).map_err(|error| error.to_string())?.len();
     let mut text = format!(
         "{RUNS} runs of the null path, {MEASURED} of them measured and the others copies with other times. One run is added in \
@@ -78,14 +81,14 @@ fn measure(plumb: &Path, folder: &Path, runs: &Path) -> Result<String, String> {
         text,
         "| the page's first list, which reads runs for 30 ms and the others afterwards | {first:.1} | |"
     );
-    let begun = Instant::now();
+    let begun_ns = monotonic_ns();
     while page.get("/")?.contains("being read") {
-        std::thread::sleep(Duration::from_millis(500));
+        sleep(Duration::from_millis(500));
     }
-    let read_s = begun.elapsed().as_secs_f64();
-    let _ = writeln!(text, "| until it has read all runs, behind the requests | {:.0} | |", read_s * 1e3);
-    // Folders are looked at again after a rest, by whoever asks then.
-    std::thread::sleep(Duration::from_secs(10));
+    let read_ms = ms_since(begun_ns);
+    let _ = writeln!(text, "| until it has read all runs, behind the requests | {read_ms:.0} | |");
+    // Folders are looked at again after a rest, by the next request.
+    sleep(Duration::from_secs(10));
     let again = page.timed("/")?;
     let _ = writeln!(text, "| the list of runs, when the folder is looked at again | {again:.1} | |");
     let series = page.link("/history?experiment=many", "/series/")?;
@@ -104,13 +107,17 @@ fn measure(plumb: &Path, folder: &Path, runs: &Path) -> Result<String, String> {
     Ok(text)
 }
 
+fn ms_since(begun_ns: u64) -> f64 {
+    (monotonic_ns() - begun_ns) as f64 / 1e6
+}
+
 /// Times something.
 fn row(text: &mut String, what: &str, mut once: impl FnMut() -> Outcome) -> Outcome {
     let mut took_ms = Vec::new();
     for _ in 0..TIMES {
-        let begun = Instant::now();
+        let begun_ns = monotonic_ns();
         once()?;
-        took_ms.push(begun.elapsed().as_secs_f64() * 1e3);
+        took_ms.push(ms_since(begun_ns));
     }
     let slowest = took_ms.iter().copied().fold(0.0, f64::max);
     let line = format!("| {what} | {:.1} | {slowest:.1} |", median(&took_ms).unwrap_or_default());
@@ -120,13 +127,13 @@ fn row(text: &mut String, what: &str, mut once: impl FnMut() -> Outcome) -> Outc
     Ok(())
 }
 
+/// What a command prints. The code of a trend says whether there is a shift, so only its output counts.
 fn output(plumb: &Path, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(plumb).args(arguments).output().map_err(|error| error.to_string())?;
-    // The code of a trend says whether there is a shift.
+    let output = run_for_output(plumb, arguments, TIMEOUT).map_err(|error| error.to_string())?;
     if output.stdout.is_empty() {
-        return Err(format!("{}: {}", arguments[..2].join(" "), String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("{}: {}", arguments[..2].join(" "), output.stderr));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output.stdout)
 }
 
 fn make_runs(plumb: &Path, folder: &Path, runs: &Path) -> std::io::Result<()> {
@@ -135,7 +142,9 @@ fn make_runs(plumb: &Path, folder: &Path, runs: &Path) -> std::io::Result<()> {
     for number in 0..RUNS {
         let to = runs.join(number.to_string());
         if number < MEASURED {
-            Command::new(plumb).arg("run").arg(&file).arg("--quiet").arg("--output").arg(&to).output()?;
+            let arguments =
+                ["run".as_ref(), file.as_os_str(), "--quiet".as_ref(), "--output".as_ref(), to.as_os_str()];
+            run_for_output(plumb, arguments, TIMEOUT).map_err(std::io::Error::other)?;
             continue;
         }
         let from = runs.join((number % MEASURED).to_string());
@@ -164,12 +173,12 @@ impl Page {
         let mut process = Command::new(plumb)
             .args(["ui", "--database", database])
             .arg(runs)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stdout(Stream::Piped)
+            .stderr(Stream::Null)
             .spawn()
             .map_err(|error| error.to_string())?;
         let mut url = String::new();
-        let output = process.stdout.take().ok_or("the page has no output")?;
+        let output = process.take_stdout().ok_or("the page has no output")?;
         BufReader::new(output).read_line(&mut url).map_err(|error| error.to_string())?;
         let address = url.trim().strip_prefix("http://").and_then(|rest| rest.split_once("/?token="));
         let (authority, token) = address.ok_or("the page says no address")?;
@@ -197,9 +206,9 @@ impl Page {
     }
 
     fn timed(&self, path: &str) -> Result<f64, String> {
-        let begun = Instant::now();
+        let begun_ns = monotonic_ns();
         self.get(path)?;
-        Ok(begun.elapsed().as_secs_f64() * 1e3)
+        Ok(ms_since(begun_ns))
     }
 
     /// The first link of a page that begins so.
@@ -213,7 +222,6 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.process.terminate(Duration::from_secs(5));
     }
 }

@@ -4,6 +4,7 @@
 //! when its files have changed. So a page that nobody looks at costs a run nothing.
 
 mod opened;
+mod state;
 mod summary;
 
 use std::collections::HashMap;
@@ -17,7 +18,8 @@ use plumb_host::time::{monotonic_ns, sleep};
 use plumb_store::Stamp;
 
 pub use opened::Opened;
-pub use summary::{State, Summary, VERDICTS};
+pub use state::State;
+pub use summary::{Summary, VERDICTS};
 
 /// More entries of a folder are not looked at.
 const ENTRIES_MAX: usize = 50_000;

@@ -7,7 +7,7 @@ use plumb_model::{Ending, Judgement, Plan, Run, Slot};
 use plumb_report::PastLook;
 use plumb_store::{Following, Stamp, is_being_written};
 
-use super::summary::State;
+use super::state::State;
 
 /// Slots of a run that has more are not read: they would take several times as much memory. `plumb report` has no such limit.
 const SLOTS_BYTES_MAX: u64 = 256 << 20;
