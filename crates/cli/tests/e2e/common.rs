@@ -82,15 +82,16 @@ const BUSY: [&str; 5] = [
     "the load was the limit",
 ];
 
+/// Whether it says that the rest of the machine kept a run, or a slot of it, from measuring.
+pub fn is_busy(said: &str) -> bool {
+    BUSY.iter().any(|words| said.contains(words))
+}
+
 /// Runs again, a few times, where the output says that the rest of the machine kept the run from measuring. Gives the last run.
 pub fn unless_busy<T>(mut run: impl FnMut(usize) -> (T, Output)) -> (T, Output) {
-    let is_busy = |output: &Output| {
-        let said = format!("{}{}", stdout(output), stderr(output));
-        BUSY.iter().any(|words| said.contains(words))
-    };
     let mut last = run(0);
     for attempt in 1..5 {
-        if !is_busy(&last.1) {
+        if !is_busy(&format!("{}{}", stdout(&last.1), stderr(&last.1))) {
             break;
         }
         last = run(attempt);

@@ -560,6 +560,10 @@ fn a_shift_of_a_series_stands_on_its_page_until_it_is_accepted() {
         "{shown}"
     );
 
+    assert!(shown.contains(" over 40 runs\""), "{shown}");
+    assert!(page.get(&format!("{path}?last=10")).body.contains(" over 10 runs\""));
+    assert_eq!(page.get(&format!("{path}?last=x")).status, 400);
+
     let (_, rest) = shown.split_once("name=\"run\" value=\"").unwrap();
     let form = format!("run={}&note=%3Cb%3Emeant", rest.split('"').next().unwrap());
     let accept = format!("{path}/accept");

@@ -19,6 +19,8 @@ const HEIGHT: f64 = 260.0;
 /// The newest rows of the table; older ones are in the figure.
 const ROWS: usize = 200;
 const NOTE_CHARACTERS_MAX: usize = 500;
+/// How many of the newest runs a figure can show; the second number without a choice.
+const SPANS: [usize; 2] = [100, 1_000];
 
 /// A series with everything that is known of it.
 struct Known {
@@ -35,6 +37,13 @@ pub fn series(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let (mut history, known) = find(site, asked)?;
     let of = &known.row.identity;
     let title = format!("{} of {}", of.metric_key(), sides(of));
+    let count =
+        match asked.query.get("last") {
+            None => SPANS[1],
+            Some(text) => text.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
+                Fault::bad("A figure shows a number of the newest runs, such as `last=100`.")
+            })?,
+        };
     let mut shifts = Vec::new();
     for shift in known.trend.shifts.iter().rev() {
         shifts.push((shift, changes(&mut history, &known, shift)?));
@@ -43,7 +52,7 @@ pub fn series(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
         h1 { (of.metric_key()) " of " (sides(of)) }
         p { a href={ "/history?experiment=" (crate::asked::encoded(&of.experiment)) } { "History of " (of.experiment) } }
         p.lead { (summary(&known)) }
-        (figure(&known))
+        (figure(&known, count))
         h2 { "Level shifts" }
         @if let Some(reason) = &known.trend.unjudged { p.note { "Not judgeable: " (reason) "." } }
         @if shifts.is_empty() { p { "No shift of the level was found." } }
@@ -96,9 +105,26 @@ fn summary(known: &Known) -> String {
     format!("{kind} {}{now}{hosts}.", plural(known.points.len(), "run"))
 }
 
-/// The values with their bounds, and a line where the level shifts.
-fn figure(known: &Known) -> Markup {
-    let (points, of) = (&known.points, &known.row.identity);
+/// Links to the same page with more or fewer runs in the figure.
+fn spans(known: &Known, shown: usize) -> Markup {
+    let all = known.points.len();
+    let choices = SPANS.into_iter().filter(|count| *count < all).chain([all]);
+    let link = |count: usize| format!("/series/{}?last={count}", known.row.id);
+    html! {
+        @if all > SPANS[0] { p { "Shown: " @for count in choices {
+            @let words = if count == all { format!("all {all}") } else { format!("the newest {count}") };
+            @if count == shown { strong { (words) } } @else { a href=(link(count)) { (words) } }
+            @if count < all { " · " }
+        } } }
+    }
+}
+
+/// The newest values with their bounds, and a line where the level shifts.
+fn figure(known: &Known, count: usize) -> Markup {
+    let of = &known.row.identity;
+    let before = known.points.len().saturating_sub(count);
+    let points = &known.points[before..];
+    let shifts = || known.trend.shifts.iter().filter(|shift| shift.at >= before);
     let all = points.iter().flat_map(|point| [Some(point.value), point.low, point.high]).flatten();
     let Some(scale) = Scale::of_values(all.filter(|value| value.is_finite())) else { return html! {} };
     let x = |at: usize| (at as f64 + 0.5) / points.len() as f64;
@@ -107,12 +133,13 @@ fn figure(known: &Known) -> Markup {
         points.iter().enumerate().map(|(at, point)| (x(at), y(point.value))).collect();
     let ends: Vec<usize> = if points.len() > 1 { vec![0, points.len() - 1] } else { vec![0] };
     html! {
+        (spans(known, points.len()))
         figure {
             figcaption { "Each point is a run, the oldest on the left; the table below has their values. An upright line is a shift of the level." }
             div.chart { svg height=(HEIGHT) role="img" aria-label={ (of.metric_key()) " of " (sides(of)) " over " (plural(points.len(), "run")) } {
                 @for tick in scale.ticks(6) { (level_line(y(tick), &value(of, tick))) }
-                @for shift in &known.trend.shifts {
-                    @let place = percent(shift.at as f64 / points.len() as f64);
+                @for shift in shifts() {
+                    @let place = percent((shift.at - before) as f64 / points.len() as f64);
                     line class={ "shift " (shift.grade.word()) } x1=(place) x2=(place) y1="0" y2=(pixels(HEIGHT)) { title { (sentence(known, shift)) } }
                 }
                 @for (at, point) in points.iter().enumerate() {

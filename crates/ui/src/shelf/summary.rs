@@ -124,11 +124,22 @@ fn host_line(header: &Header) -> String {
     if values.is_empty() { "unknown host".to_owned() } else { values.join(" · ") }
 }
 
-/// The facts by which hosts are told apart, in their order.
+/// The facts by which hosts are told apart, in their order. Of a run on other hosts they are those of the first, after its name.
 fn facts(header: &Header) -> Vec<(String, String)> {
     const NAMES: [&str; 5] = ["cpu", "cpus", "kernel", "virtualisation", "container"];
-    let known = |name: &&str| header.host.iter().find(|(known, _)| known == name);
-    NAMES.iter().filter_map(known).map(|(name, value)| (name.clone(), short(value))).collect()
+    let of = |prefix: &str| -> Vec<(String, String)> {
+        let known =
+            |name: &&str| header.host.iter().find(|(known, _)| known.strip_prefix(prefix) == Some(*name));
+        NAMES.iter().filter_map(|name| Some(((*name).to_owned(), short(&known(name)?.1)))).collect()
+    };
+    let here = of("");
+    let host = header.host.iter().find_map(|(name, _)| Some(name.rsplit_once(": ")?.0));
+    match host {
+        Some(host) if here.is_empty() => {
+            [("host".to_owned(), short(host))].into_iter().chain(of(&format!("{host}: "))).collect()
+        }
+        _ => here,
+    }
 }
 
 fn short(text: &str) -> String {
