@@ -56,15 +56,7 @@ fn plan() -> Plan {
         control: false,
     };
     let variants = vec![variant("software", ""), variant("threads", "ingress.offload: threads")];
-    let planned = |variant| PlannedVariant {
-        variant,
-        settings: "{}".to_owned(),
-        tunings: Vec::new(),
-        changes: Vec::new(),
-        pods: Default::default(),
-        skipped: None,
-        saving: None,
-    };
+    let planned = |variant| PlannedVariant::new(variant, "{}".to_owned());
     let cell = |connections: &str| Cell {
         values: BTreeMap::from([("load.connections".to_owned(), connections.to_owned())]),
         variants: vec![planned(0), planned(1)],
@@ -77,32 +69,15 @@ fn plan() -> Plan {
     ];
     let claims = claims.map(|text| scope.read(text).unwrap()).to_vec();
     Plan {
-        name: "tls-offload".to_owned(),
         title: "Does offloading help?".to_owned(),
-        path: "http".to_owned(),
-        baseline: 0,
-        variants,
         cells: vec![cell("20"), cell("50")],
-        blocks: plumb_model::Blocks { min: 6, max: 20 },
         claims,
         metrics,
         seed: 7,
-        quick: false,
-        only: Vec::new(),
-        blocks_asked: None,
-        budget_ns: None,
-        made_by: None,
-        extended_from: None,
         units: "requests".to_owned(),
-        synthetic: false,
-        threads_key: None,
-        questions: Vec::new(),
         window_ns: 2_000_000_000,
         warmup_ns: 500_000_000,
-        others_max: Plan::others_max(),
-        failures_max: Plan::failures_max(),
-        retries_only_killed: true,
-        imported: None,
+        ..Plan::new("tls-offload", "http", variants)
     }
 }
 

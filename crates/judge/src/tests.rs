@@ -2,9 +2,9 @@
 
 use super::*;
 use plumb_model::{
-    Attempts, Better, Blocks, Cell, Claim, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo,
-    MetricKind, Operand, PlannedVariant, Reading, Relation, Shortage, SlotOutcome, SlotResult, Term, Unit,
-    Variant, VariantState, Verdict, claim::Scope,
+    Attempts, Better, Claim, Evidence, FailureCause, LoadHealth, Measurement, MetricInfo, MetricKind,
+    Operand, Reading, Relation, Shortage, SlotOutcome, SlotResult, Term, Unit, Variant, VariantState,
+    Verdict, claim::Scope,
 };
 
 fn metric(name: &str, unit: Unit, kind: MetricKind) -> MetricInfo {
@@ -24,48 +24,12 @@ fn plan(claims: &[&str]) -> Plan {
     let names = ["a".to_owned(), "b".to_owned()];
     let scope = Scope { variants: &names, metrics: &metrics };
     let claims = claims.iter().map(|text| scope.read(text).unwrap()).collect();
-    let variants: Vec<Variant> = names
-        .iter()
-        .map(|name| Variant { name: name.clone(), treatment: String::new(), control: false })
-        .collect();
-    let planned = (0..2)
-        .map(|variant| PlannedVariant {
-            variant,
-            settings: String::new(),
-            tunings: Vec::new(),
-            changes: Vec::new(),
-            pods: Default::default(),
-            skipped: None,
-            saving: None,
-        })
-        .collect();
     Plan {
-        name: "x".to_owned(),
-        title: "x".to_owned(),
-        path: "test".to_owned(),
-        baseline: 0,
-        variants,
-        cells: vec![Cell { values: [].into(), variants: planned }],
-        blocks: Blocks { min: 6, max: 20 },
         claims,
         metrics,
-        seed: 1,
-        quick: false,
-        only: Vec::new(),
-        blocks_asked: None,
-        window_ns: 1_000_000_000,
-        warmup_ns: 0,
-        others_max: Plan::others_max(),
-        failures_max: Plan::failures_max(),
-        budget_ns: None,
-        made_by: None,
-        extended_from: None,
-        retries_only_killed: true,
-        imported: None,
-        units: Plan::units(),
-        synthetic: false,
         threads_key: Some("load.threads".to_owned()),
         questions: plumb_model::Question::of_old_runs(),
+        ..Plan::new("x", "test", names.iter().map(|name| Variant::new(name)).collect())
     }
 }
 

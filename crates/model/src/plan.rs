@@ -44,6 +44,14 @@ pub struct Variant {
     pub control: bool,
 }
 
+impl Variant {
+    /// A variant that changes nothing.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), treatment: String::new(), control: false }
+    }
+}
+
 /// A variant as one cell runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedVariant {
@@ -65,6 +73,22 @@ pub struct PlannedVariant {
     /// What it has to save where no counter proves that its treatment was in effect.
     #[serde(default)]
     pub saving: Option<RequiredSaving>,
+}
+
+impl PlannedVariant {
+    /// A variant with these settings that changes nothing outside its system.
+    #[must_use]
+    pub fn new(variant: usize, settings: String) -> Self {
+        Self {
+            variant,
+            settings,
+            tunings: Vec::new(),
+            changes: Vec::new(),
+            pods: PodSides::default(),
+            skipped: None,
+            saving: None,
+        }
+    }
 }
 
 /// CPU time that a treatment has to save. It is the proof for treatments that have no counter: what says of itself that
@@ -216,6 +240,41 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A plan of these variants without settings, in one cell, with windows of one second and the defaults of everything else.
+    #[must_use]
+    pub fn new(name: &str, path: &str, variants: Vec<Variant>) -> Self {
+        let planned = (0..variants.len()).map(|variant| PlannedVariant::new(variant, "{}".to_owned()));
+        let cell = Cell { values: BTreeMap::new(), variants: planned.collect() };
+        Self {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            path: path.to_owned(),
+            baseline: 0,
+            variants,
+            cells: vec![cell],
+            blocks: Blocks::default(),
+            claims: Vec::new(),
+            metrics: Vec::new(),
+            seed: 0,
+            quick: false,
+            only: Vec::new(),
+            blocks_asked: None,
+            budget_ns: None,
+            made_by: None,
+            extended_from: None,
+            units: Self::units(),
+            synthetic: false,
+            threads_key: None,
+            questions: Vec::new(),
+            window_ns: 1_000_000_000,
+            warmup_ns: 0,
+            others_max: Self::others_max(),
+            failures_max: Self::failures_max(),
+            retries_only_killed: true,
+            imported: None,
+        }
+    }
+
     /// The baseline's name.
     #[must_use]
     pub fn baseline_name(&self) -> &str {

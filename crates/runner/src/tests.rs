@@ -79,45 +79,18 @@ pub(crate) fn plan(seed: u64, variants: &[(&str, Value)], claims: &[&str]) -> Pl
     let names: Vec<String> = variants.iter().map(|(name, _)| (*name).to_owned()).collect();
     let scope = Scope { variants: &names, metrics: &metrics };
     let claims: Vec<Claim> = claims.iter().map(|text| scope.read(text).unwrap()).collect();
-    let planned = variants.iter().enumerate().map(|(variant, (_, system))| PlannedVariant {
-        variant,
-        settings: json!({ "system": system, "load": {} }).to_string(),
-        tunings: Vec::new(),
-        changes: Vec::new(),
-        pods: Default::default(),
-        skipped: None,
-        saving: None,
+    let planned = variants.iter().enumerate().map(|(variant, (_, system))| {
+        PlannedVariant::new(variant, json!({ "system": system, "load": {} }).to_string())
     });
     Plan {
-        name: "test".to_owned(),
-        title: "test".to_owned(),
-        path: "null".to_owned(),
-        baseline: 0,
         cells: vec![Cell { values: [].into(), variants: planned.collect() }],
-        variants: names
-            .iter()
-            .map(|name| Variant { name: name.clone(), treatment: String::new(), control: false })
-            .collect(),
-        blocks: Blocks::default(),
         claims,
         metrics,
         seed,
-        quick: false,
-        only: Vec::new(),
-        blocks_asked: None,
-        window_ns: 1_000_000_000,
-        warmup_ns: 0,
-        others_max: Plan::others_max(),
-        failures_max: Plan::failures_max(),
-        budget_ns: None,
-        made_by: None,
-        extended_from: None,
-        retries_only_killed: true,
-        imported: None,
-        units: Plan::units(),
         synthetic: true,
         threads_key: Some("load.threads".to_owned()),
         questions: plumb_model::Question::of_old_runs(),
+        ..Plan::new("test", "null", names.iter().map(|name| Variant::new(name)).collect())
     }
 }
 

@@ -326,53 +326,23 @@ fn write_json(folder: &Folder, name: &str, value: &impl Serialize, bytes_max: u6
 mod tests {
     use super::*;
     use plumb_model::{
-        Blocks, Cell, FailureCause, Histogram, LoadHealth, Measurement, PlannedVariant, Reading, SlotOutcome,
-        SlotResult, Variant,
+        FailureCause, Histogram, LoadHealth, Measurement, Reading, SlotOutcome, SlotResult, Variant,
     };
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn header() -> Header {
-        let planned = PlannedVariant {
-            variant: 0,
-            settings: "{}".to_owned(),
-            tunings: Vec::new(),
-            changes: Vec::new(),
-            pods: Default::default(),
-            skipped: None,
-            saving: None,
-        };
         Header {
             program_version: "0.1.0".to_owned(),
             build: Some("1f".to_owned()),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
             plan: Plan {
-                name: "x".to_owned(),
-                title: "x".to_owned(),
-                path: "null".to_owned(),
-                baseline: 0,
-                variants: vec![Variant { name: "a".to_owned(), treatment: String::new(), control: false }],
-                cells: vec![Cell { values: [].into(), variants: vec![planned] }],
-                blocks: Blocks::default(),
-                claims: Vec::new(),
-                metrics: Vec::new(),
                 seed: u64::MAX,
-                quick: false,
-                only: Vec::new(),
-                blocks_asked: None,
                 window_ns: 1,
-                warmup_ns: 0,
-                others_max: Plan::others_max(),
-                failures_max: Plan::failures_max(),
-                budget_ns: None,
-                made_by: None,
-                extended_from: None,
-                retries_only_killed: true,
-                imported: None,
-                units: Plan::units(),
                 synthetic: true,
                 threads_key: Some("load.threads".to_owned()),
                 questions: plumb_model::Question::of_old_runs(),
+                ..Plan::new("x", "null", vec![Variant::new("a")])
             },
             host: vec![("kernel".to_owned(), "6.18".to_owned())],
             system_cpus: "0".to_owned(),

@@ -58,15 +58,7 @@ fn started_at(number: u32) -> String {
 }
 
 fn plan(experiment: &str, number: u32) -> Plan {
-    let planned = |variant: usize| PlannedVariant {
-        variant,
-        settings: r#"{"a":1}"#.to_owned(),
-        tunings: Vec::new(),
-        changes: Vec::new(),
-        pods: Default::default(),
-        skipped: None,
-        saving: None,
-    };
+    let planned = |variant: usize| PlannedVariant::new(variant, r#"{"a":1}"#.to_owned());
     let metric = |name: &str, unit, better, kind| MetricInfo {
         name: name.to_owned(),
         unit,
@@ -78,36 +70,18 @@ fn plan(experiment: &str, number: u32) -> Plan {
         metric("throughput", Unit::PerSecond, plumb_model::Better::Higher, MetricKind::Rate),
         metric("latency", Unit::Milliseconds, plumb_model::Better::Lower, MetricKind::Trend),
     ];
-    let variant = |name: &str| Variant { name: name.to_owned(), treatment: String::new(), control: false };
     let names: Vec<String> = VARIANTS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let scope = plumb_model::claim::Scope { variants: &names, metrics: &metrics };
     Plan {
-        name: experiment.to_owned(),
         title: format!("Is b faster in {experiment}?"),
-        path: "null".to_owned(),
-        baseline: 0,
-        variants: VARIANTS.iter().map(|(name, _)| variant(name)).collect(),
         cells: vec![Cell { values: BTreeMap::new(), variants: vec![planned(0), planned(1)] }],
         blocks: Blocks { min: BLOCKS, max: BLOCKS },
         claims: vec![scope.read("b.throughput >= 1.5 * a.throughput").unwrap()],
         metrics: metrics.clone(),
         seed: u64::from(number),
-        quick: false,
-        only: Vec::new(),
-        blocks_asked: None,
-        window_ns: 1_000_000_000,
-        warmup_ns: 0,
-        others_max: Plan::others_max(),
-        failures_max: Plan::failures_max(),
-        budget_ns: None,
-        made_by: None,
-        extended_from: None,
-        retries_only_killed: true,
-        imported: None,
-        units: Plan::units(),
         synthetic: true,
-        threads_key: None,
         questions: Question::of_old_runs(),
+        ..Plan::new(experiment, "null", VARIANTS.iter().map(|(name, _)| Variant::new(name)).collect())
     }
 }
 

@@ -31,43 +31,16 @@ fn plan(than: Option<usize>) -> Plan {
         hint: Some("this engine works only on other machines".to_owned()),
     };
     let planned = [None, Some(saving)].into_iter().enumerate();
-    let planned = planned.map(|(variant, saving)| PlannedVariant {
-        variant,
-        settings: String::new(),
-        tunings: Vec::new(),
-        changes: Vec::new(),
-        pods: Default::default(),
-        skipped: None,
-        saving,
-    });
-    let variants = names.into_iter().map(|name| Variant { name, treatment: String::new(), control: false });
+    let planned = planned
+        .map(|(variant, saving)| PlannedVariant { saving, ..PlannedVariant::new(variant, String::new()) });
     Plan {
-        name: "x".to_owned(),
-        title: "x".to_owned(),
-        path: "test".to_owned(),
-        baseline: 0,
-        variants: variants.collect(),
         cells: vec![Cell { values: [].into(), variants: planned.collect() }],
-        blocks: Blocks { min: 6, max: 20 },
         claims,
         metrics,
-        seed: 1,
-        quick: false,
-        only: Vec::new(),
-        blocks_asked: None,
         others_max: 1.0,
-        failures_max: Plan::failures_max(),
-        budget_ns: None,
-        made_by: None,
-        extended_from: None,
-        retries_only_killed: true,
-        imported: None,
-        units: Plan::units(),
-        synthetic: false,
         threads_key: Some("load.threads".to_owned()),
         questions: plumb_model::Question::of_old_runs(),
-        window_ns: 1_000_000_000,
-        warmup_ns: 0,
+        ..Plan::new("x", "test", names.iter().map(|name| Variant::new(name)).collect())
     }
 }
 

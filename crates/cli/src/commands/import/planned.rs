@@ -124,23 +124,14 @@ pub(super) fn plan(sides: &[Side], arguments: &ImportArguments) -> Result<Plan, 
         },
         control: false,
     };
-    let planned = |(variant, side): (usize, &Side)| PlannedVariant {
-        variant,
-        settings: serde_json::json!({ "tool": first.tool, "options": said(&side.runs[0]) }).to_string(),
-        tunings: Vec::new(),
-        changes: Vec::new(),
-        pods: Default::default(),
-        skipped: None,
-        saving: None,
+    let planned = |(variant, side): (usize, &Side)| {
+        let settings = serde_json::json!({ "tool": first.tool, "options": said(&side.runs[0]) });
+        PlannedVariant::new(variant, settings.to_string())
     };
     let mut windows: Vec<u64> = sides[0].runs.iter().map(|run| run.tool_run.measurement.window_ns).collect();
     windows.sort_unstable();
     Ok(Plan {
-        name: arguments.name.clone(),
         title: format!("{} against {}, measured by {}", names[1..].join(", "), names[0], first.tool_words()),
-        path: first.path.to_owned(),
-        baseline: 0,
-        variants: sides.iter().enumerate().map(of_variant).collect(),
         cells: vec![Cell {
             values: BTreeMap::new(),
             variants: sides.iter().enumerate().map(planned).collect(),
@@ -148,23 +139,10 @@ pub(super) fn plan(sides: &[Side], arguments: &ImportArguments) -> Result<Plan, 
         blocks: Blocks { min: 6, max: u32::try_from(most).unwrap_or(u32::MAX).max(6) },
         claims: claims?,
         metrics,
-        seed: 0,
-        quick: false,
-        only: Vec::new(),
-        blocks_asked: None,
         units: first.units.to_owned(),
-        synthetic: false,
-        threads_key: None,
-        questions: Vec::new(),
         window_ns: windows[windows.len() / 2],
-        warmup_ns: 0,
-        others_max: Plan::others_max(),
         failures_max: arguments.shown.failures_max.0,
-        retries_only_killed: true,
-        imported: None,
-        extended_from: None,
-        budget_ns: None,
-        made_by: None,
+        ..Plan::new(&arguments.name, first.path, sides.iter().enumerate().map(of_variant).collect())
     })
 }
 
