@@ -92,7 +92,8 @@ pub fn write_text(key: &str, title: &str, body: &str) -> Result<(), String> {
     let section = format!("{begin}\n## {title}\n\n{}\n{body}{end}\n", host()?);
     let new = match (old.find(&begin), old.find(&end)) {
         (Some(from), Some(to)) if from < to => {
-            format!("{}{}{}", &old[..from], section, old[to + end.len()..].trim_start_matches('\n'))
+            // What follows stays as it is, with its own line break after the end of the section.
+            format!("{}{}{}", &old[..from], section.trim_end(), &old[to + end.len()..])
         }
         _ => format!("{old}\n{section}"),
     };
