@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -126,17 +126,13 @@ async fn carry(
     let (Ok(mut input), Ok(mut output)) = (asynchronous(input), asynchronous(output)) else {
         return "its streams could not be opened".to_owned();
     };
-    let (stdin, stdout, stderr) = (process.stdin(), process.stdout(), process.stderr());
-    let status = process.take_status();
-    let to_process = async {
-        let Some(mut stdin) = stdin else { return };
-        // Whichever end closes first, the other learns of it by its own.
-        let _ = copy(&mut input, &mut stdin).await;
-        let _ = stdin.shutdown().await;
+    let (Some(stdin), Some(mut stdout), stderr) = (process.stdin(), process.stdout(), process.stderr())
+    else {
+        return lost();
     };
+    let status = process.take_status();
     let from_process = async {
-        let Some(mut stdout) = stdout else { return false };
-        let mut buffer = vec![0; 1 << 16];
+        let mut buffer = vec![0; CHUNK];
         let is_silent = loop {
             match timeout(SILENCE, stdout.read(&mut buffer)).await {
                 Err(_) if is_watched.load(Ordering::Relaxed) => break true,
@@ -150,7 +146,7 @@ async fn carry(
             }
         };
         let _ = output.shutdown().await;
-        is_silent
+        is_silent.then(|| format!("nothing came from it for {SILENCE:?}"))
     };
     let complaints = tokio::spawn(async move {
         let Some(stderr) = stderr else { return };
@@ -160,13 +156,13 @@ async fn carry(
         }
     });
     // Input may stay open for ever, so only the output is waited for.
-    let is_silent = tokio::select! {
-        is_silent = from_process => is_silent,
-        () = async { to_process.await; std::future::pending::<()>().await } => false,
+    let is_gone = tokio::select! {
+        is_gone = from_process => is_gone,
+        () = feed(&mut input, stdin, STALL) => Some(format!("it read nothing for {STALL:?}")),
     };
-    if is_silent {
+    if let Some(how) = is_gone {
         complaints.abort();
-        return format!("nothing came from it for {SILENCE:?}");
+        return how;
     }
     // Its last words came before its end.
     let _ = timeout(STATUS_TIMEOUT, complaints).await;
@@ -178,6 +174,26 @@ async fn carry(
     }
 }
 
+/// Copies input to a process. Returns only if the process reads nothing for this long while input waits: a node that is gone
+/// closes no connection.
+async fn feed(input: &mut (impl AsyncRead + Unpin), mut stdin: impl AsyncWrite + Unpin, stall: Duration) {
+    let mut buffer = vec![0; CHUNK];
+    // Whichever end closes first, the other learns of it by its own.
+    while let Ok(length @ 1..) = input.read(&mut buffer).await {
+        match timeout(stall, stdin.write_all(&buffer[..length])).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => break,
+            Err(_) => return,
+        }
+    }
+    let _ = stdin.shutdown().await;
+    std::future::pending().await
+}
+
+/// How much is copied at a time.
+const CHUNK: usize = 1 << 16;
+/// How long a process may take to read one chunk. Plumb's always read, even while their node is busy.
+const STALL: Duration = Duration::from_secs(20);
 /// After this long without a word a process is gone that says one every second.
 const SILENCE: Duration = Duration::from_secs(8);
 /// How long a process that closed its output may take to say how it ended.
@@ -207,5 +223,46 @@ fn note(heard: &Mutex<Vec<String>>, line: String) {
     }
     if heard.len() > WORDS_MAX {
         heard.remove(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::duplex;
+
+    fn wait<T>(what: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(what)
+    }
+
+    #[test]
+    fn a_process_that_reads_no_more_is_given_up() {
+        wait(async {
+            let (mut input, mut ours) = duplex(1 << 20);
+            let (stdin, _unread) = duplex(16);
+            ours.write_all(&[7; 1 << 10]).await.unwrap();
+            feed(&mut input, stdin, Duration::from_millis(20)).await;
+        });
+    }
+
+    #[test]
+    fn a_process_without_input_is_left_in_peace_and_gets_all_of_it_later() {
+        wait(async {
+            let (mut input, mut ours) = duplex(1 << 20);
+            let (stdin, mut theirs) = duplex(16);
+            let read = async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                ours.write_all(&[7; 1 << 10]).await.unwrap();
+                drop(ours);
+                let mut all = Vec::new();
+                theirs.read_to_end(&mut all).await.unwrap();
+                all
+            };
+            let all = tokio::select! {
+                () = feed(&mut input, stdin, Duration::from_millis(50)) => panic!("it was given up"),
+                all = read => all,
+            };
+            assert_eq!(all, [7; 1 << 10]);
+        });
     }
 }
