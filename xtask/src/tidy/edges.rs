@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-model", &[]),
     ("plumb-stats", &[]),
     ("plumb-pace", &[]),
+    ("plumb-background", &[]),
     ("plumb-judge", &["plumb-model", "plumb-stats"]),
     ("plumb-host", &[]),
     ("plumb-tools", &["plumb-model"]),
@@ -31,8 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-codec", &["plumb-model", "plumb-host"]),
     ("plumb-migration", &["plumb-model", "plumb-host", "plumb-path", "plumb-codec"]),
     ("plumb-volumes", &["plumb-host"]),
-    ("plumb-ontap", &["plumb-host", "plumb-volumes"]),
-    ("plumb-csi", &["plumb-host", "plumb-volumes"]),
+    ("plumb-ontap", &["plumb-background", "plumb-host", "plumb-volumes"]),
+    ("plumb-csi", &["plumb-background", "plumb-host", "plumb-volumes"]),
     (
         "plumb-storage",
         &[
@@ -67,6 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "plumb-ui",
         &[
+            "plumb-background",
             "plumb-model",
             "plumb-judge",
             "plumb-history",
@@ -87,6 +89,7 @@ const LIBRARIES: &[&str] = &[
     "plumb-stats",
     "plumb-judge",
     "plumb-pace",
+    "plumb-background",
     "plumb-host",
     "plumb-path",
     "plumb-command",
@@ -178,7 +181,7 @@ const BANS: &[Ban] = &[
         // for one themselves.
         crates: &["plumb-history", "plumb-runner", "plumb-cli", "plumb-benches"],
         reach: Reach::Named,
-        reason: "an async runtime is an affair of `plumb-ontap`, `plumb-ui`, `plumb-csi` and `plumb-kubernetes` alone",
+        reason: "only `plumb-background`, `plumb-ontap`, `plumb-ui`, `plumb-csi` and `plumb-kubernetes` have an async runtime",
     },
     Ban {
         libraries: &[

@@ -9,15 +9,13 @@ use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use plumb_background::Background;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 
 use crate::driver::Driver;
 
@@ -48,9 +46,9 @@ pub enum ServerError {
 /// A running server. Dropping it waits for calls that are under way, and removes the socket.
 #[derive(Debug)]
 pub struct Server {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-    socket: PathBuf,
+    // It ends before its socket goes.
+    _background: Background,
+    _socket: Socket,
 }
 
 impl Server {
@@ -64,39 +62,23 @@ impl Server {
             return Err(ServerError::Taken(socket.to_owned()));
         }
         remove_socket(socket).map_err(listen)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(WORKERS)
-            .build()
-            .map_err(ServerError::Start)?;
+        let runtime = plumb_background::runtime(WORKERS).map_err(ServerError::Start)?;
         let listener = runtime.block_on(async { UnixListener::bind(socket) }).map_err(listen)?;
         runtime.spawn(accept(listener, driver));
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("csi".to_owned());
-        let thread = thread.spawn(move || run(runtime, stopped)).map_err(ServerError::Start)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread), socket: socket.to_owned() })
+        let background = Background::start(runtime, "csi", GRACE).map_err(ServerError::Start)?;
+        Ok(Self { _background: background, _socket: Socket(socket.to_owned()) })
     }
 }
 
-impl Drop for Server {
+/// A socket that goes with its server.
+#[derive(Debug)]
+struct Socket(PathBuf);
+
+impl Drop for Socket {
     fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
         // The next driver removes one that is left.
-        let _ = remove_socket(&self.socket);
+        let _ = remove_socket(&self.0);
     }
-}
-
-fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
-    // Either way somebody wants it to end.
-    let _ = runtime.block_on(stopped);
-    runtime.shutdown_timeout(GRACE);
 }
 
 fn remove_socket(path: &Path) -> io::Result<()> {

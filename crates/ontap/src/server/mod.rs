@@ -12,16 +12,14 @@ mod requests;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use plumb_background::Background;
 use plumb_volumes::state::{State, StateError};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -40,6 +38,8 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const HEAD_TIME: Duration = Duration::from_secs(15);
 /// How many threads beside the event loop use the database and hash passwords. `logins` has one password hashed at a time.
 const WORKERS: usize = 3;
+/// How long answers that are under way may take when the server ends.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Why the interface cannot be served; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -76,8 +76,7 @@ pub enum ServerError {
 pub struct Server {
     address: SocketAddr,
     certificate: PathBuf,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _background: Background,
 }
 
 impl Server {
@@ -99,20 +98,13 @@ impl Server {
         let shared = Shared::new(Interface::new(State::open(directory)?, served), state);
         let shared = Arc::new(shared.map_err(ServerError::Start)?);
         let started = |error: std::io::Error| ServerError::Start(error.to_string());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(WORKERS)
-            .build()
-            .map_err(started)?;
+        let runtime = plumb_background::runtime(WORKERS).map_err(started)?;
         let listener = runtime.block_on(TcpListener::bind(address));
         let listener = listener.map_err(|cause| ServerError::Listen { address, cause })?;
         let address = listener.local_addr().map_err(started)?;
         runtime.spawn(accept(listener, TlsAcceptor::from(config), shared));
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("rest".to_owned());
-        let thread = thread.spawn(move || run(runtime, stopped)).map_err(started)?;
-        Ok(Self { address, certificate, stop: Some(stop), thread: Some(thread) })
+        let background = Background::start(runtime, "rest", GRACE).map_err(started)?;
+        Ok(Self { address, certificate, _background: background })
     }
 
     /// The address that clients connect to.
@@ -126,24 +118,6 @@ impl Server {
     pub fn certificate(&self) -> &std::path::Path {
         &self.certificate
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
-    // Either way somebody wants it to end.
-    let _ = runtime.block_on(stopped);
-    runtime.shutdown_timeout(Duration::from_secs(1));
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {

@@ -8,15 +8,14 @@ mod requests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use plumb_background::Background;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use crate::access::Door;
 use crate::error::UiError;
@@ -30,13 +29,14 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 const CONNECTIONS_MAX: usize = 96;
 /// How many threads make pages. A run's page is judged and drawn on one of them.
 const WORKERS: usize = 4;
+/// How long answers that are under way may take when the page ends.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// A running server, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     site: Arc<Site>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _background: Background,
 }
 
 impl Server {
@@ -48,21 +48,14 @@ impl Server {
         if !address.ip().is_loopback() && !is_remote_allowed {
             return Err(UiError::Remote { address });
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(WORKERS)
-            .build()
-            .map_err(UiError::Start)?;
+        let runtime = plumb_background::runtime(WORKERS).map_err(UiError::Start)?;
         let listener = runtime.block_on(TcpListener::bind(address));
         let listener = listener.map_err(|cause| UiError::Listen { address, cause })?;
         let address = listener.local_addr().map_err(UiError::Start)?;
         let site = Arc::new(Site::new(settings, Door::new(address)?));
         runtime.spawn(accept(listener, Arc::clone(&site)));
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("page".to_owned());
-        let thread = thread.spawn(move || run(runtime, stopped)).map_err(UiError::Start)?;
-        Ok(Self { site, stop: Some(stop), thread: Some(thread) })
+        let background = Background::start(runtime, "page", GRACE).map_err(UiError::Start)?;
+        Ok(Self { site, _background: background })
     }
 
     /// The address with the token, to open once in a browser.
@@ -82,24 +75,6 @@ impl Server {
     pub fn idle(&self) -> Duration {
         self.site.idle()
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
-    // Either way somebody wants it to end.
-    let _ = runtime.block_on(stopped);
-    runtime.shutdown_timeout(Duration::from_millis(500));
 }
 
 async fn accept(listener: TcpListener, site: Arc<Site>) {
