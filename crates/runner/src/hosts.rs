@@ -40,7 +40,7 @@ use plumb_tunings::Treatment;
 use crate::agent::Agent;
 use crate::error::SlotError;
 
-pub use account::{HostAccount, told_by};
+pub use account::{HostAccount, accounts, told_by};
 use array::Array;
 pub(crate) use clock::Clock;
 use endpoints::Endpoints;
@@ -532,7 +532,7 @@ const LEAD_NS: u64 = 50_000_000;
 ///
 /// # Errors
 /// Why it cannot be used; the text completes "failed to ...".
-pub fn cluster(places: &Places) -> Result<Option<Cluster>, String> {
+fn cluster(places: &Places) -> Result<Option<Cluster>, String> {
     places.kubernetes.as_ref().map(Cluster::connect).transpose().map_err(|error| error.to_string())
 }
 
@@ -540,7 +540,7 @@ pub fn cluster(places: &Places) -> Result<Option<Cluster>, String> {
 ///
 /// # Errors
 /// Why there can be none; the text completes "failed to ...".
-pub fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, String> {
+fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, String> {
     let others = places.others();
     let made: Vec<&PodPlace> = others.iter().filter_map(|place| place.pod.as_ref()).collect();
     let Some(cluster) = cluster.filter(|_| !made.is_empty()) else { return Ok(None) };

@@ -23,7 +23,7 @@ pub use agent_executor::AgentExecutor;
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
-pub use hosts::{HostAccount, Hosts, Launch, cluster, host_lines, keep, noise_between, pods, told_by};
+pub use hosts::{HostAccount, Hosts, Launch, accounts, host_lines, keep, noise_between, told_by};
 pub use order::block_order;
 pub use prepare::{PlanError, Planned, prepare};
 pub use session::Session;

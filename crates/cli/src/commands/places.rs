@@ -23,15 +23,7 @@ fn examine(arguments: &PlacesCheckArguments) -> Outcome {
     };
     places.name_pods();
     let build = own_build()?;
-    // Each by itself, so that one that cannot be reached does not hide what is known of the others.
-    let mut accounts: Vec<HostAccount> = Vec::new();
-    let cluster = plumb_runner::cluster(&places).map_err(Failure::harness)?;
-    accounts.extend(cluster.as_ref().map(HostAccount::of_cluster));
-    let pods = plumb_runner::pods(cluster.as_ref(), &places).map_err(Failure::harness)?;
-    for place in places.others() {
-        accounts.push(HostAccount::of(place, &build, pods.as_ref()));
-    }
-    drop(pods);
+    let accounts = plumb_runner::accounts(&places, &build).map_err(Failure::harness)?;
     let is_whole = accounts.iter().all(|account| account.trouble.is_none());
     if arguments.json {
         output::json(&accounts)?;

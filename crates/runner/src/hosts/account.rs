@@ -1,11 +1,13 @@
 //! What is known of another host before anything runs there.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plumb_kubernetes::{Cluster, Pods};
-use plumb_model::PlaceOf;
+use plumb_model::{PlaceOf, Places, Readers};
 use serde::Serialize;
 
+use super::readers::reader;
 use super::remote::Remote;
 
 /// A host, or why it cannot be used.
@@ -20,22 +22,48 @@ pub struct HostAccount {
     pub facts: Vec<(String, String)>,
 }
 
+/// Connects to the cluster and to each host of places, with a reader on each node where readers are asked for, and disconnects.
+///
+/// # Errors
+/// Why the cluster cannot be used at all; the text completes "failed to ...".
+pub fn accounts(places: &Places, build: &str) -> Result<Vec<HostAccount>, String> {
+    let cluster = super::cluster(places)?;
+    let pods = super::pods(cluster.as_ref(), places)?;
+    let pods = pods.as_ref();
+    let mut accounts: Vec<HostAccount> = cluster.iter().map(HostAccount::of_cluster).collect();
+    let mut nodes = BTreeSet::new();
+    // Each by itself, so that one that cannot be reached does not hide what is known of the others.
+    for place in places.others() {
+        let connected = Remote::connect(place, build, pods);
+        nodes.extend(connected.as_ref().ok().and_then(Remote::node).map(str::to_owned));
+        let host = place.ssh.clone().unwrap_or_else(|| place.name().to_owned());
+        accounts.push(HostAccount::of(host, connected.map(|remote| facts(&remote))));
+    }
+    if let Some(asked) = places.kubernetes.as_ref().and_then(|cluster| cluster.readers.as_ref()) {
+        let of_node = |node: &String| HostAccount::of_reader(node, asked, build, pods);
+        accounts.extend(nodes.iter().map(of_node));
+    }
+    Ok(accounts)
+}
+
 impl HostAccount {
-    /// What is known of a cluster.
-    #[must_use]
-    pub fn of_cluster(cluster: &Cluster) -> Self {
+    fn of_cluster(cluster: &Cluster) -> Self {
         Self { host: "cluster".to_owned(), trouble: None, facts: cluster.facts() }
     }
 
-    /// Connects to a host and disconnects.
-    #[must_use]
-    pub fn of(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Self {
-        let (trouble, facts) = match Remote::connect(place, build, pods) {
-            Ok(remote) => (None, facts(&remote)),
-            Err(trouble) => (Some(trouble), Vec::new()),
-        };
-        let host = place.ssh.clone().unwrap_or_else(|| place.name().to_owned());
-        Self { host, trouble, facts }
+    fn of(host: String, facts: Result<Vec<(String, String)>, String>) -> Self {
+        match facts {
+            Ok(facts) => Self { host, trouble: None, facts },
+            Err(trouble) => Self { host, trouble: Some(trouble), facts: Vec::new() },
+        }
+    }
+
+    fn of_reader(node: &str, asked: &Readers, build: &str, pods: Option<&Arc<Pods>>) -> Self {
+        let facts = reader(node, asked, build, pods).and_then(|mut reader| {
+            let sight = reader.remote.look()?.node;
+            Ok(sight.map(|sight| sight.facts()).unwrap_or_default())
+        });
+        Self::of(format!("reader on {node}"), facts)
     }
 }
 

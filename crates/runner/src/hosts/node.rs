@@ -89,6 +89,23 @@ pub(crate) struct NodeSight {
     network: Option<NetworkSight>,
 }
 
+impl NodeSight {
+    /// What is there to be read, as lines.
+    pub(super) fn facts(&self) -> Vec<(String, String)> {
+        let listed = |names: Vec<String>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let devices =
+            self.qat.iter().map(|devices| ("QAT devices", listed(devices.keys().cloned().collect())));
+        let networks = self.network.iter().flat_map(|network| {
+            let kinds = |tunnels: &BTreeMap<String, TunnelSight>| {
+                listed(tunnels.iter().map(|(name, tunnel)| format!("{name} ({})", tunnel.kind)).collect())
+            };
+            let tunnels = network.tunnels.as_ref().map_or_else(Clone::clone, kinds);
+            [("tunnels", tunnels), ("packet filter rules", rules_in_words(network, network))]
+        });
+        devices.chain(networks).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
 /// What a QAT device counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Requests {

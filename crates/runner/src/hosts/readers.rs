@@ -1,6 +1,8 @@
 //! Privileged pods that read what nodes count: one on each node that has a pod of the run.
 
-use plumb_kubernetes::NODE_ROOT;
+use std::sync::Arc;
+
+use plumb_kubernetes::{NODE_ROOT, Pods};
 use plumb_model::{Json, JsonValue, PlaceOf, PodPlace, Readers};
 
 use super::node::{SeenNode, Watched};
@@ -26,12 +28,7 @@ impl Hosts {
             if self.readers.iter().any(|reader| reader.remote.node() == Some(&node)) {
                 continue;
             }
-            let place = PlaceOf { pod: Some(reader_on(&node, &asked)), ..PlaceOf::default() };
-            let connected = Remote::connect(&place, &self.build, self.pods.as_ref());
-            let mut remote = connected.map_err(|reason| format!("read node {node}: failed to {reason}"))?;
-            let Readers { fw_counters, network, .. } = asked;
-            remote.watch_node(Watched { root: NODE_ROOT.into(), fw_counters, network })?;
-            self.readers.push(Other { place, remote });
+            self.readers.push(reader(&node, &asked, &self.build, self.pods.as_ref())?);
         }
         Ok(())
     }
@@ -51,6 +48,24 @@ impl Hosts {
         let system = self.place(Side::System).host();
         self.others.iter().find(|other| other.host() == system)?.remote.node()
     }
+}
+
+/// A reader on a node, whose looks say from now on what the node counts.
+///
+/// # Errors
+/// Why there can be none, which completes "failed to ...".
+pub(super) fn reader(
+    node: &str,
+    asked: &Readers,
+    build: &str,
+    pods: Option<&Arc<Pods>>,
+) -> Result<Other, String> {
+    let place = PlaceOf { pod: Some(reader_on(node, asked)), ..PlaceOf::default() };
+    let connected = Remote::connect(&place, build, pods);
+    let mut remote = connected.map_err(|reason| format!("read node {node}: failed to {reason}"))?;
+    let Readers { fw_counters, network, .. } = *asked;
+    remote.watch_node(Watched { root: NODE_ROOT.into(), fw_counters, network })?;
+    Ok(Other { place, remote })
 }
 
 /// A pod that reads a node. The scheduler puts it there, so taints count, unless what was asked for tolerates them.

@@ -311,6 +311,13 @@ impl Remote {
         self.do_slowly(&Ask::WatchNode { watched })
     }
 
+    /// Has the host looked at now.
+    pub(crate) fn look(&mut self) -> Result<HostSight, String> {
+        self.begin_window();
+        self.look_at(&[0])?;
+        self.looked()
+    }
+
     /// The node that a pod is on.
     pub(crate) fn node(&self) -> Option<&str> {
         self.seen.as_ref().map(|seen| seen.node.as_str())

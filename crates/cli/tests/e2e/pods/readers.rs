@@ -44,6 +44,7 @@ fn what_a_node_counts_is_a_statement_of_every_slot() {
     let places = namespace.places_with(directory.path(), READERS, TWO_NODES);
     let run = directory.path().join("run");
     let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+    let checked = stdout(&namespace.run(&["places", "check", text(&places)]));
     on_node("ip link delete flannel.7; umount /sys/kernel/debug");
     assert!(run.join("report.json").exists(), "{}{}", stdout(&output), stderr(&output));
     let of = |what: &str| {
@@ -59,6 +60,10 @@ fn what_a_node_counts_is_a_statement_of_every_slot() {
     let rules = of("packet filter rules of node node1");
     let count = rules.split(' ').next().unwrap().parse::<u64>();
     assert!(count.is_ok_and(|count| count > 0), "kube-proxy has rules: {rules}");
+    let of_reader = "✓ reader on node1\n  QAT devices          qat_4xxx_0000:6b:00.0\n  tunnels              flannel.7 (vxlan)\n  \
+                     packet filter rules  ";
+    assert!(checked.contains(of_reader), "{checked}");
+    assert!(checked.contains("✓ reader on node2\n  QAT devices          none\n"), "{checked}");
     assert_eq!(namespace.made(), Vec::<String>::new());
 }
 
@@ -72,5 +77,9 @@ fn a_namespace_that_allows_no_readers_says_so() {
     let output = namespace.run(&["run", text(&file), "--places", text(&places)]);
     let words = stderr(&output);
     assert!(words.contains("failed to read node node") && words.contains("violates PodSecurity"), "{words}");
+    let checked = namespace.run(&["places", "check", text(&places)]);
+    let words = stdout(&checked);
+    assert!(words.contains("✗ reader on node1: failed to read node node1: "), "{words}");
+    assert_eq!(code(&checked), 1);
     assert_eq!(namespace.made(), Vec::<String>::new());
 }
