@@ -380,6 +380,7 @@ mod tests {
     #[test]
     fn no_crate_that_measures_links_a_runtime() {
         let free = [
+            "plumb-background",
             "plumb-ontap",
             "plumb-csi",
             "plumb-kubernetes",
