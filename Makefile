@@ -17,7 +17,7 @@ demo: ## Install what is missing, build, run one experiment and show its report
 
 check: ## Run what answers within two minutes: format, house rules, clippy and the unit tests
 	@$(MAKE) --no-print-directory format tidy clippy
-	@cargo test --workspace --lib --bins --quiet
+	@RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --lib --bins --quiet  # many of them wait
 
 test: ## Run every test, the end-to-end ones on real systems too
 	@scripts/install-tools.sh build systems tests cluster || echo "tests that need what is missing will be skipped"
