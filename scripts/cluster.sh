@@ -48,16 +48,18 @@ kubectl() { "$PROGRAM" kubectl --kubeconfig "$directory/kubeconfig" "$@"; }
 
 # ---- machines ----
 
-# Whether a pid that was written down still is what it was of this directory: pids are used again.
+# Whether this pid still belongs to this directory: the kernel reuses pids.
 is_ours() { tr '\0' '\n' <"/proc/$1/cmdline" | grep -qxF -- "$directory"; } 2>/dev/null
 
-# The pid of `unshare` in front of a machine, which takes the machine with it. Nothing where it does not run.
+# The pid of the `unshare` in front of a machine, whose end also ends the machine. Prints nothing if it does
+# not run.
 front_of() {
     local pid
     pid=$(cat "$directory/$1/front" 2>/dev/null) && is_ours "$pid" && echo "$pid"
 }
 
-# The control groups of a machine, one for each kind. The pids in them are those of the machine, also after its front ended.
+# The control groups of a machine, one for each kind. Their pids are the machine's, even after the `unshare`
+# in front of it has ended.
 groups_of() { printf '%s\n' "$GROUPS_ROOT"/*/"plumb-$1"; }
 processes_of() {
     local group
@@ -83,10 +85,10 @@ remove_groups() {
     for group in $(groups_of "$1"); do find "$group" -depth -type d -exec rmdir {} + || return 1; done
 }
 
-# Writes down the only child of `unshare`.
+# Writes the pid of the only child of `unshare` to a file.
 first_process() {
     local child
-    # The file has no end of line.
+    # The file does not end with a line break.
     child=$(cat "/proc/$1/task/$1/children")
     [ -n "$child" ] && echo "${child% }" >"$2"
 }
@@ -100,9 +102,9 @@ start_machine() {
     make_groups "$name"
     mapfile -t groups < <(groups_of "$name")
     (
-        # Without a child of its own, as the first child is the machine.
+        # Starts no process of its own here, because the first child must be the machine.
         for group in "${groups[@]}"; do echo "$BASHPID" >"$group/cgroup.procs"; done
-        # Nothing of the caller's may stay open in it: what waits for its end would wait for the machine's.
+        # Closes all files of the caller: a reader that waits for their end would wait for the machine's end.
         exec env -i PATH="$PATH" HOME=/root "${WITH_HOLDER[@]}" setsid unshare --mount --net --uts --ipc --pid --fork --cgroup \
             --kill-child=KILL --propagation private bash "$@" </dev/null >>"$directory/logs/$name" 2>&1 8>&- 9>&-
     ) &
@@ -141,7 +143,7 @@ in_machine() {
 
 # ---- the cluster ----
 
-# One cluster at a time. Who holds one keeps the lock; who leaves one behind leaves its directory in the file.
+# Allows one cluster at a time. `hold` keeps the lock while it runs; `up` writes its directory into the file.
 take_turn() {
     local name left
     exec 9>>"$LOCK"
@@ -150,14 +152,14 @@ take_turn() {
     for name in "${MACHINES[@]}"; do
         is_empty "$name" || { say "there is another cluster on this machine: scripts/cluster.sh down $left"; exit 3; }
     done
-    # What a killed one left: it has no process any more.
+    # Removes the leftovers of a killed cluster, which has no process any more.
     [ -z "$left" ] || (directory=$left remove)
     echo "$directory" >"$LOCK"
 }
 
 node_is_ready() { kubectl get node "$1" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' | grep -qx True; }
 
-# DNS is beside the nodes, so its Service names its address.
+# DNS runs beside the nodes, so its Service names an address.
 offer_dns() {
     kubectl apply -f - <<OBJECTS
 apiVersion: v1
@@ -195,8 +197,8 @@ up() {
     mv "$directory/keys/admin.kubeconfig" "$directory/kubeconfig"
     start_machine control "$HERE/cluster/control.sh" "$directory" "$PROGRAM"
     for name in node1 node2; do start_node "$name"; done
-    # Not before the bridge has a port: the kernel takes no route through it until then.
-    until_true make_routes || fail "there is no way to the nodes: $(make_routes 2>&1 | tail -1)"
+    # The kernel accepts no route through the bridge until the bridge has a port.
+    until_true make_routes || fail "cannot add routes to the nodes: $(make_routes 2>&1 | tail -1)"
     until_true answers "https://$CONTROL:6443/readyz" || fail "the API server is not ready: $(tail -1 "$directory/logs/apiserver")"
     until_true offer_dns || fail "the Service of DNS cannot be made: $(tail -1 "$directory/logs/apiserver")"
     until_true kubectl get serviceaccount default || fail "the controllers do not work: $(tail -1 "$directory/logs/manager")"
@@ -206,8 +208,9 @@ up() {
     until_true answers "http://$CONTROL:8181/ready" || fail "DNS is not ready: $(tail -1 "$directory/logs/dns")"
 }
 
-# Pods that were killed leave their loop devices, as those are the kernel's. They are found by the files that they show. A file in a
-# container's own file system has the inode of the file below it, and a device without a major number.
+# Detaches the loop devices of killed pods, which the kernel keeps. They are found by the files that they
+# show. A file in a container's own file system has the inode of the file below it, and a device without a
+# major number.
 detach_loops() {
     local device inode number
     number=$(mountpoint --fs-devno "$(stat -c %m "$directory")") || return 0
@@ -216,8 +219,8 @@ detach_loops() {
     done < <(losetup --list --noheadings --output NAME,BACK-INO,BACK-MAJ:MIN | awk -v number="$number" '$3 == number || $3 ~ /^0:/ { print $1, $2 }')
 }
 
-# Ends and removes all of it. Each step does without what an earlier try has removed. The logs of a cluster that did not come up stay
-# until `down`.
+# Ends and removes the whole cluster. Each step tolerates that an earlier try has removed its part. The logs
+# of a cluster that did not come up stay until `down`.
 remove() {
     remove_but_logs
     rm -rf "$directory/logs"
@@ -284,7 +287,7 @@ change() {
         kill-kubelet[12])
             # shellcheck disable=SC2016 # The node's shell expands it.
             in_machine "node${2#kubelet}" bash -c 'kill -KILL "$(cat /run/kubelet.pid)"' 2>/dev/null || fail "$2 does not run"
-            # As long as it is there, `start` takes it for one that runs.
+            # While the old kubelet exists, `start` takes it for running.
             until_true kubelet_is_gone "node${2#kubelet}" || fail "$2 does not end"
             ;;
         start-kubelet[12]) in_machine "node${2#kubelet}" bash -c 'echo >/run/wanted' ;;

@@ -73,7 +73,7 @@ License: Apache-2.0
 TEXT
 }
 
-# One line for each library that is linked: name, version, licence.
+# Prints a line for each linked library: name, version, licence.
 libraries() {
     cargo tree --locked --package plumb-cli --edges normal --prefix none --format ' {p}: {l}' | grep -v '^ plumb-' |
         sed 's/ (proc-macro)//; s/ (\*)$//' | LC_ALL=C sort -u
@@ -89,7 +89,7 @@ put_control() {
     local libraries size
     libraries=$(depends)
     [ -n "$libraries" ] || fail "dpkg-shlibdeps found no package of the program's libraries: $(tail -1 "$work/log")"
-    # KiB, of all files as they are, so that it does not depend on this file system.
+    # In KiB, summed over the files, so that it does not depend on this file system.
     size=$(find "$root/usr" -type f -printf '%s\n' | awk '{ sum += int(($1 + 1023) / 1024) } END { print sum }')
     cat >"$root/DEBIAN/control" <<CONTROL
 Package: plumb

@@ -20,7 +20,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # The addresses of benchmarks (RFC 2544) clash with no network in use; each group of hosts takes a /24 of them.
 NETWORKS=198.18
 DELAY_MS=25
-# How often a host is looked for that should be there, and the pause between.
+# How often to check for a host that should be there, and the pause in between.
 TRIES=1200
 PAUSE=0.05
 
@@ -38,7 +38,7 @@ until_true() {
     return 1
 }
 
-# Whether a pid that was written down still is what it was of this directory: pids are used again.
+# Whether this pid still belongs to this directory: the kernel reuses pids.
 is_ours() { tr '\0' '\n' 2>/dev/null <"/proc/$1/cmdline" | grep -qxF -- "$directory"; } 2>/dev/null
 
 # The pids of `unshare` in front of each host. Each takes its host with it.
@@ -74,7 +74,7 @@ make_config() {
     mkdir "$host"
     ssh-keygen -q -t ed25519 -N '' -C "host$i" -f "$host/key"
     cp "$directory/client.pub" "$host/authorized_keys"
-    # Users that a shell does not wait for, and one whom no key lets in.
+    # Users without a working shell, and one whom no key lets in.
     {
         cat /etc/passwd
         echo "no-shell:x:64001:64001::/tmp:/bin/false"
@@ -109,17 +109,17 @@ Host host$i-slow
 CONFIG
 }
 
-# Writes down the only child of `unshare`.
+# Writes the pid of the only child of `unshare` to a file.
 first_process() {
     local child
-    # The file has no end of line.
+    # The file does not end with a line break.
     child=$(cat "/proc/$1/task/$1/children")
     [ -n "$child" ] && echo "${child% }" >"$2"
 }
 
 start_host() {
     local i=$1 host=$directory/host$1 front
-    # Nothing of the caller's may stay open in a host: what waits for its end would wait for the host's.
+    # Closes all files of the caller: a reader that waits for their end would wait for the host's end.
     env -i PATH="$PATH" setsid unshare --net --mount --propagation private --uts --ipc --pid --fork --kill-child --mount-proc \
         bash "$HERE/hosts.sh" inside "$i" "$directory" "$network" </dev/null >"$host/log" 2>&1 9>&- &
     front=$!
@@ -131,10 +131,10 @@ start_host() {
     echo "$link$i" >"$host/link"
 }
 
-# What the first process of a host does. sshd takes its place, and with it the care for orphans.
+# The work of a host's first process. sshd replaces it, and then reaps orphans.
 inside() {
     local i=$1 network=$3 device target kind rest
-    # A copy of a mount keeps a device in use that was unmounted here.
+    # A copied mount keeps a device in use that was unmounted here.
     while read -r device target kind rest; do
         [[ $device != /dev/loop* && $kind != fuse* ]] || umount --lazy "$target" || true
     done </proc/self/mounts
@@ -202,7 +202,7 @@ down() {
     for pid in $(fronts); do kill -KILL "$pid" 2>/dev/null || true; done
     for pid in $(fronts); do until_true test ! -e "/proc/$pid"; done
     for file in "$directory"/host*/link; do
-        # It went with its host, unless something holds the host's network.
+        # It has gone with its host, unless something holds the host's network.
         ! ip link show "$(cat "$file")" >/dev/null 2>&1 || ip link delete "$(cat "$file")" 2>/dev/null || true
     done
     if [ -e "$directory/bridge" ]; then

@@ -22,14 +22,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
-# The oldest Rust that the workspace says it builds with, the cargo-deny that `deny.toml` was tried with, and the mdbook that
-# `docs/book.toml` was.
+# The oldest Rust that the workspace supports, the cargo-deny that `deny.toml` was tested with, and the mdbook
+# that `docs/book.toml` was tested with.
 RUST_MIN=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 CARGO_DENY=0.20.2
 MDBOOK=0.5.4
-# The csi-sanity that the driver of volumes passes.
+# The version of csi-sanity that the CSI driver passes.
 CSI_SANITY=v5.6.0
-# What the pages are held against; it is no part of the program.
+# The accessibility checker for the pages; it is not a part of the program.
 AXE_CORE=4.11.0
 AXE_FILE=$HOME/.cache/plumb-tests/node_modules/axe-core/axe.min.js
 POLICY=/usr/sbin/policy-rc.d
@@ -52,7 +52,7 @@ as_root() {
 # libcrypto_mb needs these instructions.
 cpu_has_ifma() { grep -qw avx512ifma /proc/cpuinfo 2>/dev/null; }
 
-# Debian's package with the QEMU of this machine's own architecture.
+# Debian's package with QEMU for this machine's own architecture.
 qemu_package() {
     case $(uname -m) in
         x86_64) echo qemu-system-x86 ;;
@@ -61,10 +61,10 @@ qemu_package() {
     esac
 }
 
-# Debian keeps the server's programs out of the path.
+# Debian keeps the server's programs out of PATH.
 has_postgres() { have postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
 
-# Whether the loader finds a shared library by that name.
+# Whether the loader finds a shared library of this name.
 has_library() { ldconfig -p | grep -qw "$1"; }
 
 missing=()
@@ -142,11 +142,11 @@ note_missing() {
     esac
 }
 
-# Debian starts a service as soon as its package is installed. Experiments start HAProxy, nginx and Open vSwitch
-# themselves, on free ports. As services they would take port 80 and burn CPU beside a measurement. Tests start sshd themselves,
-# and nobody asked for one that lets the world in.
-# So no service starts while this script installs packages, and none that came with them starts at boot. A policy that
-# the administrator has set stays.
+# Debian starts a service as soon as its package is installed. Experiments start HAProxy, nginx and Open
+# vSwitch themselves, on free ports. As services they would take port 80 and use CPU beside a measurement.
+# Tests start sshd themselves, and a service would open the machine to the network. No service therefore
+# starts while this script installs packages, and none of the new ones starts at boot. A policy of the
+# administrator stays.
 forbid_service_starts() {
     [ ! -e "$POLICY" ] || return 0
     printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$POLICY"
@@ -179,7 +179,7 @@ install_packages() {
     say "installing ${missing[*]}"
     forbid_service_starts
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
-    # A source that does not answer does not stop the installation: the packages may come from the others.
+    # An unreachable source does not stop the installation: the packages may come from the others.
     as_root "${apt[@]}" update >&2 || say "apt-get update failed, trying with the lists that there are"
     as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >&2 || fail "apt-get failed; $by_hand"
     allow_service_starts
@@ -199,14 +199,14 @@ install_rust() {
     if have rustup; then
         rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 ||
             fail "rustup could not install the stable toolchain; $by_hand"
-        # For this checkout only: the user's default stays.
+        # The override is for this checkout only: the user's default stays.
         rust_is_new_enough || rustup override set stable >&2
     else
         local script
         script=$(mktemp)
         curl --proto '=https' --tlsv1.2 --silent --show-error --fail --retry 3 https://sh.rustup.rs -o "$script" ||
             fail "https://sh.rustup.rs does not answer; $by_hand"
-        # The shell's start-up files are the user's: the Makefile finds ~/.cargo/bin without them.
+        # The script leaves the shell's start-up files alone: the Makefile finds ~/.cargo/bin without them.
         sh "$script" -y --no-modify-path --profile minimal --component rustfmt --component clippy >&2 ||
             fail "rustup's installer failed; $by_hand"
         rm -f "$script"
@@ -220,12 +220,12 @@ install_lint() {
         rustup component add rustfmt clippy >&2 || fail "rustfmt and clippy are missing; install both by hand"
     fi
     cargo deny --version >/dev/null 2>&1 || build_tool cargo-deny "$CARGO_DENY"
-    # Without its web server, which is most of what it would compile.
+    # Leaves out its web server, which is most of the code to compile.
     mdbook --version >/dev/null 2>&1 || build_tool mdbook "$MDBOOK" --no-default-features --features search
 }
 
-# The judge of CSI drivers, which has no Debian package. It goes where cargo's programs are, which the tests look at. Without Go
-# its test is skipped.
+# Builds csi-sanity, the conformance test of CSI drivers, for which Debian has no package. It is installed
+# beside cargo's programs, where the tests look for it. Without Go, its test is skipped.
 install_csi_sanity() {
     ! have csi-sanity || return 0
     local go bin=${CARGO_HOME:-$HOME/.cargo}/bin
@@ -270,7 +270,7 @@ main() {
             tests) install_axe_core ;;
         esac
     done
-    # Last, as the test cluster may bring the Go that it takes.
+    # This step is last, because the test cluster may bring the Go that csi-sanity needs.
     case " $* " in *" tests "*) install_csi_sanity ;; esac
 }
 

@@ -23,7 +23,7 @@ if [ "${1:-}" = -- ]; then shift; fi
 
 plumb=${PLUMB:-}
 if [ -z "$plumb" ]; then
-    # Built for this machine's C library, so a newer Debian can run it, too.
+    # The program is linked with this machine's C library, so it also runs on a newer Debian.
     cargo build --release --package plumb-cli >&2
     plumb="${CARGO_TARGET_DIR:-target}/release/plumb"
 fi
@@ -37,14 +37,14 @@ if [ ! -e "$root/.complete" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
     chmod 755 "$root/usr/sbin/policy-rc.d"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
-    # debootstrap leaves it out, and `localhost` is in it.
+    # debootstrap leaves this file out, and it holds `localhost`.
     printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
     DEBIAN_FRONTEND=noninteractive chroot "$root" \
         apt-get install -q -y --no-install-recommends haproxy openssl qatengine libcrypto-mb11 >&2
     touch "$root/.complete"
 fi
 
-# In a private mount namespace, so that nothing stays mounted however this ends.
+# Runs in a private mount namespace, so that nothing stays mounted however the run ends.
 install -m 755 "$plumb" "$root/usr/local/bin/plumb"
 exec unshare --mount --propagation private bash -c '
     root=$1

@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2034 # Those that read this file use what it sets.
-# The addresses of the test cluster, which are always the same. `cluster.sh` and what runs in its machines read this file.
-# They are the upper half of those for benchmarks (RFC 2544), which clash with no network in use; `hosts.sh` takes the lower half.
+# The addresses of the test cluster, which never change. `cluster.sh` and the scripts in its machines read
+# this file. The cluster takes the upper half of the addresses for benchmarks (RFC 2544), which clash with no
+# network in use; `hosts.sh` takes the lower half.
 
 NETWORK=198.19
-# The machines: this one on the bridge, the control plane's, and those of node 1 and 2.
+# The machines: this one on the bridge, the control plane, node 1 and node 2.
 HOST=$NETWORK.0.1
 CONTROL=$NETWORK.0.10
 node_address() { echo "$NETWORK.0.$((10 + $1))"; }
@@ -14,7 +15,7 @@ SERVICES=$NETWORK.128.0/18
 API_SERVICE=$NETWORK.128.1
 DNS_SERVICE=$NETWORK.128.10
 
-# How often something is looked for that should be there, and the pause between.
+# How often to check for something that should be there, and the pause in between.
 TRIES=1200
 PAUSE=0.1
 
@@ -28,7 +29,8 @@ until_true() {
     return 1
 }
 
-# A machine begins with a copy of this machine's mounts, and a copy keeps a device in use that was unmounted here.
+# Unmounts copies: a machine begins with a copy of this machine's mounts, and a copy keeps a device in use
+# that was unmounted here.
 drop_copies() {
     local device target kind rest
     while read -r device target kind rest; do
@@ -38,7 +40,8 @@ drop_copies() {
 
 answers() { curl --silent --fail --insecure --max-time 2 "$1"; }
 
-# The routes to pods and Services, for a machine that is no node. Services are reached through the first node.
+# Sets the routes to pods and Services on a machine that is not a node. Services are reached through the first
+# node.
 make_routes() {
     local number
     for number in 1 2; do ip route replace "$(node_pods "$number")" via "$(node_address "$number")"; done

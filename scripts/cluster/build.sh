@@ -1,26 +1,26 @@
 # shellcheck shell=bash
-# What the test cluster is made of, and how it comes into the cache. `cluster.sh` reads this file.
-# Each part is made under another name and renamed when it is whole, so that a build that was interrupted is never used.
+# The parts of the test cluster, and how to build them into the cache. `cluster.sh` reads this file. Each part
+# is built under another name and renamed once it is complete, so that an interrupted build is never used.
 
 CACHE=${PLUMB_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/plumb-cluster}
 PARTS=$HERE/cluster
 # Kubernetes, etcd and CoreDNS, in the versions of go.mod.
 PROGRAM=$CACHE/kubernetes-$(cat "$PARTS"/{go.mod,go.sum,main.go} | sha256sum | cut -c1-12)
-# Debian's container runtime, unpacked and not installed, so that no service starts.
+# Debian's container runtime, unpacked but not installed, so that no service starts.
 # shellcheck disable=SC1091
 RUNTIME=$CACHE/runtime-$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}")
-# A directory with the image of the tests, which also serves as the sandbox of pods.
+# A directory with the test image, which also serves as the pods' sandbox image.
 IMAGES=$CACHE/images-$(cat "$HERE/image.sh" "$PARTS/oci.py" | sha256sum | cut -c1-12)
 TEST_IMAGE=plumb.test/plumb:1
 
-# The Go that go.mod asks for, and one that is known to build it.
+# The oldest Go that go.mod allows, and one that is known to build it.
 GO_MIN=$(sed -n 's/^go //p' "$PARTS/go.mod")
 GO_OWN=1.26.8
 declare -A GO_SHA256=(
     [amd64]=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7
     [arm64]=02b36b6787b3ac767668f630e2998df45a3b1f9ffee08d1bf3ef6487cd658d99
 )
-# A part of an older version stays this long, as another checkout may use it.
+# How many days a part of an older version stays, as another checkout may use it.
 KEEP_DAYS=30
 
 is_built() { [ -x "$PROGRAM" ] && [ -d "$RUNTIME" ] && [ -d "$IMAGES" ]; }
@@ -45,7 +45,7 @@ unpack_runtime() {
     (
         cd "$work" || exit
         download() { apt-get -q -o APT::Sandbox::User=root download "${packages[@]}"; }
-        # A fresh machine has no lists of packages.
+        # A fresh machine has no package lists.
         download || { apt-get -q update && download; }
     ) >"$CACHE/runtime.log" 2>&1 || fail "Debian's packages of ${packages[*]} could not be downloaded; $CACHE/runtime.log says more"
     for package in "$work"/*.deb; do dpkg -x "$package" "$RUNTIME.new"; done
@@ -99,7 +99,7 @@ find_go() {
         "${proxy%%[,|]*}/golang.org/toolchain/@v/v0.0.1-go$GO_OWN.linux-$machine.zip" || fail "Go's module proxy does not answer"
     sha256sum --check --status <<<"${GO_SHA256[$machine]}  $CACHE/go.zip.new" || fail "Go $GO_OWN for $machine is not what it should be"
     python3 -m zipfile -e "$CACHE/go.zip.new" "$CACHE/go.new"
-    # The archive has no modes.
+    # The archive does not record file modes.
     chmod -R +x "$CACHE"/go.new/golang.org/toolchain@*/{bin,pkg/tool}
     mv "$CACHE"/go.new/golang.org/toolchain@* "$own"
     rm -rf "$CACHE"/go{,.zip}.new

@@ -36,7 +36,7 @@ start_api() {
 }
 
 start_controllers() {
-    # Without more queries each second, Jobs begin slowly.
+    # With the default request limits, Jobs begin slowly.
     part manager kube-controller-manager --kubeconfig "$keys/manager.kubeconfig" --bind-address 127.0.0.1 \
         --authentication-kubeconfig "$keys/manager.kubeconfig" --authorization-kubeconfig "$keys/manager.kubeconfig" \
         --leader-elect=false --use-service-account-credentials --root-ca-file "$keys/ca.crt" \
@@ -75,5 +75,5 @@ start_etcd
 start_api
 start_controllers
 start_dns
-# The first process of its namespace buries orphans.
+# The first process of a PID namespace must reap orphans.
 while :; do wait -n || sleep 1; done

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # `cluster.sh` sets `directory`.
-# The identities of the test cluster: one authority, a certificate for each part, and a kubeconfig for each client. `cluster.sh` reads
-# this file. A kubeconfig has its keys in it, so it can be copied.
+# The identities of the test cluster: one authority, a certificate for each part, and a kubeconfig for each
+# client. `cluster.sh` reads this file. A kubeconfig includes its keys, so it can be copied.
 
 # certificate NAME SUBJECT [SUBJECT_ALTERNATIVE_NAMES]
 certificate() {

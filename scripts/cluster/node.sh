@@ -6,12 +6,12 @@
 set -euo pipefail
 directory=$1 number=$2 program=$3 runtime=$4 images=$5
 name=node$number root=$directory/node$number/root address=''
-# Where the node finds what is the machine's: the same in every cluster.
+# The place in a node of the machine's files: the same in every cluster.
 OPT=/opt/plumb-cluster
 # shellcheck source-path=SCRIPTDIR source=addresses.sh
 . "$(dirname "${BASH_SOURCE[0]}")/addresses.sh"
 
-# A view of one of the machine's directories or files that the node cannot write to.
+# Shows the node one of the machine's directories or files, read-only.
 show() {
     mount --bind "$1" "$root$2"
     mount -o remount,bind,ro "$root$2"
@@ -24,7 +24,7 @@ make_root() {
     chmod 1777 "$root"/{tmp,var/tmp}
     ln -sfn /run "$root/var/run"
     mount --bind "$root" "$root"
-    # Since /usr was merged, these are links into it.
+    # On systems with a merged /usr, these are links into it.
     for path in /bin /sbin /lib*; do
         if [ -L "$path" ]; then
             ln -sfn "$(readlink "$path")" "$root$path"
@@ -67,7 +67,8 @@ mount_control_groups() {
     done < <(sed -n 's/^[1-9][0-9]*:\([^:]*\):.*/\1/p' /proc/self/cgroup)
 }
 
-# The kubelet sets these for the whole machine, unless they are set already. It sees files that say so.
+# The kubelet sets these for the whole machine unless they are set already. Bind-mounted files make them look
+# set.
 answer_settings() {
     local setting file
     for setting in kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxbytes=25000000 kernel/keys/root_maxkeys=1000000 \
@@ -78,7 +79,7 @@ answer_settings() {
     done
 }
 
-# What CSI drivers mount in their pods appears on the node, as `/` is shared within it.
+# Shares `/` within the node, so that mounts that CSI drivers make in their pods appear on the node.
 enter_root() {
     cd "$root"
     pivot_root . mnt
@@ -104,7 +105,7 @@ CONFIG
 }
 
 write_configs() {
-    # Without CAP_SYS_RESOURCE a negative oom_score_adj is refused.
+    # Without CAP_SYS_RESOURCE, the kernel refuses a negative oom_score_adj.
     cat >"$OPT/containerd.toml" <<CONFIG
 version = 2
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.zfs",
@@ -157,7 +158,7 @@ start_runtime() {
     local image
     containerd --config "$OPT/containerd.toml" >>"/var/log/cluster/$name-containerd" 2>&1 &
     until_true ctr version
-    # The disk of a node that comes back has them.
+    # The disk of a restarted node has them already.
     [ ! -e /var/lib/containerd/has-images ] || return 0
     for image in "$OPT"/images/*.tar; do ctr -n k8s.io images import "$image"; done
     touch /var/lib/containerd/has-images
@@ -182,7 +183,8 @@ start_runtime
 until_true answers "https://$CONTROL:6443/readyz"
 start_kubelet
 "$OPT/kubernetes" kube-proxy --config "$OPT/proxy.yaml" >>"/var/log/cluster/$name-proxy" 2>&1 &
-# The first process of its namespace buries orphans. A line in the pipe has it start a kubelet that somebody killed.
+# The first process of a PID namespace must reap orphans. A line in the pipe makes it start a killed kubelet
+# again.
 mkfifo /run/wanted
 exec 3<>/run/wanted
 while read -r _ <&3; do

@@ -30,7 +30,7 @@ impl Background {
     pub fn start(runtime: Runtime, name: &str, grace: Duration) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel::<()>();
         let work = move || {
-            // Whether the sender says so or is gone, somebody wants the end.
+            // It resolves when the sender is dropped.
             let _ = runtime.block_on(stopped);
             runtime.shutdown_timeout(grace);
         };

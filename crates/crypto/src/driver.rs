@@ -95,7 +95,7 @@ pub(crate) fn lacks(load: &LoadSettings, metric: &str, statistic: Option<Statist
     let program = load.driver.program()?;
     if metric == crate::metrics::CPU_LOAD.name && !OpensslSpeed::does_one_thing(load.algorithm) {
         return Some(format!(
-            "{program} does not say {metric}: openssl speed verifies in the process that signs, and no option separates their \
+            "{program} does not report {metric}: openssl speed verifies in the process that signs, and no option separates their \
              CPU time; the native driver measures it"
         ));
     }

@@ -1,12 +1,12 @@
-//! What a volume can be used as.
+//! The ways in which a volume can be used.
 
 use crate::fault::Fault;
 use crate::messages::{AccessMode, AccessType, VolumeCapability};
 
-/// The only file system that the driver makes.
+/// The only file system that the driver creates.
 pub const FILE_SYSTEM: &str = "ext4";
 
-/// What a volume is used as.
+/// How a volume is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Usage {
     /// A block device.
@@ -15,22 +15,22 @@ pub enum Usage {
     Mounted(Vec<String>),
 }
 
-/// What a volume is used as, and by whom.
+/// How a volume is used, and by which workloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     /// As what.
     pub usage: Usage,
-    /// Only one workload may use it at a time.
+    /// Whether only one workload may use the volume at a time.
     pub is_exclusive: bool,
-    /// Nobody writes.
+    /// Whether the volume is only read.
     pub is_read_only: bool,
 }
 
 impl Access {
-    /// Reads a capability that a request has to have.
+    /// Reads the capability that a request must have.
     ///
     /// # Errors
-    /// When it is absent, lacks something, or asks for what the driver does not have.
+    /// When it is absent or incomplete, or asks for something that the driver does not support.
     pub fn required(capability: Option<&VolumeCapability>) -> Result<Self, Fault> {
         let absent = || Fault::Invalid("the request has no volume capability".to_owned());
         Self::of(capability.ok_or_else(absent)?)

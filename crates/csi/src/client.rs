@@ -1,4 +1,4 @@
-//! A client of a driver, for tests: one connection, one call at a time, and no runtime to be seen.
+//! A blocking client of a driver, for tests: one connection, one call at a time.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use tonic::codegen::{BoxFuture, Service, http as tonic_http};
 use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
-/// What a call that fails says.
+/// The status of a failed call.
 pub type Refusal = (Code, String);
 
-/// See the module.
+/// A blocking client of a driver.
 #[derive(Debug)]
 pub struct Client {
     runtime: Runtime,
@@ -28,7 +28,7 @@ impl Client {
     /// Connects to a driver's socket.
     ///
     /// # Errors
-    /// When nobody answers there.
+    /// When the connection fails.
     pub fn connect(socket: &Path) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let connection = runtime.block_on(async {

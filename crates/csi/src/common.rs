@@ -1,4 +1,5 @@
-//! What the services share: the volumes' state, the node's name, and which volumes have a call under way.
+//! State that the services share: the volumes' database, the node's name, and the volumes with a call in
+//! progress.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use plumb_volumes::state::{State, VolumeRow};
 use crate::fault::Fault;
 use crate::identity::{NodeName, VolumeId, missing};
 
-/// The directory in the state directory that is the driver's.
+/// The driver's directory within the state directory.
 const DIRECTORY: &str = "csi";
 
 /// See the module.
@@ -29,7 +30,7 @@ impl Common {
     /// When it cannot be used.
     pub fn open(directory: &Path, node: NodeName) -> Result<Self, Fault> {
         let state = State::open(directory)?;
-        // Programs that outlive this one find it from any working directory.
+        // Programs that outlive this process use the path from any working directory.
         let absolute = std::fs::canonicalize(directory);
         let absolute =
             absolute.map_err(|cause| Fault::host(format!("find {}: {cause}", directory.display())))?;
@@ -47,7 +48,7 @@ impl Common {
         &self.directory
     }
 
-    /// The driver's part of the state directory.
+    /// The driver's directory within the state directory.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         self.directory.join(DIRECTORY)
@@ -73,7 +74,7 @@ impl Common {
     /// Keeps other calls from a volume or a name until the value is dropped.
     ///
     /// # Errors
-    /// When another call has it.
+    /// When another call holds it.
     pub fn reserve(&self, key: &str) -> Result<Reserved<'_>, Fault> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         if busy.insert(key.to_owned()) {
@@ -83,7 +84,7 @@ impl Common {
     }
 }
 
-/// A volume that other calls have to keep away from.
+/// A volume that is reserved for one call.
 #[derive(Debug)]
 pub struct Reserved<'a> {
     common: &'a Common,

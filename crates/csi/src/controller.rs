@@ -1,5 +1,5 @@
-//! The controller service: volumes are made, grow, move to other policies, and are deleted. It changes the volumes' database and
-//! nothing else; a server follows the database by itself.
+//! The controller service: it creates, grows and deletes volumes, and moves them between policies. It changes
+//! only the volumes' database, which the server follows by itself.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::messages::{
 use crate::parameters::{Placement, placement};
 use crate::record::Records;
 
-/// The size of a volume where the request names none.
+/// The size of a volume if the request names none.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// The smallest volume: a file system with a journal needs so much.
+/// The smallest volume: a file system with a journal needs this much.
 const BYTES_MIN: u64 = 16 << 20;
-/// What sizes are a multiple of: a page and a block of the file system.
+/// The unit that sizes are rounded to: one page, and one block of the file system.
 const UNIT_BYTES: u64 = 4096;
 
 /// See the module.
@@ -40,10 +40,10 @@ impl Controller {
         Self { common, records }
     }
 
-    /// Makes a volume, or finds the one that an earlier request of the same name made.
+    /// Creates a volume, or finds the one that an earlier request of the same name created.
     ///
     /// # Errors
-    /// When the request cannot be met, or a volume of that name is another one.
+    /// When the request cannot be met, or the volume of that name differs from the request.
     pub fn create(&self, request: &CreateVolumeRequest) -> Result<CreateVolumeResponse, Fault> {
         if request.name.is_empty() {
             return Err(Fault::Invalid("the request has no name".to_owned()));
@@ -90,7 +90,7 @@ impl Controller {
 
     fn check_place(&self, request: &CreateVolumeRequest) -> Result<(), Fault> {
         let Some(places) = &request.accessibility_requirements else { return Ok(()) };
-        // Without requisite places the preferred ones are an order and no condition.
+        // Without requisite places, the preferred ones only state an order.
         if places.requisite.is_empty() || places.requisite.iter().any(|place| self.common.node.is_in(place)) {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Controller {
         )))
     }
 
-    /// Deletes a volume. One that does not exist is deleted already.
+    /// Deletes a volume. A volume that does not exist counts as deleted.
     ///
     /// # Errors
     /// When it is in use on this node.
@@ -118,15 +118,15 @@ impl Controller {
         if let Some(row) = self.common.row(&uuid)? {
             self.common.state().delete_volume(&row.name)?;
         }
-        // Only a file system that was never finished has left one.
+        // Only an unfinished file system has left this file.
         let _ = std::fs::remove_file(self.records.unfinished(&uuid));
         Ok(Empty {})
     }
 
-    /// Says whether a volume is good for something.
+    /// Says whether a volume has the capabilities that a request names.
     ///
     /// # Errors
-    /// When there is no such volume, or nothing is asked.
+    /// When there is no such volume, or the request names no capability.
     pub fn validate(&self, request: &ValidateRequest) -> Result<ValidateResponse, Fault> {
         check_id(&request.volume_id)?;
         if request.volume_capabilities.is_empty() {
@@ -140,22 +140,22 @@ impl Controller {
         let confirmed = Confirmed {
             volume_context: request.volume_context.clone(),
             volume_capabilities: request.volume_capabilities.clone(),
-            // Nothing was compared with them.
+            // The driver compares no parameters.
             parameters: Texts::new(),
         };
         Ok(ValidateResponse { confirmed: Some(confirmed), message: String::new() })
     }
 
-    /// Lists volumes by name, also those that were not made by this driver.
+    /// Lists volumes by name, including those that this driver did not create.
     ///
     /// # Errors
-    /// When the token is none of an earlier answer.
+    /// When the token comes from no earlier answer.
     pub fn list(&self, request: &ListVolumesRequest) -> Result<ListVolumesResponse, Fault> {
         if request.max_entries < 0 {
             return Err(Fault::Invalid("the number of entries is negative".to_owned()));
         }
         let rows = self.common.state().volumes()?;
-        // The token is the last volume's name: names stay in order when volumes come and go in between.
+        // The token is the last volume's name: the order of names holds while volumes come and go.
         let after = request.starting_token.as_str();
         if !after.is_empty() && !rows.iter().any(|row| row.name == after) {
             return Err(Fault::Busy(format!("`{after}` is not where an earlier list ended; begin again")));
@@ -170,11 +170,11 @@ impl Controller {
         })
     }
 
-    /// Says how much the file system of the state directory has left. Volumes take space as they are written to, so more can be
-    /// promised than there is.
+    /// Reports the free space of the state directory's file system. Volumes are sparse, so their sizes may
+    /// add up to more than that.
     ///
     /// # Errors
-    /// When the file system cannot be asked.
+    /// When the file system cannot be queried.
     pub fn capacity(&self, request: &GetCapacityRequest) -> Result<GetCapacityResponse, Fault> {
         let is_here = request.accessible_topology.as_ref().is_none_or(|place| self.common.node.is_in(place));
         let is_possible = request.volume_capabilities.iter().all(|asked| Access::of(asked).is_ok());
@@ -188,11 +188,11 @@ impl Controller {
         Ok(GetCapacityResponse { available_capacity: i64::try_from(bytes).unwrap_or(i64::MAX) })
     }
 
-    /// Makes a volume larger; the node service then has its device and file system follow. Of another node's volume only that
-    /// node's service can do either, so it is left with both.
+    /// Makes a volume larger. The node service then grows its device and file system. For a volume of another
+    /// node it answers with a size in the range and leaves both steps to that node's service.
     ///
     /// # Errors
-    /// When there is no such volume, or the size is none.
+    /// When there is no such volume, or the size is invalid.
     pub fn expand(&self, request: &ControllerExpandRequest) -> Result<ControllerExpandResponse, Fault> {
         check_id(&request.volume_id)?;
         let range = request.capacity_range.as_ref();
@@ -208,7 +208,7 @@ impl Controller {
         Ok(ControllerExpandResponse { capacity_bytes: size.cast_signed(), node_expansion_required: true })
     }
 
-    /// Moves a volume to another policy, at once and also while it is in use.
+    /// Moves a volume to another policy, at once, even while it is in use.
     ///
     /// # Errors
     /// When there is no such volume or policy.
@@ -223,7 +223,7 @@ impl Controller {
     }
 }
 
-/// Whether an identity is that of another node's volume.
+/// Whether an identity names a volume of another node.
 fn is_elsewhere(common: &Common, id: &str) -> bool {
     VolumeId::parse(id).is_ok_and(|id| id.node != common.node.as_str())
 }
@@ -235,7 +235,7 @@ fn check_capabilities(asked: &[VolumeCapability]) -> Result<(), Fault> {
     asked.iter().try_for_each(|asked| Access::of(asked).map(drop))
 }
 
-/// Whether a volume is what a request asks for, which may come a second time.
+/// Whether an existing volume matches a request, which callers may repeat.
 fn check_same(row: &VolumeRow, range: &CapacityRange, placement: Option<&Placement>) -> Result<(), Fault> {
     let least = range.required_bytes.cast_unsigned();
     let most = most_of(range);
@@ -275,7 +275,7 @@ fn size_of(range: &CapacityRange, default_bytes: u64) -> Result<u64, Fault> {
     let size = wanted.max(BYTES_MIN).checked_next_multiple_of(UNIT_BYTES);
     let size = size.filter(|size| i64::try_from(*size).is_ok());
     let size = size.ok_or_else(|| out_of_range("no volume can be so large"))?;
-    // A limit may be no multiple of the unit.
+    // The limit may not be a multiple of the unit.
     let size = if size > most { most / UNIT_BYTES * UNIT_BYTES } else { size };
     if size < BYTES_MIN || size < least {
         return Err(out_of_range("sizes are multiples of 4 KiB from 16 MiB on"));
@@ -283,10 +283,10 @@ fn size_of(range: &CapacityRange, default_bytes: u64) -> Result<u64, Fault> {
     Ok(size)
 }
 
-/// Makes a volume so large in the database where it is smaller, and returns its size.
+/// Grows a volume in the database to the size of a range if it is smaller, and returns its size.
 ///
 /// # Errors
-/// When no file can be so large, or the volume is larger than it may be.
+/// When the size is too large for a file, or the volume is larger than the limit.
 pub(crate) fn grown(common: &Common, row: &VolumeRow, range: &CapacityRange) -> Result<u64, Fault> {
     if row.size_bytes > most_of(range) {
         return Err(Fault::Range(format!(

@@ -1,4 +1,4 @@
-//! The driver: the services of this process behind one value, without any network.
+//! The driver: the services of this process as one value, without a network.
 
 use std::fs::File;
 use std::path::Path;
@@ -25,13 +25,13 @@ mod number {
     pub const CONTROLLER_SERVICE: i32 = 1;
     pub const ACCESSIBILITY_CONSTRAINTS: i32 = 2;
     pub const ONLINE: i32 = 1;
-    /// Create and delete, list, capacity, expand, several writers on a node, modify.
+    /// Create and delete volumes, list volumes, get capacity, expand, several writers on one node, modify.
     pub const CONTROLLER: [i32; 6] = [1, 3, 4, 9, 13, 14];
-    /// Stage and unstage, statistics, expand, several writers on a node.
+    /// Stage and unstage, statistics, expand, several writers on one node.
     pub const NODE: [i32; 4] = [1, 2, 3, 5];
 }
 
-/// Which services a process has.
+/// The services that a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Controller and node.
@@ -47,8 +47,8 @@ pub enum Mode {
 pub struct Driver {
     controller: Option<Controller>,
     node: Option<Node>,
-    /// Held for as long as this process is the node service of its state: two would mount one file system twice. Other containers
-    /// see it, where they do not see this process.
+    /// Held while this process is the node service of its state: two would mount one file system twice. A
+    /// lock works across containers, which cannot see each other's processes.
     _lock: Option<File>,
 }
 
@@ -84,25 +84,25 @@ impl Driver {
         Ok(Self { controller, node, _lock: lock })
     }
 
-    /// The controller service, where this process has it.
+    /// The controller service, if this process runs it.
     #[must_use]
     pub fn controller(&self) -> Option<&Controller> {
         self.controller.as_ref()
     }
 
-    /// The node service, where this process has it.
+    /// The node service, if this process runs it.
     #[must_use]
     pub fn node(&self) -> Option<&Node> {
         self.node.as_ref()
     }
 
-    /// Who the driver is.
+    /// The driver's name and version.
     #[must_use]
     pub fn info() -> PluginInfo {
         PluginInfo { name: DRIVER.to_owned(), vendor_version: env!("CARGO_PKG_VERSION").to_owned() }
     }
 
-    /// What the driver has.
+    /// The driver's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> PluginCapabilities {
         let service = |number| PluginAbility::Service(Choice { number });
@@ -116,13 +116,13 @@ impl Driver {
         PluginCapabilities { capabilities: capabilities.collect() }
     }
 
-    /// What the controller service can do.
+    /// The controller service's capabilities.
     #[must_use]
     pub fn controller_capabilities() -> ServiceCapabilities {
         calls(&number::CONTROLLER)
     }
 
-    /// What the node service can do.
+    /// The node service's capabilities.
     #[must_use]
     pub fn node_capabilities() -> ServiceCapabilities {
         calls(&number::NODE)

@@ -1,8 +1,9 @@
-//! Why a call was not done, as the interface tells kinds of failures apart.
+//! Failures of calls, by the kinds that the interface tells apart.
 
 use plumb_volumes::state::StateError;
 
-/// Why a call was not done. Each kind is an error code of the interface, whose callers decide by it whether to try again.
+/// Why a call failed. Each kind is an error code of the interface, by which callers decide whether to try
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The request contradicts itself, or lacks something.
@@ -11,16 +12,16 @@ pub enum Fault {
     /// There is no such volume or path.
     #[error("{0}")]
     Missing(String),
-    /// There is one already, and it is another one.
+    /// The volume or path exists already and differs from the request.
     #[error("{0}")]
     Exists(String),
-    /// Something has to be done first.
+    /// The caller has to do something else first.
     #[error("{0}")]
     Precondition(String),
-    /// A size that cannot be.
+    /// The size is impossible.
     #[error("{0}")]
     Range(String),
-    /// Not from this node, or not with what this node has.
+    /// The request cannot be met from this node, or with this node's resources.
     #[error("{0}")]
     Exhausted(String),
     /// Another call for the same volume is under way.

@@ -1,4 +1,4 @@
-//! What volumes and nodes are called.
+//! Names and identities of volumes and nodes.
 
 use plumb_volumes::state::VolumeRow;
 use twox_hash::XxHash3_64;
@@ -6,13 +6,13 @@ use twox_hash::XxHash3_64;
 use crate::fault::Fault;
 use crate::messages::{Texts, Topology};
 
-/// The driver's name, which storage classes give as their provisioner.
+/// The driver's name, which storage classes give as provisioner.
 pub const DRIVER: &str = "csi.plumbline.dev";
-/// The kind of place that a node is.
+/// The topology key whose value is a node's name.
 pub const TOPOLOGY_KEY: &str = "plumbline.dev/node";
-/// What the value of a label may have in Kubernetes, and a node's name is one.
+/// The longest value of a label in Kubernetes; a node's name is such a value.
 const NODE_CHARACTERS_MAX: usize = 63;
-/// What of a name is kept where it cannot be a volume's name as it is.
+/// How many characters are kept of a name that a volume cannot have as it is.
 const KEPT_CHARACTERS: usize = 100;
 const VOLUME_NAME_CHARACTERS_MAX: usize = 127;
 
@@ -52,36 +52,37 @@ impl NodeName {
         Topology { segments: Texts::from([(TOPOLOGY_KEY.to_owned(), self.0.clone())]) }
     }
 
-    /// Whether a place is this node. One that says nothing of nodes is.
+    /// Whether a place is this node. A place without a node's name counts as this node.
     #[must_use]
     pub fn is_in(&self, place: &Topology) -> bool {
         place.segments.get(TOPOLOGY_KEY).is_none_or(|node| *node == self.0)
     }
 }
 
-/// The identity of a volume: the node that has its file, and the volume's UUID, as `NODE/UUID`.
+/// The identity of a volume: the node that holds its file, and the volume's UUID, as `NODE/UUID`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeId {
     /// The node.
     pub node: String,
-    /// The UUID, which the volume keeps when it gets another name.
+    /// The UUID, which survives a change of the volume's name.
     pub uuid: String,
 }
 
 impl VolumeId {
-    /// That of a volume of this node.
+    /// The identity of a volume of this node.
     #[must_use]
     pub fn of(node: &NodeName, row: &VolumeRow) -> String {
         format!("{}/{}", node.0, row.uuid)
     }
 
-    /// Reads one.
+    /// Parses an identity.
     ///
     /// # Errors
-    /// Where there is none. A text that no volume of this driver ever had is the identity of a volume that does not exist.
+    /// When the text is empty, or no volume of this driver can have that identity, which counts as a missing
+    /// volume.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         check_id(text)?;
-        // A UUID names a directory.
+        // The UUID is also the name of a directory.
         let is_uuid = |uuid: &str| uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         text.split_once('/')
             .filter(|(_, uuid)| uuid.len() == 36 && is_uuid(uuid))
@@ -92,14 +93,14 @@ impl VolumeId {
     /// The UUID of a volume of this node.
     ///
     /// # Errors
-    /// As [`VolumeId::parse`], and where it is another node's.
+    /// As [`VolumeId::parse`], and when the volume is another node's.
     pub fn on(node: &NodeName, text: &str) -> Result<String, Fault> {
         let id = Self::parse(text)?;
         if id.node == node.0 { Ok(id.uuid) } else { Err(missing_here(text, node)) }
     }
 }
 
-/// Whether a request names a volume at all.
+/// Checks that a request names a volume.
 ///
 /// # Errors
 /// When it does not.
@@ -107,7 +108,7 @@ pub(crate) fn check_id(text: &str) -> Result<(), Fault> {
     if text.is_empty() { Err(Fault::Invalid("the request has no volume ID".to_owned())) } else { Ok(()) }
 }
 
-/// There is no such volume.
+/// The fault for a volume that does not exist.
 pub(crate) fn missing(id: &str) -> Fault {
     Fault::Missing(format!("there is no volume `{id}`"))
 }
@@ -116,8 +117,8 @@ fn missing_here(id: &str, node: &NodeName) -> Fault {
     Fault::Missing(format!("the volume `{id}` is on another node than this one, `{}`", node.0))
 }
 
-/// The name of the volume that is made for a request's name: the same where a volume may be called so. Otherwise what it may
-/// not have is replaced, and a hash of the whole tells names apart.
+/// The name of the volume for a requested name. A valid name is kept. In others, invalid characters are
+/// replaced, and a hash of the requested name keeps them distinct.
 #[must_use]
 pub fn volume_name(asked: &str) -> String {
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');

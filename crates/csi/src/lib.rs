@@ -1,9 +1,9 @@
 //! A driver of the Container Storage Interface for volumes under QoS policies.
 //!
-//! With it a storage class names a policy of the volumes' database, and a claim on it becomes a volume under that policy. The
-//! [`controller`] changes the database. The [`node`] service makes mounts and devices of volumes, which outlive the driver.
-//! Both are plain functions from a request to an answer; [`grpc`] alone has a network and an async runtime. Nothing here knows
-//! what an experiment is.
+//! A storage class names a policy of the volumes' database, and a claim on the class becomes a volume under
+//! that policy. The [`controller`] changes the database. The [`node`] service creates mounts and devices of
+//! volumes, which outlive the driver. Both are plain functions from a request to an answer. Only [`grpc`] has
+//! a network and an async runtime. The crate does not know what an experiment is.
 
 pub mod capability;
 #[cfg(feature = "client")]

@@ -1,8 +1,10 @@
-//! The messages of the Container Storage Interface that the driver reads and writes, with the fields that it uses.
+//! Messages of the Container Storage Interface that the driver reads and writes, with the fields that it
+//! uses.
 //!
-//! Written by hand, so that building needs no compiler of protocol buffers. A reader of protocol buffers skips fields that it
-//! does not know, so a message here may have fewer than the interface's. Source of names and numbers: version 1 of the Container
-//! Storage Interface (<https://github.com/container-storage-interface/spec>).
+//! They are written by hand, so that a build needs no protocol-buffer compiler. A protocol-buffer reader
+//! skips unknown fields, so a message here may have fewer fields than in the interface. Source of names and
+//! numbers: version 1 of the Container Storage Interface
+//! (<https://github.com/container-storage-interface/spec>).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ pub type Texts = BTreeMap<String, String>;
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Empty {}
 
-/// Who the driver is.
+/// The driver's name and version.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PluginInfo {
     /// Its name, as storage classes name it.
@@ -26,18 +28,18 @@ pub struct PluginInfo {
     pub vendor_version: String,
 }
 
-/// What the driver has.
+/// The capabilities of the driver.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PluginCapabilities {
-    /// Each of them.
+    /// The capabilities.
     #[prost(message, repeated, tag = "1")]
     pub capabilities: Vec<PluginCapability>,
 }
 
-/// One of the things that a driver can have.
+/// One capability of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct PluginCapability {
-    /// Which.
+    /// Which one.
     #[prost(oneof = "PluginAbility", tags = "1, 2")]
     pub ability: Option<PluginAbility>,
 }
@@ -45,15 +47,15 @@ pub struct PluginCapability {
 /// See [`PluginCapability`].
 #[derive(Clone, Copy, PartialEq, Eq, Oneof)]
 pub enum PluginAbility {
-    /// 1: a controller service; 2: volumes that not every node reaches.
+    /// 1: a controller service; 2: volumes that are not reachable from every node.
     #[prost(message, tag = "1")]
     Service(Choice),
-    /// 1: volumes grow while they are in use.
+    /// 1: volumes can grow while they are in use.
     #[prost(message, tag = "2")]
     Expansion(Choice),
 }
 
-/// A message with one number that stands for a choice.
+/// A message with one number, which stands for a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Choice {
     /// The number.
@@ -61,10 +63,10 @@ pub struct Choice {
     pub number: i32,
 }
 
-/// What a controller or node service can do.
+/// The capabilities of a controller or node service.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ServiceCapabilities {
-    /// Each of them.
+    /// The capabilities.
     #[prost(message, repeated, tag = "1")]
     pub capabilities: Vec<ServiceCapability>,
 }
@@ -80,7 +82,7 @@ pub struct ServiceCapability {
 /// Whether the driver is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ProbeResponse {
-    /// Absent, it is.
+    /// The driver is ready; an absent field means the same.
     #[prost(message, optional, tag = "1")]
     pub ready: Option<Flag>,
 }
@@ -93,25 +95,25 @@ pub struct Flag {
     pub value: bool,
 }
 
-/// A volume is to be made.
+/// A request to create a volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CreateVolumeRequest {
-    /// A name that another request for the same volume has, too.
+    /// The name, which repeated requests for one volume share.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// How large.
+    /// The range of its size.
     #[prost(message, optional, tag = "2")]
     pub capacity_range: Option<CapacityRange>,
-    /// What it is to be good for.
+    /// The uses that it must support.
     #[prost(message, repeated, tag = "3")]
     pub volume_capabilities: Vec<VolumeCapability>,
     /// Parameters of the storage class.
     #[prost(btree_map = "string, string", tag = "4")]
     pub parameters: Texts,
-    /// Present where it is to be a copy.
+    /// Present if the volume is to be a copy.
     #[prost(message, optional, tag = "6")]
     pub volume_content_source: Option<Empty>,
-    /// Where it is to be reachable.
+    /// The places that must reach it.
     #[prost(message, optional, tag = "7")]
     pub accessibility_requirements: Option<TopologyRequirement>,
     /// Parameters of the volume attributes class.
@@ -119,7 +121,7 @@ pub struct CreateVolumeRequest {
     pub mutable_parameters: Texts,
 }
 
-/// A volume as it was made.
+/// The created volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CreateVolumeResponse {
     /// The volume.
@@ -127,24 +129,24 @@ pub struct CreateVolumeResponse {
     pub volume: Option<VolumeInfo>,
 }
 
-/// Bytes from and to; 0 means any.
+/// A range of sizes, in bytes; 0 means no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct CapacityRange {
-    /// At least.
+    /// The lower bound.
     #[prost(int64, tag = "1")]
     pub required_bytes: i64,
-    /// At most.
+    /// The upper bound.
     #[prost(int64, tag = "2")]
     pub limit_bytes: i64,
 }
 
-/// What a volume is used as.
+/// A use of a volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct VolumeCapability {
     /// A block device or a file system.
     #[prost(oneof = "AccessType", tags = "1, 2")]
     pub access_type: Option<AccessType>,
-    /// Who may use it at a time.
+    /// Who may use it at the same time.
     #[prost(message, optional, tag = "3")]
     pub access_mode: Option<Choice>,
 }
@@ -163,19 +165,19 @@ pub enum AccessType {
 /// A file system and its options.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct MountVolume {
-    /// Its kind; empty for the driver's choice.
+    /// Its kind; empty leaves the choice to the driver.
     #[prost(string, tag = "1")]
     pub fs_type: String,
-    /// Options of mount(8).
+    /// Options as of mount(8).
     #[prost(string, repeated, tag = "2")]
     pub mount_flags: Vec<String>,
 }
 
-/// Who may use a volume at a time: the interface's `AccessMode.Mode`.
+/// Who may use a volume at the same time: the interface's `AccessMode.Mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum AccessMode {
-    /// None was given.
+    /// No mode was given.
     Unknown = 0,
     /// One node writes.
     SingleNodeWriter = 1,
@@ -202,34 +204,34 @@ pub struct VolumeInfo {
     /// Its identity.
     #[prost(string, tag = "2")]
     pub volume_id: String,
-    /// What the node service is told of it.
+    /// Data about it for the node service.
     #[prost(btree_map = "string, string", tag = "3")]
     pub volume_context: Texts,
-    /// Where it is reachable.
+    /// The places that reach it.
     #[prost(message, repeated, tag = "5")]
     pub accessible_topology: Vec<Topology>,
 }
 
-/// Places of which at least one has to reach a volume.
+/// Places that should reach a volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct TopologyRequirement {
-    /// Each of them.
+    /// At least one of these must reach it.
     #[prost(message, repeated, tag = "1")]
     pub requisite: Vec<Topology>,
-    /// In the order in which the caller likes them.
+    /// Places in the order of the caller's preference.
     #[prost(message, repeated, tag = "2")]
     pub preferred: Vec<Topology>,
 }
 
-/// A place.
+/// A place, such as a node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Topology {
-    /// Its names by kind.
+    /// Its names, by topology key.
     #[prost(btree_map = "string, string", tag = "1")]
     pub segments: Texts,
 }
 
-/// A volume is to be deleted.
+/// A request to delete a volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DeleteVolumeRequest {
     /// The volume.
@@ -237,7 +239,7 @@ pub struct DeleteVolumeRequest {
     pub volume_id: String,
 }
 
-/// Is a volume good for this?
+/// A question whether a volume supports some uses.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ValidateRequest {
     /// The volume.
@@ -246,7 +248,7 @@ pub struct ValidateRequest {
     /// Its context.
     #[prost(btree_map = "string, string", tag = "2")]
     pub volume_context: Texts,
-    /// What it is to be good for.
+    /// The uses in question.
     #[prost(message, repeated, tag = "3")]
     pub volume_capabilities: Vec<VolumeCapability>,
     /// Parameters of the storage class.
@@ -254,54 +256,54 @@ pub struct ValidateRequest {
     pub parameters: Texts,
 }
 
-/// What was found.
+/// The answer to a [`ValidateRequest`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ValidateResponse {
-    /// Present where all of it is so.
+    /// Present if the volume supports all of them.
     #[prost(message, optional, tag = "1")]
     pub confirmed: Option<Confirmed>,
-    /// Why not.
+    /// Why it does not.
     #[prost(string, tag = "2")]
     pub message: String,
 }
 
-/// What is confirmed.
+/// The confirmed part of a request.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Confirmed {
-    /// As it was asked.
+    /// As requested.
     #[prost(btree_map = "string, string", tag = "1")]
     pub volume_context: Texts,
-    /// As it was asked.
+    /// As requested.
     #[prost(message, repeated, tag = "2")]
     pub volume_capabilities: Vec<VolumeCapability>,
-    /// As it was asked.
+    /// As requested.
     #[prost(btree_map = "string, string", tag = "3")]
     pub parameters: Texts,
 }
 
-/// Which volumes are there?
+/// A request for a list of volumes.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ListVolumesRequest {
-    /// At most this number of them; 0 for all.
+    /// How many to return at most; 0 means all.
     #[prost(int32, tag = "1")]
     pub max_entries: i32,
-    /// Where the last answer ended.
+    /// The token of the previous answer.
     #[prost(string, tag = "2")]
     pub starting_token: String,
 }
 
-/// Volumes.
+/// A page of a list of volumes.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ListVolumesResponse {
-    /// Each of them.
+    /// The volumes.
     #[prost(message, repeated, tag = "1")]
     pub entries: Vec<VolumeEntry>,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last.
     #[prost(string, tag = "2")]
     pub next_token: String,
 }
 
-/// A volume of a list.
+/// A volume in a list.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct VolumeEntry {
     /// The volume.
@@ -309,18 +311,18 @@ pub struct VolumeEntry {
     pub volume: Option<VolumeInfo>,
 }
 
-/// How much is free?
+/// A question for the free space.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct GetCapacityRequest {
-    /// What volumes are to be good for.
+    /// The uses that volumes must support.
     #[prost(message, repeated, tag = "1")]
     pub volume_capabilities: Vec<VolumeCapability>,
-    /// Where.
+    /// The place in question.
     #[prost(message, optional, tag = "3")]
     pub accessible_topology: Option<Topology>,
 }
 
-/// What is free.
+/// The free space.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct GetCapacityResponse {
     /// Bytes.
@@ -328,29 +330,29 @@ pub struct GetCapacityResponse {
     pub available_capacity: i64,
 }
 
-/// A volume is to grow.
+/// A request to make a volume larger.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ControllerExpandRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// How large.
+    /// The range of its new size.
     #[prost(message, optional, tag = "2")]
     pub capacity_range: Option<CapacityRange>,
 }
 
-/// A volume has grown.
+/// The new size of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ControllerExpandResponse {
     /// Its size.
     #[prost(int64, tag = "1")]
     pub capacity_bytes: i64,
-    /// The node has something to do, too.
+    /// Whether the node service must also expand it.
     #[prost(bool, tag = "2")]
     pub node_expansion_required: bool,
 }
 
-/// A volume is to have other parameters.
+/// A request to change a volume's parameters.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ModifyRequest {
     /// The volume.
@@ -361,91 +363,91 @@ pub struct ModifyRequest {
     pub mutable_parameters: Texts,
 }
 
-/// A volume is to be made ready on this node.
+/// A request to prepare a volume on this node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StageRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// A directory for it.
+    /// The directory to stage it in.
     #[prost(string, tag = "3")]
     pub staging_target_path: String,
-    /// What it is to be used as.
+    /// How it will be used.
     #[prost(message, optional, tag = "4")]
     pub volume_capability: Option<VolumeCapability>,
 }
 
-/// A volume is no longer needed on this node.
+/// A request to undo the staging of a volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct UnstageRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// Its directory.
+    /// The directory that it is staged in.
     #[prost(string, tag = "2")]
     pub staging_target_path: String,
 }
 
-/// A volume is to be shown to a workload.
+/// A request to show a staged volume to a workload.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PublishRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// Where it was staged.
+    /// The directory that it is staged in.
     #[prost(string, tag = "3")]
     pub staging_target_path: String,
-    /// Where the workload looks for it.
+    /// The path at which the workload expects it.
     #[prost(string, tag = "4")]
     pub target_path: String,
-    /// What it is to be used as.
+    /// How it will be used.
     #[prost(message, optional, tag = "5")]
     pub volume_capability: Option<VolumeCapability>,
-    /// The workload may only read.
+    /// Whether the workload may only read.
     #[prost(bool, tag = "6")]
     pub readonly: bool,
 }
 
-/// A volume is no longer to be shown to a workload.
+/// A request to remove a volume from a workload's path.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct UnpublishRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// Where it is shown.
+    /// The workload's path.
     #[prost(string, tag = "2")]
     pub target_path: String,
 }
 
-/// How full is a volume?
+/// A question for the usage of a volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StatsRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// Where it is seen.
+    /// A path at which it is mounted or shown.
     #[prost(string, tag = "2")]
     pub volume_path: String,
 }
 
-/// How full a volume is.
+/// The usage of a volume.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StatsResponse {
-    /// In each unit.
+    /// The usage in each unit.
     #[prost(message, repeated, tag = "1")]
     pub usage: Vec<VolumeUsage>,
 }
 
-/// How full a volume is, in one unit.
+/// The usage of a volume in one unit.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct VolumeUsage {
-    /// What is left.
+    /// The free amount.
     #[prost(int64, tag = "1")]
     pub available: i64,
-    /// All of it.
+    /// The total.
     #[prost(int64, tag = "2")]
     pub total: i64,
-    /// What is used.
+    /// The used amount.
     #[prost(int64, tag = "3")]
     pub used: i64,
     /// 1: bytes; 2: inodes.
@@ -453,21 +455,21 @@ pub struct VolumeUsage {
     pub unit: i32,
 }
 
-/// A volume has grown, and is to be seen so on this node.
+/// A request to make a volume's new size visible on this node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct NodeExpandRequest {
     /// The volume.
     #[prost(string, tag = "1")]
     pub volume_id: String,
-    /// Where it is seen.
+    /// A path at which it is mounted or shown.
     #[prost(string, tag = "2")]
     pub volume_path: String,
-    /// How large.
+    /// The range of its new size.
     #[prost(message, optional, tag = "3")]
     pub capacity_range: Option<CapacityRange>,
 }
 
-/// A volume is seen with its size.
+/// The size of a volume on this node.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct NodeExpandResponse {
     /// Its size.
@@ -475,13 +477,13 @@ pub struct NodeExpandResponse {
     pub capacity_bytes: i64,
 }
 
-/// This node.
+/// A node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct NodeInfo {
     /// Its name.
     #[prost(string, tag = "1")]
     pub node_id: String,
-    /// What it reaches.
+    /// The topology that it reaches.
     #[prost(message, optional, tag = "3")]
     pub accessible_topology: Option<Topology>,
 }

@@ -1,4 +1,5 @@
-//! The node service: volumes become mounts and devices on this node, and stay so whatever is killed.
+//! The node service: it turns volumes into mounts and devices of this node, which survive the end of any
+//! process.
 
 mod daemon;
 mod filesystem;
@@ -26,7 +27,7 @@ use crate::messages::{
 };
 use crate::record::{Record, Records, Target, failed};
 
-/// As long as any UUID.
+/// A UUID of the usual length.
 const NIL_UUID: &str = "00000000-0000-0000-0000-000000000000";
 const BYTES: i32 = 1;
 const INODES: i32 = 2;
@@ -37,12 +38,12 @@ pub struct Node {
     common: Arc<Common>,
     records: Records,
     server: VolumeServer,
-    /// Held while the server is started, so that it is started once.
+    /// Held during the start of the server, so that it is started only once.
     starting: Mutex<()>,
 }
 
 impl Node {
-    /// The service of a state.
+    /// The node service of a state directory.
     #[must_use]
     pub fn new(common: Arc<Common>) -> Self {
         let records = Records::of(&common);
@@ -50,7 +51,7 @@ impl Node {
         Self { common, records, server, starting: Mutex::new(()) }
     }
 
-    /// Whether this host has what the service needs.
+    /// Checks that this host has everything that the service needs.
     ///
     /// # Errors
     /// One sentence that says what is missing.
@@ -63,7 +64,7 @@ impl Node {
         StorageDaemon::can_run().map(drop)
     }
 
-    /// Whether the state directory can be used.
+    /// Checks that the state directory can be used.
     ///
     /// # Errors
     /// When its path is too long.
@@ -75,7 +76,7 @@ impl Node {
         Stack { server: &self.server, records: &self.records, uuid }
     }
 
-    /// A volume's record; that of an earlier boot is forgotten, since nothing is left of what it names.
+    /// A volume's record. A record of an earlier boot is removed, since nothing that it names still exists.
     fn record(&self, uuid: &str) -> Result<Option<Record>, Fault> {
         let Some(record) = self.records.read(uuid)? else { return Ok(None) };
         if record.boot == facts::boot() {
@@ -97,10 +98,10 @@ impl Node {
         self.stack(&row.uuid).build(row, &file, record)
     }
 
-    /// Makes a volume ready, or repairs what an earlier call made.
+    /// Prepares a volume, or repairs what an earlier call prepared.
     ///
     /// # Errors
-    /// When there is no such volume, it is staged otherwise, or a layer cannot be built.
+    /// When there is no such volume, it is staged differently, or a layer cannot be built.
     pub fn stage(&self, request: &StageRequest) -> Result<Empty, Fault> {
         check_id(&request.volume_id)?;
         let staging = path_of(&request.staging_target_path, "staging target path")?;
@@ -147,7 +148,7 @@ impl Node {
         staged.map(|_| Empty {})
     }
 
-    /// Builds a stack, after taking apart one that is of no use any more. Says what was wrong.
+    /// Builds a stack, after taking a broken one apart. Returns what was wrong.
     fn mend(&self, row: &VolumeRow, record: &mut Record) -> Result<Option<String>, Fault> {
         let stack = self.stack(&row.uuid);
         let defect = stack.defect(record)?;
@@ -161,10 +162,10 @@ impl Node {
         Ok(defect.map(Defect::words))
     }
 
-    /// Takes apart what staging built. A volume that is not staged is left alone.
+    /// Takes apart the layers that staging built. A volume that is not staged is left alone.
     ///
     /// # Errors
-    /// When a workload still sees the volume, or something of it is in use.
+    /// When a workload still sees the volume, or a layer is in use.
     pub fn unstage(&self, request: &UnstageRequest) -> Result<Empty, Fault> {
         check_id(&request.volume_id)?;
         let staging = path_of(&request.staging_target_path, "staging target path")?;
@@ -182,7 +183,7 @@ impl Node {
         let stack = self.stack(&uuid);
         let is_of_use = !matches!(stack.defect(&record)?, Some(Defect::Broken(_)));
         if is_of_use {
-            // The last writes go through it.
+            // The last writes go through the server.
             self.ensure_server()?;
         }
         stack.take_apart(&mut record, !is_of_use)?;
@@ -190,7 +191,7 @@ impl Node {
         Ok(Empty {})
     }
 
-    /// Forgets a volume of which nothing is left, and ends the server with the last one.
+    /// Removes the record of a volume that is taken apart, and ends the server after the last one.
     fn forget(&self, uuid: &str) -> Result<(), Fault> {
         self.records.remove(uuid)?;
         if self.records.all()?.is_empty() { self.stop_server() } else { Ok(()) }
@@ -199,7 +200,7 @@ impl Node {
     /// Shows a staged volume at a path.
     ///
     /// # Errors
-    /// When it is not staged, is there in another way, or only one workload may have it and one does.
+    /// When it is not staged, is shown there differently, or allows only one workload and has one.
     pub fn publish(&self, request: &PublishRequest) -> Result<Empty, Fault> {
         check_id(&request.volume_id)?;
         let path = path_of(&request.target_path, "target path")?;
@@ -218,17 +219,22 @@ impl Node {
         }
         let target = Target { path, is_read_only: request.readonly || access.is_read_only };
         if target.is_read_only && record.mount_options.is_none() {
-            // The kernel lets devices be written through a mount that is read-only.
+            // The kernel allows writes to a device through a read-only mount.
             return Err(Fault::Invalid("a block volume cannot be shown read-only".to_owned()));
         }
         let known = record.targets.len();
         match record.targets.iter().find(|known| known.path == target.path) {
             Some(known) if *known != target => {
-                return Err(Fault::Exists(format!("{} shows it in another way", target.path.display())));
+                return Err(Fault::Exists(format!(
+                    "the volume is published at {} with other options",
+                    target.path.display()
+                )));
             }
             Some(_) => {}
             None if access.is_exclusive && !record.targets.is_empty() => {
-                return Err(Fault::Precondition("one workload has it, and no other may".to_owned()));
+                return Err(Fault::Precondition(
+                    "the volume allows one workload at a time, and another one uses it".to_owned(),
+                ));
             }
             None => {
                 record.targets.push(target);
@@ -247,7 +253,7 @@ impl Node {
         shown.map(|()| Empty {})
     }
 
-    /// A new target is no defect of what is below it.
+    /// A new target does not mean that the layers below it are broken.
     fn mend_or_show(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
         let targets = std::mem::take(&mut record.targets);
         let defect = self.stack(&row.uuid).defect(record);
@@ -258,7 +264,7 @@ impl Node {
         self.build(row, record)
     }
 
-    /// Shows a volume at a path no more, and removes the path.
+    /// Removes a volume from a path, and the path itself.
     ///
     /// # Errors
     /// When the path is in use.
@@ -276,10 +282,10 @@ impl Node {
         Ok(Empty {})
     }
 
-    /// Says how full a volume is.
+    /// Reports the usage of a volume.
     ///
     /// # Errors
-    /// When it is not at that path.
+    /// When the volume is not at that path.
     pub fn stats(&self, request: &StatsRequest) -> Result<StatsResponse, Fault> {
         check_id(&request.volume_id)?;
         check_path(&request.volume_path)?;
@@ -312,10 +318,11 @@ impl Node {
         })
     }
 
-    /// Has a volume's device and file system be as large as the volume, which is made larger first where the request says so.
+    /// Grows a volume's device and file system to the volume's size. If the request asks for it, the volume
+    /// grows first.
     ///
     /// # Errors
-    /// When it is not staged, or a layer does not follow.
+    /// When it is not staged, or a layer does not grow.
     pub fn expand(&self, request: &NodeExpandRequest) -> Result<NodeExpandResponse, Fault> {
         check_id(&request.volume_id)?;
         check_path(&request.volume_path)?;
@@ -334,17 +341,18 @@ impl Node {
         Ok(NodeExpandResponse { capacity_bytes: row.size_bytes.cast_signed() })
     }
 
-    /// Says which node this is.
+    /// This node's name and topology.
     #[must_use]
     pub fn info(&self) -> NodeInfo {
         let node = &self.common.node;
         NodeInfo { node_id: node.as_str().to_owned(), accessible_topology: Some(node.topology()) }
     }
 
-    /// Starts the server where it has ended and something is staged. To be called some times a minute, from a thread that does not
-    /// wait for volumes: they wait for the server. Says what it did, or could not do.
+    /// Starts the server if it has ended while a volume is staged, and reports what it did or why it failed.
+    /// Call it several times a minute, from a thread that does not wait for volumes: they wait for the
+    /// server.
     pub fn look_after_server(&self) -> Option<String> {
-        // The end of the last staged volume ends the server: both are looked at while nobody does that.
+        // Unstaging the last volume ends the server, so the lock keeps both checks consistent.
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_needed = self.records.all().is_ok_and(|staged| !staged.is_empty());
         if !is_needed || self.server.is_running() {
@@ -356,8 +364,8 @@ impl Node {
         })
     }
 
-    /// Looks after everything that is staged, and repairs stacks. To be called some times a minute, and when the driver starts. Says
-    /// what it did, and what it could not do.
+    /// Checks every staged volume and repairs its stack. Returns what it did and what failed. Call it when
+    /// the driver starts and several times a minute.
     pub fn look_after(&self) -> Vec<String> {
         match self.records.all() {
             Ok(staged) => staged.iter().filter_map(|uuid| self.look_after_one(uuid)).collect(),
@@ -366,14 +374,14 @@ impl Node {
     }
 
     fn look_after_one(&self, uuid: &str) -> Option<String> {
-        // Calls have to wait only where there is something to do.
+        // Reserve the volume only if there is something to repair, so that calls need not wait.
         if let Ok(Some(record)) = self.records.read(uuid)
             && record.boot == facts::boot()
             && matches!(self.stack(uuid).defect(&record), Ok(None))
         {
             return None;
         }
-        // A call that has the volume looks after it.
+        // A call that holds the volume repairs it.
         let _reserved = self.common.reserve(uuid).ok()?;
         let mended = || -> Result<Option<String>, Fault> {
             let Some(mut record) = self.record(uuid)? else { return Ok(None) };
@@ -388,11 +396,11 @@ impl Node {
         }
     }
 
-    /// To be called when the driver ends: has what was written to volumes reach them, as the end of a container is the end of all
-    /// that they are mounted with, and ends the server where nothing is staged.
+    /// Writes pending data to the volumes, and ends the server if nothing is staged. Call it when the driver
+    /// ends: the end of a container ends every process behind its mounts.
     ///
     /// # Errors
-    /// When the kernel cannot end it.
+    /// When the kernel cannot end the server, or pending data cannot be written.
     pub fn retire(&self) -> Result<(), Fault> {
         let staged = self.records.all()?;
         if staged.is_empty() {
@@ -416,7 +424,8 @@ impl Node {
     }
 }
 
-/// A path at which nothing is, whatever its form, is that of no volume, and not a mistake of the request.
+/// Checks that a path is not empty. Any other path without a volume is a missing volume and not an invalid
+/// request.
 fn check_path(text: &str) -> Result<(), Fault> {
     if text.is_empty() { Err(Fault::Invalid("the request has no volume path".to_owned())) } else { Ok(()) }
 }
@@ -434,7 +443,7 @@ fn usage(available: u64, total: u64, used: u64, unit: i32) -> VolumeUsage {
     VolumeUsage { available, total, used, unit }
 }
 
-/// Removes what publishing made: an empty directory, or an empty file.
+/// Removes a target that publishing created: an empty directory, or an empty file.
 fn remove_target(path: &Path) -> std::io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

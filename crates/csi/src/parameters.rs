@@ -1,7 +1,8 @@
-//! Parameters of storage classes and of volume attributes classes: which policy a volume is under.
+//! Parameters of storage classes and of volume attributes classes: the policy that a volume is under.
 //!
-//! The names are those of NetApp Trident's settings (<https://docs.netapp.com/us-en/trident/trident-use/ontap-san-examples.html>),
-//! so that a storage class says the same to both.
+//! The names are those of NetApp Trident's settings
+//! (<https://docs.netapp.com/us-en/trident/trident-use/ontap-san-examples.html>), so that a storage class
+//! means the same to both drivers.
 
 use plumb_volumes::policy::Policy;
 use plumb_volumes::state::{DEFAULT_SVM, PolicyRow};
@@ -11,10 +12,10 @@ use crate::messages::Texts;
 
 const FIXED: &str = "qosPolicy";
 const ADAPTIVE: &str = "adaptiveQosPolicy";
-/// What Kubernetes' provisioner adds of itself.
+/// The prefix of parameters that Kubernetes' provisioner adds.
 const PROVISIONERS: &str = "csi.storage.k8s.io/";
 
-/// The policy that a new volume is to be under, and the SVM that it belongs to.
+/// The policy of a new volume, and the SVM that the volume belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The policy's name; `None` for no policy.
@@ -23,10 +24,10 @@ pub struct Placement {
     pub svm: String,
 }
 
-/// Reads parameters; later ones replace earlier ones. `None` where none names a policy.
+/// Reads parameters; later maps override earlier ones. `None` if none names a policy.
 ///
 /// # Errors
-/// When a parameter is unknown, both name a policy, or there is no such policy of that kind.
+/// When a parameter is unknown, both keys name a policy, or there is no such policy of that kind.
 pub fn placement(parameters: &[&Texts], policies: &[PolicyRow]) -> Result<Option<Placement>, Fault> {
     let mut named: Option<(&str, &str)> = None;
     for texts in parameters {
@@ -49,7 +50,7 @@ pub fn placement(parameters: &[&Texts], policies: &[PolicyRow]) -> Result<Option
 }
 
 fn find(key: &str, name: &str, policies: &[PolicyRow]) -> Result<Placement, Fault> {
-    // An empty value is Trident's way to say none.
+    // An empty value means no policy, as in Trident's settings.
     if name.is_empty() {
         return Ok(Placement { policy: None, svm: DEFAULT_SVM.to_owned() });
     }

@@ -1,7 +1,8 @@
-//! What the node service did for a volume, on disk: by it a later driver finds what runs, and repairs what does not.
+//! The node service's records of volumes, on disk. A later driver uses them to find running layers and repair
+//! the rest.
 //!
-//! A record is there from before the first step of staging until after the last of unstaging. So a kill at any moment leaves a
-//! record behind whenever it leaves anything.
+//! A record exists from before the first step of staging until after the last step of unstaging. A kill that
+//! leaves anything behind therefore also leaves a record.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -19,19 +20,19 @@ const VOLUMES: &str = "volumes";
 /// A staged volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The boot in which it was staged: of what was before another one, nothing is left.
+    /// The boot in which it was staged. Nothing survives a reboot.
     pub boot: Option<String>,
     /// Where it is staged.
     pub staging: PathBuf,
     /// The options of its mount; `None` for a block device.
     pub mount_options: Option<Vec<String>>,
-    /// The program that makes a file of what the server serves.
+    /// The process that shows the volume as a file.
     pub daemon: Option<Detached>,
-    /// How often that program was given another connection, which is part of the connection's name.
+    /// The number of the current connection to the server, which is part of the connection's name.
     pub connection: u32,
     /// The loop device on that file.
     pub device: Option<PathBuf>,
-    /// Where workloads see it.
+    /// The paths at which workloads see it.
     pub targets: Vec<Target>,
 }
 
@@ -40,7 +41,7 @@ pub struct Record {
 pub struct Target {
     /// The path.
     pub path: PathBuf,
-    /// It may only read.
+    /// Whether the workload may only read.
     pub is_read_only: bool,
 }
 
@@ -51,7 +52,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Those of a state.
+    /// The records of a state directory.
     #[must_use]
     pub fn of(common: &Common) -> Self {
         Self { directory: common.directory().join(VOLUMES) }
@@ -63,14 +64,14 @@ impl Records {
         self.directory.join(uuid)
     }
 
-    /// The file that is there while a volume's file system is being made. It stays when the record goes: a file system that was not
-    /// finished is then made anew, and not taken for somebody's data.
+    /// The marker file that exists while a volume's file system is created. It outlives the record. A file
+    /// system that was not finished is therefore created again, and not taken for a user's data.
     #[must_use]
     pub fn unfinished(&self, uuid: &str) -> PathBuf {
         self.directory.join(format!("{uuid}.unfinished"))
     }
 
-    /// Every volume that has a record, by UUID.
+    /// The UUID of every volume that has a record.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -83,7 +84,7 @@ impl Records {
         Ok(names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
     }
 
-    /// A volume's record; `None` where it is not staged.
+    /// A volume's record; `None` if it is not staged.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -99,7 +100,7 @@ impl Records {
         }
     }
 
-    /// Keeps a record, whole or not at all.
+    /// Writes a record atomically.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -110,17 +111,17 @@ impl Records {
             make_directory(&self.directory_of(uuid))?;
             let mut file = private::options().write(true).create(true).truncate(true).open(&new)?;
             file.write_all(&text)?;
-            // Without it a power failure may leave an empty file under the name.
+            // Without the sync, a power failure may leave an empty file under the name.
             file.sync_all()?;
             std::fs::rename(&new, &path)
         });
         written.map_err(|cause| failed("write", &path, &cause))
     }
 
-    /// Forgets a volume, with everything in its directory.
+    /// Removes a volume's record, with everything else in its directory.
     ///
     /// # Errors
-    /// When something in it cannot be removed, such as a mount.
+    /// When an entry cannot be removed, such as a mount.
     pub fn remove(&self, uuid: &str) -> Result<(), Fault> {
         let path = self.directory_of(uuid);
         match std::fs::remove_dir_all(&path) {
@@ -130,13 +131,13 @@ impl Records {
     }
 }
 
-/// A directory and its parents, for this user alone.
+/// Creates a directory and its parents, for this user alone.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// A failure to do something to a file.
+/// The fault for a failed file operation.
 pub(crate) fn failed(what: &str, path: &Path, cause: &io::Error) -> Fault {
     Fault::host(format!("{what} {}: {cause}", path.display()))
 }

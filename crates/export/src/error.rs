@@ -22,7 +22,7 @@ pub enum ExportError {
     Time {
         /// Whose time it is.
         what: String,
-        /// What is recorded.
+        /// The recorded value.
         text: String,
     },
     /// The writer of CSV failed.

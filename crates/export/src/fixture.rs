@@ -130,7 +130,7 @@ fn slot(cell: usize, position: u32, variant: &str, outcome: SlotOutcome) -> Slot
 
 static RUN: LazyLock<(Run, Judgement)> = LazyLock::new(made);
 
-/// The run, and what is judged of it.
+/// The run and its judgement.
 pub(crate) fn run() -> (Run, Judgement) {
     RUN.clone()
 }

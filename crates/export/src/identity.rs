@@ -1,6 +1,6 @@
 //! Identifiers of a run and of its parts, derived from the run alone: the same run has the same ones in every export.
 //!
-//! Only what is known before the first slot goes in, so that a run that still goes on keeps its identifier to its end.
+//! An identifier uses only facts from before the first slot, so a run keeps it until its end.
 
 use plumb_model::Run;
 use twox_hash::{XxHash3_64, XxHash3_128};

@@ -58,12 +58,12 @@ pub fn metrics(runs: &[(&Run, &Judgement)]) -> Result<Vec<String>, ExportError> 
     Ok(bodies)
 }
 
-/// One line of JSON. What a terminal would obey is escaped, and means the same.
+/// One line of JSON. Terminal control characters are escaped, which JSON reads as the same text.
 fn body(value: &Value) -> String {
     printable_json(&value.to_string()).into_owned()
 }
 
-/// What all of a run's telemetry has in common. Nothing in it differs between runs of an experiment, so that their metrics are
+/// The resource of all of a run's telemetry. Nothing in it differs between runs of an experiment, so that their metrics are
 /// one series.
 fn resource(run: &Run) -> Value {
     let plan = &run.header.plan;

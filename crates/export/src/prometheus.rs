@@ -1,4 +1,4 @@
-//! Runs in Prometheus' text exposition format 0.0.4: the latest results of each experiment, and the run that goes on.
+//! Runs in Prometheus' text exposition format 0.0.4: the latest results of each experiment, and the run under way.
 //!
 //! Source of the format: prometheus.io/docs/instrumenting/exposition_formats. Of each experiment there is at most one run with
 //! the label `run="latest"` and one with `run="current"`, so that no series appears twice and new runs make no new series.

@@ -37,7 +37,7 @@ impl Database {
         Self::opened(location, true)
     }
 
-    /// Opens a history that exists, for those who only read. `None` where there is no file.
+    /// Opens an existing history for reading. `None` if there is no file.
     ///
     /// # Errors
     /// As [`Database::open`].

@@ -31,7 +31,7 @@ const ITEMS_MAX: usize = 1_000_000;
 /// The last microsecond of the year 9999.
 const TIME_US_MAX: i64 = 253_402_300_799_999_999;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
     /// How many runs the export has.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use twox_hash::XxHash3_128;
 
-/// Hashes what is written to it.
+/// A writer that hashes its input.
 struct Hasher(XxHash3_128);
 
 impl Write for Hasher {
@@ -35,7 +35,7 @@ pub(crate) fn key(run: &Run) -> String {
     hash_of(&(&run.header, &run.experiment_text, &run.slots, run.ending, run.took_s))
 }
 
-/// What a run keeps when it is extended. Of imported runs no two are the same, because their plan says nothing of when they were made.
+/// The identity that an extended run keeps. Every imported run has its own, because its plan does not say when it was made.
 pub(crate) fn origin(run: &Run, key: &str) -> String {
     let Header { plan, started_at, .. } = &run.header;
     match plan.imported {
@@ -64,7 +64,7 @@ pub(crate) fn settings_digest(plan: &Plan) -> String {
     hash_of(&plan.cells.iter().map(of_cell).collect::<Vec<_>>())
 }
 
-/// Settings without what is absent, with their keys in order, so that a later version with more optional keys gives the same.
+/// Settings without absent keys, in the order of their keys, so that a later version with more optional keys gives the same text.
 fn meaning(settings: &str) -> Value {
     match serde_json::from_str(settings) {
         Ok(value) => without_absent(value),

@@ -58,7 +58,7 @@ pub struct GradedShift {
     pub seen_at: Option<usize>,
     /// Why it was accepted.
     pub note: String,
-    /// Who accepted it.
+    /// The person who accepted it.
     pub author: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a history holds, as its callers see it. Times are microseconds since 1970, UTC.
+//! The contents of a history, as its callers see them. Times are microseconds since 1970, UTC.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ pub struct Added {
 pub struct SeriesIdentity {
     /// The experiment's name.
     pub experiment: String,
-    /// The cell of the matrix as `load.connections=20`; empty where there is no matrix.
+    /// The cell of the matrix as `load.connections=20`; empty without a matrix.
     pub cell: String,
     /// The variant.
     pub variant: String,
@@ -147,7 +147,7 @@ impl SeriesIdentity {
         }
     }
 
-    /// What tells it from any other series: the columns of its table in their order. There is no baseline in a series of values.
+    /// The key that identifies it: the columns of its table, in order. A series of values has no baseline.
     pub(crate) fn texts(&self) -> [&str; 8] {
         let baseline = self.baseline.as_deref().unwrap_or_default();
         [
@@ -169,7 +169,7 @@ impl SeriesIdentity {
     }
 }
 
-/// A series with what is known of its points.
+/// A series, with a summary of its points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesRow {
     /// Its number in this database, by which [`crate::Database::points`] and others know it.
@@ -231,7 +231,7 @@ pub struct RunPoint {
     pub point: Point,
 }
 
-/// What a mark says of a run in a series.
+/// The kind of mark that a run of a series has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MarkKind {

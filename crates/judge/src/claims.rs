@@ -1,8 +1,8 @@
 //! A verdict for every claim in every cell.
 //!
-//! The order of the questions is the order of trust: is there anything to judge, may it be used at all, and only
-//! then what the numbers say. No verdict is drawn from a ratio before `blocks.min` blocks; a cap that one window broke
-//! is refuted at once.
+//! The questions come in the order of trust: is there anything to judge, may it be used, and only then what
+//! the numbers say. A ratio gives no verdict before `blocks.min` blocks. A cap that one window broke is
+//! refuted at once.
 
 use plumb_model::{
     Claim, ClaimVerdict, LoadLimit, MetricKind, Operand, Relation, Shortage, SlotResult, Term, Unit,
@@ -46,7 +46,7 @@ pub(crate) fn judge_all(
         .collect()
 }
 
-/// A verdict before it gets its place.
+/// A verdict without its place among the claims.
 #[derive(Debug)]
 struct Finding {
     verdict: Verdict,
@@ -74,7 +74,7 @@ fn unusable(table: &Table<'_>, variants: &[VariantSummary], cell: usize, claim: 
             Some((name, variants.iter().find(is_it)?))
         })
         .collect();
-    // A claim on a skipped variant is not judged, whatever its other side is.
+    // A claim on a skipped variant is not judged, whatever the state of its other side.
     let skipped = summaries.iter().find_map(|(name, summary)| match &summary.state {
         VariantState::Skipped { reason } => {
             Some(Finding::new(Verdict::Skipped, format!("{name} was skipped: {reason}")))
@@ -148,8 +148,8 @@ fn not_trusted(table: &Table<'_>, claim: &Claim, name: &str, summary: &VariantSu
     None
 }
 
-/// Whether the claim speaks of how fast or how costly the work was, and not of how much of it failed. A cap is among them:
-/// a variant that fails stays below any cap.
+/// Whether the claim is about the speed or the cost of the work, and not about its failures. A cap counts as
+/// well: a variant that fails stays below any cap.
 fn rests_on_work(table: &Table<'_>, claim: &Claim) -> bool {
     let is_of_work = |term: &Term| {
         let kind = table.plan.metric(&term.metric).map(|metric| metric.kind);
@@ -184,8 +184,8 @@ fn rests_on_throughput(table: &Table<'_>, claim: &Claim) -> bool {
     }
 }
 
-/// Whether a neighbour that is always there would show in the claim: in rates and in times, not in what is counted, nor
-/// in the CPU time of the sides, nor in a cap that nobody went over.
+/// Whether a neighbour that is always there would show in the claim. It shows in rates and times. It does not
+/// show in counts, in the CPU time of the sides, or in a cap that nothing exceeded.
 fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
     let is_timed = |term: &Term| {
         let own_cpu = [metric::CPU_SYSTEM.name, metric::CPU_LOAD.name, metric::MEMORY_SYSTEM.name];
@@ -200,8 +200,8 @@ fn rests_on_the_clock(table: &Table<'_>, claim: &Claim) -> bool {
     }
 }
 
-/// Why a variant's rates and times are not the system's, where the load waited for a CPU in too many slots: every time that
-/// it takes contains that wait.
+/// Why a variant's rates and times are not the system's: in too many slots the load waited for a CPU, and
+/// every time that it measures contains that wait.
 fn starved(table: &Table<'_>, name: &str, summary: &VariantSummary) -> Option<String> {
     let slots = summary.slots;
     let causes: Vec<Shortage> = table
@@ -264,7 +264,7 @@ fn judge_ratio(
     let is_enough = sample.logs().len() >= table.plan.blocks.before_verdict() as usize;
     let verdict = match question.judge(&interval) {
         _ if !is_enough => Verdict::Undecided,
-        // Only the blocks with values decide, so a verdict would rest on leaving the others out.
+        // The known blocks alone decide the claim, so a verdict would rest on leaving the others out.
         stats::Decision::Undecided if of_known != stats::Decision::Undecided => Verdict::Void,
         verdict => model_verdict(verdict),
     };
@@ -288,7 +288,7 @@ fn lacks(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
     words.join(", and ")
 }
 
-/// What the blocks without a value count as.
+/// The words for how the blocks without a value count.
 fn counted_as(table: &Table<'_>, cell: usize, claim: &Claim, missing: usize) -> &'static str {
     let names = claim.variants().into_iter();
     let mut slots = names.flat_map(|name| table.of(cell, name));
@@ -301,7 +301,7 @@ fn counted_as(table: &Table<'_>, cell: usize, claim: &Claim, missing: usize) -> 
     }
 }
 
-/// As [`lacks`]; where every slot did its work, that readings are missing.
+/// As [`lacks`]. If every slot did its work, says that readings are missing.
 fn lacks_or_readings(table: &Table<'_>, cell: usize, claim: &Claim) -> String {
     match lacks(table, cell, claim) {
         words if words.is_empty() => format!("not every slot has a value of {} above 0", claim.left),
@@ -410,7 +410,7 @@ fn model_verdict(verdict: stats::Decision) -> Verdict {
     }
 }
 
-/// Shares and counts can be 0, where there is no ratio: they are judged as they stand, in every slot.
+/// Judges shares and counts as they stand, in every slot. They can be 0, which has no ratio.
 fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -> Finding {
     let term = &claim.left;
     let all = table.of(cell, &term.variant);
@@ -438,7 +438,7 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
     if slots == 0 {
         return Finding::new(Verdict::Void, format!("no slot has a value of {term}"));
     }
-    // One slot that breaks the claim refutes it. Where some slots have no value, the others cannot prove it.
+    // One slot that breaks the claim refutes it. If some slots have no value, the others cannot prove it.
     let lacks = lacks(table, cell, claim);
     if !lacks.is_empty() || slots < all.len() {
         let why = lacks_or_readings(table, cell, claim);
@@ -453,7 +453,7 @@ fn judge_every_slot(table: &Table<'_>, cell: usize, claim: &Claim, value: f64) -
     Finding::new(Verdict::Holds, format!("true in each of {slots} slots"))
 }
 
-/// A slot's value with its unit, with as many digits as tell it from the value that is claimed.
+/// A slot's value with its unit, with enough digits to tell it from the claimed value.
 fn observed_words(table: &Table<'_>, term: &Term, observed: f64, claimed: f64) -> String {
     match table.plan.metric(&term.metric).map(|metric| metric.unit) {
         Some(Unit::Share) if percent(observed) == percent(claimed) => {
@@ -465,7 +465,7 @@ fn observed_words(table: &Table<'_>, term: &Term, observed: f64, claimed: f64) -
     }
 }
 
-/// Why a cap that no window broke says nothing: the load was held back, or slots have no window.
+/// Why an unbroken cap says nothing: the load was held back, or slots have no window.
 fn below_any_cap(table: &Table<'_>, cell: usize, term: &Term) -> Option<Finding> {
     let name = &term.variant;
     let count =

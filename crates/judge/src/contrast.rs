@@ -1,7 +1,8 @@
-//! Two runs held against each other, as far as that is fair: ratios to the same baseline.
+//! The comparison of two runs, as far as it is fair: of ratios to the same baseline.
 //!
-//! Between two runs everything may have changed: the hour, the neighbours, the build, the host. What does so for all
-//! variants cancels in each run's ratios to its baseline, so these are compared, and absolute values are not.
+//! Between two runs everything may have changed: the hour, the neighbours, the build, the host. A change that
+//! affects all variants cancels in each run's ratios to its baseline. These ratios are compared, and absolute
+//! values are not.
 
 use plumb_model::{
     Better, Bounded, Contrast, MetricInfo, Plan, PlannedVariant, Run, Shift, Statistic, Term, VariantState,
@@ -35,7 +36,7 @@ impl<'a> Side<'a> {
         self.plan().cells[cell].variants.iter().find(|planned| planned.variant == variant)
     }
 
-    /// Those that are neither the baseline nor its copy.
+    /// The variants other than the baseline and its copy.
     fn treated(&self) -> Vec<usize> {
         let plan = self.plan();
         (0..plan.variants.len()).filter(|at| *at != plan.baseline && !plan.variants[*at].control).collect()
@@ -76,14 +77,14 @@ impl<'a> Side<'a> {
         let term = |name: &str| Term { variant: name.to_owned(), metric: metric.to_owned(), statistic };
         let sample =
             self.table.sample(cell, &term(&plan.variants[variant].name), &term(plan.baseline_name()));
-        // Half of α for each run, so that what is said of both errs in at most α.
+        // Each run gets half of α, so that a statement about both errs with probability α at most.
         let level: Level = self.table.level(Plan::ALPHA / 2.0);
         let Effect { ratio, low, high, .. } = Effect::of(&sample, level)?;
         Some(Bounded { ratio, low, high: high.is_finite().then_some(high) })
     }
 }
 
-/// Holds the second run against the first.
+/// Compares the second run with the first.
 #[must_use]
 pub fn contrast(first: &Run, second: &Run) -> Contrast {
     let mut found = Contrast::default();

@@ -1,4 +1,4 @@
-//! What a run says beyond its claims: an answer to each question that the data path asks, where the run has one.
+//! Findings beyond the claims: an answer to each question of the data path, if the run has one.
 
 mod break_even;
 mod choice;

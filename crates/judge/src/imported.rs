@@ -1,13 +1,14 @@
-//! What cannot be said of runs that other tools made.
+//! Limits of conclusions from runs that other tools made.
 //!
-//! Nobody read a counter of the treatment, nor the CPU time of either side. The runs of each side may have been made on
-//! different days, so an interval between them is an interval only if nothing else changed.
+//! Those tools read no counter of the treatment and no CPU time of either side. The runs of each side may
+//! come from different days, so an interval between them is valid only if nothing else changed.
 
 use plumb_model::{Imported, OrderSource, Plan, VariantSummary, Verdict};
 
 use crate::table::Table;
 
-/// On what condition a verdict holds, to end its reason; `None` where it was measured here, or is no verdict.
+/// The condition under which a verdict holds, as the end of its reason; `None` for a run measured here, or if
+/// there is no verdict.
 pub(crate) fn condition(plan: &Plan, verdict: Verdict) -> Option<&'static str> {
     let imported = plan.imported.as_ref()?;
     match verdict {
@@ -20,7 +21,7 @@ pub(crate) fn condition(plan: &Plan, verdict: Verdict) -> Option<&'static str> {
     }
 }
 
-/// What a reader of any figure of such a run has to know.
+/// Warnings for a reader of any figure of such a run.
 pub(crate) fn warnings(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
     let Some(imported) = &table.plan.imported else { return Vec::new() };
     let mut warnings = vec![format!(

@@ -1,8 +1,8 @@
-//! From a plan and its slots to a judgement: what every claim came to, how variants compare, what cannot be trusted.
+//! Judgements from a plan and its slots: a verdict for every claim, comparisons of variants, and warnings.
 //!
-//! It is a crate of its own because both the runner (which stops when all is decided) and the command (which reports
-//! from the directory alone) need the same verdicts, and neither may know the other. It is pure: the same slots give
-//! the same judgement, however often and wherever it is derived.
+//! It is a separate crate because two crates that must not depend on each other need the same verdicts: the
+//! runner, which stops once every claim is decided, and the command, which reports from the directory alone.
+//! It is pure: the same slots give the same judgement, whenever and wherever it is derived.
 
 mod claims;
 mod comparisons;
@@ -40,21 +40,21 @@ pub fn judge(plan: &Plan, slots: &[Slot]) -> Judgement {
     Judgement { variants, comparisons, claims, findings, warnings }
 }
 
-/// Answers the plan's questions anew, for a judgement whose other parts are known.
+/// Answers the plan's questions again, for a judgement whose other parts are known.
 #[must_use]
 pub fn findings(plan: &Plan, slots: &[Slot], judgement: &Judgement) -> Findings {
     let (variants, comparisons) = (&judgement.variants, &judgement.comparisons);
     findings::find(&Concluded { table: &Table::new(plan, slots), variants, comparisons })
 }
 
-/// Judges the claims alone, which is what a run looks at after every block.
+/// Judges only the claims, which a run checks after every block.
 #[must_use]
 pub fn judge_claims(plan: &Plan, slots: &[Slot]) -> Vec<ClaimVerdict> {
     let table = Table::new(plan, slots);
     claims::judge_all(&table, &variants::summarise(&table), &Shares::new(&table))
 }
 
-/// Whether it is known of every treatment of a cell that it was in effect, or that it was not.
+/// Whether every treatment of a cell is known to have been in effect, or known not to have been.
 #[must_use]
 pub fn is_proven(plan: &Plan, slots: &[Slot], cell: usize) -> bool {
     let summaries = variants::summarise(&Table::new(plan, slots));
@@ -62,7 +62,8 @@ pub fn is_proven(plan: &Plan, slots: &[Slot], cell: usize) -> bool {
     !of_cell.any(|summary| matches!(summary.state, VariantState::Unproven { .. }))
 }
 
-/// Whether the automatic copy of the baseline differs from it, which makes the whole run untrusted.
+/// A sentence if the automatic copy of the baseline differs from the baseline, which makes the whole run
+/// untrusted.
 #[must_use]
 pub fn control_differs(plan: &Plan, slots: &[Slot]) -> Option<String> {
     warnings::control_differs(&Table::new(plan, slots))

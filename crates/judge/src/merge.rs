@@ -1,10 +1,10 @@
-//! Warnings that differ in a number only, as one warning with the range of that number.
+//! Merging of warnings that differ only in a number into one warning with the range of that number.
 //!
 //! Each slot may give the same warning with another count, and nobody reads twenty of those.
 
 use std::collections::HashMap;
 
-/// A sentence taken apart at its numbers.
+/// A sentence split at its numbers.
 #[derive(Debug, PartialEq)]
 struct Sentence<'a> {
     /// The text around its numbers: one more than there are numbers.
@@ -19,7 +19,7 @@ struct Number<'a> {
     value: f64,
 }
 
-/// Every warning once, in the order in which they came first; those that differ in numbers only become one.
+/// The distinct warnings in order of first appearance. Warnings that differ only in numbers become one.
 pub(crate) fn merged(warnings: &[String]) -> Vec<String> {
     let mut groups: Vec<Vec<Sentence<'_>>> = Vec::new();
     let mut known: HashMap<Vec<String>, usize> = HashMap::new();
@@ -34,8 +34,8 @@ pub(crate) fn merged(warnings: &[String]) -> Vec<String> {
 }
 
 impl<'a> Sentence<'a> {
-    /// A number is one that stands by itself, such as `12`, `(4.5` or `3%,`; what belongs to a word or a name, as in
-    /// `rsa-2048` and `TLSv1.3`, does not count.
+    /// Splits a text. A number stands by itself, such as `12`, `(4.5` or `3%,`. Digits within a word or a
+    /// name, as in `rsa-2048` and `TLSv1.3`, do not count.
     fn of(text: &'a str) -> Self {
         let (mut words, mut numbers) = (vec![String::new()], Vec::new());
         for (at, word) in text.split(' ').enumerate() {

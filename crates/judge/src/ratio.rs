@@ -1,4 +1,4 @@
-//! What a claim asks of a ratio, and of which blocks.
+//! The question that a claim asks about a ratio, and the blocks that answer it.
 
 use plumb_model::{Claim, MetricKind, Operand, Relation};
 use plumb_stats::{Direction, Hypothesis, Sample, Unusable};
@@ -17,7 +17,7 @@ pub(crate) fn sample(table: &Table<'_>, cell: usize, claim: &Claim) -> Option<Sa
     }
 }
 
-/// What is to be decided of the ratio.
+/// The hypothesis to decide about the ratio.
 pub(crate) fn question(relation: Relation, factor: f64) -> Result<Hypothesis, Unusable> {
     match relation {
         Relation::AtLeast => Hypothesis::ratio(Direction::AtLeast, factor),

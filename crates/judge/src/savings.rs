@@ -1,29 +1,31 @@
-//! Proof for treatments that have no counter: what they were to take over must no longer be spent.
+//! Proof for treatments without a counter: the CPU time that they should take over must no longer be spent.
 //!
-//! An engine that is loaded and leaves all work to the software says the same of itself as one that works. The one
-//! thing that it cannot make up is the CPU time of the server, so that is compared with the same variant without the
-//! treatment, block by block, by the interval that claims are judged with. Looking after every block is therefore
-//! safe, and a variant is void only once the data say so, nothing can prove it any more, or no more blocks are to come.
+//! A loaded engine that leaves all work to the software reports the same as an engine that works. It cannot
+//! fake the CPU time of the server. That time is therefore compared with the same variant without the
+//! treatment, block by block, by the interval that also judges claims. A look after every block is therefore
+//! safe. A variant is void only once the data say so, nothing can prove it any more, or no more blocks will
+//! follow.
 
 use plumb_model::{Evidence, Plan, PlannedVariant, RequiredSaving, Slot, SlotResult, VariantState};
 use plumb_stats::{self as stats, Design, Sample, Value};
 
 use crate::table::Table;
 
-/// How much less is a saving, as a share. Two starts of one program differ by about a percent through the layout of
-/// their memory alone, which enough blocks would show; what takes over private-key operations saves far more.
+/// The smallest share that counts as a saving. Two starts of one program differ by about a percent through
+/// their memory layout alone, which enough blocks would show. A treatment that takes over private-key
+/// operations saves far more.
 const SAVING_MIN: f64 = 0.02;
 
-/// What the slots say of a required saving.
+/// The state of a required saving after the slots so far.
 #[derive(Debug)]
 pub(crate) struct Finding {
     /// Measured, void, or not proven yet.
     pub(crate) state: VariantState,
-    /// The comparison, where there is one.
+    /// The comparison, if there is one.
     pub(crate) evidence: Option<Evidence>,
 }
 
-/// Judges whether a variant saves what it has to.
+/// Judges whether a variant saves what it must.
 pub(crate) fn find(
     table: &Table<'_>,
     cell: usize,
@@ -47,12 +49,12 @@ pub(crate) fn find(
     sides.judge()
 }
 
-/// Whether every slot has evidence of that name; whether it holds has been looked at before.
+/// Whether every slot has evidence of that name. Another check has already judged whether it holds.
 fn is_proven_otherwise(table: &Table<'_>, cell: usize, name: &str, what: &str) -> bool {
     table.results(cell, name).all(|result| result.evidence.iter().any(|evidence| evidence.what == what))
 }
 
-/// A variant and the one that it has to be cheaper than.
+/// A variant, and the variant that it must be cheaper than.
 #[derive(Debug, Clone, Copy)]
 struct Sides<'a> {
     table: &'a Table<'a>,
@@ -67,7 +69,7 @@ impl Sides<'_> {
         let plan = self.table.plan;
         let alpha = stats::alpha_per_claim(Plan::ALPHA, savings(plan));
         let (sample, level) = (self.sample(), self.table.level(alpha));
-        // A missing cost leaves the upper bound open for ever, so that more blocks would only take time.
+        // A missing cost leaves the upper bound open for good, so that more blocks would only take time.
         let no_more = sample.is_high_open() || self.table.complete_blocks(self.cell) >= plan.blocks.max;
         let Some(effect) = stats::Effect::of(&sample, level) else {
             let reason =
@@ -136,7 +138,7 @@ impl Sides<'_> {
         sample
     }
 
-    /// The costs of a variant's two slots in a block; a slot that has none may have cost anything.
+    /// The costs of a variant's two slots in a block. A slot without a cost may have cost anything.
     fn pair(self, block: u32, variant: &str) -> Option<[Value; 2]> {
         let of_block = self.table.of(self.cell, variant).iter().filter(|slot| slot.block == block);
         let cost = |slot: &Slot| {

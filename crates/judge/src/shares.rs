@@ -1,4 +1,4 @@
-//! How the claims of a run share α, across its cells.
+//! The shares of α that the claims of a run get, across its cells.
 //!
 //! Intervals only narrow with each block and with each part of α that other claims pass on, so a decision is final.
 
@@ -23,7 +23,7 @@ struct Share<'a> {
 }
 
 impl<'a> Shares<'a> {
-    /// Lets decided claims pass their shares on until no more are decided.
+    /// Passes the shares of decided claims on to the others until no more claims are decided.
     pub(crate) fn new(table: &'a Table<'a>) -> Self {
         let plan = table.plan;
         let all = (0..plan.cells.len()).flat_map(|cell| plan.claims.iter().map(move |claim| (cell, claim)));
@@ -44,12 +44,12 @@ impl<'a> Shares<'a> {
         Self { table, of_claims }
     }
 
-    /// The level of a claim; two claims on one ratio have one.
+    /// The level of a claim; two claims on one ratio share one level.
     pub(crate) fn of_claim(&self, cell: usize, claim: &Claim) -> Level {
         self.level(|share| share.cell == cell && claims_same(share.claim, claim))
     }
 
-    /// The level of the comparison of `above` with `below`, which is that of the claims on it.
+    /// The level of the comparison of `above` with `below`: the level of the claims on that ratio.
     pub(crate) fn of_ratio(&self, cell: usize, above: &Term, below: &Term) -> Level {
         self.level(|share| {
             let is_below = matches!(&share.claim.right, Operand::Term { term, .. } if term == below);
@@ -63,7 +63,7 @@ impl<'a> Shares<'a> {
     }
 }
 
-/// Whether two claims speak of one ratio, whatever they say of it.
+/// Whether two claims are about the same ratio, whatever they claim of it.
 fn claims_same(one: &Claim, other: &Claim) -> bool {
     let is_same = match (&one.right, &other.right) {
         (Operand::Term { term, .. }, Operand::Term { term: other, .. }) => term == other,
@@ -72,7 +72,7 @@ fn claims_same(one: &Claim, other: &Claim) -> bool {
     is_same && one.left == other.left
 }
 
-/// What a claim asks, and of which blocks; `None` where it is not judged by a ratio.
+/// A claim's hypothesis, and the blocks that it is judged by; `None` if no ratio decides it.
 fn asked(table: &Table<'_>, cell: usize, claim: &Claim) -> Option<(Sample, Hypothesis)> {
     let factor = match &claim.right {
         Operand::Term { factor, .. } => *factor,

@@ -1,14 +1,15 @@
-//! How far the slots of one variant lie apart: the noise that a verdict has to see through.
+//! The spread of one variant's slots: the noise that a verdict has to see through.
 
 use plumb_model::{Run, Statistic};
 use plumb_stats::Moments;
 
 use crate::table::Table;
 
-/// The standard deviation of the logarithm of a metric over all measured slots of a run's first cell, whichever variant they have.
-/// The log ratio of a block, which rests on two slots of either side, has the same.
+/// The standard deviation of the logarithm of a metric over all measured slots of a run's first cell, of
+/// every variant. The log ratio of a block, which rests on two slots of each side, has the same standard
+/// deviation.
 ///
-/// `None` where fewer than two slots have a value above 0. It means something only where all variants are the same.
+/// `None` if fewer than two slots have a value above 0. It is meaningful only if all variants are the same.
 #[must_use]
 pub fn spread(run: &Run, metric: &str, statistic: Option<Statistic>) -> Option<f64> {
     let table = Table::new(&run.header.plan, &run.slots);

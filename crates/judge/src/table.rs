@@ -18,16 +18,16 @@ pub(crate) struct Table<'a> {
     complete: Vec<u32>,
 }
 
-/// Why a slot has no value that may be used, whatever it would have been.
+/// Why a slot has no usable value, whatever its value would have been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
     /// The system failed in it.
     Failed,
-    /// The harness failed in it, which leaves its value unknown.
+    /// The harness failed, so the value is unknown.
     Unmeasured,
-    /// Nothing was completed in it.
+    /// Nothing completed.
     Idle,
-    /// It was measured again after it had failed, so that the failure is no longer among the outcomes.
+    /// The slot was measured again after a failure, so that the failure is no longer among the outcomes.
     Replaced,
 }
 
@@ -59,11 +59,12 @@ impl<'a> Table<'a> {
         self.complete[cell]
     }
 
-    /// The level of an interval that may err with probability `alpha` at any of the looks that the plan allows.
+    /// The level of an interval that may err with probability `alpha` over all the looks that the plan
+    /// allows.
     ///
-    /// A plan with looks at fewer than six blocks is not relied on: so few values do not show whether they are normal. Nor is
-    /// that of an extended run, whose last look was chosen after results were seen, or of an imported one: nobody knows how often
-    /// its maker looked before stopping.
+    /// The planned looks do not count in three cases. Looks at fewer than six blocks do not show whether the
+    /// values are normal. The last look of an extended run was chosen after results were seen. For an
+    /// imported run, nobody knows how often its maker looked before stopping.
     pub(crate) fn level(&self, alpha: f64) -> Level {
         let (first, last) = (self.plan.blocks.before_verdict() as usize, self.plan.blocks.max as usize);
         let is_planned = first >= 6 && self.plan.extended_from.is_none() && self.plan.imported.is_none();
@@ -71,7 +72,7 @@ impl<'a> Table<'a> {
         Level { alpha, looks }
     }
 
-    /// Why a slot of this run has no value that may be used, if so.
+    /// Why a slot of this run has no usable value; `None` if it has one.
     pub(crate) fn lack(&self, slot: &Slot) -> Option<Lack> {
         let is_replaced = !self.plan.retries_only_killed && !slot.retried.is_empty();
         match &slot.outcome {
@@ -82,7 +83,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The known value of a slot. A slot without one counts as the worst, unless the harness failed.
+    /// The value of a slot. A slot without one counts as the worst, unless the harness failed.
     fn value(&self, slot: &Slot, metric: &str, statistic: Option<Statistic>) -> Value {
         let worst = match self.plan.metric(metric).map(|metric| metric.better) {
             Some(Better::Higher) => Value::Lowest,
@@ -98,7 +99,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The two values of a term's variant in a block; `None` where it has not all of its slots.
+    /// The two values of a term's variant in a block; `None` if slots are missing.
     fn pair(&self, cell: usize, block: u32, term: &Term) -> Option<[Value; 2]> {
         let of_block = self.of(cell, &term.variant).iter().filter(|slot| slot.block == block);
         let values: Vec<Value> =

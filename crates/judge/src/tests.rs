@@ -1,4 +1,4 @@
-//! Judgements of made-up runs whose truth is known.
+//! Judgements of synthetic runs whose true effects are known.
 
 use super::*;
 use plumb_model::{
@@ -45,7 +45,7 @@ fn result(rate: f64) -> SlotResult {
     SlotResult { measurement, ..SlotResult::default() }
 }
 
-/// Slots in which b has `effect` times a's rate, with a little made-up noise.
+/// Slots in which b has `effect` times a's rate, with a little deterministic noise.
 fn slots(blocks: u32, effect: f64, mut change: impl FnMut(&mut Slot)) -> Vec<Slot> {
     let mut slots = Vec::new();
     for block in 0..blocks {
@@ -300,7 +300,7 @@ fn a_slot_without_a_value_counts_against_the_claim_that_it_would_favour() {
         check("b.reqs >= 1200 /s", &slots, Verdict::Void, "would favour the claim");
         check("b.delay < 2 ms", &slots, Verdict::Void, "would favour the claim");
         check("b.reqs == 1.5 * a.reqs within 20%", &slots, Verdict::Void, "would favour the claim");
-        // That b is slower than so, the missing block could only confirm.
+        // The missing block could only confirm that b is slower than that.
         check(
             "b.reqs >= 2 * a.reqs",
             &slots,
@@ -320,7 +320,7 @@ fn a_slot_that_the_harness_failed_to_measure_counts_against_both_conclusions() {
                     would favour the claim";
     check("b.reqs >= 1.2 * a.reqs", &slots, Verdict::Void, favoured);
     check("b.delay < 2 ms", &slots, Verdict::Void, favoured);
-    // What a system that failed would confirm, a harness that failed does not.
+    // A slot of a failed system would confirm these, but a slot of a failed harness does not.
     check("b.reqs >= 2 * a.reqs", &slots, Verdict::Void, "would favour its refutation");
     check("b.delay <= 0.5 * a.delay", &slots, Verdict::Void, "would favour its refutation");
     check("b.delay > 2 ms", &slots, Verdict::Void, "would favour its refutation");
@@ -338,7 +338,7 @@ fn a_slot_that_the_harness_failed_to_measure_counts_against_both_conclusions() {
     );
     check("b.reqs <= 2000 /s", &slots, Verdict::Void, "the harness failed to measure b");
     check("a.reqs >= 900 /s", &slots, Verdict::Holds, "over 8 blocks");
-    // One slot or window that breaks a bound on all of them refutes it, whatever the others would have shown.
+    // One slot or window above the bound refutes the claim, whatever the others show.
     check("b.reqs <= 1100 /s", &slots, Verdict::Refuted, "windows are above");
     let warnings = judge(&plan(&[]), &slots).warnings;
     let expected = "the harness failed to measure b in 2 of 16 slots; claims that the value of such a slot could change are not decided";
@@ -353,7 +353,7 @@ fn a_missing_value_of_the_other_side_counts_against_the_refutation() {
     let slots = slots(8, 1.5, fails("a"));
     check("b.reqs >= 1.2 * a.reqs", &slots, Verdict::Holds, "ratio 1.4");
     check("b.reqs >= 2 * a.reqs", &slots, Verdict::Void, "would favour its refutation");
-    // Of a metric without a better direction nobody knows which way the missing value went.
+    // For a metric without a better direction, the missing value may be on either side.
     check("b.sent >= 1.2 * a.sent", &slots, Verdict::Void, "would favour the claim");
     check("b.sent >= 2 * a.sent", &slots, Verdict::Void, "would favour its refutation");
 }
@@ -581,7 +581,7 @@ fn comparisons_cover_every_metric_that_has_values() {
     assert!(!judgement.comparisons.iter().any(|comparison| comparison.metric == "cpu"));
 }
 
-/// Slots as of [`slots`], whose effect in each block is what `effects` says.
+/// Slots as from [`slots`], with one effect per block.
 fn slots_of(effects: &[f64]) -> Vec<Slot> {
     slots(u32::try_from(effects.len()).unwrap(), 1.0, |slot| {
         if slot.variant == "b" {
@@ -647,7 +647,7 @@ fn term(variant: &str) -> Term {
     Term { variant: variant.to_owned(), metric: "reqs".to_owned(), statistic: None }
 }
 
-/// One run of each variant a block, made elsewhere: b has `effect` times a's rate.
+/// A run made elsewhere, with one slot of each variant per block: b has `effect` times a's rate.
 fn imported(blocks: u32, effect: f64, interleaved: bool, claim: &str) -> Judgement {
     let mut plan = plan(&[claim]);
     plan.imported = Some(plumb_model::Imported {
@@ -686,7 +686,7 @@ fn imported_runs_in_turn_are_blocks_that_nobody_planned() {
     );
 }
 
-/// What `slots` gives in the first two positions of a block.
+/// The ratio of a block that [`slots`] gives in its first two positions.
 fn wobble_ratio(block: u32, effect: f64) -> f64 {
     let rate = |position: u32| 1.0 + 0.01 * f64::from((block * 7 + position * 3) % 5);
     effect * rate(1) / rate(0)

@@ -1,4 +1,4 @@
-//! Whether each variant's numbers may be used: no evidence, no verdict.
+//! Whether each variant's numbers may be used: without evidence, there is no verdict.
 
 use plumb_model::{
     Attempts, Evidence, LoadLimit, Plan, PlannedVariant, Shortage, Slot, SlotOutcome, SlotResult,
@@ -21,8 +21,8 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     let name = &table.plan.variants[planned.variant].name;
     let slots = table.of(cell, name);
     let results = || slots.iter().filter_map(|slot| slot.result());
-    // A slot without work negotiated nothing, and moved no counter of a treatment. It is an outcome, but does not tell whether
-    // the treatment was in effect.
+    // A slot without work negotiated nothing and moved no counter of a treatment. It is an outcome, but does
+    // not show whether the treatment was in effect.
     let busy = results().filter(|result| result.measurement.work > 0);
     let mut evidence = worst_evidence(busy.map(|result| result.evidence.as_slice()));
     let failures: Vec<&str> = slots
@@ -57,8 +57,8 @@ fn summarise_one(table: &Table<'_>, cell: usize, planned: &PlannedVariant) -> Va
     }
 }
 
-/// Whether the load was the limit in a slot. Where the experiment raised its limit for neighbours, a neighbour that held up
-/// the load causes a warning only.
+/// Whether the load was the limit in a slot. If the experiment raised its limit for neighbours, a neighbour
+/// that held up the load causes only a warning.
 pub(crate) fn is_load_bound(plan: &Plan, result: &SlotResult) -> bool {
     let is_allowed =
         plan.others_max > Plan::others_max() && result.measurement.health.waited <= plan.others_max;
@@ -68,7 +68,7 @@ pub(crate) fn is_load_bound(plan: &Plan, result: &SlotResult) -> bool {
     }
 }
 
-/// Whether neighbours took more of a slot than the experiment allows: of all CPU time, or of the load's.
+/// Whether neighbours took a larger share of all CPU time, or of the load's, than the experiment allows.
 pub(crate) fn is_crowded(plan: &Plan, result: &SlotResult) -> bool {
     result.noise.others.max(result.measurement.health.waited) > plan.others_max
 }
@@ -93,7 +93,7 @@ fn state_of(plan: &Plan, slots: &[&Slot], failures: &[&str], evidence: &[Evidenc
     }
 }
 
-/// One row per thing looked at: the first observation that does not hold, else the last one.
+/// One row per subject of evidence: the first observation that does not hold, otherwise the last one.
 fn worst_evidence<'a>(slots: impl Iterator<Item = &'a [Evidence]>) -> Vec<Evidence> {
     let mut rows: Vec<Evidence> = Vec::new();
     for evidence in slots.flatten() {

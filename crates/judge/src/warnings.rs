@@ -1,4 +1,4 @@
-//! What cannot be trusted, in sentences.
+//! Warnings about figures that cannot be trusted, as sentences.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub(crate) fn collect(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<Str
     merged(&warnings)
 }
 
-/// A sentence if the control differs from the baseline in any metric of the claims (or in the first metric).
+/// A sentence if the control differs from the baseline in any metric of the claims, or in the first metric.
 pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
     let control = table.plan.variants.iter().find(|variant| variant.control)?;
     let mut metrics = metrics_of_claims(&table.plan.claims);
@@ -97,7 +97,7 @@ pub(crate) fn control_differs(table: &Table<'_>) -> Option<String> {
     None
 }
 
-/// Every (metric, statistic) that the claims speak of.
+/// Every metric and statistic that the claims name.
 fn metrics_of_claims(claims: &[Claim]) -> Vec<(String, Option<Statistic>)> {
     let mut metrics: Vec<_> = Vec::new();
     for claim in claims {
@@ -109,7 +109,7 @@ fn metrics_of_claims(claims: &[Claim]) -> Vec<(String, Option<Statistic>)> {
     metrics
 }
 
-/// ` (load.connections=20)`, or nothing where there is one cell.
+/// ` (load.connections=20)`, or nothing for a plan with one cell.
 fn place(table: &Table<'_>, cell: usize) -> String {
     match table.plan.cells[cell].label() {
         label if label.is_empty() => String::new(),
@@ -131,11 +131,12 @@ fn about_failures(table: &Table<'_>, summary: &VariantSummary) -> Option<String>
     ))
 }
 
-/// A sentence for each reason why slots failed. Where all failed for one reason, the variant is void and says it.
+/// A sentence for each reason why slots failed. If all failed for one reason, the variant is void and states
+/// it.
 fn about_failed_slots(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
     let name = &table.plan.variants[summary.variant].name;
     let slots = table.of(summary.cell, name);
-    // Reasons that differ in numbers only, such as a port, are one.
+    // Reasons that differ only in numbers, such as a port, count as one.
     let mut reasons: Vec<(String, &str, usize)> = Vec::new();
     for slot in slots {
         let SlotOutcome::Failed { reason, .. } = &slot.outcome else { continue };
@@ -177,7 +178,7 @@ fn about_variant(table: &Table<'_>, summary: &VariantSummary) -> Vec<String> {
     }
 }
 
-/// Warns of neighbours that starved the load even where the experiment allows neighbours.
+/// Warns of neighbours that starved the load, even if the experiment allows neighbours.
 fn about_load(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
     let about = |summary: &VariantSummary| {
         let name = &table.plan.variants[summary.variant].name;
@@ -193,7 +194,7 @@ fn about_load(table: &Table<'_>, variants: &[VariantSummary]) -> Vec<String> {
     variants.iter().filter_map(about).collect()
 }
 
-/// How far a load is beyond its limits: 1 is at the limit.
+/// How far a load is beyond its limits; 1 is at the limit.
 fn severity(health: &LoadHealth) -> f64 {
     (health.demand() / LoadHealth::BUSY_LIMIT).max(health.late_share / LoadHealth::LATE_LIMIT)
 }
@@ -204,7 +205,7 @@ fn more(plan: &Plan) -> String {
     key.map_or_else(|| "more CPUs".to_owned(), |key| format!("more threads (`{key}`) or CPUs"))
 }
 
-/// The figure that decided, and what would help.
+/// The deciding figure, and a remedy.
 fn why_load_bound(plan: &Plan, health: &LoadHealth) -> String {
     let percent = |share: f64| format!("{:.0}%", share.min(1.0) * 100.0);
     let more = more(plan);
@@ -238,7 +239,7 @@ fn about_correlation(table: &Table<'_>) -> Vec<String> {
     for cell in 0..table.plan.cells.len() {
         for claim in &table.plan.claims {
             let Some(sample) = sample(table, cell, claim) else { continue };
-            // Blocks that alternate make an interval too wide, which misleads nobody.
+            // Blocks that alternate make an interval too wide, which is safe.
             let is_large = |r: &f64| *r > 0.0 && stats::is_autocorrelation_large(*r, sample.logs().len());
             let Some(correlation) = stats::autocorrelation_lag1(sample.logs()).filter(is_large) else {
                 continue;
@@ -259,7 +260,7 @@ fn about_correlation(table: &Table<'_>) -> Vec<String> {
     warnings
 }
 
-/// An effect that changes with time has no one size.
+/// Warns of effects that change with time: such an effect has no single size.
 fn about_moves(table: &Table<'_>) -> Vec<String> {
     let level = table.level(table.plan.alpha_each());
     let cells = 0..table.plan.cells.len();
@@ -281,7 +282,7 @@ fn about_noise(plan: &Plan, slots: &[Slot]) -> Vec<String> {
     let count = |is_noisy: &dyn Fn(&Noise) -> bool| {
         slots.iter().filter_map(Slot::result).filter(|result| is_noisy(&result.noise)).count()
     };
-    // A limit that the experiment raised allows claims, and changes nothing about what is worth a warning.
+    // A raised limit allows claims, and does not change what is worth a warning.
     let limit = plan.others_max.min(Plan::others_max());
     let stolen = count(&|noise| noise.steal > Noise::STEAL_LIMIT);
     let shared = count(&|noise| noise.others > limit);

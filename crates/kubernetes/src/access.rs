@@ -1,4 +1,4 @@
-//! What the account may do, asked of the API server before anything is made.
+//! The account's rights, checked with the API server before anything is created.
 
 use std::fmt;
 
@@ -33,8 +33,8 @@ impl fmt::Display for Right {
     }
 }
 
-/// What every run in pods needs. A WebSocket begins with a GET, and API servers from 1.35 on ask for both
-/// (<https://github.com/kubernetes/kubernetes/pull/134577>).
+/// The rights that every run in pods needs. A WebSocket begins with a GET, and API servers from 1.35 on ask
+/// for both (<https://github.com/kubernetes/kubernetes/pull/134577>).
 const OF_PODS: [Right; 8] = [
     Right::new("create", "batch", "jobs"),
     Right::new("patch", "batch", "jobs"),
@@ -45,37 +45,37 @@ const OF_PODS: [Right; 8] = [
     Right::new("create", "", "pods").sub("exec"),
     Right::new("get", "", "pods").sub("exec"),
 ];
-/// What Services need in addition.
+/// The rights that Services need in addition.
 const OF_SERVICES: [Right; 3] = [
     Right::new("create", "", "services"),
     Right::new("get", "", "services"),
     Right::new("patch", "", "services"),
 ];
 
-/// What pods with volumes of their own need in addition.
+/// The rights that pods with their own volumes need in addition.
 const OF_VOLUMES: [Right; 1] = [Right::new("get", "", "persistentvolumeclaims")];
 
 impl Cluster {
-    /// Makes sure that the account may do what runs in pods need.
+    /// Checks that the account has the rights that runs in pods need.
     ///
     /// # Errors
-    /// All that it may not do.
+    /// Names every right that the account lacks.
     pub fn demand_pods(&self) -> Result<(), Error> {
         self.demand(&OF_PODS)
     }
 
-    /// Makes sure that the account may do what a Service needs.
+    /// Checks that the account has the rights that a Service needs.
     ///
     /// # Errors
-    /// All that it may not do.
+    /// Names every right that the account lacks.
     pub fn demand_services(&self) -> Result<(), Error> {
         self.demand(&OF_SERVICES)
     }
 
-    /// Makes sure that the account may do what pods with volumes need.
+    /// Checks that the account has the rights that pods with volumes need.
     ///
     /// # Errors
-    /// All that it may not do.
+    /// Names every right that the account lacks.
     pub fn demand_volumes(&self) -> Result<(), Error> {
         self.demand(&OF_VOLUMES)
     }

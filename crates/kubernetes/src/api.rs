@@ -1,7 +1,7 @@
 //! A connection to an API server: requests with JSON, one at a time, each with a deadline.
 //!
-//! Objects go to the server as JSON, with strict validation: the server knows each field of its version, so a misspelt one in a
-//! pod's specification is an error and is not dropped on the way.
+//! Objects go to the server as JSON, with strict validation. The server knows every field of its version, so
+//! it rejects a misspelt one in a pod's specification instead of dropping it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::error::Error;
 
 /// How long the API server may take for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How the server is to treat fields that it does not know.
+/// Query parameters of every write: the server rejects fields that it does not know.
 const STRICT: &str = "fieldValidation=Strict&fieldManager=plumb";
 
-/// A cluster, by one account and in one namespace.
+/// A cluster, reached by one account and in one namespace.
 #[derive(Clone)]
 pub struct Cluster {
     runtime: Arc<Runtime>,
@@ -55,7 +55,7 @@ impl Cluster {
         let config = runtime.block_on(config(place))?;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = place.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        // Requests are sent by the runtime, which the client finds when it is made.
+        // Requests are sent by the runtime, which the client looks up when it is created.
         let client = {
             let _guard = runtime.enter();
             Client::try_from(config).map_err(|error| lost(&error))?
@@ -77,7 +77,7 @@ impl Cluster {
         &self.server
     }
 
-    /// The namespace of all that is made.
+    /// The namespace of every object that a run creates.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -89,7 +89,7 @@ impl Cluster {
         &self.image
     }
 
-    /// The client, for what is more than a request.
+    /// The client, for work beyond single requests.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
@@ -99,7 +99,7 @@ impl Cluster {
         &self.runtime
     }
 
-    /// Waits for something asynchronous.
+    /// Blocks until a future completes.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
@@ -136,33 +136,33 @@ impl Cluster {
         self.send(Method::POST, &path, Some(object), "application/json", &format!("create {what}"))
     }
 
-    /// The same without creating it: what the server would say.
+    /// Asks the server for a dry run of [`Cluster::create`], which creates nothing.
     pub(crate) fn try_create(&self, path: &str, object: &Value, what: &str) -> Result<Value, Error> {
         let path = format!("{path}?{STRICT}&dryRun=All");
         self.send(Method::POST, &path, Some(object), "application/json", &format!("create {what}"))
     }
 
-    /// Changes a part of an object.
+    /// Applies a JSON merge patch to an object.
     pub(crate) fn merge(&self, path: &str, patch: &Value, what: &str) -> Result<Value, Error> {
         let path = format!("{path}?{STRICT}");
         let kind = "application/merge-patch+json";
         self.send(Method::PATCH, &path, Some(patch), kind, &format!("change {what}"))
     }
 
-    /// Changes a part of an object of a kind that Kubernetes has itself: items of lists are merged by their names.
+    /// Applies a strategic merge patch to an object of a built-in kind: list items are merged by name.
     pub(crate) fn strategic(&self, path: &str, patch: &Value, what: &str) -> Result<Value, Error> {
         let path = format!("{path}?{STRICT}");
         let kind = "application/strategic-merge-patch+json";
         self.send(Method::PATCH, &path, Some(patch), kind, &format!("change {what}"))
     }
 
-    /// Replaces an object of the version that it says.
+    /// Replaces an object. The server refuses if the object's version has changed since it was read.
     pub(crate) fn replace(&self, path: &str, object: &Value, what: &str) -> Result<Value, Error> {
         let path = format!("{path}?{STRICT}");
         self.send(Method::PUT, &path, Some(object), "application/json", &format!("put {what} back"))
     }
 
-    /// Deletes an object and then, in the background, what belongs to it. One that does not exist is deleted.
+    /// Deletes an object and then, in the background, the objects that it owns. An absent object is no error.
     pub(crate) fn delete(&self, path: &str, what: &str) -> Result<(), Error> {
         let options = serde_json::json!({ "propagationPolicy": "Background" });
         let what = format!("delete {what}");
@@ -204,7 +204,7 @@ impl Cluster {
     }
 }
 
-/// The part of a message that says what is wrong: before it, some quote the whole object.
+/// The part of a server's message that says what is wrong. Some messages quote the whole object before it.
 fn brief(message: &str) -> String {
     let parts = message.rsplit_once("strict decoding error: ");
     parts.map_or(message, |(_, part)| part).trim().to_owned()
@@ -224,7 +224,7 @@ async fn config(place: &ClusterPlace) -> Result<Config, Error> {
     Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| lost(&error))
 }
 
-/// The cause of an error that says most: the outer ones repeat it.
+/// The innermost cause of an error, which says most: the outer ones repeat it.
 pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,7 +1,8 @@
-//! A change of an object of the cluster, which is undone afterwards.
+//! A reversible change of a cluster object.
 //!
-//! The object itself remembers what it was: one request patches it and writes its old fields into an annotation. So no change is ever
-//! without its way back: any later run that meets the annotation puts the object back first.
+//! The object itself stores its original state: one request patches it and writes its old fields into an
+//! annotation. A changed object therefore always carries its way back. Any later run that finds the
+//! annotation restores the object first.
 
 use std::time::Duration;
 
@@ -14,16 +15,16 @@ use crate::error::Error;
 use crate::pod::Status;
 use crate::rollout;
 
-/// Where an object remembers what it was.
+/// The annotation that stores an object's original fields and labels.
 const ORIGINAL: &str = "plumbline.dev/original";
-/// How often an object is read while something is waited for.
+/// How often an object is read while the runner waits for it.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a rollout may take where nobody says.
+/// How long a rollout may take if the change sets no limit.
 const ROLLOUT_NS: u64 = 120_000_000_000;
-/// How often a change is tried again that another one came in between.
+/// How many times a restore is tried while others change the same object.
 const TRIES: usize = 5;
 const CONFLICT: u16 = 409;
-/// Groups of common kinds, for changes that do not name theirs.
+/// API versions of common kinds, for changes that do not name theirs.
 const GROUPS: [(&str, &str); 17] = [
     ("ConfigMap", "v1"),
     ("Namespace", "v1"),
@@ -44,15 +45,15 @@ const GROUPS: [(&str, &str); 17] = [
     ("StorageClass", "storage.k8s.io/v1"),
 ];
 
-/// An object that a change is about.
+/// The object that a change applies to.
 #[derive(Debug, Clone)]
 pub struct Target {
     cluster: Cluster,
     change: KubernetesChange,
     path: String,
-    /// Whether the kind is built into Kubernetes, whose lists are then merged by their items' names.
+    /// Whether the kind is built into Kubernetes, which merges list items of such kinds by name.
     is_built_in: bool,
-    /// What a person decides of it, before any change and, while it is changed, since then.
+    /// The fields that users set: before any change, and as changed.
     original: Value,
     applied: Option<Value>,
 }
@@ -98,14 +99,14 @@ impl Target {
         Ok(target)
     }
 
-    /// Makes the change and waits for what it asks for.
+    /// Applies the change and waits for its rollout, if it asks for one.
     ///
     /// # Errors
-    /// When the object does not take it. It is put back then, as far as that can be said.
+    /// When the object cannot be changed or does not roll out. The object is then restored, if possible.
     pub fn apply(&mut self) -> Result<(), Error> {
         let object = self.cluster.get(&self.path)?;
         let mut patch = self.patch(&object)?;
-        // One that is changed already, by this variant, remembers what it was before the first change.
+        // An object that this variant changed earlier already stores its state before the first change.
         if remembered(&object).is_none() {
             let original = json!({ "fields": fields(&object), "labels": object["metadata"]["labels"] });
             merge(&mut patch, json!({ "metadata": { "annotations": { ORIGINAL: original.to_string() } } }));
@@ -121,15 +122,15 @@ impl Target {
             self.wait()
         });
         waited.inspect_err(|_| {
-            // The reason of the first failure is the one to tell.
+            // The first failure is the one to report.
             let _ = self.restore();
         })
     }
 
-    /// Puts the object back, if it is changed, and waits as after the change.
+    /// Restores the object if it is changed, and waits as after the change.
     ///
     /// # Errors
-    /// When it does not take that.
+    /// When the object cannot be restored or does not roll out.
     pub fn restore(&mut self) -> Result<(), Error> {
         self.applied = None;
         for _ in 0..TRIES {
@@ -142,10 +143,13 @@ impl Target {
                 Ok(_) => return self.wait(),
             }
         }
-        Err(refused(&self.change, "others change it all the time, so it could not be put back".to_owned()))
+        Err(refused(
+            &self.change,
+            "it could not be restored, because another client kept changing it".to_owned(),
+        ))
     }
 
-    /// Whether the object is as this program left it: what is expected, and what is seen.
+    /// The expected and the observed state of the object, in words.
     #[must_use]
     pub fn look(&self) -> (String, String) {
         let rolled_out = if self.change.wait.is_some() { ", rolled out" } else { "" };
@@ -167,7 +171,7 @@ impl Target {
         (format!("{expected}{rolled_out}"), format!("{state}{rollout}"))
     }
 
-    /// What tells the object from others.
+    /// An identifier that tells the object from others.
     #[must_use]
     pub fn object(&self) -> &str {
         &self.path
@@ -216,7 +220,7 @@ impl Target {
         })
     }
 
-    /// What is sent: the patch, and the environment variables of containers.
+    /// The request's body: the patch, and the environment variables of containers.
     fn patch(&self, object: &Value) -> Result<Value, Error> {
         let KubernetesChange { patch, env, container, .. } = &self.change;
         let mut whole = patch.as_ref().map_or_else(|| json!({}), |patch| json!(patch));
@@ -242,7 +246,7 @@ fn refused(change: &KubernetesChange, reason: String) -> Error {
     Error::Refused { what: format!("change {} {}", change.kind, change.name), reason, code: 0 }
 }
 
-/// What of an object a person decides: neither its status nor what the server keeps about it.
+/// The fields of an object that users set, without its status and the server's own metadata.
 fn fields(object: &Value) -> Value {
     let kept = object.as_object().into_iter().flatten();
     let is_kept = |key: &str| !matches!(key, "apiVersion" | "kind" | "metadata" | "status");
@@ -251,7 +255,7 @@ fn fields(object: &Value) -> Value {
     )
 }
 
-/// What an object was before it was changed, if it is.
+/// The object before it was changed, if it is changed.
 fn remembered(object: &Value) -> Option<Value> {
     serde_json::from_str(object["metadata"]["annotations"][ORIGINAL].as_str()?).ok()
 }
@@ -270,7 +274,7 @@ fn put_back(object: &mut Value, original: &Value) {
     }
 }
 
-/// Lays one value over another, as a JSON merge patch does but for nulls, which stay (RFC 7396).
+/// Merges one value into another like a JSON merge patch (RFC 7396), except that nulls stay.
 fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {

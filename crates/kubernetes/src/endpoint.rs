@@ -1,4 +1,4 @@
-//! Where a Service, an Ingress, a Route or a Gateway leads: from its specification and its status to a URL.
+//! The URL that a Service, an Ingress, a Route or a Gateway leads to, read from its specification and status.
 //!
 //! The formats are those of `v1`, `networking.k8s.io/v1`, `route.openshift.io/v1` and `gateway.networking.k8s.io/v1`.
 
@@ -13,8 +13,8 @@ const HTTPS: u16 = 443;
 const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1";
 
 impl Cluster {
-    /// Where an object leads. A load in the cluster (`is_inside`) reaches a Service by its own address, another one by that of its load
-    /// balancer, where it has one.
+    /// The endpoint that an object leads to. A load in the cluster (`is_inside`) reaches a Service by the
+    /// Service's own address. Any other load reaches it by its load balancer, if it has one.
     ///
     /// # Errors
     /// When the cluster has no such object, or the object has no address.
@@ -69,7 +69,7 @@ fn of_service(service: &Value, port: Option<&str>, is_inside: bool) -> Result<En
     let host = match (text(&spec["type"]), balancer(service), own) {
         ("ExternalName", ..) => text(&spec["externalName"]),
         (_, Some(balancer), _) if !is_inside => balancer,
-        (.., Some("None")) => return Err("it is headless: it has no address of its own".to_owned()),
+        (.., Some("None")) => return Err("the Service is headless, so it has no address".to_owned()),
         (.., Some(own)) => own,
         _ => return Err("it has no address yet".to_owned()),
     };
@@ -88,7 +88,7 @@ fn of_ingress(ingress: &Value) -> Result<Endpoint, String> {
         hosts.peek().is_none() || hosts.any(|name| host.is_some_and(|host| name == host))
     });
     let path = &rule["http"]["paths"][0];
-    // What an implementation makes of other paths may be a regular expression.
+    // Implementations may read other paths as regular expressions.
     let path = Some(text(&path["path"])).filter(|_| path["pathType"] != "ImplementationSpecific");
     Ok(named(host, address, is_tls, if is_tls { HTTPS } else { HTTP }, path))
 }
@@ -127,14 +127,14 @@ fn of_gateway(gateway: &Value, port: Option<&str>, routes: &Value) -> Result<End
     Ok(named(host, address, is_tls, number, path))
 }
 
-/// What is asked for by its name, and connected to by its address.
+/// A server with the name to ask for and the address to connect to.
 fn named(host: Option<&str>, address: &str, is_tls: bool, port: u16, path: Option<&str>) -> Endpoint {
     let connect = host.filter(|host| *host != address).map(|_| address.to_owned());
     let path = path.filter(|path| path.starts_with('/')).unwrap_or("/").to_owned();
     Endpoint { is_tls, host: host.unwrap_or(address).to_owned(), port, path, connect }
 }
 
-/// The port or listener that is meant, by number or name; the only one where none is named.
+/// The port or listener with this number or name; without either, the only one.
 fn chosen<'v>(
     all: impl Iterator<Item = &'v Value>,
     wanted: Option<&str>,
@@ -174,7 +174,7 @@ fn balancer(object: &Value) -> Option<&str> {
     given.flat_map(|one| [&one["ip"], &one["hostname"]]).find_map(Value::as_str)
 }
 
-/// Whether a host is one name, and neither none nor a pattern.
+/// Whether a host is one exact name: neither empty nor a pattern.
 fn is_exact(host: &str) -> bool {
     !host.is_empty() && !host.contains('*')
 }
@@ -225,7 +225,7 @@ mod tests {
         let headless = service("ClusterIP", "None", json!([{ "port": 80 }]));
         assert_eq!(
             words(of_service(&headless, None, true)),
-            "error: it is headless: it has no address of its own"
+            "error: the Service is headless, so it has no address"
         );
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a cluster. Messages complete "failed to …".
+//! Errors of a cluster. Messages complete "failed to …".
 
 /// Why a cluster could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@ pub enum Error {
     /// There is no usable kubeconfig, or no account in this pod.
     #[error("find a cluster: {0}")]
     NoCluster(String),
-    /// The API server does not answer, or not as one.
+    /// The API server does not answer, or the answer is not one of an API server.
     #[error("reach the cluster at {server}: {reason}")]
     Unreachable {
         /// The API server's address.
@@ -19,7 +19,7 @@ pub enum Error {
     Forbidden {
         /// The namespace.
         namespace: String,
-        /// What it may not do.
+        /// The rights that it lacks.
         rights: Vec<String>,
     },
     /// The API server refused a request.
@@ -43,7 +43,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// A pod does not run, or no longer.
+    /// A pod does not run, or has stopped running.
     #[error("use pod {pod}: {reason}")]
     Pod {
         /// The pod's name.

@@ -1,7 +1,7 @@
 //! A process in a pod, with its standard streams.
 //!
-//! Its streams are sockets of this process, so that the runner reads and writes them as it does those of a child. The runtime copies
-//! between these and the WebSocket.
+//! Its streams are sockets of this process, so that the runner reads and writes them like those of a child.
+//! The runtime copies between the sockets and the WebSocket.
 
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,9 +23,10 @@ use crate::pod::CONTAINER;
 
 /// How long the process may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(9);
-/// The buffers between the WebSocket and the sockets: a whole program passes through one.
+/// The size of the buffers between the WebSocket and the sockets, in bytes: a whole program passes through
+/// one.
 const BUFFER: usize = 1 << 20;
-/// How many of its last lines of standard error are kept.
+/// How many of the last lines of standard error are kept.
 const WORDS_MAX: usize = 8;
 
 /// A process in a pod. Dropping it cuts its streams.
@@ -33,7 +34,7 @@ pub struct Exec {
     ended: Receiver<String>,
     how: Option<String>,
     words: Arc<Mutex<Vec<String>>>,
-    /// Whether silence means that it is gone.
+    /// Whether silence means that the process is gone.
     is_watched: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
@@ -75,7 +76,7 @@ impl Exec {
         let (heard, watched) = (Arc::clone(&words), Arc::clone(&is_watched));
         let task = cluster.runtime().spawn(async move {
             let how = carry(process, (ours_in, ours_out), heard, &watched).await;
-            // Nobody may wait for it any more.
+            // The receiver may have been dropped.
             let _ = sender.send(how);
         });
         Ok((Self { ended, how: None, words, is_watched, task }, input, output))
@@ -87,7 +88,7 @@ impl Exec {
         self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How it ended, in words, or how its streams did; `None` where it still runs after this time.
+    /// How the process or its streams ended, in words; `None` if it still runs after `wait`.
     pub fn ended(&mut self, wait: Duration) -> Option<&str> {
         if self.how.is_none() {
             self.how = match self.ended.recv_timeout(wait) {
@@ -99,7 +100,8 @@ impl Exec {
         self.how.as_deref()
     }
 
-    /// From now on it is gone once it says nothing for some seconds. A node that is gone closes no connection.
+    /// From now on, takes the process for gone after some seconds of silence. A node that fails closes no
+    /// connection.
     pub fn end_when_silent(&self) {
         self.is_watched.store(true, Ordering::Relaxed);
     }
@@ -116,7 +118,7 @@ impl Drop for Exec {
     }
 }
 
-/// Copies until the process has ended or cannot be reached any more: how that was.
+/// Copies until the process has ended or is unreachable, and returns how it ended, in words.
 async fn carry(
     mut process: AttachedProcess,
     (input, output): (UnixStream, UnixStream),
@@ -164,7 +166,7 @@ async fn carry(
         complaints.abort();
         return how;
     }
-    // Its last words came before its end.
+    // Standard error may still hold its last lines.
     let _ = timeout(STATUS_TIMEOUT, complaints).await;
     match status {
         Some(status) => {
@@ -174,11 +176,11 @@ async fn carry(
     }
 }
 
-/// Copies input to a process. Returns only if the process reads nothing for this long while input waits: a node that is gone
-/// closes no connection.
+/// Copies input to a process. Returns only if the process reads nothing for `stall` while input waits: a node
+/// that fails closes no connection.
 async fn feed(input: &mut (impl AsyncRead + Unpin), mut stdin: impl AsyncWrite + Unpin, stall: Duration) {
     let mut buffer = vec![0; CHUNK];
-    // Whichever end closes first, the other learns of it by its own.
+    // Each end notices by its own stream that the other has closed.
     while let Ok(length @ 1..) = input.read(&mut buffer).await {
         match timeout(stall, stdin.write_all(&buffer[..length])).await {
             Ok(Ok(())) => {}
@@ -190,13 +192,13 @@ async fn feed(input: &mut (impl AsyncRead + Unpin), mut stdin: impl AsyncWrite +
     std::future::pending().await
 }
 
-/// How much is copied at a time.
+/// How many bytes are copied at a time.
 const CHUNK: usize = 1 << 16;
-/// How long a process may take to read one chunk. Plumb's always read, even while their node is busy.
+/// How long a process may take to read one chunk. Plumb's processes always read, even on a busy node.
 const STALL: Duration = Duration::from_secs(20);
-/// After this long without a word a process is gone that says one every second.
+/// How long a watched process may be silent before it counts as gone. It writes something every second.
 const SILENCE: Duration = Duration::from_secs(8);
-/// How long a process that closed its output may take to say how it ended.
+/// How long a process that closed its output may take to report its exit status.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn lost() -> String {

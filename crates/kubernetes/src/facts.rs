@@ -1,4 +1,4 @@
-//! What a cluster is, as far as the account may see that.
+//! Facts about a cluster, as far as the account may see them.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::api::Cluster;
 use crate::error::Error;
 
 impl Cluster {
-    /// The cluster in lines, the most telling first. What the account may not see says so.
+    /// The cluster in lines, the most important first. A line says so if the account may not see a fact.
     #[must_use]
     pub fn facts(&self) -> Vec<(String, String)> {
         let line = |name: &str, value: String| (name.to_owned(), value);
@@ -24,7 +24,8 @@ impl Cluster {
         ]
     }
 
-    /// A node's CPU manager policy, by its kubelet. `static` gives whole CPUs to pods that ask for them.
+    /// A node's CPU manager policy, as its kubelet reports it. `static` gives whole CPUs to pods that ask for
+    /// them.
     fn cpu_manager(&self, node: &Value) -> Option<String> {
         let path = format!("/api/v1/nodes/{}/proxy/configz", node["metadata"]["name"].as_str()?);
         let settings = self.get(&path).ok()?;
@@ -50,7 +51,7 @@ fn said_of(list: &Value, say: impl Fn(&Value) -> String) -> String {
     items.iter().map(say).collect::<Vec<_>>().join("; ")
 }
 
-/// A node with its CPUs and the devices of vendors that pods can have.
+/// A node in words, with its CPUs and the vendor devices that pods can request.
 fn node(node: &Value, cpu_manager: Option<&str>) -> String {
     let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let is_ready = conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True");

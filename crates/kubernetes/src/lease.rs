@@ -1,10 +1,11 @@
-//! The one object to which everything of a run belongs.
+//! The lease: the one object that owns everything a run creates in the cluster.
 //!
-//! It is a Job that wants no pods. A Job has what no other object has: a deadline that can be moved while it lasts
-//! (`activeDeadlineSeconds`), and a time after which it is deleted with all that belongs to it (`ttlSecondsAfterFinished`). So a runner
-//! that is killed or cannot be reached any more leaves nothing, and needs no helper in the cluster for that.
+//! It is a Job that wants no pods. No other kind has both fields that it needs: a deadline that can be moved
+//! while it lasts (`activeDeadlineSeconds`), and a time after which Kubernetes deletes it with all that it
+//! owns (`ttlSecondsAfterFinished`). A runner that is killed or cut off therefore leaves nothing behind,
+//! without a helper in the cluster.
 //!
-//! A deadline that has passed cannot be moved any more: a runner that comes back after that needs another lease.
+//! A deadline that has passed cannot be moved: a runner that returns after it needs a new lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +18,11 @@ use crate::api::Cluster;
 use crate::error::Error;
 use crate::pod;
 
-/// For how long the lease outlasts the runner, at most.
+/// How long the lease outlasts the runner, at most.
 const TERM: Duration = Duration::from_secs(40);
-/// How often it is moved on.
+/// How often the deadline is moved.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// How often its thread looks whether it is to end.
+/// How often the renewing thread checks whether it should end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A lease that lasts until it is dropped.
@@ -35,7 +36,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Begins a lease.
+    /// Creates a lease.
     pub fn begin(cluster: &Cluster) -> Result<Self, Error> {
         let path = cluster.path(BATCH, "jobs");
         let made = cluster.create(&path, &job(cluster.image()), "the Job that the pods belong to")?;
@@ -49,7 +50,8 @@ impl Lease {
         Ok(lease)
     }
 
-    /// Moves the deadline on. Whether the lease still lasts: once its deadline has passed, Kubernetes deletes all that belongs to it.
+    /// Moves the deadline, and returns whether the lease still lasts. Once its deadline has passed,
+    /// Kubernetes deletes all that it owns.
     ///
     /// # Errors
     /// When the API server does not answer.
@@ -70,7 +72,7 @@ impl Lease {
         &self.name
     }
 
-    /// What objects say that belong to it.
+    /// The owner reference that every object of the run carries.
     pub fn owner(&self) -> Value {
         json!([{ "apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": self.uid }])
     }
@@ -79,7 +81,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // Where the server cannot be reached, the deadline does the same.
+        // If the server is unreachable, the deadline deletes the Job.
         let _ = self.cluster.delete(&self.path(), "the Job that the pods belong to");
     }
 }
@@ -92,7 +94,7 @@ fn renew(cluster: &Cluster, path: &str, begun_ns: u64, is_over: &AtomicBool) {
         let now_ns = monotonic_ns();
         if now_ns - renewed_ns >= RENEWAL.as_nanos() as u64 {
             renewed_ns = now_ns;
-            // Tried again in time; if that fails for good, so do the connections to the pods.
+            // A later renewal makes up for a failed one. If all fail, so do the connections to the pods.
             let _ = move_on(cluster, path, begun_ns);
         }
         sleep(LOOK);
@@ -104,7 +106,7 @@ fn move_on(cluster: &Cluster, path: &str, begun_ns: u64) -> Result<Value, Error>
     cluster.merge(path, &json!({ "spec": { "activeDeadlineSeconds": seconds } }), "the deadline")
 }
 
-/// Whether a Job has failed, as one does whose deadline has passed, or is on its way out.
+/// Whether a Job has failed, as it does after its deadline, or is being deleted.
 fn has_ended(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let is_end = |one: &Value| {
@@ -116,7 +118,7 @@ fn has_ended(job: &Value) -> bool {
 }
 
 fn job(image: &str) -> Value {
-    // The template makes no pod, but a Job without one is none.
+    // The template creates no pod, but a Job needs one to be valid.
     let template = pod::spec(image, &plumb_model::PodPlace::default());
     json!({
         "apiVersion": "batch/v1",

@@ -1,9 +1,10 @@
 //! Kubernetes as a place: pods in which agents run, and streams to and from them.
 //!
-//! Everything that is made for a run belongs to one Job without pods, its *lease* (`lease.rs`). The Job has a deadline that the runner
-//! moves while it lives. When it no longer does, Kubernetes deletes the Job and all that belongs to it.
+//! A Job without pods, the run's *lease* (`lease.rs`), owns everything that a run creates. The Job has a
+//! deadline that the runner keeps moving. Once the runner stops, Kubernetes deletes the Job and all that it
+//! owns.
 //!
-//! The client is asynchronous and has a thread of its own. What is public here is not: callers wait.
+//! The client is asynchronous and has a thread of its own. The public interface blocks.
 
 mod access;
 mod api;

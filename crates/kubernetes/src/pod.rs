@@ -1,22 +1,23 @@
-//! A pod as the API server is given it: restricted, except where the places say otherwise.
+//! A pod's manifest for the API server: restricted, unless its place says otherwise.
 
 use plumb_model::PodPlace;
 use serde_json::{Map, Value, json};
 
 /// The only container.
 pub(crate) const CONTAINER: &str = "plumb";
-/// What the container runs: nothing, until it is told to end. Agents come by exec. The shell also buries orphans.
+/// The container's command: a shell that waits until it is told to end, and reaps orphans. Agents start by
+/// exec.
 const WAIT: &str = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done";
-/// The name of a pod's own volume, in the directory or device of the same name.
+/// The name of a pod's own volume, whether it is mounted or a block device.
 const VOLUME: &str = "volume";
 /// The name of the volume that is a node's root directory.
 const NODE: &str = "node";
-/// Where a pod that reads what its node counts sees the node's root directory.
+/// Where a pod that reads its node's counters sees the node's root directory.
 pub const NODE_ROOT: &str = "/node";
-/// Any account that is not root. Its files are in a directory that every account may write to.
+/// The user ID of the container, any but root. Its files are in a directory that every user may write to.
 const ACCOUNT: u32 = 65532;
 
-/// The labels of everything that a run makes.
+/// The labels of every object that a run creates.
 pub(crate) fn labels() -> Value {
     json!({ "app.kubernetes.io/name": "plumb", "app.kubernetes.io/managed-by": "plumb" })
 }
@@ -68,7 +69,7 @@ pub(crate) fn spec(image: &str, place: &PodPlace) -> Value {
     spec
 }
 
-/// Shows a pod its node's files, with whatever is mounted among them when the pod starts.
+/// Mounts the node's root directory into a pod, with whatever is mounted below it when the pod starts.
 fn show_node(spec: &mut Value) {
     let shown = json!({ "name": NODE, "mountPath": NODE_ROOT, "readOnly": true });
     add(&mut spec["volumes"], json!({ "name": NODE, "hostPath": { "path": "/" } }));
@@ -82,7 +83,7 @@ fn add(list: &mut Value, item: Value) {
     }
 }
 
-/// Gives a pod a volume that Kubernetes makes and deletes with it.
+/// Gives a pod a volume that Kubernetes creates and deletes with it.
 fn add_volume(spec: &mut Value, mut claim: Value) {
     if claim["accessModes"].is_null() {
         claim["accessModes"] = json!(["ReadWriteOnce"]);
@@ -91,7 +92,7 @@ fn add_volume(spec: &mut Value, mut claim: Value) {
     let (key, shown) = if claim["volumeMode"] == "Block" {
         ("volumeDevices", json!({ "name": VOLUME, "devicePath": path }))
     } else {
-        // Its account may write to it.
+        // Lets the container's user write to it.
         spec["securityContext"]["fsGroup"] = json!(ACCOUNT);
         ("volumeMounts", json!({ "name": VOLUME, "mountPath": path }))
     };
@@ -100,14 +101,14 @@ fn add_volume(spec: &mut Value, mut claim: Value) {
     add(&mut spec["containers"][0][key], shown);
 }
 
-/// The claim of a pod's own volume: Kubernetes names it by the pod and the volume.
+/// The name of the claim of a pod's own volume, which Kubernetes forms from the pod's and the volume's names.
 pub(crate) fn claim_of(pod: &Value) -> Option<String> {
     let volumes = pod["spec"]["volumes"].as_array()?;
     volumes.iter().find(|volume| volume["name"] == VOLUME)?;
     Some(format!("{}-{VOLUME}", pod["metadata"]["name"].as_str()?))
 }
 
-/// What the container may do: what Pod Security calls `restricted`, with the place's own settings over it.
+/// The container's rights: Pod Security's level `restricted`, overridden by the place's own settings.
 fn security(place: &PodPlace) -> Value {
     let mut context = json!({
         "runAsNonRoot": true,
@@ -118,7 +119,8 @@ fn security(place: &PodPlace) -> Value {
     });
     let asked = json!(place.security_context);
     let Some(asked) = asked.as_object() else { return context };
-    // Root is not "non-root", and the API server refuses a privileged container that may not escalate.
+    // Root contradicts `runAsNonRoot`, and the API server refuses a privileged container that may not
+    // escalate.
     if asked.get("privileged") == Some(&Value::Bool(true)) || asked.get("runAsUser") == Some(&json!(0)) {
         context = json!({ "runAsUser": 0 });
     }
@@ -128,7 +130,7 @@ fn security(place: &PodPlace) -> Value {
     context
 }
 
-/// On which node the pod comes, by the keys that Kubernetes has for that.
+/// Sets the keys of the specification that select the pod's node.
 fn placement(spec: &mut Map<String, Value>, place: &PodPlace) {
     let mut put = |key: &str, value: Value| {
         let is_empty = match &value {
@@ -152,8 +154,8 @@ fn placement(spec: &mut Map<String, Value>, place: &PodPlace) {
     put("imagePullSecrets", json!(secrets));
 }
 
-/// The affinity, with the node that the pod has to be on. Kubernetes' own `nodeName` would go past the scheduler, and so past the question
-/// whether that node has what the pod asks for.
+/// The affinity, with the required node added. Kubernetes' own `nodeName` would bypass the scheduler, which
+/// checks whether that node has what the pod asks for.
 fn affinity(mut affinity: Value, node: Option<&str>) -> Value {
     let Some(node) = node else { return affinity };
     if affinity.is_null() {
@@ -164,7 +166,7 @@ fn affinity(mut affinity: Value, node: Option<&str>) -> Value {
         *required = json!({ "nodeSelectorTerms": [{}] });
     }
     let is_it = json!({ "key": "metadata.name", "operator": "In", "values": [node] });
-    // Of several terms one is enough, so each has to say it.
+    // Kubernetes needs only one of several terms to match, so each has to name the node.
     for term in required["nodeSelectorTerms"].as_array_mut().into_iter().flatten() {
         match term["matchFields"].as_array_mut() {
             Some(fields) => fields.push(is_it.clone()),
@@ -174,7 +176,7 @@ fn affinity(mut affinity: Value, node: Option<&str>) -> Value {
     affinity
 }
 
-/// What is known of a pod from its status.
+/// The facts in a pod's status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub phase: String,
@@ -182,13 +184,13 @@ pub(crate) struct Status {
     pub node: String,
     pub quality: String,
     pub restarts: u64,
-    /// Devices that it has, such as `qat.intel.com/generic: 1`.
+    /// The devices that it holds, such as `qat.intel.com/generic: 1`.
     pub devices: Vec<String>,
     /// Why it does not run, in Kubernetes' words, and whether waiting may help.
     pub trouble: Option<(String, bool)>,
 }
 
-/// Reasons of containers that wait for what will not come.
+/// Waiting reasons of containers for which waiting does not help.
 const HOPELESS: [&str; 5] = [
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -239,7 +241,7 @@ fn trouble(pod: &Value) -> Option<(String, bool)> {
     (scheduled["status"] == "False").then(|| (with_message(text("reason"), text("message")), true))
 }
 
-/// Why a container does not run, by its state.
+/// Why a container does not run, by its state, and whether waiting may help.
 fn trouble_of(state: &Value) -> Option<(String, bool)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (waiting, ended) = (&state["waiting"], &state["terminated"]);

@@ -19,24 +19,24 @@ use crate::pod::{self, Status};
 use crate::service;
 use crate::volume::VolumeOnArray;
 
-/// How long a pod may take until its container runs: an image may have to be fetched first.
+/// How long a pod may take until its container runs: its node may have to pull an image first.
 const RUNNING_TIMEOUT_NS: u64 = 180_000_000_000;
-/// How long Kubernetes may be without a node for a pod, or fail to fetch its image.
+/// How long Kubernetes may fail to find a node for a pod, or to pull its image.
 const PATIENCE_NS: u64 = 20_000_000_000;
 /// How often a pod's status is read.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long the end of pods is waited for.
+/// How long the runner waits for deleted pods to be gone.
 const END_TIMEOUT_NS: u64 = 15_000_000_000;
 
 /// The pods of one run. Dropping them deletes them and waits until they are gone.
 #[derive(Debug)]
 pub struct Pods {
     cluster: Cluster,
-    /// What they belong to; another one where it ran out.
+    /// Their owner, which is replaced if its deadline passed.
     lease: Mutex<Lease>,
-    /// All that were made, by their names.
+    /// The names of all pods that were created.
     made: Mutex<Vec<String>>,
-    /// How often the pod of a place was made, by the place's name.
+    /// How many times the pod of a place was created, by the place's name.
     times: Mutex<BTreeMap<String, u32>>,
 }
 
@@ -51,19 +51,19 @@ pub struct PodSeen {
     pub node: String,
     /// Its class of service, such as `Guaranteed`.
     pub quality: String,
-    /// How often its container was started again.
+    /// How many times its container was restarted.
     pub restarts: u64,
-    /// Devices that it has, such as `qat.intel.com/generic: 1`.
+    /// The devices that it holds, such as `qat.intel.com/generic: 1`.
     pub devices: Vec<String>,
-    /// Its own volume in words, where it has one.
+    /// Its own volume in words, if it has one.
     pub volume: Option<String>,
 }
 
 impl Pods {
-    /// Begins the pods of a run, without any.
+    /// Begins the pods of a run. No pod is created yet.
     ///
     /// # Errors
-    /// When the account may not do what these pods need, or the object that they belong to cannot be made.
+    /// When the account lacks a right that these pods need, or the lease cannot be created.
     pub fn begin(cluster: &Cluster, places: &[&PodPlace]) -> Result<Self, Error> {
         cluster.demand_pods()?;
         for place in places {
@@ -77,16 +77,17 @@ impl Pods {
         })
     }
 
-    /// What the cluster would refuse about a pod, without making it.
+    /// The cluster's reason to refuse a pod, without creating the pod.
     ///
     /// # Errors
-    /// Its words.
+    /// The server's reason for refusing it.
     pub fn would_take(cluster: &Cluster, place: &PodPlace) -> Result<(), Error> {
         let pod = pod::pod("plumb-check", ("plumb-check", &serde_json::json!([])), cluster.image(), place);
         cluster.try_create(&cluster.path(CORE, "pods"), &pod, "a pod").map(drop)
     }
 
-    /// Makes a pod for a place and waits until it runs. One that is there already is taken, and one that has ended is replaced.
+    /// Creates a pod for a place and waits until it runs. A pod that already runs is reused, and one that has
+    /// ended is replaced.
     ///
     /// # Errors
     /// Why it does not run.
@@ -101,17 +102,18 @@ impl Pods {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
-        // With a name of its own: a pod on a node that is gone keeps its for long.
+        // A new name each time, because a pod on a failed node keeps its name for long.
         let pod = self.name_of(name, now + 1);
         self.times.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), now + 1);
         self.create(&pod, place)?;
         self.until_running(&pod).inspect_err(|_| {
-            // One that waits for room could still get it, and take it from others. The lease has the rest.
+            // A pod that waits for room could still get it and take it from others. The lease deletes the
+            // rest.
             let _ = self.cluster.delete(&self.path(&pod), &pod);
         })
     }
 
-    /// Has a lease that lasts: a pod that belongs to one that ran out would be deleted at once.
+    /// Replaces a lease that has run out: Kubernetes would at once delete a pod that belongs to it.
     fn keep_lease(&self) -> Result<(), Error> {
         let mut lease = self.lease();
         if !lease.lasts()? {
@@ -129,7 +131,7 @@ impl Pods {
         if time < 2 { name } else { format!("{name}-again-{}", time - 1) }
     }
 
-    /// The run's name in the cluster, and what objects say that belong to it.
+    /// The run's name in the cluster, and the owner reference of its objects.
     fn run(&self) -> (String, Value) {
         let lease = self.lease();
         (lease.name().to_owned(), lease.owner())
@@ -181,7 +183,7 @@ impl Pods {
     /// A pod as the cluster sees it now.
     ///
     /// # Errors
-    /// When it is gone, or going, or does not run.
+    /// When it is gone, is being deleted, or does not run.
     pub fn seen(&self, pod: &str) -> Result<PodSeen, Error> {
         let object = self.read(pod)?;
         let status = Status::of(&object);
@@ -204,17 +206,17 @@ impl Pods {
         })
     }
 
-    /// The volume of a pod as the array behind it knows it.
+    /// A pod's volume, as the array behind it names it.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// When the volume cannot be found out.
     pub fn volume_on_array(&self, pod: &str, svm: Option<&str>) -> Result<VolumeOnArray, Error> {
         let claim = pod::claim_of(&self.read(pod)?);
         let none = || Error::Pod { pod: pod.to_owned(), reason: "it has no volume".to_owned() };
         self.cluster.volume_on_array(&claim.ok_or_else(none)?, svm)
     }
 
-    /// Reads a pod that the run has made and still needs.
+    /// Reads a pod that the run has created and still needs.
     fn read(&self, pod: &str) -> Result<Value, Error> {
         self.cluster.get(&self.path(pod)).map_err(|error| match error.is_not_found() {
             true => self.deleted(pod),
@@ -222,7 +224,7 @@ impl Pods {
         })
     }
 
-    /// Why a pod is gone, or going.
+    /// The error for a pod that is gone or is being deleted.
     fn deleted(&self, pod: &str) -> Error {
         let has_ended = matches!(self.lease().lasts(), Ok(false));
         let reason = if has_ended { WITH_LEASE } else { "it was deleted during the run" };
@@ -237,10 +239,10 @@ impl Pods {
         Exec::start(&self.cluster, pod, command)
     }
 
-    /// Has a Service lead to these ports of a pod, for TCP and UDP. Its address.
+    /// Leads a Service to these ports of a pod, for TCP and UDP, and returns the Service's address.
     ///
     /// # Errors
-    /// When the account may not make one, or it has no address.
+    /// When the account may not create one, or the Service has no address.
     pub fn serve(&self, pod: &str, ports: &BTreeSet<u16>) -> Result<IpAddr, Error> {
         let (all, one) =
             (self.cluster.path(CORE, "services"), format!("{}/{pod}", self.cluster.path(CORE, "services")));
@@ -281,7 +283,7 @@ impl Drop for Pods {
     fn drop(&mut self) {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
         for pod in &made {
-            // Whatever cannot be deleted here goes with the lease.
+            // The lease deletes whatever cannot be deleted here.
             let _ = self.cluster.delete(&self.path(pod), pod);
         }
         for pod in &made {
@@ -291,11 +293,12 @@ impl Drop for Pods {
 }
 
 const CORE: &str = "/api/v1";
-/// Why a pod is gone whose lease is.
-const WITH_LEASE: &str = "it was deleted with the run's Job, which somebody deleted or whose deadline passed: plumb moves it on every 10 s, \
-                          and could not for 40 s";
+/// Why a pod is gone whose lease has ended.
+const WITH_LEASE: &str = "it was deleted with the run's Job: somebody deleted the Job, or plumb could not extend its deadline \
+                          for 40 s";
 
-/// Makes sure that the account may do what a pod needs beyond others, and that its storage class exists.
+/// Checks that the account has the rights that this pod needs beyond others, and that its storage class
+/// exists.
 fn demand(cluster: &Cluster, place: &PodPlace) -> Result<(), Error> {
     if place.service {
         cluster.demand_services()?;

@@ -1,11 +1,11 @@
-//! How far a rollout is, from an object's status.
+//! The progress of a rollout, read from an object's status.
 
 use serde_json::Value;
 
-/// Whether everything that an object runs is as its specification says.
+/// Whether everything that an object runs matches its specification.
 ///
 /// # Errors
-/// When Kubernetes has given up.
+/// The reason, when Kubernetes has given up.
 pub(crate) fn state(object: &Value) -> Result<bool, String> {
     let (status, generation) = (&object["status"], number(&object["metadata"]["generation"]));
     if number(&status["observedGeneration"]) < generation {
@@ -19,7 +19,7 @@ pub(crate) fn state(object: &Value) -> Result<bool, String> {
     Ok(counts(object).iter().all(|(_, wanted, there)| wanted == there))
 }
 
-/// What is still missing, in words.
+/// The part of the rollout that is still missing, in words.
 pub(crate) fn shortfall(object: &Value) -> String {
     let missing = counts(object).into_iter().find(|(_, wanted, there)| wanted != there);
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -36,7 +36,7 @@ pub(crate) fn shortfall(object: &Value) -> String {
     }
 }
 
-/// What has to be equal: the name of the pods, how many are wanted, how many there are.
+/// Counts that have to be equal: the name of the pods, how many are wanted, how many exist.
 fn counts(object: &Value) -> Vec<(&'static str, u64, u64)> {
     let status = &object["status"];
     match object["kind"].as_str().unwrap_or_default() {

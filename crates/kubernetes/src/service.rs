@@ -18,7 +18,7 @@ pub(crate) fn service(pod: &str, (run, owner): (&str, &Value), ports: &[Value]) 
     })
 }
 
-/// Ports as a Service has them, each for TCP and UDP.
+/// Ports in the form of a Service's specification, each for TCP and UDP.
 pub(crate) fn ports(ports: &BTreeSet<u16>) -> Vec<Value> {
     let port = |port: u16, protocol: &str| json!({ "name": format!("{}-{port}", protocol.to_lowercase()), "port": port, "protocol": protocol });
     ports.iter().flat_map(|number| [port(*number, "TCP"), port(*number, "UDP")]).collect()

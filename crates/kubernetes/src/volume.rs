@@ -1,4 +1,4 @@
-//! Volumes of pods: what stands behind a claim.
+//! Volumes of pods: the PersistentVolume and the array behind a claim.
 
 use plumb_model::ArrayVolume;
 use serde_json::Value;
@@ -7,7 +7,8 @@ use crate::api::Cluster;
 use crate::error::Error;
 
 impl Cluster {
-    /// Makes sure that the storage class of a claim exists, as far as the account may see that: a pod would wait for it.
+    /// Checks that the storage class of a claim exists, if the account may see that. Without it, a pod would
+    /// wait for its volume.
     pub(crate) fn check_class(&self, claim: &Value) -> Result<(), Error> {
         let Some(name) = claim["storageClassName"].as_str().filter(|name| !name.is_empty()) else {
             return Ok(());
@@ -18,30 +19,31 @@ impl Cluster {
         }
     }
 
-    /// A claim's volume in words: name, size, mode, and the class with its parameters.
+    /// A claim's volume in words: name, size and mode, and the class with its parameters.
     pub(crate) fn volume(&self, claim: &str) -> Result<String, Error> {
         let claim = self.get(&format!("{}/{claim}", self.path("/api/v1", "persistentvolumeclaims")))?;
-        // Not every account may see classes.
+        // Some accounts may not read classes.
         let class = claim["spec"]["storageClassName"].as_str();
         let class = class.and_then(|name| self.get(&class_path(name)).ok());
         Ok(words(&claim, class.as_ref()))
     }
 }
 
-/// A volume as the array behind it knows it.
+/// A volume, as the array behind it names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeOnArray {
-    /// Its name there.
+    /// The volume's name on the array.
     pub volume: ArrayVolume,
-    /// The policy that its storage class asks for, where the class names one and the account may see it.
+    /// The policy that its storage class asks for, if the class names one and the account may read it.
     pub policy: Option<String>,
 }
 
 impl Cluster {
-    /// The array's name for the volume of a claim, from its PersistentVolume. `svm` is that of volumes which do not say theirs.
+    /// The array's name for the volume of a claim, read from its PersistentVolume. `svm` is the fallback for
+    /// volumes that do not name their SVM.
     ///
     /// # Errors
-    /// When the account may not read PersistentVolumes, or this one does not say.
+    /// When the account may not read PersistentVolumes, or this one does not name its volume.
     pub(crate) fn volume_on_array(&self, claim: &str, svm: Option<&str>) -> Result<VolumeOnArray, Error> {
         let claim = self.get(&format!("{}/{claim}", self.path("/api/v1", "persistentvolumeclaims")))?;
         let name = claim["spec"]["volumeName"].as_str().unwrap_or_default();
@@ -52,13 +54,14 @@ impl Cluster {
             object: format!("the array's volume behind PersistentVolume {name}"),
             reason: "its `volumeAttributes` name no `internalName`, or no SVM is known: give `svm` to the places' `array`".to_owned(),
         })?;
-        // A class of attributes may have moved the volume to another policy since.
+        // A volume attributes class may have moved the volume to another policy since.
         let is_moved = claim["status"]["currentVolumeAttributesClassName"].is_string();
         Ok(VolumeOnArray { volume, policy: class.filter(|_| !is_moved).and_then(|class| policy_of(&class)) })
     }
 }
 
-/// What Trident says of a volume: `internalName`, and `internalID` as `/svm/SVM/flexvol/NAME`.
+/// The volume that Trident names in the attributes: `internalName`, and `internalID` as
+/// `/svm/SVM/flexvol/NAME`.
 fn on_array(volume: &Value, svm: Option<&str>) -> Option<ArrayVolume> {
     let attributes = &volume["spec"]["csi"]["volumeAttributes"];
     let name = attributes["internalName"].as_str()?.to_owned();
@@ -94,7 +97,7 @@ fn words(claim: &Value, class: Option<&Value>) -> String {
     )
 }
 
-/// The provisioner of a class, and what it is told.
+/// The provisioner of a class, and its parameters.
 fn parameters(class: &Value) -> String {
     let given = class["parameters"].as_object().into_iter().flatten();
     let given: String =

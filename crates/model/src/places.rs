@@ -371,7 +371,7 @@ impl PlaceOf {
         let word = word.trim();
         if word.is_empty() || word.starts_with('-') || word.chars().any(char::is_whitespace) {
             return Err(format!(
-                "`{word}` is no host; write `ssh://user@host`, a name that ssh knows, or `here`"
+                "`{word}` is not a host; write `ssh://user@host`, a name that ssh knows, or `here`"
             ));
         }
         let ssh = (word != "here").then(|| word.to_owned());

@@ -1,7 +1,7 @@
-//! The agent's side of the protocol: reads requests, drives one system or one load, writes replies.
+//! The agent's side of the protocol: it reads requests, drives one system or one load, and writes replies.
 //!
-//! Requests are read on a separate thread, so that the end of the control channel is noticed even in the middle
-//! of a measurement: an agent whose runner is gone stops what it started and ends itself.
+//! A separate thread reads requests, so that the agent notices the end of the control channel even during a
+//! measurement. An agent whose runner is gone stops whatever it started, and ends.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
@@ -22,10 +22,10 @@ use crate::protocol::{Reply, Request};
 /// How long an agent without a runner may take to stop its system before everything below it is killed.
 const ORPHAN_GRACE: Duration = Duration::from_millis(1200);
 
-/// Serves requests from `input` until it ends or a stop is asked for.
+/// Serves requests from `input` until it ends or a request asks to stop.
 ///
 /// # Errors
-/// When the output cannot be written, which means that the runner is gone.
+/// When the output cannot be written, because the runner is gone.
 pub fn serve(
     paths: &[DataPath],
     input: impl BufRead + Send + 'static,
@@ -41,7 +41,7 @@ pub fn serve(
     let mut agent = Agent { paths, output, requests, system: None, load: None };
     let outcome = agent.run();
     if let Some(mut system) = agent.system.take() {
-        // Nobody is left to hear of a failure here; the end of the process kills what would not stop.
+        // No reader is left for a failure here. The end of the process kills whatever does not stop.
         let _ = system.stop();
     }
     done.store(true, Ordering::Release);
@@ -68,10 +68,10 @@ fn read_requests(input: impl BufRead, requests: &Sender<String>, done: &AtomicBo
     }
 }
 
-/// What the runner asks for; an empty line stands for the end of the input.
+/// The runner's requests; an empty line stands for the end of the input.
 struct Requests {
     lines: Receiver<String>,
-    /// What came while the agent waited for a moment.
+    /// Lines that arrived while the agent waited for a moment.
     early: VecDeque<String>,
 }
 
@@ -81,7 +81,7 @@ impl Requests {
         (!line.is_empty()).then(|| parse(&line))
     }
 
-    /// Waits for a moment, unless the runner is in a hurry, wants something else or is gone.
+    /// Waits for a moment, unless the runner hurries the agent, sends another request, or is gone.
     fn wait_until(&mut self, at_ns: u64) {
         let can_wait = |line: &String| matches!(parse(line), Ok(Request::Snapshot { .. }));
         while self.early.iter().all(can_wait) {
@@ -112,7 +112,7 @@ impl<W: Write> Agent<'_, W> {
         while let Some(request) = self.requests.next() {
             let request = match request {
                 Ok(Request::Stop) => return self.stop(),
-                // What it was about has passed.
+                // The snapshot to hurry has already been taken.
                 Ok(Request::Hurry) => continue,
                 Ok(request) => request,
                 Err(reason) => {
@@ -135,7 +135,7 @@ impl<W: Write> Agent<'_, W> {
                 Ok(Reply::Ready { target })
             }
             Request::PrepareLoad { path, settings, target, place } => {
-                // The one before holds what this one may need, such as the name of a device.
+                // The previous load holds resources that this one may need, such as the name of a device.
                 self.load = None;
                 self.load = Some(find(self.paths, &path)?.decode(&settings)?.load(&target, &place)?);
                 Ok(Reply::Ready { target: Value::Null })
@@ -151,7 +151,7 @@ impl<W: Write> Agent<'_, W> {
                 let Self { load, output, .. } = self;
                 let load = load.as_mut().ok_or_else(|| PathError::new("there is no load to measure with"))?;
                 let measurement = load.measure(window, &mut |mark| {
-                    // A runner that is gone is noticed by the control thread.
+                    // The control thread notices a runner that is gone.
                     let _ = write_line(output, &Reply::Mark { mark, at_ns: monotonic_ns() });
                 })?;
                 Ok(Reply::Measured { measurement: Box::new(measurement) })
@@ -237,7 +237,7 @@ mod tests {
         let soon_ns = monotonic_ns() + 30_000_000;
         let writer = std::thread::spawn(move || {
             writeln!(runner, "{PREPARE_SYSTEM}\n{{\"request\":\"snapshot\",\"at_ns\":{soon_ns}}}").unwrap();
-            // What is not a snapshot ends the wait, so it comes only after the moment.
+            // Any request but a snapshot ends the wait, so it is sent only after the moment.
             plumb_host::time::sleep(Duration::from_nanos(soon_ns.saturating_sub(monotonic_ns()) + 1));
         });
         let mut output = Vec::new();

@@ -1,8 +1,8 @@
-//! Data paths without their types: the one value by which runner, agents and commands know `http`, `null` and their
-//! siblings.
+//! Data paths without their types: the one value through which the runner, agents and commands use `http`,
+//! `null` and the others.
 //!
-//! A [`Family`] has its own type of settings. [`DataPath::of`] hides it once, and everything else is one code for all
-//! data paths. Settings are read once in each process and then passed on as [`PathSettings`].
+//! Each [`Family`] has its own settings type. [`DataPath::of`] hides it once, and the rest of the code is
+//! common to all data paths. Each process reads settings once and passes them on as [`PathSettings`].
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::tree::{Mistake, Node, from_node_thorough, hint};
 pub struct DataPath {
     /// The name in `spec.path`.
     pub name: &'static str,
-    /// What it calls its units of work, in the plural.
+    /// The name of its units of work, in the plural.
     pub units: &'static str,
     /// See [`Family::SYNTHETIC`].
     pub synthetic: bool,
@@ -29,7 +29,7 @@ pub struct DataPath {
     pub threads_key: Option<&'static str>,
     /// See [`Family::QUESTIONS`].
     pub questions: &'static [Question],
-    /// Every metric that its load reports whatever its settings are.
+    /// Every metric that its load reports under any settings.
     pub metrics: &'static [Metric],
     /// See [`Family::METRICS_KEY`].
     pub metrics_key: Option<&'static str>,
@@ -85,7 +85,8 @@ impl DataPath {
         }
     }
 
-    /// The same, whose load also works with the systems of other data paths: `system.path` names one of them.
+    /// The same data path with a load that also works with systems of other data paths: `system.path` names
+    /// one of them.
     #[must_use]
     pub fn with_systems_of(self, systems: fn() -> Vec<Self>) -> Self {
         Self { systems, ..self }
@@ -94,7 +95,7 @@ impl DataPath {
     /// Reads a tree of `system` and `load` as settings.
     ///
     /// # Errors
-    /// Every mistake that was found, with its place.
+    /// Every mistake found, with its place.
     pub fn read(&self, tree: &Node) -> Result<PathSettings, Vec<Mistake>> {
         let others = (self.systems)();
         let Some(parts) = joined::parts(tree).filter(|_| !others.is_empty()) else {
@@ -115,7 +116,7 @@ impl DataPath {
     /// Reads settings that [`PathSettings::to_json`] wrote.
     ///
     /// # Errors
-    /// When this program's settings have another form.
+    /// When this program's settings have a different form.
     pub fn decode(&self, json: &Value) -> Result<PathSettings, PathError> {
         let decode = |json: &Value| {
             (self.decode)(json).map_err(|error| {
@@ -132,7 +133,7 @@ impl DataPath {
         }
     }
 
-    /// What a storage array says of the policy of one of its volumes; `None` where the data path knows no arrays.
+    /// The policy of a volume as its storage array reports it; `None` if the data path knows no arrays.
     ///
     /// # Errors
     /// When the array does not answer, or has no such volume.
@@ -145,7 +146,7 @@ impl DataPath {
         (self.policy_on_array)(array, volume)
     }
 
-    /// The JSON Schema of the settings, with everything that it consists of in place.
+    /// The JSON Schema of the settings, with all referenced types inlined.
     #[must_use]
     pub fn schema(&self) -> Value {
         let others = (self.systems)();
@@ -153,7 +154,7 @@ impl DataPath {
     }
 }
 
-/// The data path of that name.
+/// The data path with this name.
 ///
 /// # Errors
 /// When there is none.
@@ -162,7 +163,7 @@ pub fn find<'p>(paths: &'p [DataPath], name: &str) -> Result<&'p DataPath, PathE
     found.ok_or_else(|| PathError::new(format!("there is no data path `{name}` in this program")))
 }
 
-/// The schema of a type, with everything that it consists of in place.
+/// The schema of a type, with all referenced types inlined.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);

@@ -1,8 +1,8 @@
-//! The driver of every load with threads: it starts them, gives each its share, seed and common start, opens and closes the
-//! window by one clock, and collects what they measured.
+//! The driver of every load with threads: it starts them, gives each its share, seed and common start, opens
+//! and closes the window by one clock, and collects their results.
 //!
-//! It acts when threads start, some times a second while they run, and when they end. Between these moments a thread runs its
-//! [`Worker`], which it knows by its own type: the driver costs nothing for a unit of work.
+//! It acts when threads start, several times a second while they run, and when they end. In between, a thread
+//! runs its own [`Worker`] without dynamic dispatch: the driver adds no cost to a unit of work.
 
 mod driven;
 mod health;
@@ -26,7 +26,7 @@ use plumb_pace::{Budget, Closing, Frame, Schedule};
 
 use crate::family::{Mark, PathError, Window};
 
-/// How long a number of threads may take to start, in ns. Then they all begin.
+/// How long this number of threads may take to start, in ns. All threads begin after that.
 #[must_use]
 pub fn lead_ns(threads: u32) -> u64 {
     2_000_000 * u64::from(threads)
@@ -34,18 +34,18 @@ pub fn lead_ns(threads: u32) -> u64 {
 
 /// How often progress is reported.
 const PROGRESS_NS: u64 = 1_000_000_000;
-/// How long after the window threads may finish what is under way.
+/// How long after the window threads may finish work in progress.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// One thread of a load, in the thread where it stays.
+/// The work of one thread of a load. It is created in that thread and stays there.
 pub trait Worker {
-    /// What it counts and times.
+    /// The counts and times that it collects.
     type Tally: Send + 'static;
 
-    /// Drives load from the common start, which is now, until what belongs to the window has ended.
+    /// Drives load from the common start, which is now, until all work of the window has ended.
     ///
     /// # Errors
-    /// When it can measure nothing.
+    /// When it cannot measure anything.
     fn run(self) -> Result<Ran<Self::Tally>, PathError>;
 
     /// Why `missing` of `threads` threads still run `after_s` seconds after the window.
@@ -57,27 +57,28 @@ pub trait Worker {
     }
 }
 
-/// The threads of one measurement, and what they share.
+/// The threads of one measurement, and the values that they share.
 #[derive(Debug, Clone, Copy)]
 pub struct Drive {
-    /// How many.
+    /// The number of threads.
     pub threads: u32,
-    /// What is measured.
+    /// The window to measure.
     pub window: Window,
-    /// Units of work per second of all threads, in an open loop.
+    /// The rate of an open loop, in units of work per second over all threads.
     pub rate_per_s: Option<f64>,
-    /// After how many units of work the window ends early.
+    /// The number of units of work after which the window ends early.
     pub units: Option<u64>,
-    /// How often the watching thread looks after the others, in ns.
+    /// How often the watching thread checks the others, in ns.
     pub look_ns: u64,
 }
 
 impl Drive {
-    /// Measures one window. `make` turns the part of a thread into what makes its worker there.
+    /// Measures one window. `make` turns each thread's part into a function that creates the worker in its
+    /// thread.
     ///
     /// # Errors
-    /// When a thread does not start, fails, or does not end, and what `watch` fails with. Threads that still run then close their
-    /// windows and end by themselves.
+    /// When a thread does not start, fails or does not end, or when `watch` fails. Threads that still run
+    /// then close their windows and end by themselves.
     pub fn run<M, W, O>(
         &self,
         watch: &mut O,
@@ -117,7 +118,8 @@ impl Drive {
         self.rate_per_s.and_then(Schedule::constant)
     }
 
-    /// The moments of the measurement. The window of a schedule ends after its last unit of work, if that is earlier.
+    /// The planned moments of the measurement. The window of a schedule ends after its last unit of work, if
+    /// that is earlier.
     fn frame(&self) -> Frame {
         let ready_ns = monotonic_ns() + lead_ns(self.threads);
         let start_ns = ready_ns.max(self.window.start_ns);
@@ -129,10 +131,10 @@ impl Drive {
     }
 }
 
-/// What a thread brings home, or why it cannot.
+/// The result of a thread, or the reason why it has none.
 type Outcome<T> = Result<Ran<T>, PathError>;
 
-/// The threads as the one that watches them sees them.
+/// The threads from the view of the thread that watches them.
 struct Threads<'a, T, O> {
     look_ns: u64,
     closing: Closing,
@@ -149,7 +151,7 @@ impl<T, O> Drop for Threads<'_, T, O> {
 }
 
 impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
-    /// Starts them; `sender` is theirs alone, so that the end of all of them is seen.
+    /// Starts the threads. No other code holds `sender`, so the watcher sees when all of them have ended.
     fn start<M, W>(
         &self,
         drive: &Drive,
@@ -161,7 +163,7 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
         W: Worker<Tally = T>,
     {
         let (frame, schedule) = (self.closing.frame(), drive.schedule());
-        // In an open loop the schedule says when the last unit of work is due.
+        // In an open loop, the schedule determines the last unit of work.
         let budget = drive.units.filter(|_| schedule.is_none()).map(|units| Arc::new(Budget::new(units)));
         for (number, progress) in (0_u32..).zip(&self.progress) {
             let make = make(Part {
@@ -181,7 +183,7 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
                     sleep(Duration::from_nanos(frame.start_ns.saturating_sub(monotonic_ns())));
                     worker.run()
                 });
-                // The receiver is gone only if the measurement was given up.
+                // The receiver is gone only after the measurement was abandoned.
                 let _ = sender.send(outcome);
             };
             thread::Builder::new()
@@ -192,7 +194,7 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
         Ok(())
     }
 
-    /// Marks the moments of the window as they pass. Returns its opening and its close.
+    /// Marks the window's moments as they pass. Returns its opening and its close.
     fn measure(&mut self) -> Result<(Moment, Moment), O::Error> {
         let open_ns = self.closing.frame().open_ns;
         self.wait(|closing| open_ns.min(closing.frame().close_ns))?;
@@ -207,7 +209,7 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
         Ok((opened, self.mark_end(Mark::Closed)?))
     }
 
-    /// Marks an end of the window. CPU time is read before the other side is told, which takes some itself.
+    /// Marks an end of the window. CPU time is read before the mark is sent, because sending takes CPU time.
     fn mark_end(&mut self, mark: Mark) -> Result<Moment, O::Error> {
         let cpu = process_cpu_time(std::process::id()).map_err(|error| PathError::Load(error.to_string()))?;
         self.mark(|_| mark)?;
@@ -219,8 +221,8 @@ impl<T: Send + 'static, O: Watch> Threads<'_, T, O> {
         self.watch.mark(mark(&standing), &standing)
     }
 
-    /// Collects the threads' results until a moment, which may come nearer when the window closes early. Returns whether all threads
-    /// are done.
+    /// Collects the threads' results until a moment, which moves nearer if the window closes early. Returns
+    /// whether all threads are done.
     fn wait(&mut self, until_ns: impl Fn(&Closing) -> u64) -> Result<bool, O::Error> {
         while self.ran.len() < self.progress.len() {
             let now_ns = monotonic_ns();
@@ -251,7 +253,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Counts up every millisecond until its window ends, it has done its own work, or the budget is spent.
+    /// Counts up every millisecond until its window ends, its own work is done, or the budget is spent.
     struct Counter {
         part: Part,
         accounts: Accounts,
@@ -291,7 +293,8 @@ mod tests {
         Drive { threads: 3, window, rate_per_s: None, units: None, look_ns: LOOK_NS }
     }
 
-    /// Drives counters, of which the `failing`th fails. Sets `interrupted` when the window opens, if asked to.
+    /// Drives counters and lets counter number `failing` fail. Sets `interrupted` when the window opens, if
+    /// requested.
     fn run(
         drive: &Drive,
         failing: Option<u32>,

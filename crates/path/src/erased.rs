@@ -1,4 +1,4 @@
-//! Settings of a data path without their type: [`Family`] and [`Settings`] as one trait that can be an object.
+//! Settings of a data path without their type: [`Family`] and [`Settings`] as one object-safe trait.
 
 use std::rc::Rc;
 
@@ -29,7 +29,7 @@ impl PathSettings {
         Self::new(Typed::<F>(settings))
     }
 
-    /// Settings of any form.
+    /// Settings of any type.
     pub(crate) fn new(settings: impl AnySettings + 'static) -> Self {
         Self(Rc::new(settings))
     }
@@ -43,18 +43,18 @@ impl std::ops::Deref for PathSettings {
     }
 }
 
-/// [`Family`] and [`Settings`] as one trait that can be an object.
+/// [`Family`] and [`Settings`] as one object-safe trait.
 pub trait AnySettings {
-    /// Checks them, and has `adjust` change their timing.
+    /// Checks the settings, and lets `adjust` change their timing.
     ///
     /// # Errors
-    /// The first fault, with the key that it is about.
+    /// The first fault, with its key.
     fn checked(&self, adjust: &mut dyn FnMut(Timing<'_>)) -> Result<PathSettings, Fault>;
 
     /// The settings as JSON.
     ///
     /// # Errors
-    /// When they cannot be written down.
+    /// When the settings cannot be written as JSON.
     fn to_json(&self) -> Result<Value, PathError>;
 
     /// See [`Settings::feasible`].
@@ -63,16 +63,16 @@ pub trait AnySettings {
     /// One sentence that says what is missing and what to install.
     fn feasible(&self, at: Sides) -> Result<(), String>;
 
-    /// See [`Settings::share`]. One agent alone has the whole.
+    /// See [`Settings::share`]. A single agent gets the whole load.
     ///
     /// # Errors
-    /// When the load cannot be divided, or not among this many, with its key.
+    /// The key at fault, when the load cannot be divided at all or into this many shares.
     fn share(&self, number: u32, of: u32) -> Result<PathSettings, Fault>;
 
     /// See [`Family::spans_hosts`].
     ///
     /// # Errors
-    /// Why it may not.
+    /// The reason, when it may not.
     fn spans_hosts(&self) -> Result<(), String>;
 
     /// See [`Settings::evidence`].
@@ -81,7 +81,7 @@ pub trait AnySettings {
     /// See [`Settings::lends`].
     ///
     /// # Errors
-    /// When only a load of its own data path can use the system, with the key.
+    /// When only a load of the same data path can use the system, with the key.
     fn lends(&self) -> Result<(), Fault>;
 
     /// See [`Settings::system_evidence`].
@@ -93,7 +93,7 @@ pub trait AnySettings {
     /// See [`Settings::cluster_object`].
     fn cluster_object(&self) -> Option<ClusterObject>;
 
-    /// The same settings whose object of a cluster leads there.
+    /// The same settings, with their cluster object led to this endpoint.
     fn leading_to(&self, endpoint: &Endpoint) -> PathSettings;
 
     /// See [`Settings::in_flight`].
@@ -239,7 +239,7 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
     }
 }
 
-/// A load that says how large it was meant to be.
+/// A load that reports its intended size.
 struct Weighed {
     load: Box<dyn Load>,
     asked: f64,

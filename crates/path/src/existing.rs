@@ -1,5 +1,5 @@
-//! A system that exists already: nothing is built, and it is left as it is. Its CPU time is known where its processes are on this
-//! host and can be found.
+//! A system that exists already: nothing is built or changed. Its CPU time is known if its processes run on
+//! this host and can be found.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -12,23 +12,23 @@ use serde_json::{Value, json};
 
 use crate::{Fault, PathError, Processes, Snapshot, System};
 
-/// Where such a system is, and which processes it has.
+/// The location and the processes of such a system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Existing {
     target: Value,
-    /// How its processes are found.
+    /// How to find its processes.
     run_by: RunBy,
-    /// Where it listens, which leads to processes that nothing names.
+    /// The address at which it listens, by which its processes are found if the settings name none.
     address: Option<(String, u16)>,
     service: Option<Service>,
     /// CPU time of processes that have ended and were replaced.
     ended: CpuTime,
-    /// CPU time of its present processes, when it was read last.
+    /// CPU time of its present processes at the last reading.
     last: CpuTime,
 }
 
 impl Existing {
-    /// A system that its data path's load finds by this.
+    /// A system with the target by which its data path's load finds it.
     #[must_use]
     pub fn at(target: &impl Serialize) -> Self {
         Self {
@@ -41,17 +41,19 @@ impl Existing {
         }
     }
 
-    /// The same, run by processes of this host: those that are named, or else those that listen at the address.
+    /// The same system with its processes on this host: those that `run_by` names, or those that listen at
+    /// the address.
     ///
     /// # Errors
-    /// When what is named does not exist.
+    /// When the named process, unit or group does not exist.
     pub fn run_by(self, run_by: RunBy, address: Option<(&str, u16)>) -> Result<Self, PathError> {
         let service = run_by.find(address)?;
         let address = address.map(|(host, port)| (host.to_owned(), port));
         Ok(Self { service, run_by, address, ..self })
     }
 
-    /// CPU time so far. A service that restarts has other processes afterwards, whose time adds to that of those before.
+    /// CPU time so far. If a service restarts, the time of its new processes adds to the time of its previous
+    /// ones.
     fn cpu_time(&mut self, warnings: &mut Vec<String>) -> Option<CpuTime> {
         let service = self.service.as_ref()?;
         if let Some(now) = service.cpu_time() {
@@ -71,9 +73,9 @@ impl Existing {
     }
 }
 
-/// What the end of a window says where it is not with the processes of its beginning.
-const REPLACED: &str = "the system's processes ended in some windows, and others took their place: CPU costs leave out what the \
-                        former used last";
+/// The warning when a window ends with other processes than it began with.
+const REPLACED: &str =
+    "the system's processes were replaced in some windows: CPU costs lack the last CPU time of the old ones";
 
 impl System for Existing {
     fn target(&self) -> Value {
@@ -101,7 +103,8 @@ impl System for Existing {
     }
 }
 
-/// The processes of a system that exists already, as its settings name them. Without a name, the listening socket leads to them.
+/// The processes of a system that exists already, as its settings name them. Without a name, they are found
+/// by the listening socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunBy {
     /// A process, with its children.
@@ -110,15 +113,15 @@ pub struct RunBy {
     pub unit: Option<String>,
     /// A control group.
     pub cgroup: Option<PathBuf>,
-    /// A TCP port on which it listens, at whatever address.
+    /// A TCP port on which it listens, at any address.
     pub port: Option<u16>,
 }
 
 impl RunBy {
-    /// Checks the names. `key` is that of the settings that hold them.
+    /// Checks the names. `key` is the settings key that holds them.
     ///
     /// # Errors
-    /// When something is named for a system that is built, or more than one thing is.
+    /// When the settings name processes of a system that is built, or more than one of these keys.
     pub fn check(&self, key: &str, is_external: bool) -> Result<(), Fault> {
         let named = [
             ("pid", self.pid.is_some()),
@@ -143,7 +146,7 @@ impl RunBy {
         }
     }
 
-    /// The processes; `None` where the settings name none and no process of this host is seen to listen there.
+    /// The processes; `None` if the settings name none and no visible process of this host listens there.
     ///
     /// # Errors
     /// When the process, unit or group does not exist, or nothing listens on the port.
@@ -160,7 +163,7 @@ impl RunBy {
         if let Some(port) = self.port {
             let none = || {
                 PathError::new(format!(
-                    "find a process that listens on port {port}: none is to be seen on this host"
+                    "find a process that listens on port {port}: plumb sees none on this host"
                 ))
             };
             return Service::listening_on(port).map(Some).ok_or_else(none);
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_service_that_restarts_goes_on_counting() {
-        // It spends CPU time and stays.
+        // Spends CPU time first, and then stays.
         const BUSY: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec sleep 60";
         let start = || Command::new("sh").args(["-c", BUSY]).own_group().spawn().unwrap();
         let mut first = start();
@@ -225,7 +228,7 @@ mod tests {
         }
         drop(listener);
         assert_eq!(at(RunBy::default()).unwrap().snapshot().unwrap(), Snapshot::default());
-        assert!(at(by_port).unwrap_err().to_string().contains("none is to be seen on this host"));
+        assert!(at(by_port).unwrap_err().to_string().contains("plumb sees none on this host"));
         let gone = RunBy { pid: Some(u32::MAX), ..RunBy::default() }.find(None);
         assert_eq!(gone.unwrap_err().to_string(), "find process 4294967295: it has ended");
     }

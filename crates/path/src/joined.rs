@@ -1,7 +1,8 @@
-//! The load of one data path against a system of another, as commands are run against any system that lends itself to it.
+//! The load of one data path against a system of another, as commands run against any system that lends
+//! itself to it.
 //!
-//! The two know nothing of each other. Their settings are read apart, `system.path` says whose the system is, and the load gets the
-//! system's target as it is.
+//! The two data paths do not know each other. Each reads its own settings, `system.path` names the data path
+//! of the system, and the load gets the system's target unchanged.
 
 use plumb_model::{ClusterObject, Endpoint, Evidence, Measurement, MetricInfo, RequiredSaving, Statistic};
 use serde_json::{Map, Value, json};
@@ -10,12 +11,12 @@ use crate::erased::{AnySettings, PathSettings};
 use crate::family::{Fault, Load, PathError, Place, Sides, Snapshot, System, Timing};
 use crate::tree::Node;
 
-/// The key in `system` that names the data path whose system it is.
+/// The key in `system` that names the system's data path.
 const PATH: &str = "path";
 const SYSTEM: &str = "system";
 const LOAD: &str = "load";
 
-/// A load and the system of another data path.
+/// The settings of a load with the system of another data path.
 struct Joined {
     /// The data path of the system.
     of: &'static str,
@@ -23,17 +24,17 @@ struct Joined {
     load: PathSettings,
 }
 
-/// Settings that name the data path of their system, taken apart.
+/// Settings that name their system's data path, split into parts.
 pub(crate) struct Parts<P, T> {
     /// The name of the data path.
     pub(crate) path: P,
     /// The settings of the system, as its data path reads them.
     pub(crate) system: T,
-    /// Those of the load.
+    /// The settings of the load.
     pub(crate) load: T,
 }
 
-/// The parts of a tree; `None` where the system is the data path's own.
+/// The parts of a tree; `None` if the system is the data path's own.
 pub(crate) fn parts(tree: &Node) -> Option<Parts<&Node, Node>> {
     let (key, system) = tree.entry(SYSTEM)?;
     let path = system.get(PATH)?;
@@ -44,7 +45,7 @@ pub(crate) fn parts(tree: &Node) -> Option<Parts<&Node, Node>> {
     Some(Parts { path, system: of_system, load: without(tree, SYSTEM) })
 }
 
-/// The parts of what [`AnySettings::to_json`] wrote; `None` where the system is the data path's own.
+/// The parts of the output of [`AnySettings::to_json`]; `None` if the system is the data path's own.
 pub(crate) fn json_parts(json: &Value) -> Option<Parts<&str, Value>> {
     let path = json[SYSTEM].get(PATH)?.as_str()?;
     let mut system = json[SYSTEM].clone();
@@ -52,12 +53,12 @@ pub(crate) fn json_parts(json: &Value) -> Option<Parts<&str, Value>> {
     Some(Parts { path, system: json!({ SYSTEM: system }), load: json!({ LOAD: json[LOAD] }) })
 }
 
-/// The load of one data path against the system of another one, of that name.
+/// Joins the load of one data path with a system of the data path `of`.
 pub(crate) fn join(of: &'static str, system: PathSettings, load: PathSettings) -> PathSettings {
     PathSettings::new(Joined { of, system, load })
 }
 
-/// The schema of settings whose system may also be one of others, each with its name and the schema of its data path.
+/// The schema of settings whose system may also belong to one of `others`, given as name and schema.
 pub(crate) fn schema(mut own: Value, others: Vec<(&str, Value)>) -> Value {
     if others.is_empty() {
         return own;
@@ -154,7 +155,7 @@ impl AnySettings for Joined {
         self.load.metrics()
     }
 
-    /// A saving is stated in the metrics of the system's own load, which this run does not have.
+    /// None: a saving is stated in metrics of the system's own load, which this run does not have.
     fn saving(&self) -> Option<(PathSettings, RequiredSaving)> {
         None
     }
@@ -168,7 +169,8 @@ impl AnySettings for Joined {
     }
 
     fn system(&self, place: &Place) -> Result<Box<dyn System>, PathError> {
-        // Agents that run commands keep the user's limits. This one runs none, and a server needs a file for each connection.
+        // Agents that run commands keep the user's limits. This one runs none, and a server needs a
+        // descriptor for each connection.
         plumb_host::limits::raise_open_files_limit();
         self.system.system(place)
     }

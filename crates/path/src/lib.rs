@@ -1,9 +1,9 @@
-//! What a data path is: a family of systems with one kind of load, and the protocol by which both are driven.
+//! Data paths: families of systems with one kind of load, and the protocol that drives both.
 //!
-//! A family declares its settings and metrics and knows how to build the two sides. The sides run in child
-//! separate processes ("agents"), so that CPU time is attributed to each exactly and a crash of one is an event
-//! and not the end. This crate knows the traits and the wire between runner and agent, and no particular data path
-//! but `null`, the synthetic one that drives the harness' own tests.
+//! A family declares its settings and metrics, and builds the two sides. The sides run in separate child
+//! processes ("agents"). CPU time is thus attributed to each side exactly, and a crash of one does not end
+//! the run. This crate knows the traits and the protocol between runner and agent. The only data path that it
+//! knows is `null`, the synthetic one that drives the harness' own tests.
 
 pub mod agent;
 mod data_path;

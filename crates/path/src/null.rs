@@ -1,7 +1,7 @@
 //! The null data path: a synthetic system with a chosen effect, noise and drift, and a load that only computes.
 //!
-//! It drives the harness' own tests without any load, so that what the runner, the statistics and the reports say
-//! can be compared with a truth that is known. Its numbers are made and not measured, and every report says so.
+//! It drives the harness' own tests without any load. The output of the runner, the statistics and the
+//! reports can then be compared with a known truth. Its numbers are synthetic, and every report says so.
 
 use std::time::Duration;
 
@@ -259,7 +259,7 @@ impl Load for NullLoad {
     }
 }
 
-/// Waits as long as a load works, from the moment on that was agreed on.
+/// Waits as long as a load works, from the start that was agreed on.
 fn pass_time(window: Window, mark: &mut dyn FnMut(Mark)) {
     let frame = Frame::new(monotonic_ns().max(window.start_ns), window.warmup_ns, window.window_ns);
     let wait_until = |at_ns: u64| sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));

@@ -1,50 +1,51 @@
-//! The part of one of several that divide things between them: load agents, or the threads of one.
+//! One party's portion of things that several parties divide: load agents, or the threads of one.
 
 use plumb_model::Rate;
 
 use crate::family::Fault;
 
-/// Which of how many.
+/// One portion among several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Portion {
-    /// From 0.
+    /// The number of this portion, from 0.
     pub number: u32,
-    /// How many there are, at least 1.
+    /// The number of portions, at least 1.
     pub of: u32,
 }
 
 impl Portion {
-    /// Its part of things that are divided as evenly as possible. All parts together are the whole.
+    /// Its part of `whole` things, divided as evenly as possible. All parts add up to the whole.
     #[must_use]
     pub fn of_count(self, whole: u64) -> u64 {
         let of = u64::from(self.of.max(1));
         whole / of + u64::from(u64::from(self.number) < whole % of)
     }
 
-    /// The same of a smaller number.
+    /// As [`Portion::of_count`], of a `u32`.
     #[must_use]
     pub fn of_number(self, whole: u32) -> u32 {
         let of = self.of.max(1);
         whole / of + u32::from(self.number < whole % of)
     }
 
-    /// How many of such things the parts before this one have.
+    /// How many of `whole` things the earlier portions have.
     #[must_use]
     pub fn before(self, whole: u32) -> u32 {
         let of = self.of.max(1);
         self.number * (whole / of) + self.number.min(whole % of)
     }
 
-    /// Its part of a rate at which `things` work that are divided in the same way, so that each goes on at the same rate.
+    /// Its part of a rate that belongs to `things` divided in the same way, so that each thing keeps its
+    /// rate.
     #[must_use]
     pub fn of_rate(self, whole: Rate, things: u32) -> Rate {
         Rate(whole.0 * f64::from(self.of_number(things)) / f64::from(things.max(1)))
     }
 
-    /// Its part of what every load agent needs at least one of.
+    /// Its part of things of which every load agent needs at least one.
     ///
     /// # Errors
-    /// When there are fewer than agents, at `key`.
+    /// When there are fewer things than agents, at `key`.
     pub fn of_at_least(self, whole: u64, key: &str) -> Result<u64, Fault> {
         if whole < u64::from(self.of) {
             let message = format!("{whole} is too few for {} load agents: each needs at least 1", self.of);
@@ -53,10 +54,10 @@ impl Portion {
         Ok(self.of_count(whole))
     }
 
-    /// The same of a smaller number.
+    /// As [`Portion::of_at_least`], of a `u32`.
     ///
     /// # Errors
-    /// When there are fewer than agents, at `key`.
+    /// When there are fewer things than agents, at `key`.
     pub fn of_number_at_least(self, whole: u32, key: &str) -> Result<u32, Fault> {
         self.of_at_least(whole.into(), key)?;
         Ok(self.of_number(whole))

@@ -1,7 +1,8 @@
 //! The line protocol between runner and agent: one JSON object a line, requests down, replies up.
 //!
-//! It is small enough to be spoken over a network connection later: prepare, snapshot, measure, stop. An agent
-//! answers every request with exactly one final reply; marks come before the final reply of a measure request.
+//! It is small enough to run over a network connection: prepare, snapshot, measure, stop. An agent answers
+//! every request but `hurry` with exactly one final reply. Marks come before the final reply of a measure
+//! request.
 
 use plumb_model::{FailureCause, Measurement};
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,11 @@ use serde_json::Value;
 
 use crate::family::{Mark, Place, Snapshot, Window};
 
-/// What a runner asks of an agent.
+/// A request from a runner to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "request")]
 pub enum Request {
-    /// Build and start a system, and prove that it answers.
+    /// Build and start a system, and check that it answers.
     PrepareSystem {
         /// The data path's name.
         path: String,
@@ -22,45 +23,45 @@ pub enum Request {
         /// What the agent may use.
         place: Place,
     },
-    /// Build a load against a started system; it replaces the one before.
+    /// Build a load against a started system; it replaces the previous load.
     PrepareLoad {
         /// The data path's name.
         path: String,
         /// The data path's settings.
         settings: Value,
-        /// What the system's `ready` said.
+        /// The target from the system's `ready` reply.
         target: Value,
         /// What the agent may use.
         place: Place,
     },
-    /// Say the system's counters, as they are at a moment.
+    /// Report the system's counters at a moment.
     Snapshot {
-        /// The moment, in ns of the agent's monotonic clock; at once where it has passed.
+        /// The moment, in ns of the agent's monotonic clock; a past moment means at once.
         at_ns: u64,
     },
-    /// Take at once the snapshot that is waited for: the window closed early. It has no reply of its own.
+    /// Take the pending snapshot at once, because the window closed early. This request has no reply.
     Hurry,
     /// Measure one window.
     Measure {
         /// The window.
         window: Window,
     },
-    /// Stop what was started and end.
+    /// Stop everything that was started, and end.
     Stop,
 }
 
-/// What an agent answers.
+/// An agent's reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "reply")]
 pub enum Reply {
     /// Prepared.
     Ready {
-        /// For a system: what a load needs to reach it.
+        /// For a system: data by which a load reaches it.
         target: Value,
     },
     /// The system's counters.
     Snapshot {
-        /// When it was taken, in ns of the agent's monotonic clock: after all of it was read.
+        /// When all counters had been read, in ns of the agent's monotonic clock.
         at_ns: u64,
         /// The counters.
         snapshot: Snapshot,
@@ -79,11 +80,11 @@ pub enum Reply {
     },
     /// Everything is stopped; the agent ends.
     Stopped,
-    /// The request could not be fulfilled; the agent lives on.
+    /// The request failed; the agent continues.
     Failed {
         /// Why.
         reason: String,
-        /// Whose failure it is.
+        /// The side that failed.
         cause: FailureCause,
     },
 }

@@ -1,8 +1,8 @@
-//! A load by another tool: it is started for each window, and its output is read.
+//! A load by an external tool, which is started for each window and whose output is read.
 //!
-//! Slots, pinning, CPU time, evidence and claims are those of the native load. What the tool does not say is absent. Its warm-up is
-//! a separate process, so no part of it is in the numbers. A data path says how its tools are called ([`Tool`]) and what they lack
-//! ([`Says`]).
+//! Slots, pinning, CPU time, evidence and claims work as with the native load. Values that the tool does not
+//! print are absent. Its warm-up is a separate process, so no part of the warm-up is in the numbers. A data
+//! path says how its tools are called ([`Tool`]) and which values they print ([`Says`]).
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,36 +20,36 @@ use crate::family::{Fault, Load, Mark, PathError, Window};
 
 /// How much of a tool's output is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// How long a tool may take beyond its window, to start, to stop, and for answers that are under way. The runner waits for longer, so
-/// the reason comes from here.
+/// How long a tool may run beyond its window: to start, to stop, and to wait for outstanding answers. The
+/// runner waits longer, so the reason for a timeout comes from here.
 const GRACE: Duration = Duration::from_secs(45);
-/// How long a tool may take to say its version.
+/// How long a tool may take to print its version.
 const VERSION: Duration = Duration::from_secs(10);
-/// How often the runner hears that the measurement goes on.
+/// How often a load reports progress to the runner.
 const PROGRESS_NS: u64 = 1_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A thread that wanted a CPU for less than this share of the time only watches the others.
+/// A thread that wanted a CPU for less than this share of the time only supervises the others.
 const TOOK_PART: f64 = 0.01;
 
-/// What a window observed of the tool: its version and its file.
+/// The observation that names the tool's version and file.
 const DRIVER: &str = "driver";
-/// How the tool was called.
+/// The observation that holds the tool's call.
 const OPTIONS: &str = "options of the driver";
 
-/// What is known of a tool before it is run.
+/// A tool's program, as known before a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// Its name, which is that of its file.
+    /// Its name, which is also its file name.
     pub name: &'static str,
-    /// The option by which it says its version.
+    /// The option that prints its version.
     pub version: &'static str,
     /// A clause that says how to install it.
     pub remedy: &'static str,
 }
 
 impl Program {
-    /// Its file.
+    /// Finds its file.
     ///
     /// # Errors
     /// One sentence that says what to install.
@@ -57,12 +57,12 @@ impl Program {
         which(self.name).ok_or_else(|| format!("{} is not installed; {}", self.name, self.remedy))
     }
 
-    /// The first line that it says of its version.
+    /// The first line of its version output that has content.
     #[must_use]
     pub fn version_of(&self, file: &Path) -> String {
         let output = run_for_output(file, [self.version], VERSION);
         let text = output.map(|output| format!("{}\n{}", output.stdout, output.stderr)).unwrap_or_default();
-        // A label without a value says nothing.
+        // A label without a value has no content.
         let says = |line: &&str| !line.is_empty() && !line.ends_with(':');
         let line = text.lines().map(str::trim).find(says).unwrap_or("of unknown version");
         let line = line.trim_start_matches("This is ").split(" <$").next().unwrap_or(line);
@@ -70,7 +70,7 @@ impl Program {
     }
 }
 
-/// How a tool is started for one window, and where its output goes.
+/// The call of a tool for one window, and the place of its output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The words after its name.
@@ -79,18 +79,19 @@ pub struct Invocation {
     pub output: Option<PathBuf>,
     /// Environment variables for it, beside those that every child gets.
     pub environment: Vec<(&'static str, String)>,
-    /// Environment variables that it gets as plumb has them.
+    /// Names of environment variables that it inherits from plumb.
     pub inherited: Vec<&'static str>,
-    /// The network namespace in which it runs, as a path; that of plumb if absent.
+    /// The path of the network namespace in which it runs; plumb's own if absent.
     pub netns: Option<PathBuf>,
-    /// Parts of the words that differ from slot to slot, such as an address; the record of the call leaves them out.
+    /// Parts of the words that differ from slot to slot, such as an address. The record of the call leaves
+    /// them out.
     pub passing: Vec<String>,
-    /// Whether what it writes to standard error belongs to its output.
+    /// Whether its standard error belongs to its output.
     pub joins_errors: bool,
 }
 
 impl Invocation {
-    /// The call as it is recorded, which is the same for every slot.
+    /// The call as recorded: the same text for every slot.
     fn words(&self) -> String {
         let all = self.arguments.join(" ");
         self.passing.iter().filter(|part| !part.is_empty()).fold(all, |words, part| words.replace(part, "…"))
@@ -99,7 +100,7 @@ impl Invocation {
 
 /// A tool as the load of a data path.
 pub trait Tool {
-    /// What it is.
+    /// Its program.
     fn program(&self) -> Program;
 
     /// Its name in messages.
@@ -107,10 +108,10 @@ pub trait Tool {
         self.program().name
     }
 
-    /// How it is called to run for so long.
+    /// The call that runs it for this long.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// The reason why it cannot be called.
     fn invocation(&self, window_ns: u64) -> Result<Invocation, String>;
 
     /// The metrics of the data path, which its readings are named by.
@@ -119,62 +120,63 @@ pub trait Tool {
     /// How many CPUs it can keep busy.
     fn threads(&self) -> u32;
 
-    /// Whether it is run before the window too. One that runs for as long as it likes may warm up itself.
+    /// Whether it also runs before the window. A tool that decides its own running time may warm up itself.
     fn warms_up(&self) -> bool {
         true
     }
 
-    /// How long it runs where it is to measure for so long.
+    /// How long it runs to measure a window of this length.
     fn lasts_ns(&self, window_ns: u64) -> u64 {
         window_ns
     }
 
-    /// The share of this CPU time of it that can make it the limit. The rest is work that is measured.
+    /// The share of its CPU time that can make the tool the limit. The rest belongs to the measured work.
     fn own_share(&self, _: CpuTime) -> f64 {
         1.0
     }
 
-    /// Whether its run was whole where it ended with this code.
+    /// Whether this exit code means a complete run.
     fn is_whole(&self, code: i32) -> bool {
         code == 0
     }
 
-    /// The text to be read, where that is not what it said itself.
+    /// The text to read, if it is not the tool's own output.
     ///
     /// # Errors
-    /// When it is not to be had.
+    /// When the text cannot be had.
     fn results(&self, said: String) -> Result<String, String> {
         Ok(said)
     }
 
-    /// What it said, as a run.
+    /// Reads its output as a run.
     ///
     /// # Errors
-    /// When it said nothing that can be read.
+    /// When the output holds nothing that can be read.
     fn read(&self, said: &str) -> Result<ToolRun, String> {
         let mut runs = plumb_tools::read(said).map_err(|error| error.to_string())?;
         runs.pop().ok_or_else(|| "it printed no result".to_owned())
     }
 
-    /// What its output file says of a failure of which it wrote nothing else.
+    /// The reason for a failure, from its output file, if it reports none elsewhere.
     fn why_failed(&self, _: &str) -> Option<String> {
         None
     }
 
-    /// Adds what the data path knows of a measurement.
+    /// Adds the data path's own knowledge to a measurement.
     fn complete(&self, _: &mut Measurement) {}
 }
 
-/// Whole seconds for a window, at least one: most tools know no others.
+/// The window rounded to whole seconds, at least one: most tools take no fractions.
 #[must_use]
 pub fn whole_seconds(span_ns: u64) -> u64 {
     ((span_ns + SECOND_NS / 2) / SECOND_NS).max(1)
 }
 
-/// The metrics of which a tool says these statistics; a metric that is no trend has none.
+/// The metrics and statistics that a tool prints; a metric that is not a trend has no statistics.
 pub type Says = &'static [(&'static str, &'static [Statistic])];
 
-/// Why a load by this program has no such value, and what would print it; `None` where it has one, or where there is no such metric.
+/// Why a load by this program has no such value, and a remedy; `None` if it has one, or if there is no such
+/// metric.
 #[must_use]
 pub fn lacks(
     program: &str,
@@ -190,7 +192,7 @@ pub fn lacks(
     (!is_known).then(|| format!("{program} does not say {}: {remedy}", metric_key(metric, statistic)))
 }
 
-/// Why a load by a tool has no parts for several load agents.
+/// The fault of a load by a tool that is to be divided over several load agents.
 #[must_use]
 pub fn undivided() -> Fault {
     let message = "a tool does not begin at a given moment, as several load agents have to; use the native driver, or name one \
@@ -198,7 +200,7 @@ pub fn undivided() -> Fault {
     Fault::new("load.driver", message)
 }
 
-/// Which tool drove the load; `word` is in what it says of itself.
+/// The evidence of which tool drove the load; `word` occurs in the tool's own version text.
 #[must_use]
 pub fn evidence(measurement: &Measurement, program: &str, word: &str) -> Option<Evidence> {
     let observed = measurement.observed.get(DRIVER)?.keys().next()?;
@@ -219,10 +221,10 @@ pub struct DrivenLoad<T> {
 }
 
 impl<T: Tool> DrivenLoad<T> {
-    /// A load by the tool that this host has.
+    /// A load by the tool that is installed on this host.
     ///
     /// # Errors
-    /// When it has none.
+    /// When the tool is not installed.
     pub fn new(tool: T) -> Result<Self, PathError> {
         let program = tool.program();
         let file =
@@ -232,7 +234,7 @@ impl<T: Tool> DrivenLoad<T> {
         Ok(Self { tool, file, driver })
     }
 
-    /// Runs the tool for the warm-up of a window, if it has one.
+    /// Runs the tool for the warm-up of a window, if the window has one.
     ///
     /// # Errors
     /// When the tool fails.
@@ -243,7 +245,7 @@ impl<T: Tool> DrivenLoad<T> {
         Ok(())
     }
 
-    /// Runs the tool for so long, and reads what it said.
+    /// Runs the tool for this long, and reads its output.
     fn run(&self, window_ns: u64, while_running: &mut dyn FnMut()) -> Result<Ran, PathError> {
         let failed = |reason: String| PathError::new(format!("run {}: {reason}", self.tool.name()));
         let invocation = self.tool.invocation(window_ns).map_err(failed)?;
@@ -282,7 +284,7 @@ impl<T: Tool> DrivenLoad<T> {
         Ok(Ran { finished, run, options: invocation.words(), demands: demand.demands() })
     }
 
-    /// The tool's readings under the path's metric names, with the CPU time that its process took.
+    /// The tool's readings under the data path's metric names, with the CPU time of its process.
     fn measurement(&self, ran: Ran) -> Measurement {
         let Ran { finished, run, options, demands } = ran;
         let ToolRun { mut measurement, .. } = run;
@@ -305,8 +307,8 @@ impl<T: Tool> DrivenLoad<T> {
         measurement
     }
 
-    /// How busy the tool's threads were, and how long they waited for a CPU. Of a run that was too short to look at them, only the sum
-    /// of their CPU time is known.
+    /// The load of the tool's threads, and how long they waited for a CPU. A run that was too short to sample
+    /// its threads only has the sum of their CPU time.
     fn health(&self, finished: &Finished, demands: Vec<Demand>) -> LoadHealth {
         let own_share = self.tool.own_share(finished.usage.cpu);
         let took_part = demands.into_iter().filter(|demand| demand.wanted >= TOOK_PART);
@@ -343,12 +345,12 @@ impl<T: Tool> Load for DrivenLoad<T> {
     }
 }
 
-/// A run of the tool that was whole.
+/// A complete run of the tool.
 struct Ran {
     finished: Finished,
     run: ToolRun,
     options: String,
-    /// Of each of its threads that was seen.
+    /// The demand of each thread that was sampled.
     demands: Vec<Demand>,
 }
 
@@ -356,7 +358,7 @@ fn text(written: &Written) -> String {
     String::from_utf8_lossy(&written.bytes).into_owned()
 }
 
-/// How the tool ended, and what it wrote of the reason.
+/// How the tool ended, and the reason that it wrote.
 fn complaint(finished: &Finished, timeout: Duration, reported: Option<String>) -> String {
     let end = if finished.is_overdue {
         format!(
@@ -373,7 +375,8 @@ fn complaint(finished: &Finished, timeout: Duration, reported: Option<String>) -
     }
 }
 
-/// Words in lines that say why something failed; the last line is often only its usage, or that a job was dropped.
+/// Words that mark a line as the reason for a failure. The last line is often only the usage, or says that a
+/// job was dropped.
 const REASONS: [&str; 12] = [
     "error",
     "fail",
@@ -388,10 +391,10 @@ const REASONS: [&str; 12] = [
     "refused",
     "not ",
 ];
-/// More lines repeat the first ones in other words.
+/// Further lines repeat the first ones in other words.
 const REASONS_MAX: usize = 3;
 
-/// The first lines that say why; the last line of all where none looks like it.
+/// The first lines that look like a reason; the last line if none does.
 fn reason(said: &str) -> Option<String> {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut found: Vec<&str> = Vec::new();

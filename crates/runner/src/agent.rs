@@ -1,7 +1,7 @@
-//! The runner's side of the protocol: an agent that is asked and answers, wherever it runs.
+//! The runner's side of the protocol: an agent that answers requests, wherever it runs.
 //!
-//! An agent on this host is a child process, and one on another host is a child of the keeper there. Either way its standard
-//! input is its lifeline: when it closes, the agent ends.
+//! An agent on this host is a child process, and one on another host is a child of the keeper there. Either
+//! way its standard input is its lifeline: when that closes, the agent ends.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use plumb_path::protocol::{Reply, Request};
 use crate::error::SlotError;
 use crate::hosts::{Link, Received};
 
-/// How often a wait looks whether it was interrupted.
+/// How often a wait checks for an interruption.
 pub(crate) const GLANCE: Duration = Duration::from_millis(50);
-/// How long an agent may take to stop what it started, unless its data path needs longer.
+/// How long an agent may take to stop its system or load, unless its data path needs longer.
 const STOP_GRACE: Duration = Duration::from_millis(1000);
 
-/// An agent that runs.
+/// A running agent.
 pub(crate) struct Agent {
     link: Box<dyn Link>,
     place: Place,
-    /// What messages call it: `load`, `system-b`, `load on client1`.
+    /// Its name in messages: `load`, `system-b`, `load on client1`.
     name: String,
     is_released: bool,
     stop_grace: Duration,
 }
 
 impl Agent {
-    /// An agent that was started.
+    /// Wraps an agent that was started.
     pub(crate) fn new(name: String, link: Box<dyn Link>, place: Place) -> Self {
         Self { link, place, name, is_released: false, stop_grace: STOP_GRACE }
     }
 
-    /// Gives it longer to stop what it started.
+    /// Gives the agent longer to stop its system or load.
     pub(crate) fn stops_within(mut self, grace: Duration) -> Self {
         self.stop_grace = self.stop_grace.max(grace);
         self
@@ -74,7 +74,7 @@ impl Agent {
         }
     }
 
-    /// Waits for the next reply, but not for longer than that.
+    /// Waits for the next reply, at most this long; `None` if none comes.
     pub(crate) fn reply_within(&mut self, wait: Duration) -> Result<Option<Reply>, SlotError> {
         match self.link.receive(wait) {
             Received::Line(line) => read(&self.name, &line).map(Some),
@@ -83,7 +83,7 @@ impl Agent {
         }
     }
 
-    /// It did not answer in time.
+    /// The error for an agent that did not answer in time.
     pub(crate) fn silence(&self, timeout: Duration) -> SlotError {
         SlotError::Failed(format!("get an answer from the agent {} within {timeout:?}", self.name))
     }
@@ -99,8 +99,8 @@ impl Agent {
         self.reply(timeout, interrupted)
     }
 
-    /// What is known of an agent that no longer answers. A kill from outside says nothing about the variant. A kill by the
-    /// kernel for want of memory may, because the variant may have taken that memory.
+    /// The error for an agent that no longer answers. A kill from outside says nothing about the variant. A
+    /// kill by the kernel for want of memory may, because the variant may have taken that memory.
     fn death(&mut self) -> SlotError {
         let Some(ended) = self.link.ended(STOP_GRACE) else {
             return SlotError::Failed(format!("go on: the agent {} closed its output", self.name));
@@ -110,12 +110,12 @@ impl Agent {
         if ended.is_from_outside { SlotError::Killed(reason) } else { SlotError::Failed(reason) }
     }
 
-    /// Whether it has ended, which nobody has asked it to.
+    /// Whether it has ended unasked.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.link.ended(Duration::ZERO).is_some()
     }
 
-    /// Stops the agent and everything below it; quickly, and by force where it does not stop by itself.
+    /// Stops the agent and everything below it, by force if it does not stop by itself.
     pub(crate) fn stop(mut self) {
         self.release();
         let ended = self.link.ended(self.stop_grace);
@@ -125,7 +125,8 @@ impl Agent {
         }
     }
 
-    /// Asks it to stop without waiting, so that several agents stop at the same time. Without its lifeline an agent has little time.
+    /// Asks it to stop without waiting, so that several agents stop at the same time. An agent without its
+    /// lifeline has little time.
     pub(crate) fn release(&mut self) {
         if std::mem::replace(&mut self.is_released, true) {
             return;
@@ -137,13 +138,13 @@ impl Agent {
     }
 }
 
-/// An agent that answers something else than what was asked.
+/// The error for a reply of another kind than requested.
 pub(crate) fn unexpected(expected: &str, reply: &Reply) -> SlotError {
     let words = serde_json::to_string(reply).unwrap_or_default();
     SlotError::Harness(format!("understand an agent: expected `{expected}`, got {words:.200}"))
 }
 
-/// A line from the agent of that name.
+/// Parses a line from the named agent.
 fn read(name: &str, line: &str) -> Result<Reply, SlotError> {
     match serde_json::from_str(line) {
         Ok(Reply::Failed { reason, cause: FailureCause::System }) => Err(SlotError::Failed(reason)),

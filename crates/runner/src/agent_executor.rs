@@ -1,8 +1,8 @@
 //! Measures slots with agents: a load agent for the whole run and a system agent for every variant of the cell at hand.
 //!
-//! Systems are kept alive between their slots, asleep in their event loops, because building one costs
-//! more than measuring it; at the end of the cell they are stopped. Tunings of the host are another matter: they are
-//! in effect from before a slot's system is built or woken until its measurement has ended, and never between slots.
+//! Systems stay alive between their slots, asleep in their event loops, because building one costs more than
+//! measuring it. They stop at the end of the cell. Tunings of the host differ: they are in effect from before
+//! a slot's system is built or woken until its measurement has ended, and never between slots.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::foreign;
 use crate::host_tunings::{self, Proof, SettingsSeen};
 use crate::hosts::{Hosts, Launch, Rights, SeenHost, SeenNode, Side, noise_by_machine};
 
-/// How long a system may take to start and to prove that it answers.
+/// How long a system may take to start and to answer.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a Service may take until it leads to the system, and how often that is tried.
+/// How long a Service may take until it leads to the system, and the pause between tries.
 const SERVICE_PATIENCE_NS: u64 = 15_000_000_000;
 const SERVICE_PAUSE: Duration = Duration::from_millis(200);
 
@@ -35,20 +35,21 @@ pub struct AgentExecutor<'a> {
     path: DataPath,
     launch: Launch,
     hosts: Hosts,
-    /// Whether a system is beside the load, so that they share CPUs.
+    /// Whether the loads have a system beside them, with which they share CPUs.
     has_system: bool,
     interrupted: &'a dyn Fn() -> bool,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     tuner: Option<&'a mut Tuner>,
-    /// What variants change, on whichever hosts.
+    /// The treatments of all variants, on whichever hosts.
     treatments: &'a [Treatment<'a>],
     systems: BTreeMap<String, (Agent, Value)>,
-    /// One for each place of the load, by the names of all: variants may have pods of their own.
+    /// The agents of the load, one per place, by the names of all places: variants may have pods of their
+    /// own.
     loads: BTreeMap<String, Vec<Agent>>,
 }
 
 impl<'a> AgentExecutor<'a> {
-    /// An executor that has not started anything yet.
+    /// An executor without any agents yet.
     #[must_use]
     pub fn new(
         path: DataPath,
@@ -70,31 +71,32 @@ impl<'a> AgentExecutor<'a> {
         }
     }
 
-    /// Reports how far a measurement has come, and how much is in flight where the load keeps that steady.
+    /// Sets the function that is told the progress of measurements, and how much is in flight if the load
+    /// keeps that steady.
     #[must_use]
     pub fn watched_by(mut self, watch: &'a dyn Fn(Mark, Option<f64>)) -> Self {
         self.watch = Some(watch);
         self
     }
 
-    /// Has this host changed by a tuner as variants say.
+    /// Sets the tuner that changes this host as variants say.
     #[must_use]
     pub fn tuned_by(mut self, tuner: Option<&'a mut Tuner>) -> Self {
         self.tuner = tuner;
         self
     }
 
-    /// Has the hosts changed as variants say.
+    /// Sets the treatments that change hosts as variants say.
     #[must_use]
     pub fn treating(mut self, treatments: &'a [Treatment<'a>]) -> Self {
         self.treatments = treatments;
         self
     }
 
-    /// Has all other hosts put back what variants changed there.
+    /// Makes all other hosts undo what variants changed there.
     ///
     /// # Errors
-    /// When something there is still changed.
+    /// When a host still has a change.
     pub fn put_back(&mut self) -> Result<(), RunError> {
         let objects = self.hosts.put_objects_back();
         let mut others = self.hosts.treated(self.treatments);
@@ -136,7 +138,7 @@ impl<'a> AgentExecutor<'a> {
         let last_ns = monotonic_ns() + if self.hosts.have_service() { SERVICE_PATIENCE_NS } else { 0 };
         loop {
             match self.try_prepare_loads(order) {
-                // Nodes learn of a Service and of what is behind it a while after the API server does.
+                // Nodes learn of a Service and its pods a while after the API server does.
                 Err(SlotError::Failed(_)) if monotonic_ns() < last_ns => sleep(SERVICE_PAUSE),
                 prepared => return prepared,
             }
@@ -169,7 +171,7 @@ impl<'a> AgentExecutor<'a> {
             Reply::Ready { .. } => Ok(()),
             other => Err(unexpected("ready", &other)),
         };
-        // All are heard, so that none answers the next request with this one's reply.
+        // Reads every reply, so that no load answers the next request with a stale one.
         let replies: Vec<Result<(), SlotError>> = loads.iter_mut().map(reply).collect();
         replies.into_iter().collect()
     }
@@ -201,7 +203,7 @@ impl<'a> AgentExecutor<'a> {
         }
         let mut measurement = self.union(measurements)?;
         let mut evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
-        // Without a system there are no counters of it that could be late.
+        // Without a system, no counters of it can be late.
         let is_late = order.settings.has_system() && is_late((&opened, &closed), measurement.window_ns);
         let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
         if is_late {
@@ -218,31 +220,32 @@ impl<'a> AgentExecutor<'a> {
         Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))
     }
 
-    /// What all loads measured together.
+    /// Combines the measurements of all loads.
     fn union(&self, measurements: Vec<Measurement>) -> Result<Measurement, SlotError> {
         let named = measurements.into_iter().enumerate().map(|(load, one)| (self.hosts.load_name(load), one));
         Measurement::union(named.collect())
             .map_err(|error| SlotError::Harness(format!("put together what the loads measured: {error}")))
     }
 
-    /// Builds or wakes both sides and measures.
+    /// Builds or wakes both sides, and measures.
     fn attempt(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
         self.make_ready(order)?;
         self.attempt_connected(order)
     }
 
-    /// Has all hosts there on which the slot is measured.
+    /// Connects every host on which the slot is measured.
     fn make_ready(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
         self.hosts.turn_to(order.pods).map_err(SlotError::Harness)?;
         if self.hosts.revive(self.interrupted)? {
-            // Agents ended with their connection, and those of other variants are not to fail slots of theirs for it.
+            // Agents end with their connection. Those of other variants are dropped, so that they do not fail
+            // later slots.
             self.systems.retain(|_, (agent, _)| !agent.has_ended());
             self.loads.retain(|_, agents| !agents.iter_mut().any(Agent::has_ended));
         }
         Ok(())
     }
 
-    /// The same once all hosts are there. One that went away since would not have the treatment any more.
+    /// Measures once all hosts are connected. A host that has gone since then would have lost the treatment.
     fn attempt_connected(&mut self, order: SlotOrder<'_>) -> Result<(Measured, SettingsSeen), SlotError> {
         self.hosts.compare_clocks()?;
         self.prepare_system(order)?;
@@ -250,7 +253,7 @@ impl<'a> AgentExecutor<'a> {
         self.measure_prepared(order)
     }
 
-    /// The same with a treatment of the hosts, each of which makes its part.
+    /// Measures with a treatment of the hosts, of which each applies its part.
     fn measure_treated(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError> {
         self.make_ready(order)?;
         self.hosts.change_objects(order.treatment).map_err(SlotError::Failed)?;
@@ -272,7 +275,7 @@ impl<'a> AgentExecutor<'a> {
         let has_system = self.hosts.is_here(Side::System);
         if has_system { of_here } else { of_here.on("this host") }.add_to(&mut measured);
         proof?.add_to(&mut measured);
-        // What held before the slot has to hold after it.
+        // A condition that held before the slot must also hold after it.
         let after = self.hosts.look_at_objects();
         let worse = |(before, after): (Evidence, Evidence)| if before.holds { after } else { before };
         measured.result.evidence.extend(objects.into_iter().zip(after).map(worse));
@@ -286,7 +289,7 @@ impl<'a> AgentExecutor<'a> {
         begun.map_err(|reason| self.lost(reason))
     }
 
-    /// Ends it on every host, whatever another one says.
+    /// Ends the treatment on every host, even if another host fails.
     fn end_on_others(&mut self, is_ok: bool) -> Result<Proof, SlotError> {
         let mut others = self.hosts.treated(self.treatments);
         let ended: Vec<_> = others.iter_mut().map(|host| host.end(is_ok)).collect();
@@ -295,12 +298,13 @@ impl<'a> AgentExecutor<'a> {
         proofs.map(Proof::together).map_err(|reason| self.lost(reason))
     }
 
-    /// What failed on another host: if the connection to one ended, that says nothing of the variant.
+    /// The error for a failure on another host. If a connection ended, the failure says nothing about the
+    /// variant.
     fn lost(&mut self, reason: String) -> SlotError {
         if self.hosts.has_lost_one() { SlotError::Killed(reason) } else { SlotError::Harness(reason) }
     }
 
-    /// Drops what a failed slot may have left in an unknown state; the next attempt starts anew.
+    /// Drops agents that a failed slot may have left in an unknown state; the next attempt starts new ones.
     fn discard(&mut self, name: &str) {
         let system = self.systems.remove(name).map(|(agent, _)| agent);
         let loads = std::mem::take(&mut self.loads).into_values().flatten();
@@ -340,7 +344,8 @@ impl Executor for AgentExecutor<'_> {
     }
 }
 
-/// What an agent of a data path may do; its side may do without root's capabilities.
+/// The rights of an agent of a data path. `is_unprivileged` says whether its side needs none of root's
+/// capabilities.
 fn rights(path: &DataPath, is_unprivileged: bool) -> Rights {
     match (path.runs_commands, is_unprivileged) {
         (true, _) => Rights::Whole,
@@ -349,7 +354,7 @@ fn rights(path: &DataPath, is_unprivileged: bool) -> Rights {
     }
 }
 
-/// The settings as an agent reads them.
+/// The settings in an agent's format.
 fn json(settings: &PathSettings) -> Result<Value, SlotError> {
     settings.to_json().map_err(|error| SlotError::Harness(error.to_string()))
 }
@@ -362,7 +367,7 @@ impl Drop for AgentExecutor<'_> {
     }
 }
 
-/// The settings of one load of several, as its agent reads them.
+/// The settings of one of several loads, in its agent's format.
 fn share(settings: &PathSettings, load: usize, count: usize) -> Result<Value, SlotError> {
     let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
     let share = settings.share(number(load), number(count));
@@ -386,12 +391,12 @@ fn assemble(
     foreign::read(&mut measurement, &opened.system, &closed.system);
     let noise_by_host = noise_by_machine(hosts);
     let noise = noise_by_host.values().fold(Noise::default(), |worst, noise| worst.worst(noise));
-    // A run on this host alone has no other to tell it from.
+    // A run on this host alone needs no distinction by host.
     let noise_by_host = if hosts.len() < 2 { BTreeMap::new() } else { noise_by_host };
     SlotResult { measurement, system_cpu, load_cpu, evidence, noise, noise_by_host, skew_ns: None }
 }
 
-/// The warning where clocks are known too badly for the window.
+/// The warning for clocks whose uncertainty is large for the window.
 fn skew_warning(skew_ns: u64, window_ns: u64) -> Option<String> {
     (skew_ns as f64 > SKEW_LIMIT * window_ns as f64).then(|| {
         format!(
@@ -402,16 +407,17 @@ fn skew_warning(skew_ns: u64, window_ns: u64) -> Option<String> {
     })
 }
 
-/// From this share of the window on, clocks that may differ are worth a warning.
+/// The uncertainty of clocks, as a share of the window, above which a warning is given.
 const SKEW_LIMIT: f64 = 0.01;
 
-/// By how much of the window the system's counters may be of another time than the window, at either end or in length.
+/// How far the reading of the system's counters may be off, at either end or in length, as a share of the
+/// window.
 const TOLERANCE: f64 = 0.05;
-/// At either end, what asking takes where the moment was not known in advance.
+/// The delay of a request for counters, allowed at either end if the moment was not known in advance.
 const LAG_NS: u64 = 20_000_000;
 
-/// Whether the system's counters were read too far from the moments at which the window opened and closed. Both may be late by
-/// the same, which the time between them does not show.
+/// Whether the system's counters were read too far from the opening and the close of the window. Both
+/// readings may be late by the same time, which the time between them does not show.
 fn is_late((opened, closed): (&Sight, &Sight), window_ns: u64) -> bool {
     let tolerance_ns = (window_ns as f64 * TOLERANCE) as u64;
     let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
@@ -419,10 +425,11 @@ fn is_late((opened, closed): (&Sight, &Sight), window_ns: u64) -> bool {
     span_ns.abs_diff(window_ns) > tolerance_ns || lag_ns > tolerance_ns.max(LAG_NS)
 }
 
-/// The warning where they were.
+/// The warning for late counters.
 const LATE: &str = "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact";
 
-/// Why a slot whose counters were read late proves nothing either way: what is missing may have passed before the first reading.
+/// Why a slot with late counters proves nothing either way: missing counts may have passed before the first
+/// reading.
 fn in_doubt(evidence: &[plumb_model::Evidence]) -> Option<String> {
     let missing = evidence.iter().find(|evidence| !evidence.holds)?;
     Some(format!(
@@ -456,7 +463,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Whether counters are late that were read this long after a window of `window_ms` had opened and closed.
+    /// Whether counters are late if they were read this long after the opening and the close of a window.
     fn read_after(opened_ms: u64, closed_ms: u64, window_ms: u64) -> bool {
         let sight = |at_ms: u64, after_ms: u64| Sight {
             at_ns: at_ms * MS,

@@ -1,7 +1,8 @@
-//! One window under way: loads measure it, and everybody else reads counters at its ends.
+//! One window in progress: the loads measure it, and the system and hosts read counters at its ends.
 //!
-//! A load that keeps to a clock says in advance when its window opens and closes, and systems and hosts read their counters at
-//! these moments, each by its own clock. Another load says so when it happens, and the others are asked then.
+//! A load that keeps to a clock announces when its window opens and closes. Systems and hosts then read their
+//! counters at these moments, each by its own clock. Other loads report the moments as they happen, and the
+//! counters are requested then.
 
 use std::time::Duration;
 
@@ -16,41 +17,41 @@ use crate::agent::{Agent, GLANCE, unexpected};
 use crate::error::SlotError;
 use crate::hosts::{Clock, HostSight, Hosts, SeenHost, SeenNode, Side};
 
-/// How long a system may take to say its counters.
+/// How long a system may take to report its counters.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much longer than its window a measurement may take (draining, slow connections).
 const MEASURE_SLACK: Duration = Duration::from_secs(60);
-/// A window that closes earlier than it was to by more than this was cut short.
+/// How much earlier than planned a window must close to count as cut short, in ns.
 const EARLY_NS: u64 = 1_000_000;
-/// A load that begins later than this after the others does not measure their window. The moment is translated to its clock and
-/// back, so this is true of clocks that are known badly, too.
+/// How far apart loads may begin and still measure the same window, in ns. A moment is translated to a load's
+/// clock and back, so the limit also holds for clocks that are known badly.
 const APART_NS: u64 = 1_000_000;
 
-/// Who takes part in a window.
+/// The participants of a window.
 pub(crate) struct Course<'a> {
     /// The loads.
     pub loads: &'a mut [Agent],
     /// The system.
     pub system: &'a mut Agent,
-    /// Where they are.
+    /// The hosts that the agents run on.
     pub hosts: &'a mut Hosts,
     /// How many threads all loads have together.
     pub threads: u32,
     /// The settings of this host that variants change.
     pub tuner: Option<&'a Tuner>,
-    /// Is told how far the loads have come.
+    /// Receives the progress of the loads.
     pub watch: &'a dyn Fn(Mark),
-    /// Whether somebody wants the run to end.
+    /// Whether the user wants the run to end.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
-/// What was seen of a window. All moments are of the runner's clock.
+/// The observations of a window. All moments are on the runner's clock.
 pub(crate) struct SeenWindow {
-    /// Of each load, in their order.
+    /// The measurement of each load, in the order of the loads.
     pub measurements: Vec<Measurement>,
     pub opened: Sight,
     pub closed: Sight,
-    /// By how much the moments of different hosts may differ.
+    /// The uncertainty between moments of different hosts.
     pub skew_ns: Option<u64>,
     /// The hosts, at both ends.
     pub hosts: Vec<SeenHost>,
@@ -58,11 +59,11 @@ pub(crate) struct SeenWindow {
     pub nodes: Vec<SeenNode>,
 }
 
-/// One end of a window, as all but the loads saw it.
+/// One end of a window, as seen by everyone but the loads.
 pub(crate) struct Sight {
-    /// When it was.
+    /// The moment, in ns.
     pub at_ns: u64,
-    /// The same as wall-clock time.
+    /// The moment as wall-clock time.
     pub at: String,
     /// When the system had read its counters.
     pub read_ns: u64,
@@ -70,7 +71,7 @@ pub(crate) struct Sight {
     pub settings: Option<SettingsSight>,
 }
 
-/// One end of a window before the answers of others.
+/// One end of a window before the others have answered.
 struct End {
     at_ns: u64,
     at: String,
@@ -78,14 +79,14 @@ struct End {
     settings: Option<SettingsSight>,
 }
 
-/// How far a window has come.
+/// The progress of a window.
 #[derive(Default)]
 struct Progress {
-    /// When it opens and closes, where that is known in advance.
+    /// The planned opening and close, if they are known in advance.
     agreed_ns: Option<(u64, u64)>,
     opened: Option<End>,
     closed: Option<End>,
-    /// How many loads have closed it.
+    /// How many loads have closed the window.
     closings: usize,
     /// Units of work by load.
     work: Vec<u64>,
@@ -134,7 +135,8 @@ impl Course<'_> {
         })
     }
 
-    /// Has all loads measure, from one moment on where there are several or one is on another host.
+    /// Starts the measurement of all loads. With several loads, or one on another host, they start at an
+    /// agreed moment.
     fn begin(&mut self, window: Window, clocks: &[Clock]) -> Result<(), SlotError> {
         self.hosts.begin_window();
         let lead_ns = self.hosts.lead_ns(self.threads);
@@ -147,7 +149,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Does what a load's reply asks for.
+    /// Handles a load's reply.
     fn take(
         &mut self,
         load: usize,
@@ -186,7 +188,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// A load has said when its window opens and closes: the others are told, and all loads have the same.
+    /// Handles the moments that a load announces: passes them on to the system and hosts, and checks that all
+    /// loads announce the same.
     fn agree(&mut self, (open_ns, close_ns): (u64, u64), progress: &mut Progress) -> Result<(), SlotError> {
         if let Some((first_ns, _)) = progress.agreed_ns {
             let apart_ns = open_ns.abs_diff(first_ns);
@@ -207,7 +210,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// The window closes: at the moment that was agreed on, or at this one.
+    /// Handles the close of the window, at the agreed moment or at an earlier one.
     fn close(&mut self, at_ns: u64, agreed_ns: Option<(u64, u64)>) -> Result<u64, SlotError> {
         match agreed_ns {
             None => self.ask_now(at_ns),
@@ -220,7 +223,8 @@ impl Course<'_> {
         }
     }
 
-    /// Asks the system and the other hosts for their counters at once. Returns the moment that they are for.
+    /// Requests the counters of the system and the other hosts at once. Returns the moment that they stand
+    /// for.
     fn ask_now(&mut self, at_ns: u64) -> Result<u64, SlotError> {
         if self.loads.len() > 1 {
             return Err(SlotError::Harness(
@@ -232,7 +236,7 @@ impl Course<'_> {
         Ok(at_ns)
     }
 
-    /// Looks at this host, as an end of the window has come.
+    /// Takes a look at this host at an end of the window.
     fn look(&self, at_ns: u64) -> Result<End, SlotError> {
         let at = wall_clock_rfc3339();
         let host = self.hosts.has_one_here().then(HostSight::take).transpose();
@@ -240,7 +244,7 @@ impl Course<'_> {
         Ok(End { at_ns, at, host, settings: self.tuner.map(Tuner::look) })
     }
 
-    /// The same with what the system answers, and how this host and the others were seen.
+    /// Adds the system's answer and the looks at this host and the others.
     fn sight(&mut self, end: End) -> Result<(Sight, Option<HostSight>, Vec<HostSight>), SlotError> {
         let End { at_ns, at, host, settings } = end;
         let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.interrupted)? {
@@ -251,7 +255,7 @@ impl Course<'_> {
     }
 }
 
-/// The loads that still measure; `None` where none does.
+/// The loads that still measure; `None` if all are done.
 fn waiting(progress: &Progress) -> Option<Vec<usize>> {
     let open = |(load, measured): (usize, &Option<Measurement>)| measured.is_none().then_some(load);
     let waiting: Vec<usize> = progress.measurements.iter().enumerate().filter_map(open).collect();

@@ -1,6 +1,7 @@
-//! The dispatcher: one loop that orders slots, writes each before the next, judges after every block, and stops.
+//! The dispatcher: one loop that orders slots, records each before it starts the next, judges after every
+//! block, and stops.
 //!
-//! It knows executors, a recorder and a stream of events only as functions, so that the whole of it is tested
+//! It knows executors, a recorder and a stream of events only as functions, so that all of it is tested
 //! without a process, a disk or a terminal.
 
 use plumb_host::time::monotonic_ns;
@@ -16,24 +17,24 @@ use crate::order::{block_order, slot_seed};
 use crate::prepare::Planned;
 use crate::time_left::{at_most_s, is_out_of_time, time_left};
 
-/// How long a variant is measured when it is tried out: long enough for a load to come to work, short beside a slot.
+/// How long the trial of a variant is, in ns: enough for a load to get going, and short beside a slot.
 const TRIAL_NS: u64 = 300_000_000;
 
-/// What the dispatcher talks to.
+/// The dispatcher's connections to the outside.
 pub struct Outlets<'a> {
-    /// Writes a slot to where it is safe.
+    /// Stores a slot durably.
     pub record: &'a mut dyn FnMut(&Slot) -> Result<(), RunError>,
-    /// Tells the caller what happens.
+    /// Receives the events of the run.
     pub emit: &'a mut dyn FnMut(&Event),
-    /// Whether somebody wants the run to end.
+    /// Whether the user wants the run to end.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Runs a plan from where `slots` end; returns how it ended, with all slots.
+/// Runs a plan from where `slots` ends. Returns how it ended, with all slots.
 ///
 /// # Errors
-/// When a slot cannot be recorded, or nothing can be measured that a verdict could rest on. Slots that fail are results, not
-/// errors, but for a first block in which all of the baseline's fail.
+/// When a slot cannot be recorded, or nothing can be measured that a verdict could rest on. A failed slot is
+/// a result and not an error, unless all slots of the baseline fail in the first block.
 pub fn dispatch(
     planned: &Planned,
     slots: Vec<Slot>,
@@ -108,14 +109,14 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// How many blocks the cells before this one took.
+    /// How many blocks the earlier cells took.
     fn blocks_before(&self, cell: usize) -> u32 {
         let of = |cell| self.slots.iter().filter(|slot| slot.cell == cell).map(|slot| slot.block + 1).max();
         (0..cell).filter_map(of).sum()
     }
 
-    /// Builds and briefly measures every variant, so that one that cannot be measured is reported before the first block. It
-    /// records nothing. A baseline that fails ends a run that has measured nothing yet.
+    /// Builds and briefly measures every variant, so that one that cannot be measured is reported before the
+    /// first block. It records nothing. A failing baseline ends a run that has measured nothing yet.
     fn try_variants(&mut self, cell: usize, planned: &Cell, indices: &[usize]) -> Result<Ending, RunError> {
         let of = u32::try_from(indices.len()).unwrap_or(u32::MAX);
         for (position, index) in (0_u32..).zip(indices) {
@@ -150,7 +151,8 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// Why nothing can be compared in a cell, if its first block says so: every slot of the baseline failed in it.
+    /// Why nothing can be compared in a cell; `None` unless every slot of the baseline failed in the first
+    /// block.
     fn unmeasurable(&self, cell: usize) -> Option<String> {
         let failed = |slot: &Slot| match &slot.outcome {
             SlotOutcome::Failed { reason, .. } => Some(format!("{} failed to {reason}", slot.variant)),
@@ -167,7 +169,7 @@ impl Dispatch<'_, '_> {
         } else {
             format!("the baseline `{baseline}`: all its slots in the first block failed")
         };
-        // The first of each variant: those after it differ in a port or a pid.
+        // Only the first reason of each variant: later ones differ in a port or a pid.
         let mut reasons: Vec<(&str, String)> = Vec::new();
         for slot in first {
             let is_new = reasons.iter().all(|(variant, _)| *variant != slot.variant);
@@ -177,7 +179,7 @@ impl Dispatch<'_, '_> {
         Some(format!("{what}: {}", reasons.join("; ")))
     }
 
-    /// Ends a cell in which nothing can be compared, and the run where no cell before it has data.
+    /// Ends a cell in which nothing can be compared. Ends the run if no other cell has data.
     fn give_up(&mut self, cell: usize, reason: String) -> Result<Ending, RunError> {
         if !self.slots.iter().any(|slot| slot.cell != cell && slot.result().is_some()) {
             return Err(RunError::Unmeasurable(reason));
@@ -191,7 +193,7 @@ impl Dispatch<'_, '_> {
         here.all(|verdict| verdict.verdict != Verdict::Undecided)
     }
 
-    /// Whether every treatment of the cell was either in effect or not; what is open needs more blocks.
+    /// Whether every treatment of the cell is known to be in effect or not. Open treatments need more blocks.
     fn is_proven(&self, cell: usize) -> bool {
         is_proven(self.plan, &self.slots, cell)
     }
@@ -239,8 +241,8 @@ impl Dispatch<'_, '_> {
         Ok(Ending::Complete)
     }
 
-    /// Measures one slot; `None` if it was interrupted. A failure is an outcome, too: measuring failed slots again would
-    /// drop slow and broken ones.
+    /// Measures one slot; `None` if it was interrupted. A failure is an outcome, too: a second measurement of
+    /// failed slots would drop slow and broken ones.
     fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Result<Option<Slot>, RunError> {
         let begun_ns = monotonic_ns();
         let mut retried: Vec<String> = Vec::new();
@@ -252,8 +254,8 @@ impl Dispatch<'_, '_> {
         Ok(self.finished(place, order.name, begun_ns, retried, measured))
     }
 
-    /// Measures once, and a second time only where somebody outside the run killed an agent: that happens to every variant
-    /// alike, whatever the slot would have shown.
+    /// Measures once. Measures a second time only after a process outside the run killed an agent: that
+    /// affects all variants alike, whatever the slot would have shown.
     fn measure(&mut self, order: SlotOrder<'_>, retried: &mut Vec<String>) -> Result<Measured, SlotError> {
         loop {
             if (self.outlets.interrupted)() {
@@ -272,7 +274,7 @@ impl Dispatch<'_, '_> {
         }
     }
 
-    /// The slot that a measurement makes; `None` if it was interrupted.
+    /// The slot of a measurement; `None` if it was interrupted.
     fn finished(
         &self,
         (cell, block, position): (usize, u32, u32),
@@ -300,7 +302,7 @@ impl Dispatch<'_, '_> {
         })
     }
 
-    /// Seconds from the beginning of the run to a moment of now.
+    /// Seconds from the beginning of the run to a monotonic moment.
     fn elapsed_s(&self, at_ns: u64) -> f64 {
         self.base_s + seconds(at_ns.saturating_sub(self.started_ns))
     }

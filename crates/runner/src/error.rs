@@ -1,42 +1,42 @@
-//! What can end a run. Messages complete "failed to …".
+//! Errors that end a run. Messages complete "failed to …".
 
 use plumb_model::{FailureCause, SlotOutcome};
 
-/// Why a run could not go on.
+/// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The run directory.
+    /// The run directory failed.
     #[error(transparent)]
     Store(#[from] plumb_store::StoreError),
-    /// The machine.
+    /// The machine failed.
     #[error(transparent)]
     Host(#[from] plumb_host::Error),
-    /// The host's tunings.
+    /// The host's tunings failed.
     #[error(transparent)]
     Tunings(#[from] plumb_tunings::TuningError),
     /// The run measured nothing that a verdict could rest on; the text completes "measure …".
     #[error("measure {0}")]
     Unmeasurable(String),
-    /// The run began under other conditions than the present ones.
+    /// The run began under other conditions than those of now.
     #[error(
         "continue the run: it began under other conditions, and one verdict cannot rest on both: {}; start a new run",
         .0.join("; ")
     )]
     Differs(Vec<String>),
-    /// The run was to be extended, but not to more blocks than it may have.
+    /// The run was to be extended to a number of blocks that its plan already allows.
     #[error(
         "extend the run to {asked} blocks: it may take {planned} already; give `--blocks` a larger number"
     )]
     NotLonger {
-        /// How many blocks it was to have.
+        /// The requested number of blocks.
         asked: u32,
-        /// How many it may have.
+        /// The number that the plan allows.
         planned: u32,
     },
     /// A host of the run cannot be reached any more.
-    #[error("{0}; its slots are kept, and `plumb run --resume` goes on once the host is back")]
+    #[error("{0}; its slots are kept, and `plumb run --resume` continues the run once the host is back")]
     Gone(String),
-    /// The harness itself.
+    /// The harness itself failed.
     #[error("{0}")]
     Harness(String),
 }
@@ -44,17 +44,19 @@ pub enum RunError {
 /// Why a slot has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotError {
-    /// The system failed, or nobody knows the cause; the text completes "failed to …". That is an outcome, and it is not
-    /// measured again.
+    /// The system failed, or the cause is unknown; the text completes "failed to …". This is an outcome, and
+    /// the slot is not measured again.
     Failed(String),
-    /// The harness could not measure, which says nothing about the variant; the text completes "failed to …". Whether that happens
-    /// may still depend on the variant, so it is not measured again either.
+    /// The harness could not measure, which says nothing about the variant; the text completes "failed to …".
+    /// The variant may still influence such failures, so the slot is not measured again either.
     Harness(String),
-    /// Somebody outside the run killed an agent, whatever the slot would have shown; the text completes "failed to …".
+    /// A process outside the run killed an agent, whatever the slot would have shown; the text completes
+    /// "failed to …".
     Killed(String),
-    /// A host of the run cannot be reached any more, so there is nothing to go on with; the text completes "failed to …".
+    /// A host of the run cannot be reached any more, so the run cannot continue; the text completes "failed
+    /// to …".
     Gone(String),
-    /// Somebody wants the run to end.
+    /// The user wants the run to end.
     Interrupted,
 }
 
@@ -69,7 +71,7 @@ impl SlotError {
         }
     }
 
-    /// The outcome that a slot has by it; `None` where the run ends.
+    /// The slot's outcome; `None` if the error ends the run.
     pub(crate) fn into_outcome(self) -> Option<SlotOutcome> {
         let (cause, reason) = match self {
             Self::Failed(reason) => (FailureCause::System, reason),

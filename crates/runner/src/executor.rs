@@ -1,4 +1,4 @@
-//! Executors measure slots; they never touch the terminal or the disk, and know nothing of blocks or verdicts.
+//! Executors measure slots. They never use the terminal or the disk, and do not know blocks or verdicts.
 
 use plumb_model::{PodSides, SlotResult};
 use plumb_path::{PathSettings, Window};
@@ -13,9 +13,9 @@ pub struct SlotOrder<'a> {
     pub name: &'a str,
     /// Its settings.
     pub settings: &'a PathSettings,
-    /// What is changed on the host in the slot.
+    /// The changes of the host during the slot.
     pub treatment: Treatment<'a>,
-    /// What it asks of its pods beyond the places.
+    /// The variant's pods beyond the places.
     pub pods: &'a PodSides,
     /// The window.
     pub window: Window,
@@ -30,7 +30,8 @@ pub struct Measured {
     pub opened_ns: u64,
     /// The same moment as wall-clock time.
     pub opened_at: String,
-    /// Why the result neither proves nor disproves the treatment, if so; it completes "failed to …".
+    /// Why the result neither proves nor disproves the treatment; `None` without doubt. It completes "failed
+    /// to …".
     pub doubt: Option<String>,
 }
 
@@ -39,9 +40,9 @@ pub trait Executor {
     /// Measures one slot.
     ///
     /// # Errors
-    /// When a side could not do its part, somebody killed one, or somebody wants the run to end.
+    /// When a side failed or was killed, or the user wants the run to end.
     fn measure(&mut self, order: SlotOrder<'_>) -> Result<Measured, SlotError>;
 
-    /// All slots of a cell are done; its systems can go.
+    /// Ends a cell whose slots are all done; its systems can stop.
     fn end_cell(&mut self);
 }

@@ -1,10 +1,11 @@
-//! What there is to know of a system that this program did not start, beside its CPU time.
+//! Figures beside CPU time of a system that this program did not start.
 
 use plumb_model::metric::{MEMORY_SYSTEM, RUN_DELAY_SYSTEM, SOFTIRQ_SYSTEM};
 use plumb_model::{Measurement, Reading};
 use plumb_path::Snapshot;
 
-/// Reads it from the system's states when the window opened and closed, where its processes are known.
+/// Derives them from the system's states at the opening and the close of the window, if its processes are
+/// known.
 pub(crate) fn read(measurement: &mut Measurement, opened: &Snapshot, closed: &Snapshot) {
     if !closed.is_foreign {
         return;

@@ -1,8 +1,7 @@
-//! Tunings of the host in a run: which variants this machine cannot have, and what happens around each slot.
+//! Tunings of the host in a run: the variants that this machine cannot have, and the steps around each slot.
 //!
-//! Whether the kernel takes a value is known only once it was written. So all tunings of a run are tried out once
-//! before it begins, each applied and put back, and a variant whose tunings are refused is skipped like one without
-//! its device.
+//! Only a write shows whether the kernel accepts a value. Before a run begins, all its tunings are therefore
+//! applied once and undone. A variant whose tunings are refused is skipped like a variant without its device.
 
 use plumb_model::{Evidence, Plan, PlannedVariant};
 use plumb_tunings::{Machine, PutBack, Resolved, Sight, StateDirectory, Treatment, Tuner, TuningError};
@@ -12,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{RunError, SlotError};
 use crate::executor::Measured;
 
-/// The settings of the host when the window opened and when it closed, where variants change some.
+/// The settings of the host at the opening and the close of the window, if variants change any.
 pub(crate) type SettingsSeen = Option<(Sight, Sight)>;
 
-/// Marks variants whose tunings the machine cannot have, or has anyway. Changes nothing on the machine.
+/// Marks variants whose tunings the machine cannot have, or already has. Changes nothing on the machine.
 pub(crate) fn mark_impossible(
     plan: &mut Plan,
     mut impossible: impl FnMut(&PlannedVariant, Option<&PlannedVariant>) -> Result<Option<String>, String>,
@@ -30,17 +29,17 @@ pub(crate) fn mark_impossible(
     Ok(())
 }
 
-/// Why what a variant changes on a host is of no use there.
+/// Why a variant's changes are pointless on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Obstacle {
-    /// The host cannot have it.
+    /// The host cannot have them.
     Impossible(String),
-    /// The host has it anyway.
+    /// The host already has them.
     Already(String),
 }
 
-/// Why this machine cannot have what a variant changes, or that it has that anyway.
+/// Why this machine cannot have a variant's changes, or that it already has them.
 pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>) -> Option<Obstacle> {
     let machine = &Machine::this();
     let resolved = match plumb_tunings::resolve(treatment(variant), machine) {
@@ -50,7 +49,7 @@ pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>
     let base =
         base.filter(|base| base.settings == variant.settings && treatment(base) != treatment(variant))?;
     let (tunings, changes) = resolved.split_at(variant.tunings.len());
-    // What a list of changes changes beyond another one cannot be said before it is applied.
+    // The effect of one list of changes over another is unknown before they are applied.
     if base.changes != variant.changes && !base.changes.is_empty() {
         return None;
     }
@@ -72,7 +71,7 @@ pub(crate) fn impossible(variant: &PlannedVariant, base: Option<&PlannedVariant>
     })
 }
 
-/// What is in effect in a variant's slots.
+/// The treatment in effect during a variant's slots.
 pub(crate) fn treatment(variant: &PlannedVariant) -> Treatment<'_> {
     Treatment { tunings: &variant.tunings, changes: &variant.changes }
 }
@@ -86,7 +85,7 @@ fn reason(error: TuningError) -> String {
     }
 }
 
-/// The treatments of the variants that are to run.
+/// The treatments of the variants that will run.
 pub(crate) fn treatments(plan: &Plan) -> Vec<Treatment<'_>> {
     let running =
         plan.cells.iter().flat_map(|cell| &cell.variants).filter(|variant| variant.skipped.is_none());
@@ -98,7 +97,8 @@ pub(crate) fn open(treatments: &[Treatment<'_>]) -> Result<Tuner, RunError> {
     Ok(Tuner::open(Machine::this(), StateDirectory::of_user(), treatments)?)
 }
 
-/// Applies each variant's treatment and puts it back, and marks the variants with which the machine does not go along.
+/// Applies each variant's treatment and undoes it, and marks the variants whose treatment the machine
+/// refuses.
 pub(crate) fn try_out(
     plan: &mut Plan,
     mut try_one: impl FnMut(Treatment<'_>) -> Result<Option<String>, RunError>,
@@ -122,7 +122,7 @@ pub(crate) fn try_out(
     Ok(())
 }
 
-/// Applies a treatment and puts it back: why the machine does not go along, if so.
+/// Applies a treatment and undoes it. Returns the reason if the machine refuses it.
 pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Option<String>, RunError> {
     let refused = match tuner.apply(treatment) {
         Ok(()) => None,
@@ -133,7 +133,8 @@ pub(crate) fn try_one(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Opt
     Ok(refused)
 }
 
-/// Applies a variant's treatment, unless it is still in effect from the slot before; what the settings were until then.
+/// Applies a variant's treatment, unless it is still in effect from the previous slot. Returns the settings
+/// from before it.
 pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight, SlotError> {
     let failed = |error: TuningError| SlotError::Harness(error.to_string());
     if tuner.is_still_applied(treatment) {
@@ -145,7 +146,7 @@ pub(crate) fn begin(tuner: &mut Tuner, treatment: Treatment<'_>) -> Result<Sight
     Ok(before)
 }
 
-/// What a slot's result says of a treatment.
+/// A slot's evidence and warnings about a treatment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Proof {
     pub evidence: Vec<Evidence>,
@@ -153,14 +154,14 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// The same with the host's name, where it has no system and others may have the same settings.
+    /// The same proof with the host's name, for a host without the system, whose settings others may share.
     pub(crate) fn on(mut self, host: &str) -> Self {
         self.evidence.iter_mut().for_each(|evidence| evidence.what.push_str(&format!(" on {host}")));
         self.warnings.iter_mut().for_each(|warning| warning.insert_str(0, &format!("{host}: ")));
         self
     }
 
-    /// What several hosts say.
+    /// The proofs of several hosts as one.
     pub(crate) fn together(proofs: Vec<Self>) -> Self {
         let mut together = Self::default();
         for Self { evidence, warnings } in proofs {
@@ -176,7 +177,7 @@ impl Proof {
     }
 }
 
-/// Puts tunings back, whatever came of the slot, and proves that they were in effect.
+/// Undoes tunings, whatever the slot's outcome, and proves that they were in effect.
 pub(crate) fn end(
     tuner: &mut Tuner,
     treatment: Treatment<'_>,
@@ -188,10 +189,10 @@ pub(crate) fn end(
     Ok((measured, prove(tuner, treatment, before, seen, back?)?))
 }
 
-/// Puts tunings back after a slot.
+/// Undoes tunings after a slot.
 ///
-/// What users change often takes longer than a slot, such as the restart of a service. It stays until a slot of another
-/// variant comes.
+/// Users' changes often take longer than a slot, such as the restart of a service. They stay until a slot of
+/// another variant.
 pub(crate) fn undo(tuner: &mut Tuner, treatment: Treatment<'_>, is_ok: bool) -> Result<PutBack, SlotError> {
     if stays(treatment) && is_ok {
         return Ok(PutBack::default());
@@ -203,7 +204,7 @@ fn stays(treatment: Treatment<'_>) -> bool {
     !treatment.changes.is_empty()
 }
 
-/// What the settings were before the window, at its ends and afterwards.
+/// The proof from the settings before the window, at its ends, and afterwards.
 pub(crate) fn prove(
     tuner: &Tuner,
     treatment: Treatment<'_>,
@@ -221,7 +222,7 @@ pub(crate) fn prove(
     Ok(Proof { evidence, warnings })
 }
 
-/// The tunings that `plumb tune apply` has in effect, whatever runs; `None` where there are none.
+/// The tunings that `plumb tune apply` has in effect, independent of any run; `None` if there are none.
 pub(crate) fn in_effect() -> Option<String> {
     let found = plumb_tunings::in_effect(&Machine::this(), &StateDirectory::of_user()).ok()?;
     let mut names: Vec<String> = found.into_iter().map(|it| it.entry.tuning).collect();
@@ -229,19 +230,19 @@ pub(crate) fn in_effect() -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// The end of a run: an error where a setting could not be put back.
+/// Ends a run; an error if a setting could not be restored.
 pub(crate) fn all_is_back(tuner: Option<Tuner>) -> Result<(), RunError> {
     tuner.map_or(Ok(()), |mut tuner| put_back_whole(&mut tuner))
 }
 
-/// Puts back what is in effect; an error where that does not succeed, since all that is measured on top of a setting
-/// that is still changed would be measured on another machine than the report says.
+/// Restores all changed settings; an error if that fails. With a setting still changed, measurements would
+/// come from another machine than the report says.
 pub(crate) fn put_back_whole(tuner: &mut Tuner) -> Result<(), RunError> {
     tuner.put_back()?;
     match tuner.trouble() {
         [] => Ok(()),
         trouble => Err(RunError::Harness(format!(
-            "put the host back as it was: {}; the journal in {} stays: mend that, then run `plumb tune revert`",
+            "restore the host's settings: {}; the journal is kept in {}: fix the cause, then run `plumb tune revert`",
             trouble.join("; "),
             tuner.state().path().display()
         ))),

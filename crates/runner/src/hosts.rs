@@ -1,4 +1,4 @@
-//! The hosts of a run, on which agents run: this one, and others by way of a keeper.
+//! The hosts of a run, on which agents run: this one, and others through a keeper.
 
 mod account;
 mod array;
@@ -59,22 +59,22 @@ pub(crate) use sight::{HostSight, SeenHost, noise_by_machine};
 /// The hosts of a run, connected.
 #[derive(Default)]
 pub struct Hosts {
-    /// As they were given.
+    /// The places as given.
     given: Places,
-    /// With what the variant at hand asks of its pods.
+    /// The places with the current variant's pods.
     places: Places,
     build: String,
     others: Vec<Other>,
-    /// Pods that read what nodes count.
+    /// Pods that read the counters of nodes.
     readers: Vec<Other>,
     cluster: Option<Cluster>,
-    /// What of the cluster is changed.
+    /// The cluster's objects that variants change.
     objects: Objects,
-    /// Where objects lead that stand for systems.
+    /// The endpoints of cluster objects that stand for systems.
     endpoints: Endpoints,
     /// The array behind the pods' volumes.
     array: Option<Array>,
-    /// The pods among them, which go after the connections to them have ended.
+    /// The pods among the places. They are deleted after the connections to them have ended.
     pods: Option<Arc<Pods>>,
 }
 
@@ -105,10 +105,11 @@ impl std::fmt::Debug for Hosts {
 }
 
 impl Hosts {
-    /// Connects to the hosts of `places`, all at the same time. `build` is this program's, see [`plumb_host::own_build`].
+    /// Connects to the hosts of `places`, all at the same time. `build` is this program's, see
+    /// [`plumb_host::own_build`].
     ///
     /// # Errors
-    /// When one cannot be used; the text completes "failed to ...".
+    /// When a host cannot be used; the text completes "failed to ...".
     pub fn connect(mut places: Places, build: &str) -> Result<Self, String> {
         if places.load.is_empty() {
             places.load.push(PlaceOf::default());
@@ -124,7 +125,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Connects to the hosts at hand to which there is no connection yet.
+    /// Connects to those current hosts that have no connection yet.
     fn connect_missing(&mut self) -> Result<(), String> {
         let Self { places, build, others, pods, .. } = self;
         let missing: Vec<PlaceOf> = places
@@ -148,28 +149,29 @@ impl Hosts {
         self.connect_readers()
     }
 
-    /// Has the cluster's objects changed as a variant says, and not otherwise.
+    /// Makes the cluster's objects match a variant's treatment exactly.
     ///
     /// # Errors
-    /// Why one is not.
+    /// The reason why an object does not match.
     pub(crate) fn change_objects(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
         self.objects.turn_to(self.cluster.as_ref(), treatment.changes)
     }
 
-    /// Puts all of the cluster's objects back.
+    /// Restores all of the cluster's objects.
     ///
     /// # Errors
-    /// Why one is not.
+    /// The reason why an object is not restored.
     pub(crate) fn put_objects_back(&mut self) -> Result<(), String> {
         self.objects.put_back()
     }
 
-    /// Whether each object of the cluster that any variant changes is as it should be now.
+    /// Whether each cluster object that any variant changes is as it should be now.
     pub(crate) fn look_at_objects(&self) -> Vec<Evidence> {
         self.objects.look()
     }
 
-    /// What the cluster says of the pods at hand, and how they were seen at both ends of a window; nothing where there are none.
+    /// Evidence from the cluster about the current pods, and from the looks at both ends of a window; empty
+    /// without pods.
     pub(crate) fn evidence_of_pods(&self, seen: &[SeenHost]) -> Vec<Evidence> {
         let at_hand = self.places.others();
         let is_at_hand = |other: &&Other| {
@@ -187,7 +189,8 @@ impl Hosts {
         self.others.iter().filter(is_at_hand).flat_map(evidence).collect()
     }
 
-    /// Why a connection has ended, if one has, or is about to: an agent's end may be noticed before that of its pod.
+    /// Why a connection has ended or is about to end, if one has: an agent's end may be noticed before that
+    /// of its pod.
     pub(crate) fn why_lost(&mut self) -> Option<String> {
         let mut all = self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote);
         all.find_map(|remote| (remote.is_lost() || remote.is_going()).then(|| remote.why_lost()))
@@ -205,15 +208,15 @@ impl Hosts {
         self.places.load.len().max(1)
     }
 
-    /// Connects again to hosts whose connection has ended; whether any had. One that stays away ends the run, which can be
-    /// continued later.
+    /// Reconnects to hosts whose connection has ended. Returns whether there were any. A host that stays away
+    /// ends the run, which can be continued later.
     pub(crate) fn revive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<bool, SlotError> {
-        // A pod may have to be made anew, on a node that has to be found first.
+        // A pod may have to be replaced, on a node that the scheduler has to find first.
         let patience_ns = if self.pods.is_some() { PATIENCE_WITH_PODS_NS } else { PATIENCE_NS };
         let last_ns = monotonic_ns() + patience_ns;
         let is_one_lost = self.others.iter_mut().any(|other| other.remote.is_lost());
         for other in &mut self.others {
-            // What took one pod may be about to take another.
+            // The cause of one lost pod may be about to take another.
             if is_one_lost && !other.remote.is_lost() && other.remote.is_going() {
                 other.remote.cut();
             }
@@ -226,12 +229,12 @@ impl Hosts {
                 }
             }
         }
-        // A pod may be on another node now.
+        // A pod may now be on another node.
         self.connect_readers().map_err(SlotError::Killed)?;
         Ok(is_one_lost)
     }
 
-    /// Why a host that has a side of it cannot build a variant, if so.
+    /// Why a host with a side of the run cannot build a variant, if so.
     ///
     /// # Errors
     /// When a host cannot be asked.
@@ -247,7 +250,7 @@ impl Hosts {
         }
         let json = settings.to_json().map_err(|error| error.to_string())?;
         let sides: Vec<Sides> = self.others.iter().map(|other| self.sides_on(other.host())).collect();
-        // Another variant's pods have no side of this one.
+        // Pods of other variants have no side of this one.
         let asked = self.others.iter_mut().zip(sides).filter(|(_, at)| at.system || at.load);
         for (other, at) in asked {
             if let Some(reason) = other.remote.lacking(path.name, json.clone(), at)? {
@@ -290,7 +293,7 @@ impl Hosts {
         Ok(Agent::new(label, link, Place { address, number, ..place }))
     }
 
-    /// A side's clock, as it is known now.
+    /// The current estimate of a side's clock.
     pub(crate) fn clock(&mut self, side: Side) -> Clock {
         self.other(side).map_or_else(Clock::default, |other| other.remote.clock())
     }
@@ -300,8 +303,8 @@ impl Hosts {
         self.remotes().try_for_each(Remote::compare_clocks).map_err(lost)
     }
 
-    /// How long before a load of that many threads begins its moments have to be agreed on, in ns; 0 where all sides are here and
-    /// there is one load.
+    /// How far in advance the moments of a load with this many threads have to be agreed on, in ns; 0 if all
+    /// sides are here and there is one load.
     pub(crate) fn lead_ns(&self, threads: u32) -> u64 {
         if self.others.is_empty() && self.loads() == 1 {
             return 0;
@@ -311,7 +314,7 @@ impl Hosts {
         LEAD_NS + 3 * trip_ns + plumb_path::drive::lead_ns(threads)
     }
 
-    /// By how much the moments of a window may differ between the hosts of a run; `None` where all have one clock.
+    /// The uncertainty between a window's moments on the hosts of a run; `None` if all share one clock.
     pub(crate) fn skew_ns(&mut self) -> Option<u64> {
         let sides: Vec<Side> = (0..self.loads()).map(Side::Load).chain([Side::System]).collect();
         let mut hosts: Vec<Host<'_>> = sides.iter().map(|side| self.place(*side).host()).collect();
@@ -344,17 +347,17 @@ impl Hosts {
         self.place(one).host() == self.place(two).host()
     }
 
-    /// What a side's host is called.
+    /// The name of a side's host.
     pub(crate) fn name(&self, side: Side) -> String {
         self.place(side).name().to_owned()
     }
 
-    /// Looks from now on are for another window.
+    /// Begins another window, which later looks belong to.
     pub(crate) fn begin_window(&mut self) {
         self.remotes().for_each(Remote::begin_window);
     }
 
-    /// What a load is called among all: by its host, and by a number where there are several on it.
+    /// A load's name: its host's name, with a number if the host has several loads.
     pub(crate) fn load_name(&self, load: usize) -> String {
         let name = self.name(Side::Load(load));
         let before =
@@ -362,12 +365,12 @@ impl Hosts {
         if before == 0 { name } else { format!("{name} ({})", before + 1) }
     }
 
-    /// What tells this group of loads from others.
+    /// A key that identifies this group of loads.
     pub(crate) fn names_of_loads(&self) -> String {
         (0..self.loads()).map(|load| self.load_name(load)).collect::<Vec<_>>().join(",")
     }
 
-    /// Has every other host looked at: at these moments of this clock, or at once.
+    /// Makes every other host look at itself: at these moments of this clock, or at once.
     pub(crate) fn look_at(&mut self, moments_ns: &[Option<u64>]) -> Result<(), SlotError> {
         self.remotes().try_for_each(|remote| {
             let clock = remote.clock();
@@ -377,7 +380,7 @@ impl Hosts {
         })
     }
 
-    /// Has them looked at at once instead.
+    /// Makes the other hosts take their pending looks at once.
     pub(crate) fn hurry(&mut self) -> Result<(), SlotError> {
         self.remotes().try_for_each(Remote::hurry).map_err(lost)
     }
@@ -387,13 +390,13 @@ impl Hosts {
         self.remotes().map(Remote::looked).collect::<Result<_, _>>().map_err(lost)
     }
 
-    /// All that is connected: the other hosts, and then the readers.
+    /// All connected hosts: the other hosts, and then the readers.
     fn remotes(&mut self) -> impl Iterator<Item = &mut Remote> {
         self.others.iter_mut().chain(&mut self.readers).map(|other| &mut other.remote)
     }
 
-    /// The hosts as they were seen at both ends of a window: this one, if it was, and all others. `foreign` is the CPU time of a
-    /// system that this program did not start.
+    /// The hosts as seen at both ends of a window: this one, if it was looked at, and all others. `foreign`
+    /// is the CPU time of a system that this program did not start.
     pub(crate) fn seen(
         &self,
         here: Option<(HostSight, HostSight)>,
@@ -443,7 +446,7 @@ impl Hosts {
         })
     }
 
-    /// Facts about every host that has a side, as lines, with the CPUs of each side.
+    /// Facts about every host with a side, as lines, with the CPUs of each side.
     pub(crate) fn lines(&self, has_system: bool) -> Result<Vec<(String, String)>, String> {
         if self.others.is_empty() && self.places.system.cpus.is_none() {
             let sides = sides(has_system).map_err(|error| error.to_string())?;
@@ -468,19 +471,19 @@ impl Hosts {
         Ok(lines)
     }
 
-    /// The CPUs of a side, with its host where that is not this one.
+    /// The CPUs of a side, with its host unless that is this one.
     pub(crate) fn cpus_of(&self, side: Side, has_system: bool) -> Result<String, String> {
         let cpus = self.cpus(side, has_system)?;
         Ok(if self.is_here(side) { cpus } else { format!("{cpus} of {}", self.name(side)) })
     }
 
-    /// The same of all loads.
+    /// The CPUs of all loads.
     pub(crate) fn cpus_of_loads(&self, has_system: bool) -> Result<String, String> {
         let each = (0..self.loads()).map(|load| self.cpus_of(Side::Load(load), has_system));
         Ok(each.collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 
-    /// The address by which loads on other hosts reach the system; `None` where there are none.
+    /// The address by which loads on other hosts reach the system; `None` if there are no such loads.
     pub(crate) fn address(&self, side: Side) -> Result<Option<IpAddr>, String> {
         if side != Side::System || !self.places.are_apart() {
             return Ok(None);
@@ -488,7 +491,7 @@ impl Hosts {
         let place = self.place(side);
         let known = match self.others.iter().find(|other| other.host() == place.host()) {
             Some(other) => other.remote.hello().address,
-            // What the first load's host sees of this one.
+            // The address from which the first load's host sees this one.
             None => self.others.first().and_then(|other| other.remote.hello().peer),
         };
         place.address.or(known).map(Some).ok_or_else(|| {
@@ -496,7 +499,7 @@ impl Hosts {
         })
     }
 
-    /// Which sides a host has.
+    /// The sides that a host has.
     fn sides_on(&self, host: Host<'_>) -> Sides {
         let has = |side| self.place(side).host() == host;
         Sides { system: has(Side::System), load: (0..self.loads()).map(Side::Load).any(has) }
@@ -505,7 +508,7 @@ impl Hosts {
     fn place(&self, side: Side) -> &PlaceOf {
         match side {
             Side::System => &self.places.system,
-            // Without places there is one load, where the system is.
+            // Without places there is one load, on the system's host.
             Side::Load(load) => self.places.load.get(load).unwrap_or(&self.places.system),
         }
     }
@@ -515,31 +518,31 @@ impl Hosts {
         self.others.get_mut(at)
     }
 
-    /// What messages call an agent.
+    /// The name of an agent in messages.
     fn label(&self, side: Side, name: &str) -> String {
         if self.is_here(side) { name.to_owned() } else { format!("{name} on {}", self.name(side)) }
     }
 }
 
-/// For how long a host whose connection ended is tried again, and how often.
+/// How long a host whose connection ended is tried again, without and with pods, and how often.
 const PATIENCE_NS: u64 = 20_000_000_000;
 const PATIENCE_WITH_PODS_NS: u64 = 60_000_000_000;
 const PAUSE: Duration = Duration::from_secs(1);
-/// Besides round trips, what agents need to begin.
+/// The time that agents need to begin, beside round trips.
 const LEAD_NS: u64 = 50_000_000;
 
 /// The cluster of places, if they name one.
 ///
 /// # Errors
-/// Why it cannot be used; the text completes "failed to ...".
+/// The reason why it cannot be used; the text completes "failed to ...".
 fn cluster(places: &Places) -> Result<Option<Cluster>, String> {
     places.kubernetes.as_ref().map(Cluster::connect).transpose().map_err(|error| error.to_string())
 }
 
-/// What the pods of places are made by, if there are any.
+/// The maker of the places' pods, if there are any.
 ///
 /// # Errors
-/// Why there can be none; the text completes "failed to ...".
+/// The reason why there can be none; the text completes "failed to ...".
 fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>, String> {
     let others = places.others();
     let made: Vec<&PodPlace> = others.iter().filter_map(|place| place.pod.as_ref()).collect();
@@ -547,7 +550,7 @@ fn pods(cluster: Option<&Cluster>, places: &Places) -> Result<Option<Arc<Pods>>,
     Pods::begin(cluster, &made).map(|pods| Some(Arc::new(pods))).map_err(|error| error.to_string())
 }
 
-/// A connection that ended: that says nothing of the variant.
+/// The error for a connection that ended, which says nothing about the variant.
 fn lost(reason: String) -> SlotError {
     SlotError::Killed(reason)
 }

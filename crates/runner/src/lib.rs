@@ -1,4 +1,4 @@
-//! From an experiment file to a run: plan, blocks, dispatcher; an experiment becomes a stream of events.
+//! Runs experiments: from an experiment file to a plan, blocks, slots and a stream of events.
 //!
 //! The runner knows data paths only through [`plumb_path::DataPath`], sides only through agents and the line protocol,
 //! and the caller only as a function that takes events. It decides no exit code and draws nothing.

@@ -1,4 +1,4 @@
-//! What a run does at this moment, as its events tell it, for the file that watchers of the directory read.
+//! The present state of a run, derived from its events, for the file that watchers of the directory read.
 
 use plumb_host::process::Detached;
 use plumb_host::time::{monotonic_ns, unix_ms};
@@ -6,10 +6,11 @@ use plumb_model::Event;
 use plumb_model::event::TimeLeft;
 use plumb_store::{Now, Phase};
 
-/// A window that opens sooner than this after it was announced is not written down: that would be done while it is open.
+/// The least time between the announcement and the opening of a window, in ns. A closer window is not
+/// recorded, because the write would fall into it.
 const NOTICE_NS: u64 = 20_000_000;
 
-/// See the module.
+/// The present state of a run.
 pub(crate) struct Moment(Now);
 
 impl Moment {
@@ -33,12 +34,12 @@ impl Moment {
         })
     }
 
-    /// What the run does.
+    /// The present state.
     pub(crate) fn now(&self) -> &Now {
         &self.0
     }
 
-    /// Takes an event. Returns whether it is worth a new file.
+    /// Takes an event. Returns whether the file should be written.
     pub(crate) fn take(&mut self, event: &Event) -> bool {
         match event {
             Event::VariantTried { cell, position, of, variant } => {
@@ -70,7 +71,7 @@ impl Moment {
 
     fn agree(&mut self, open_ns: u64, close_ns: u64) -> bool {
         let (now_ns, now_ms) = (monotonic_ns(), unix_ms());
-        // A trial is announced, too, and is over before anybody could look.
+        // A trial is announced, too, and is over before anyone could look.
         if self.0.phase != Phase::Preparing || open_ns < now_ns.saturating_add(NOTICE_NS) {
             return false;
         }

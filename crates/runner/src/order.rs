@@ -1,8 +1,8 @@
 //! The order of slots: every block is a random permutation of the variants and then its reverse.
 //!
-//! The reverse cancels linear drift. The permutation is drawn anew for every block, because a fixed order can fall
-//! into step with a periodic disturbance. Orders depend on seed, cell and block alone, so that a resumed run
-//! continues the very block that was cut.
+//! The reverse cancels linear drift. Each block gets a new permutation, because a fixed order can fall into
+//! step with a periodic disturbance. An order depends only on seed, cell and block, so that a resumed run
+//! continues the block at which it was cut.
 
 use plumb_model::SplitMix;
 use rand::SeedableRng;
@@ -20,7 +20,7 @@ pub fn block_order(seed: u64, cell: usize, block: u32, indices: &[usize]) -> Vec
     order
 }
 
-/// The seed of everything random within one slot.
+/// The seed of all random values within one slot.
 #[must_use]
 pub fn slot_seed(seed: u64, cell: usize, block: u32, position: u32) -> u64 {
     SplitMix::mix(&[seed, cell as u64, u64::from(block), u64::from(position), 0x51_07])

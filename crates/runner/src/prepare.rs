@@ -1,8 +1,8 @@
-//! From an experiment to a run that may begin.
+//! Preparation: from an experiment to a run that can begin.
 //!
-//! Whatever a verdict rests on beside the measurements is settled here: the namespaces, the variants that this host cannot
-//! build, the savings that treatments have to show. A [`crate::Session`] takes nothing but a [`Planned`], so no front end
-//! can leave a part of it out.
+//! This step settles everything beside measurements that a verdict rests on: the namespaces, the variants
+//! that this host cannot build, and the savings that treatments must show. A [`crate::Session`] takes only a
+//! [`Planned`], so no front end can skip a part.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::file::{Experiment, FileError, ReadOptions, read};
 use crate::host_tunings;
 use crate::hosts::Hosts;
 
-/// A plan whose variants were held against this host, with everything that it takes to run it.
+/// A plan whose variants were checked against the hosts, with everything needed to run it.
 #[derive(Debug)]
 pub struct Planned {
     plan: Plan,
@@ -28,7 +28,7 @@ pub struct Planned {
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// Something is wrong with the file.
+    /// The file has mistakes.
     #[error(transparent)]
     File(#[from] FileError),
     /// A host could not be asked; the text completes "failed to ...".
@@ -36,10 +36,11 @@ pub enum PlanError {
     Hosts(String),
 }
 
-/// Reads an experiment file, enters the namespaces that it needs, and marks the variants that a host of it cannot build.
+/// Reads an experiment file, enters the namespaces that it needs, and marks the variants that one of its
+/// hosts cannot build.
 ///
 /// # Errors
-/// What is wrong with the file, with its places, or with a host.
+/// The mistakes in the file, with their places, or a host's failure.
 pub fn prepare(
     name_of_file: &str,
     bytes: &[u8],
@@ -57,7 +58,7 @@ pub fn prepare(
 }
 
 impl Planned {
-    /// The plan of a run that began earlier, to go on with it: its variants were marked then.
+    /// The plan of an earlier run, to continue it: its variants are already marked.
     ///
     /// # Errors
     /// When this program has no such data path, or cannot read its settings.
@@ -97,17 +98,17 @@ impl Planned {
                 let led = hosts.led(settings).map_err(|error| failed(&error))?;
                 led.into_iter().for_each(|led| *settings = led);
             }
-            // What it lacks was marked when the run began; other hosts enter their namespaces by this.
+            // The first run has marked missing features. This call makes other hosts enter their namespaces.
             hosts.lacking(&path, settings).map_err(|error| failed(&error))?;
         }
         hosts.turn_back();
         Ok(Self { plan, path, settings, text: text.to_owned(), hosts })
     }
 
-    /// The same with up to `blocks` blocks in each cell.
+    /// The same plan with up to `blocks` blocks in each cell.
     ///
     /// # Errors
-    /// When the plan allows as many already.
+    /// When the plan already allows as many.
     pub fn extended(mut self, blocks: u32) -> Result<Self, RunError> {
         if blocks <= self.plan.blocks.max {
             return Err(RunError::NotLonger { asked: blocks, planned: self.plan.blocks.max });
@@ -128,7 +129,7 @@ impl Planned {
         &self.text
     }
 
-    /// Why it cannot be run at all, if so: the baseline itself cannot be built.
+    /// Why the plan cannot be run at all, if so: a host cannot build the baseline itself.
     #[must_use]
     pub fn hopeless(&self) -> Option<String> {
         let Self { plan, .. } = self;
@@ -176,15 +177,15 @@ impl Planned {
     }
 }
 
-/// An ordinary user's run that builds namespaces goes into a user namespace, whole, so that both sides share it. Where the
-/// kernel refuses that, the variants that need it say so.
+/// Enters a user namespace if an ordinary user's run builds namespaces. The whole run enters it, so that both
+/// sides share it. If the kernel refuses, the variants that need it report that.
 fn enter_namespace(settings: &[Vec<PathSettings>]) {
     if settings.iter().flatten().any(|settings| settings.needs_namespaces()) {
         let _ = plumb_host::namespace::become_root_if_needed();
     }
 }
 
-/// Asks of every variant whether the hosts can build it, and marks those that one cannot.
+/// Asks the hosts whether they can build each variant, and marks those that one cannot.
 fn mark_infeasible(
     plan: &mut Plan,
     path: &DataPath,
@@ -212,7 +213,7 @@ fn mark_infeasible(
     host_tunings::mark_impossible(plan, |variant, base| hosts.impossible(variant, base))
 }
 
-/// Why a variant cannot be on the hosts that the run has, if so.
+/// Why a variant cannot run on the run's hosts, if so.
 fn misplaced(settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     let places = hosts.places()?;
     if places.are_apart()
@@ -224,8 +225,8 @@ fn misplaced(settings: &PathSettings, hosts: &Hosts) -> Option<String> {
     settings.share(0, loads).err().map(|fault| format!("{loads} loads: {fault}"))
 }
 
-/// Asks of every variant what its treatment has to save, and finds the variant that it has to be cheaper than: the first
-/// that is the same but for the treatment.
+/// Finds the required saving of every variant, and the variant that it must be cheaper than: the first that
+/// differs only in the treatment.
 fn require_savings(cell: &mut Cell, settings: &[PathSettings]) {
     let all = cell.variants.clone();
     for (at, (variant, settings)) in cell.variants.iter_mut().zip(settings).enumerate() {

@@ -1,6 +1,7 @@
 //! One run from its plan to its end: header, directory, agents, dispatcher, events.
 //!
-//! Command line and any other front end submit the same [`Session`]; none of them assembles a run by itself.
+//! The command line and any other front end submit the same [`Session`]; none of them assembles a run by
+//! itself.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use crate::hosts::{Hosts, Launch, Side};
 use crate::moment::Moment;
 use crate::prepare::Planned;
 
-/// What a run needs beside its plan.
+/// The inputs of a run beside its plan.
 pub struct Session<'a> {
     /// The program that serves agents, with its arguments.
     pub agent_program: (PathBuf, Vec<String>),
@@ -29,13 +30,13 @@ pub struct Session<'a> {
     pub program_version: &'a str,
     /// Identifies this build among others of its version, see [`plumb_host::own_build`].
     pub build: &'a str,
-    /// The revision of the git work tree that the experiment is in, where the run is to be recorded.
+    /// The revision of the experiment's git work tree, if it is to be recorded.
     pub source: Option<Source>,
     /// Labels that the user gave the run.
     pub labels: BTreeMap<String, String>,
-    /// Tells the caller what happens.
+    /// Receives the events of the run.
     pub emit: &'a mut dyn FnMut(&Event),
-    /// Whether somebody wants the run to end.
+    /// Whether the user wants the run to end.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
@@ -76,8 +77,8 @@ impl Session<'_> {
         self.carry_on(run, &planned, store, hosts, tuner)
     }
 
-    /// Continues the run in `directory`, of which `planned` is the plan, after its last whole slot. A plan that was extended
-    /// replaces the one in the directory.
+    /// Continues the run in `directory`, whose plan is `planned`, after its last whole slot. An extended plan
+    /// replaces the plan in the directory.
     ///
     /// # Errors
     /// As [`Session::start`], and when the directory holds no run, its experiment was edited, or another build or another
@@ -91,7 +92,7 @@ impl Session<'_> {
         if !differences.is_empty() {
             return Err(RunError::Differs(differences));
         }
-        // Whatever can refuse comes before the directory is changed.
+        // All checks that may refuse come before the directory is changed.
         let tuner = tuner(&run.header.plan, &hosts)?;
         store.go_on()?;
         if planned.plan().blocks != run.header.plan.blocks {
@@ -125,13 +126,14 @@ impl Session<'_> {
         let store = RefCell::new(store);
         let treatments = host_tunings::treatments(planned.plan());
         let (dispatched, back) = {
-            // The executor tells how a slot goes while the dispatcher waits for it.
+            // The executor reports a slot's progress while the dispatcher waits for it.
             let teller = RefCell::new((&mut *emit, Moment::new()));
             let tell = |event: &Event| {
                 let (emit, moment) = &mut *teller.borrow_mut();
                 emit(event);
                 if moment.take(event) {
-                    // A disk that takes no more ends the run with the next slot; watchers are not worth that.
+                    // A full disk ends the run at the next slot; a failed file for watchers is not worth
+                    // that.
                     let _ = store.borrow().now(moment.now());
                 }
             };
@@ -157,7 +159,7 @@ impl Session<'_> {
         let (ending, slots) = match dispatched {
             Ok(done) => done,
             Err(error) => {
-                // The first error is the one to report; a disk that is full will not take this line either.
+                // The first error is the one to report; a full disk does not take this line either.
                 let _ = store.borrow().finish(Ending::Failed, took_s);
                 return Err(error);
             }
@@ -170,7 +172,7 @@ impl Session<'_> {
     }
 }
 
-/// A tuner of this host, where variants change something on it.
+/// A tuner of this host, if variants change something on it.
 fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
     let parts = host_tunings::treatments(plan).into_iter().map(|treatment| hosts.part_here(treatment));
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
@@ -178,7 +180,7 @@ fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
     (!treatments.is_empty()).then(|| host_tunings::open(&treatments)).transpose()
 }
 
-/// Tries out what variants change on each host, and marks those with which one does not go along.
+/// Tries the variants' changes on each host, and marks the variants that a host refuses.
 fn try_treatments(
     planned: &mut Planned,
     hosts: &mut Hosts,
@@ -202,15 +204,15 @@ fn try_treatments(
     Ok(tuner)
 }
 
-/// Why the cluster does not go along with a treatment, if so.
+/// Why the cluster refuses a treatment, if so.
 fn try_on_cluster(hosts: &mut Hosts, treatment: Treatment<'_>) -> Result<Option<String>, RunError> {
     let refused = hosts.change_objects(treatment).err();
     hosts.put_objects_back().map_err(RunError::Harness)?;
     Ok(refused)
 }
 
-/// Why another host does not go along with a treatment, if so. A connection that ends meanwhile says nothing of that, so all are asked
-/// once more.
+/// Why another host refuses a treatment, if so. A connection that ends meanwhile does not count as a refusal,
+/// so all hosts are asked once more.
 fn try_on_others(
     hosts: &mut Hosts,
     (all, treatment): (&[Treatment<'_>], Treatment<'_>),
@@ -228,7 +230,7 @@ fn try_on_others(
     }
 }
 
-/// How a run that goes on would differ from what it began as, in words.
+/// The differences between a continued run and its beginning, in words.
 fn differences(header: &Header, build: &str, host: &[(String, String)]) -> Vec<String> {
     let mut found = Vec::new();
     if header.build.as_deref() != Some(build) {
@@ -241,15 +243,15 @@ fn differences(header: &Header, build: &str, host: &[(String, String)]) -> Vec<S
     found
 }
 
-/// Scratch directories begin with this, so that those of a killed run are known.
+/// The prefix of scratch directories, by which those of a killed run are found.
 const SCRATCH_PREFIX: &str = "scratch-";
 
-/// A whole path, which stays right in agents whatever their working directory is.
+/// An absolute path, which agents can use from any working directory.
 fn whole_path(path: &Path) -> Result<PathBuf, RunError> {
     path.canonicalize().map_err(|error| RunError::Harness(format!("find {}: {error}", path.display())))
 }
 
-/// Removes what a killed run left; the lock on the directory says that it is not in use.
+/// Removes what a killed run left behind. The lock on the directory shows that it is not in use.
 fn remove_leftovers(directory: &Path) -> Result<(), RunError> {
     let failed =
         |error: std::io::Error| RunError::Harness(format!("tidy up {}: {error}", directory.display()));

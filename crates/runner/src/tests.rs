@@ -15,19 +15,19 @@ use super::file::tests::TestFamily;
 use super::time_left::is_out_of_time;
 use super::*;
 
-/// Measures by asking the null family directly.
+/// An executor that calls the null family directly.
 #[derive(Default)]
 struct InProcess {
     measured: u32,
     cells_ended: u32,
-    /// The measurements, counted from 1, of which an agent is killed.
+    /// The measurements, counted from 1, in which an agent is killed.
     kill_at: Vec<u32>,
     /// The measurement, counted from 1, that fails by itself.
     fail_at: Option<u32>,
     /// How many measurements of the baseline succeed before all others fail.
     baseline_trials: Option<u32>,
     baseline_measured: u32,
-    /// Measurements from this one on are in doubt.
+    /// The measurement from which on results are in doubt.
     doubt_from: Option<u32>,
     /// Whether the system spends CPU time on handshakes.
     spends: bool,
@@ -58,7 +58,7 @@ impl Executor for InProcess {
         let evidence = order.settings.evidence(&Snapshot::default(), &after, &measurement);
         let mut result = SlotResult { measurement, evidence, ..SlotResult::default() };
         if self.spends {
-            // About as much for every variant, and too unsteady to tell.
+            // About the same for every variant, and too noisy to tell them apart.
             let spent_ns = 1_000_000_000 + 50_000_000 * u64::from(self.measured * 7 % 5);
             result.system_cpu.components.insert("ingress".to_owned(), spent_ns);
             result.measurement.observed.insert("handshakes".to_owned(), [("full".to_owned(), 1000)].into());
@@ -133,7 +133,7 @@ fn run(plan: &Plan, before: Vec<Slot>, executor: &mut InProcess, stop_after: Opt
     Outcome { ending, slots, events: events.into_inner() }
 }
 
-/// A run from its beginning that may fail.
+/// A run from the beginning, which may fail.
 fn attempt(plan: &Plan, executor: &mut InProcess) -> Result<(Ending, Vec<Slot>), RunError> {
     let (mut record, mut emit) = (|_: &Slot| Ok(()), |_: &Event| ());
     let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &|| false };
@@ -202,7 +202,7 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
 #[test]
 fn a_slot_that_fails_is_an_outcome_and_is_not_measured_again() {
     let plan = plan(3, &[("a", json!({})), ("b", json!({}))], &[]);
-    // Two measurements are trials.
+    // The first two measurements are trials.
     let mut executor = InProcess { fail_at: Some(2 + 5), ..InProcess::default() };
     let outcome = run(&plan, Vec::new(), &mut executor, None);
     assert_eq!((outcome.slots.len(), executor.measured), (24, 26));
@@ -376,7 +376,7 @@ fn a_treatment_that_is_not_proven_keeps_the_run_going_until_no_more_blocks_are_t
     let state = |slots: &[Slot]| plumb_judge::judge(&plan, slots).variants[1].state.clone();
     assert!(matches!(state(&outcome.slots[..19 * 4]), VariantState::Unproven { .. }), "{outcome:?}");
     assert!(matches!(state(&outcome.slots), VariantState::Void { .. }));
-    // Where the system spends nothing that could be compared, no more blocks would change anything.
+    // Without anything to compare, more blocks would change nothing.
     let outcome = run(&plan, Vec::new(), &mut InProcess::default(), None);
     assert_eq!(outcome.slots.len(), 6 * 4);
     assert!(matches!(state(&outcome.slots), VariantState::Void { .. }));

@@ -1,11 +1,11 @@
-//! An honest time left: what the run takes at most, and what it takes if the data go on as they began.
+//! The time left: the most that the run takes, and the time it takes if the data continue as they began.
 
 use std::time::Duration;
 
 use plumb_model::event::TimeLeft;
 use plumb_model::{ClaimVerdict, Plan, Verdict};
 
-/// A quick run begins no block beyond its least that would not end within this much.
+/// The time by which a block beyond the least of a quick run must end, in seconds.
 const QUICK_S: f64 = 85.0;
 
 /// How long a run may take, at most, beyond its least blocks.
@@ -17,21 +17,22 @@ fn limit_s(plan: &Plan) -> Option<f64> {
     budget_s.or_else(|| plan.quick.then_some(QUICK_S))
 }
 
-/// Whether another block would take a run that has a limit beyond its time, after `done` in all cells in `elapsed_s`. Each cell
-/// has an equal part of the time.
+/// Whether another block would take a run with a limit beyond its time, after `done` blocks in `elapsed_s`.
+/// Each cell has an equal part of the time.
 #[must_use]
 pub fn is_out_of_time(plan: &Plan, cell: usize, done: u32, elapsed_s: f64) -> bool {
     let part = (cell + 1) as f64 / plan.cells.len() as f64;
     limit_s(plan).is_some_and(|limit_s| elapsed_s * f64::from(done + 1) > limit_s * part * f64::from(done))
 }
 
-/// The most that a run takes whose blocks take so long, from its beginning.
+/// The longest time that a run takes, in seconds from its beginning, if its blocks take this long.
 #[must_use]
 pub fn at_most_s(plan: &Plan, at_least_s: f64, all_s: f64) -> f64 {
     limit_s(plan).map_or(all_s, |limit_s| all_s.min(limit_s.max(at_least_s)))
 }
 
-/// The time left after `done` complete blocks of `cell`, with verdicts so far and the seconds a block takes.
+/// The time left after `done` complete blocks of `cell`, from the verdicts so far and the seconds that a
+/// block takes.
 #[must_use]
 pub fn time_left(plan: &Plan, cell: usize, done: u32, verdicts: &[ClaimVerdict], block_s: f64) -> TimeLeft {
     let later = plan.cells.len().saturating_sub(cell + 1);

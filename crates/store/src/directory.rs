@@ -126,7 +126,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Tells those who watch the directory what the run does now. This is not synced, as nothing rests on it.
+    /// Writes down what the run is doing now. The file is not synced, because no result depends on it.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -164,7 +164,7 @@ pub fn write_report(directory: &Path, name: &str, text: &str) -> Result<(), Stor
     Folder::open_to_write(directory)?.write_whole(name, text.as_bytes(), COMMON)
 }
 
-/// Reads a run directory, finished or not. What is in it may have been damaged, or written by somebody else.
+/// Reads a run directory, finished or not. Its files may be damaged, or written by somebody else.
 ///
 /// # Errors
 /// When it holds no run, or a file in it is not of the format or beyond what a run writes.

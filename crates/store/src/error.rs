@@ -65,7 +65,7 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
-    /// What is to be written is beyond what a reader of run directories believes.
+    /// The record has values beyond the bounds of readers.
     #[error("write {}: {reason}, so the run could not be read again", path.display())]
     Unreadable {
         /// The file.

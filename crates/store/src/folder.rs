@@ -1,4 +1,4 @@
-//! A run's directory as a descriptor, so that others who can write beside it cannot lead a run elsewhere.
+//! A run's directory as a descriptor, so that other users who can write beside it cannot redirect the run.
 //!
 //! Files are opened by their name in the directory that was opened before, never through a symbolic link, and only where
 //! they are regular files. So neither a link nor a FIFO that somebody put there is followed, or waited for.

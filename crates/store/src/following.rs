@@ -1,6 +1,6 @@
 //! A run directory that is read again and again while it grows.
 //!
-//! Only what was added is parsed, so that watching a run costs as much as its slots and not as much as their square.
+//! Only added slots are parsed, so the cost of watching a run grows with its slots and not with their square.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,11 +33,11 @@ pub struct Stamp {
     end: FileStamp,
 }
 
-/// Inode, bytes, and time of the last change in ns; all 0 where there is no file.
+/// Inode, bytes, and time of the last change in ns. All are 0 if there is no file.
 type FileStamp = (u64, u64, i64);
 
 impl Stamp {
-    /// Of the files in a directory.
+    /// Reads it for the files of a directory.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let file = |name: &str| {
@@ -105,7 +105,7 @@ impl Following {
         self.seen
     }
 
-    /// Reads what was added. Returns whether anything was.
+    /// Reads added slots. Returns whether there were any.
     ///
     /// # Errors
     /// As [`crate::read`].

@@ -1,4 +1,4 @@
-//! What a run does at this moment, in a small file beside its slots, for those who watch the directory.
+//! What a run is doing at this moment, in a small file beside its slots, for programs that follow it.
 //!
 //! The file is replaced at the start of a slot, when its window is agreed on, and at its end, and never while a window is
 //! open. It is not synced: a reader believes it only while its writer holds the lock.
@@ -36,13 +36,13 @@ pub struct Now {
     /// When it closes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_closes_ms: Option<u64>,
-    /// What is left of the run in seconds if every cell goes to its last block.
+    /// The time left in seconds if every cell runs to its last block.
     pub left_at_most_s: f64,
     /// The same if undecided claims need what the data so far suggest.
     pub left_probably_s: f64,
 }
 
-/// What a run does with a variant.
+/// What a run is doing with a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -64,7 +64,7 @@ pub(crate) struct NowRecord {
 }
 
 impl Now {
-    /// Whether a window that was announced is open at that time, in ms since 1970. Of a load that keeps to no clock nobody knows.
+    /// Whether a window that was announced is open at that time, in ms since 1970. Always `false` for a load that does not follow a clock.
     #[must_use]
     pub fn is_window_open(&self, at_ms: u64) -> bool {
         let window = self.window_opens_ms.zip(self.window_closes_ms);

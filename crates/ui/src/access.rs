@@ -1,4 +1,4 @@
-//! Who may ask: the token, the host that was meant, and the page that a form came from.
+//! Access: the token, the host in the request, and the page that a form came from.
 //!
 //! Loopback alone keeps nobody out: any page in the user's browser can send requests there, under any name that resolves to
 //! it (DNS rebinding). So each request names a host of the server's, shows the token, and, where it does something, comes

@@ -1,6 +1,6 @@
 //! An answer before it is HTTP, and the headers that each one has.
 
-/// What a browser may do with a page: load styles, scripts and pictures of this server, talk to it, and nothing else. So a text
+/// The policy for a page. A browser may load styles, scripts and pictures of this server, talk to it, and nothing else. So a text
 /// of a run that slipped through the escaping could still do nothing.
 pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 /// More fields than any form of the page has.
 const FIELDS_MAX: usize = 100;
 
-/// Get or post; there is no other method.
+/// GET or POST. The page has no other methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Changes nothing.

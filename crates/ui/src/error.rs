@@ -22,7 +22,7 @@ pub enum UiError {
         /// The address.
         address: SocketAddr,
     },
-    /// There is no randomness for a token.
+    /// The system gave no random bytes for a token.
     #[error("draw a token: the system has no randomness")]
     Random,
     /// The process may not have what it takes.

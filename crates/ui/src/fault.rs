@@ -7,7 +7,7 @@ use std::fmt::Display;
 pub struct Fault {
     /// The status of HTTP.
     pub status: u16,
-    /// What is wrong and what would be right, in sentences.
+    /// What is wrong and how to correct it, in sentences.
     pub words: String,
 }
 

@@ -12,10 +12,10 @@ use plumb_store::Stamp;
 use crate::fault::Fault;
 use crate::site::Site;
 
-/// What the run says is kept beside it, for those who ask why it did not begin.
+/// The file with the run's output, which says why a run did not begin.
 const LOG: &str = "started-by-page.log";
 const LOG_BYTES_MAX: u64 = 16 << 10;
-/// How long a run may take until it has a directory; it goes on whatever becomes of that.
+/// How long the page waits for the run's directory. The run continues in any case.
 const PATIENCE_NS: u64 = 20_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -79,7 +79,7 @@ pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
         }
         if !process.is_running() {
             let said = text_of(&log);
-            // Of a run that did not begin nothing else is in it.
+            // A run that did not begin left nothing else in it.
             let _ = std::fs::remove_file(&log).and_then(|()| std::fs::remove_dir(&directory));
             return Ok(Launched::Refused(said));
         }

@@ -2,7 +2,7 @@
 //!
 //! It is a process of its own that follows run directories, so it survives the runs and they survive it. It listens on loopback,
 //! wants a token, and loads nothing from elsewhere. All pages are made here, with the report's figures; a script only replaces
-//! parts of a live page. What is in a run directory is text of somebody else, and is escaped wherever it is shown.
+//! parts of a live page. The text of a run directory may come from somebody else, and is escaped wherever it is shown.
 
 mod access;
 mod answer;

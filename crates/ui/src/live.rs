@@ -1,7 +1,7 @@
-//! What a browser that follows a run is sent, and when: at the end of a slot, and never while a window is open.
+//! The events for a browser that follows a run. They are sent at the end of a slot, and never while a window is open.
 //!
 //! A browser on the same host would take its CPU time from the measurement, and so would making the page for it. So the follower
-//! sleeps until a window that was announced has closed. Of a load that keeps to no clock it knows no window; there it sends only
+//! sleeps until a window that was announced has closed. A load that does not follow a clock announces no window; then it sends only
 //! as a slot has ended.
 
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub struct Follower {
     is_behind: bool,
 }
 
-/// What comes after what was sent.
+/// The next event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// Another look.
@@ -152,7 +152,7 @@ fn verdicts(run: &Opened) -> Vec<Verdict> {
     run.judgement().claims.iter().map(|claim| claim.verdict).collect()
 }
 
-/// The claims whose verdict has changed, in sentences for those who hear the page.
+/// The claims whose verdict has changed, in sentences for screen readers.
 fn changes(run: &Opened, before: &[Verdict], after: &[Verdict]) -> Vec<String> {
     let claims = &run.judgement().claims;
     let changed = claims.iter().zip(before.iter().zip(after)).filter(|(_, (before, after))| before != after);

@@ -13,7 +13,7 @@ use crate::access::Door;
 use crate::samples::Samples;
 use crate::shelf::Shelf;
 
-/// What a page serves, and with which program it starts runs.
+/// The folders that a page serves, and the program that starts its runs.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Run directories, and folders that hold some.

@@ -1,4 +1,4 @@
-//! Which function answers which call. The paths are the interface's service and method names.
+//! The dispatch of calls to functions. The paths are the interface's service and method names.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -102,7 +102,7 @@ fn no_service() -> Fault {
     Fault::Internal("this process does not have that service".to_owned())
 }
 
-/// Reads a request, has it done on a thread that may block, and writes the answer.
+/// Reads a request, handles it on a thread that may block, and writes the answer.
 async fn call<Q, A, W>(driver: Arc<Driver>, request: Request<Incoming>, work: W) -> Response<Body>
 where
     Q: Message + Default + 'static,

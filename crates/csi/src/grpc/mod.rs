@@ -1,7 +1,7 @@
-//! The driver behind gRPC on a Unix socket.
+//! The gRPC server of the driver, on a Unix socket.
 //!
-//! It runs on a separate thread with its own async runtime. Calls block, for minutes where a file system is checked, so each
-//! is done on a thread for blocking work.
+//! It runs on a separate thread with its own async runtime. Calls block, for minutes while a file system is
+//! checked, so each runs on a thread for blocking work.
 
 mod calls;
 
@@ -19,12 +19,12 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::driver::Driver;
 
-/// How many calls are done at a time; more wait.
+/// How many calls run at a time; more wait.
 const WORKERS: usize = 16;
-/// How long calls that are under way may take when the server ends.
+/// How long calls may take to finish when the server ends.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Why the driver cannot be reached; completes "failed to …".
+/// Why the driver's server did not start; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The socket cannot be used.
@@ -36,9 +36,9 @@ pub enum ServerError {
         cause: io::Error,
     },
     /// Another driver listens there.
-    #[error("listen on {}: another driver does already", .0.display())]
+    #[error("listen on {}: another driver listens there already", .0.display())]
     Taken(PathBuf),
-    /// The process may not have what it takes.
+    /// The kernel refused a resource that the server needs.
     #[error("start the server of the driver: {0}")]
     Start(io::Error),
 }
@@ -46,7 +46,7 @@ pub enum ServerError {
 /// A running server. Dropping it waits for calls that are under way, and removes the socket.
 #[derive(Debug)]
 pub struct Server {
-    // It ends before its socket goes.
+    // Declared first, so that the server ends before its socket is removed.
     _background: Background,
     _socket: Socket,
 }
@@ -70,13 +70,13 @@ impl Server {
     }
 }
 
-/// A socket that goes with its server.
+/// A socket that is removed when its server ends.
 #[derive(Debug)]
 struct Socket(PathBuf);
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // The next driver removes one that is left.
+        // If this fails, the next driver removes the socket.
         let _ = remove_socket(&self.0);
     }
 }
@@ -94,13 +94,13 @@ async fn accept(listener: UnixListener, driver: Arc<Driver>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(serve(stream, Arc::clone(&driver)))),
-            // Out of descriptors, or a client that has gone again: neither lasts.
+            // The process is out of descriptors, or the client has gone: both pass.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// Serves one connection. How it ends is its client's affair.
+/// Serves one connection, whichever way its client ends it.
 async fn serve(stream: UnixStream, driver: Arc<Driver>) {
     let service = service_fn(move |request| {
         let driver = Arc::clone(&driver);

@@ -1,9 +1,9 @@
-//! QEMU's storage daemon, which makes a file of a volume that the server serves: it is a client of NBD on one side and a FUSE
-//! file system with one file on the other.
+//! QEMU's storage daemon, which shows a volume as a file. It is an NBD client of the server, and provides a
+//! FUSE file system with one file.
 //!
-//! A process for each volume, so that the end of one concerns one volume. While the server does not answer, the daemon holds
-//! requests back and sends them again when it is connected again. Source of options and commands: QEMU's manual of
-//! qemu-storage-daemon(1) and its QMP reference
+//! Each volume has its own process, so that the end of one affects one volume. While the server does not
+//! answer, the daemon holds requests back and resends them after it has reconnected. Source of options and
+//! commands: QEMU's manual of qemu-storage-daemon(1) and its QMP reference
 //! (<https://www.qemu.org/docs/master/interop/qemu-storage-daemon-qmp-ref.html>).
 
 use std::ffi::OsString;
@@ -23,17 +23,18 @@ use crate::fault::Fault;
 use crate::record::{failed, make_directory};
 
 const PROGRAM: &str = "qemu-storage-daemon";
-/// As much of the name as the kernel shows (`TASK_COMM_LEN` less one).
+/// The part of the name that the kernel shows (`TASK_COMM_LEN` less one).
 const PROGRAM_SHOWN: &str = "qemu-storage-da";
-/// The longest path that a Unix socket may have (`sun_path` of unix(7), less the zero at its end).
+/// The longest path of a Unix socket (`sun_path` of unix(7), less the zero at its end).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// How long requests are held back while the server does not answer. Afterwards they fail, and so may the file system.
+/// How long requests are held back while the server does not answer. After that they fail, which may stop the
+/// file system.
 const HOLD_BACK_S: u32 = 3600;
 /// How long the daemon tries to reach the server when it starts.
 const OPEN_S: u32 = 10;
 const PATIENCE: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(10);
-/// The node of the daemon that the exported file is, whatever connection is below it.
+/// The block node that is exported as the file, whichever connection is below it.
 const FILE_NODE: &str = "file";
 
 /// The daemon of one volume, and the paths that it uses.
@@ -43,19 +44,19 @@ pub struct StorageDaemon {
 }
 
 impl StorageDaemon {
-    /// That of a volume with this directory.
+    /// The daemon of the volume with this directory.
     #[must_use]
     pub fn in_directory(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// The file that it shows.
+    /// The file that it exports.
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.directory.join("export")
     }
 
-    /// Whether its socket can have the path that it gets. Every other path of the driver is shorter.
+    /// Checks that its socket's path is short enough. Every other path of the driver is shorter.
     ///
     /// # Errors
     /// When the state directory's path is too long.
@@ -80,7 +81,7 @@ impl StorageDaemon {
         format!("mountpoint={}", self.file().display())
     }
 
-    /// Whether this host can run it.
+    /// Finds the daemon's program, and checks that this host can run it.
     ///
     /// # Errors
     /// One sentence that says what is missing.
@@ -92,7 +93,7 @@ impl StorageDaemon {
             .ok_or_else(|| format!("there is no {PROGRAM}; Debian has it in the package qemu-system-common"))
     }
 
-    /// Starts it, and returns when the file is there. No other one of this volume may run.
+    /// Starts it, and returns when the file is there. No other daemon of this volume may run.
     ///
     /// # Errors
     /// When it does not start, or does not reach the server.
@@ -115,7 +116,10 @@ impl StorageDaemon {
             return Ok(daemon);
         }
         daemon.end(Duration::ZERO)?;
-        Err(Fault::host(format!("have {PROGRAM} show the volume as a file; {} says why", log_path.display())))
+        Err(Fault::host(format!(
+            "export the volume as a file with {PROGRAM}; {} says why",
+            log_path.display()
+        )))
     }
 
     fn arguments(&self, socket: &Path, export: &str) -> Vec<OsString> {
@@ -131,11 +135,12 @@ impl StorageDaemon {
         words.into_iter().chain(control).map(OsString::from).collect()
     }
 
-    /// Has the file follow the volume's new size. A connection knows the size that the volume had when it began, so the daemon
-    /// makes another one, `number`, and puts it in the place of the one before, without a gap for whom reads and writes.
+    /// Makes the file follow the volume's new size. A connection keeps the size that it began with. The
+    /// daemon therefore opens connection `number` and swaps it for the previous one, without a gap for
+    /// readers and writers.
     ///
     /// # Errors
-    /// When the daemon does not do it.
+    /// When the daemon refuses, or the file does not grow.
     pub fn follow_size(
         &self,
         number: u32,
@@ -160,8 +165,8 @@ impl StorageDaemon {
         Err(Fault::host(format!("see {} with {size_bytes} bytes", file.display())))
     }
 
-    /// Ends every daemon of this volume, also one that no record knows, and its file system. One that may end by itself has
-    /// its last writes done.
+    /// Ends every daemon of this volume, including those without a record, and their file system. Unless
+    /// `is_forced`, a daemon may first finish its last writes.
     ///
     /// # Errors
     /// When the kernel cannot end it.
@@ -170,7 +175,7 @@ impl StorageDaemon {
         for daemon in with_words(PROGRAM_SHOWN, &self.export()) {
             daemon.end(grace)?;
         }
-        // One that was killed leaves its mount.
+        // A daemon that was killed leaves its mount.
         mounts::unmount_all(&self.file(), true)?;
         Ok(())
     }

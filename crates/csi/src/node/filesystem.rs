@@ -1,8 +1,9 @@
 //! The file system of a volume: made, checked and grown.
 //!
-//! A file system is made and checked on the volume's own file, before anybody has it as a device. So neither takes anything from
-//! what the volume's policy allows: an empty volume under an adaptive policy of used space has one operation per second. For the
-//! same reason nothing is left for later: ext4 would otherwise write its tables in the background, in the middle of a measurement.
+//! A file system is created and checked on the volume's own file, before any client has the volume as a
+//! device. Neither step counts against the volume's policy: an empty volume under an adaptive policy of used
+//! space has one operation per second. For the same reason nothing is left for later: ext4 would otherwise
+//! write its tables in the background, in the middle of a measurement.
 
 use std::fs::File;
 use std::io;
@@ -20,15 +21,15 @@ use crate::record::failed;
 const MAGIC_AT: u64 = SUPERBLOCK_AT + 0x38;
 const SUPERBLOCK_AT: u64 = 1024;
 const MAGIC: [u8; 2] = [0x53, 0xef];
-/// How much is read at a time to find something else.
+/// How many bytes are read at a time in the search for other content.
 const LOOK_BYTES: usize = 1 << 20;
 /// A check of a large file system with errors reads all its tables.
 const PATIENCE: Duration = Duration::from_secs(1800);
-/// The codes of e2fsck(8) that leave a good file system: nothing found, errors mended, and mended so that a root file system would
-/// ask for a restart.
+/// The exit codes of e2fsck(8) that leave a good file system: no errors, errors corrected, and errors
+/// corrected with a reboot advised for a root file system.
 const GOOD_CODES: [i32; 3] = [0, 1, 2];
 
-/// What a volume has in it.
+/// The contents of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     Nothing,
@@ -36,12 +37,12 @@ enum Content {
     Other,
 }
 
-/// Makes a file system where there is nothing, and checks the one that there is.
+/// Creates a file system on an empty volume, and checks an existing one.
 ///
-/// `unfinished` is a file that is there while one is being made: after a kill in the middle it is made anew.
+/// `unfinished` is a file that exists while one is being made: after a kill in the middle it is made again.
 ///
 /// # Errors
-/// When the volume holds something else, or the file system has errors that nobody mends without being asked.
+/// When the volume holds something else, or the file system has errors that e2fsck does not correct unasked.
 pub fn prepare(volume: &Path, unfinished: &Path) -> Result<(), Fault> {
     let content = content(volume).map_err(|cause| failed("look at", volume, &cause))?;
     match content {
@@ -64,7 +65,7 @@ fn make(volume: &Path, unfinished: &Path) -> Result<(), Fault> {
     std::fs::remove_file(unfinished).map_err(|cause| failed("remove", unfinished, &cause))
 }
 
-/// Mends what can be mended, and fills a volume that grew while nobody had it.
+/// Corrects errors that need no decision, and fills a volume that grew while it was not in use.
 fn check(volume: &Path) -> Result<(), Fault> {
     mend(volume, &["-p"])?;
     if !is_smaller(volume).map_err(|cause| failed("look at", volume, &cause))? {
@@ -85,7 +86,7 @@ fn mend(volume: &Path, options: &[&str]) -> Result<(), Fault> {
     }
 }
 
-/// Has a file system fill its device or file, also while it is mounted.
+/// Grows a file system to fill its device or file, also while it is mounted.
 ///
 /// # Errors
 /// When resize2fs fails.
@@ -112,7 +113,7 @@ pub fn can_be_made() -> Result<(), String> {
     })
 }
 
-/// Runs a program on a path: how it ended, and what it said.
+/// Runs a program on a path. Returns how it ended, and its output.
 fn run(program: &str, options: &[&str], path: &Path) -> Result<(Exit, String), Fault> {
     can_be_made().map_err(Fault::Precondition)?;
     let found = which(program).unwrap_or_else(|| program.into());
@@ -122,7 +123,8 @@ fn run(program: &str, options: &[&str], path: &Path) -> Result<(Exit, String), F
     Ok((output.exit, words.trim().replace('\n', "; ")))
 }
 
-/// Whether a block or more at the end of a volume is not its file system's. Places of numbers: the superblock, as above.
+/// Whether the file system ends at least one block before its volume. The superblock's offsets are those
+/// above.
 fn is_smaller(volume: &Path) -> io::Result<bool> {
     let file = File::open(volume)?;
     let number = |at: u64| -> io::Result<u64> {
@@ -144,13 +146,13 @@ fn content(volume: &Path) -> io::Result<Content> {
     if is_zero(&file)? { Ok(Content::Nothing) } else { Ok(Content::Other) }
 }
 
-/// Whether a file has nothing but zeros. What takes no space on disk is not read.
+/// Whether a file holds only zeros. Holes are not read.
 fn is_zero(file: &File) -> io::Result<bool> {
     let mut block = vec![0; LOOK_BYTES];
     let mut at = 0;
     loop {
         at = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
-            // No data from there on.
+            // No data follows.
             Err(rustix::io::Errno::NXIO) => return Ok(true),
             found => found?,
         };
@@ -201,7 +203,7 @@ mod tests {
         assert!(is_smaller(&volume).unwrap());
         prepare(&volume, &unfinished).unwrap();
         assert!(!is_smaller(&volume).unwrap());
-        // As a kill in the middle leaves it.
+        // A kill during mkfs leaves this state.
         file.write_all_at(b"half", 0).unwrap();
         file.write_all_at(&[0; 2], MAGIC_AT).unwrap();
         File::create(&unfinished).unwrap();

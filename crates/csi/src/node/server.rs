@@ -1,7 +1,7 @@
 //! The server of the volumes, as a separate process.
 //!
-//! It is separate so that the driver can be killed or replaced while workloads use volumes: their reads and writes do not pass
-//! through the driver. It listens on a Unix socket in the state directory.
+//! It is separate so that the driver can be killed or replaced while workloads use volumes: reads and writes
+//! do not pass through the driver. It listens on a Unix socket in the state directory.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::fault::Fault;
 use crate::record::{failed, make_directory};
 
-/// How long a server may take to serve what the database says.
+/// How long a server may take until it serves the database's state.
 const PATIENCE_NS: u64 = 20_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long it may take to end by itself.
@@ -32,7 +32,7 @@ pub struct VolumeServer {
 }
 
 impl VolumeServer {
-    /// That of a state directory, with the driver's directory in it.
+    /// The server of a state directory, with the driver's directory in it.
     #[must_use]
     pub fn of(state: &Path, directory: &Path) -> Self {
         Self { state: state.to_owned(), directory: directory.to_owned(), socket: directory.join("nbd.sock") }
@@ -50,7 +50,7 @@ impl VolumeServer {
         UnixStream::connect(&self.socket).is_ok()
     }
 
-    /// Has it run.
+    /// Starts it if it does not run.
     ///
     /// # Errors
     /// When another server has the state, or it does not start.
@@ -91,7 +91,7 @@ impl VolumeServer {
         Err(Fault::host(format!("start the server of the volumes; {} says why", log.display())))
     }
 
-    /// Where it is written down which process this driver or an earlier one started.
+    /// The file that records which process this driver or an earlier one started.
     fn kept(&self) -> PathBuf {
         self.directory.join("server.json")
     }
@@ -100,7 +100,7 @@ impl VolumeServer {
         std::fs::write(self.kept(), serde_json::to_vec(&started)?)
     }
 
-    /// The process that this driver or an earlier one started, where it runs.
+    /// The process that this driver or an earlier one started, if it still runs.
     fn started(&self) -> Option<Detached> {
         let text = std::fs::read(self.kept()).ok()?;
         let started: Detached = serde_json::from_slice(&text).ok()?;
@@ -111,7 +111,7 @@ impl VolumeServer {
         format!("unix:{}", self.socket.display())
     }
 
-    /// What it says of a volume, and when.
+    /// Its latest report on a volume, with the time of the report.
     fn report(&self, uuid: &str) -> Option<(u64, Value)> {
         let text = std::fs::read(self.state.join("serving.json")).ok()?;
         let report: Value = serde_json::from_slice(&text).ok()?;
@@ -119,8 +119,8 @@ impl VolumeServer {
         Some((report["followed_ns"].as_u64()?, volume))
     }
 
-    /// Waits until no client has a volume any more, where the server runs: what a client that was killed had asked for may still
-    /// be written.
+    /// Waits until no client uses a volume, if the server runs: the requests of a killed client may still be
+    /// written.
     ///
     /// # Errors
     /// When that takes too long.
@@ -136,7 +136,7 @@ impl VolumeServer {
         Err(Fault::Busy(format!("another client is connected to the volume {uuid}; end it first")))
     }
 
-    /// Waits until it serves a volume with this size.
+    /// Waits until it serves a volume at this size.
     ///
     /// # Errors
     /// When that takes too long.
@@ -149,7 +149,7 @@ impl VolumeServer {
         Err(Fault::host(format!("have the volume {uuid} served; {} may say why not", log.display())))
     }
 
-    /// Ends it, unless somebody else started it.
+    /// Ends it, unless another program started it.
     ///
     /// # Errors
     /// When the kernel cannot end it.
@@ -172,7 +172,7 @@ impl VolumeServer {
     }
 }
 
-/// Waits until something is so; false when that takes too long.
+/// Waits until a condition holds; false if that takes too long.
 pub(super) fn waits(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = monotonic_ns().saturating_add(patience_ns);

@@ -1,10 +1,10 @@
-//! From a volume to a file system or a device, one layer on the other: the server, the storage daemon, a loop device, a mount, and
-//! the paths at which workloads see it.
+//! A volume's stack of layers: the server, the storage daemon, a loop device, a mount, and the paths at which
+//! workloads see the volume.
 //!
-//! Building does what is missing and nothing else, so it is also how a driver goes on after a kill in the middle. A layer below
-//! which something has ended is of no use any more. Repairing therefore takes everything apart and builds it again; what was
-//! synchronised is in the volume, and the check of the file system replays its journal. Where only a mount is missing, building is
-//! all there is to do, and what workloads have written stays where it is.
+//! Building adds only missing layers, so a new driver continues by it after a kill. A layer is useless once
+//! anything below it has ended. A repair therefore takes the whole stack apart and builds it again.
+//! Synchronised data is in the volume, and the check of the file system replays its journal. If only a mount
+//! is missing, building suffices, and the workloads' data stays in place.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use crate::capability::FILE_SYSTEM;
 use crate::fault::Fault;
 use crate::record::{Record, Records, Target, failed};
 
-/// What ext4 says of itself once it has stopped after errors; the last is what older kernels say.
+/// Mount options by which ext4 shows that it stopped after errors; older kernels show the last one.
 const STOPPED: [&str; 3] = ["emergency_ro", "shutdown", "ro"];
 
-/// What is wrong with a stack.
+/// A defect of a stack.
 #[derive(Debug)]
 pub enum Defect {
-    /// Something in it has ended, so what is above it is of no use.
+    /// A layer has ended, so the layers above it are useless.
     Broken(String),
-    /// A mount is missing, and what is there works.
+    /// A mount is missing, and the other layers work.
     Missing(String),
 }
 
@@ -40,12 +40,12 @@ impl Defect {
     }
 }
 
-/// What is built for one volume.
+/// The layers of one volume.
 #[derive(Debug)]
 pub struct Stack<'a> {
     /// The server of the volumes.
     pub server: &'a VolumeServer,
-    /// Where records are kept.
+    /// The records of staged volumes.
     pub records: &'a Records,
     /// The volume's UUID.
     pub uuid: &'a str,
@@ -56,21 +56,22 @@ impl Stack<'_> {
         StorageDaemon::in_directory(&self.records.directory_of(self.uuid))
     }
 
-    /// The label of the loop device over the file of the daemon that runs. That of a daemon that has ended is another one's.
+    /// The label of the loop device over the running daemon's file. The device of an ended daemon has a
+    /// different one.
     fn label(&self, record: &Record) -> Option<String> {
         let daemon = record.daemon?;
         Some(format!("plumb {} {}.{}", self.uuid, daemon.pid, daemon.started_ticks))
     }
 
-    /// The loop device that is there now.
+    /// The loop device that exists now.
     fn device(&self, record: &Record) -> Option<PathBuf> {
         loop_device::kept(&self.label(record)?).into_iter().next()
     }
 
-    /// What is wrong with a stack; `None` where everything is in place.
+    /// The defect of a stack; `None` if everything is in place.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report the state of a layer.
     pub fn defect(&self, record: &Record) -> Result<Option<Defect>, Fault> {
         let broken = |words: &str| Ok(Some(Defect::Broken(words.to_owned())));
         if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
@@ -103,7 +104,7 @@ impl Stack<'_> {
     /// Builds what is missing.
     ///
     /// # Errors
-    /// When a layer cannot be built. Those below it stay, and the next call goes on there.
+    /// When a layer cannot be built. The layers below it stay, and the next call continues from them.
     pub fn build(&self, row: &VolumeRow, file: &Path, record: &mut Record) -> Result<(), Fault> {
         if !record.daemon.is_some_and(|daemon| daemon.is_running()) {
             self.take_apart(record, true)?;
@@ -143,10 +144,10 @@ impl Stack<'_> {
         Ok(device)
     }
 
-    /// Shows the volume at a path, where it is not shown yet.
+    /// Shows the volume at a path unless it is already shown there.
     fn show(&self, record: &Record, device: &Path, target: &Target) -> Result<(), Fault> {
         if let Some(mount) = mounts::at(&target.path)? {
-            // A kill may have come between the mount and its being made read-only.
+            // A kill may have come between the mount and the step that makes it read-only.
             if target.is_read_only && !mount.is_read_only {
                 mounts::make_read_only(&target.path)?;
             }
@@ -166,17 +167,17 @@ impl Stack<'_> {
         Ok(mounts::bind(source, &target.path, target.is_read_only)?)
     }
 
-    /// Takes everything apart but the server. With `is_forced`, users that still have something of it open are left with errors,
-    /// and writes that the daemon has not passed on are lost: for what is of no use any more.
+    /// Takes apart every layer but the server. `is_forced` is for broken stacks: open files fail, and writes
+    /// that the daemon has not passed on are lost.
     ///
     /// # Errors
-    /// When something is in use, or the kernel refuses.
+    /// When a layer is in use, or the kernel refuses.
     pub fn take_apart(&self, record: &mut Record, is_forced: bool) -> Result<(), Fault> {
         if is_forced {
             for target in &record.targets {
                 mounts::unmount_all(&target.path, true)?;
             }
-            // First, so that nothing waits for an answer to what it still has to write.
+            // Ends the daemon first, so that nothing waits for its pending writes.
             self.daemon().stop(true)?;
         }
         if !is_forced {
@@ -186,7 +187,7 @@ impl Stack<'_> {
             mounts::unmount_all(&record.staging, is_forced)?;
         }
         if let Some(label) = self.label(record) {
-            // One that another namespace still has mounted goes when that mount does.
+            // A device that another namespace still has mounted disappears with that mount.
             loop_device::kept(&label).iter().try_for_each(|device| loop_device::take_apart(device))?;
         }
         self.daemon().stop(is_forced)?;
@@ -194,11 +195,11 @@ impl Stack<'_> {
         Ok(())
     }
 
-    /// Has what was written reach the volume: a file system that another namespace still has mounted is not written out by the end
-    /// of a mount.
+    /// Writes pending data to the volume. An unmount alone does not: another namespace may still have the
+    /// file system mounted.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the data cannot be written.
     pub fn synchronise(&self, record: &Record) -> Result<(), Fault> {
         let path = match (&record.mount_options, self.device(record)) {
             (Some(_), _) if mounts::at(&record.staging)?.is_some() => record.staging.clone(),
@@ -214,10 +215,10 @@ impl Stack<'_> {
         done.map_err(|cause| failed("write out", &path, &cause))
     }
 
-    /// Has the device and the file system follow the volume's size.
+    /// Grows the device and the file system to the volume's size.
     ///
     /// # Errors
-    /// When a layer does not follow.
+    /// When a layer does not grow.
     pub fn grow(&self, row: &VolumeRow, record: &mut Record) -> Result<(), Fault> {
         let Some(device) = self.device(record) else {
             return Err(Fault::Precondition("the volume has no device; stage it again".to_owned()));
@@ -240,7 +241,7 @@ fn is_of(mount: &mounts::Mount, device: &Path) -> bool {
     Path::new(&mount.source) == device
 }
 
-/// A directory for a mount, which others may enter.
+/// Creates a directory for a mount, which other users may enter.
 fn make_directory(path: &Path) -> Result<(), Fault> {
     std::fs::create_dir_all(path).map_err(|cause| failed("make", path, &cause))
 }

@@ -15,7 +15,7 @@ pub(super) fn integer(key: &str, value: impl Into<u64>) -> Value {
     json!({ "key": key, "value": { "intValue": value.into().to_string() } })
 }
 
-/// A finite number; JSON has no other, and then there is no attribute.
+/// A finite number. JSON has no others, so another number has no attribute.
 pub(super) fn number(key: &str, value: f64) -> Option<Value> {
     value.is_finite().then(|| json!({ "key": key, "value": { "doubleValue": value } }))
 }

@@ -16,10 +16,10 @@ use crate::slots::cause_word;
 const KIND: u8 = 1;
 /// `STATUS_CODE_ERROR`.
 const FAILED: u8 = 2;
-/// Of the statistics of a distribution, those that a slot's span has: more would exceed what backends keep of a span.
+/// The statistics of a distribution in a slot's span. More would exceed the attributes that backends keep for a span.
 const OF_SPAN: [Statistic; 3] = [Statistic::Med, Statistic::P95, Statistic::P99];
 
-/// What a span has beside its identifiers.
+/// The fields of a span besides its identifiers.
 struct SpanBody {
     name: String,
     when: Stretch,
@@ -155,7 +155,7 @@ fn slot_body(run: &Run, slot: &Slot, when: Stretch) -> SpanBody {
     SpanBody { name: format!("slot {}", slot.variant), when, attributes, events, failure }
 }
 
-/// What a measured slot says: the figures of its metrics, whose limit it was, and what else the host did.
+/// The attributes of a measured slot: its metrics, what limited it, and what else the host did.
 fn result_attributes(run: &Run, result: &SlotResult) -> Attributes {
     let health = &result.measurement.health;
     let mut attributes = vec![

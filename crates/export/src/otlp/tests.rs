@@ -1,4 +1,4 @@
-//! What is sent, held against what a collector demands of it.
+//! Checks requests against a collector's requirements.
 
 use std::collections::BTreeMap;
 

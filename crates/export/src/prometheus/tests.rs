@@ -10,7 +10,7 @@ use crate::fixture::{self, EVIL};
 
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// Reads the whole text, or says what is wrong with it.
+/// Parses the whole text, or says what is wrong with it.
 fn parse(text: &str) -> Result<Vec<Sample>, String> {
     let mut samples = Vec::new();
     let mut seen = BTreeSet::new();

@@ -189,7 +189,7 @@ fn version(connection: &mut dyn Connection, dialect: &Dialect) -> Result<i64, Ca
     Ok(row.map_or(Ok(0), |mut row| row.integer())?)
 }
 
-/// The tables of a database that is no history yet, where these would get into its way.
+/// The tables of a database without a history that would collide with the history's own.
 fn foreign(connection: &mut dyn Connection, dialect: &Dialect) -> Result<Option<String>, Cause> {
     let mut names = Vec::new();
     for mut row in connection.rows(dialect.tables, &[])? {

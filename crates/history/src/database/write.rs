@@ -46,7 +46,7 @@ pub(super) fn add(connection: &mut dyn Connection, record: &Record) -> Result<Ad
     Ok(Added { key, new: true, replaced: Some(before.hash) })
 }
 
-/// What is there of a run already.
+/// What the database already has of a run.
 struct Before {
     id: i64,
     hash: String,

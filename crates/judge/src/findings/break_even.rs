@@ -1,10 +1,10 @@
-//! From which concurrency on a treatment pays: the one sentence that a matrix over connections (or a queue's depth, or
-//! channels) is run for.
+//! The concurrency from which a treatment pays: the sentence for which a matrix over connections (or queue
+//! depth, or channels) is run.
 //!
-//! A treatment pays at a level if the interval of the main metric lies on its better side there. It pays *from* a level
-//! on if it does so there and at every level above. An interval that reaches across no change does not prove that nothing
-//! changed, so such a level is unproven. Levels at which the load was the limit, or neighbours had the CPU, say nothing
-//! about the treatment and are left out.
+//! A treatment pays at a level if the interval of the main metric lies on its better side there. It pays
+//! *from* a level if it also pays at every level above. An interval that includes no change does not prove
+//! that nothing changed, so such a level is unproven. A level at which the load was the limit, or neighbours
+//! had the CPU, says nothing about the treatment and is left out.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use plumb_model::{Better, Cell, VariantSummary};
 
 use super::concluded::Concluded;
 
-/// `None` where the matrix has no key for concurrency, or the main metric no better side.
+/// `None` if the matrix has no key for concurrency, or the main metric no better side.
 pub(super) fn find(concluded: &Concluded<'_>, main: &MainMetric, keys: &[Cow<'_, str>]) -> Option<BreakEven> {
     let plan = concluded.table.plan;
     let better = plan.metric(&main.metric)?.better;
@@ -76,7 +76,7 @@ fn point(
     })
 }
 
-/// Where a series begins to pay.
+/// The level from which a series pays.
 fn pays(series: &Series) -> Pays {
     let pays = |point: &&Point| point.change == Change::Better;
     let from = series.usable().rev().take_while(pays).last();

@@ -1,4 +1,4 @@
-//! Which variant is first by time, which by cost, and which are on the front, where neither can be had for less of both.
+//! The best variant by time, the best by cost, and the Pareto front of both.
 
 use plumb_model::finding::{Choice, ChoiceOption};
 
@@ -22,7 +22,7 @@ pub(super) fn find(concluded: &Concluded<'_>, time: &str, cost: &str) -> Vec<Cho
     cells.map(choice).filter(|choice| choice.options.len() >= 2).collect()
 }
 
-/// Finds out which options are on the front.
+/// Marks the options on the front.
 fn mark_front(options: &mut [ChoiceOption]) {
     let all = options.to_vec();
     for found in options {

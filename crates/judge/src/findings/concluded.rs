@@ -1,11 +1,11 @@
-//! What is known of a run when its questions are answered.
+//! The conclusions about a run from which its questions are answered.
 
 use plumb_model::{Comparison, SlotResult, VariantState, VariantSummary};
 use plumb_stats::median;
 
 use crate::table::Table;
 
-/// A run with what was concluded from its slots so far.
+/// A run with the conclusions from its slots so far.
 pub(crate) struct Concluded<'a> {
     pub(crate) table: &'a Table<'a>,
     pub(crate) variants: &'a [VariantSummary],

@@ -1,19 +1,19 @@
-//! What limiters a run met: what each let through against what its policy allows, what it had saved up and charged, and
-//! the latency without the part that the limit explains.
+//! The limiters that a run met: the rate that each let through against its policy, the burst that it had
+//! saved up and charged, and the latency without the limiter's part.
 //!
-//! The load says so in a table of one row; here are the medians over slots.
+//! The load reports these in a table of one row. The findings are medians over slots.
 
 use plumb_model::finding::Limit;
 use plumb_stats::median;
 
 use super::concluded::Concluded;
 
-/// Within this share of what a policy allows it is what the policy says.
+/// A rate within this share of a policy's limit counts as that limit.
 const NEAR: f64 = 0.02;
-/// The share of a second's operations from which a saved-up burst is worth a warning.
+/// The share of a second's operations above which a saved-up burst is worth a warning.
 const BURST: f64 = 0.01;
 
-/// Every limit that a policy set and a load met.
+/// Every limit that a policy set and a load reached.
 pub(super) fn find(concluded: &Concluded<'_>, table: &str) -> Vec<Limit> {
     let plan = concluded.table.plan;
     let places = (0..plan.cells.len()).flat_map(|cell| (0..plan.variants.len()).map(move |at| (cell, at)));

@@ -1,4 +1,5 @@
-//! Up to which level of a metric, such as the rate of a guest's writes, all units of work succeed.
+//! The highest level of a metric, such as the rate of a guest's writes, up to which all units of work
+//! succeed.
 
 use plumb_model::Reading;
 use plumb_model::finding::{Sweep, SweepLevel};
@@ -25,7 +26,7 @@ pub(super) fn find(
     (0..concluded.table.plan.cells.len()).map(sweep).filter(is_swept).collect()
 }
 
-/// Units of work of a variant that succeeded, and all.
+/// A variant's units of work: the successful ones, and all.
 fn counts(concluded: &Concluded<'_>, cell: usize, variant: usize, metric: &str) -> (u64, u64) {
     let shares =
         concluded.results(cell, variant).filter_map(|result| result.measurement.readings.get(metric));

@@ -1,5 +1,5 @@
-//! What the threads of a load brought home, and what of it is the same for every load: the window as it was, CPU cost, health
-//! and the longest stall.
+//! The results of a load's threads, and the figures that every load derives from them alike: the actual
+//! window, CPU cost, health and the longest stall.
 
 use plumb_host::cpu::{CpuSupply, CpuTime, Demand, ThreadAccount};
 use plumb_model::Measurement;
@@ -7,14 +7,14 @@ use plumb_pace::{Frame, Gaps, Lateness};
 
 use super::health::load_health;
 
-/// What one thread measured.
+/// The results of one thread.
 #[derive(Debug)]
 pub struct Ran<T> {
     /// Counts and times.
     pub tally: T,
     /// When its window ended, at the latest at the close.
     pub end_ns: u64,
-    /// The CPU time that it had and wanted, when its window opened and when it ended.
+    /// The CPU time that it had and wanted, at the opening and at the end of its window.
     pub accounts: (ThreadAccount, ThreadAccount),
 }
 
@@ -37,17 +37,17 @@ impl Accounts {
         }
     }
 
-    /// The thread's part in the window begins.
+    /// Notes the account at the beginning of the thread's part in the window.
     pub fn open(&mut self) {
         self.opened.get_or_insert_with(ThreadAccount::now);
     }
 
-    /// The thread's part in the window is over.
+    /// Notes the account at the end of the thread's part in the window.
     pub fn close(&mut self) {
         self.closed.get_or_insert_with(ThreadAccount::now);
     }
 
-    /// Both ends. A thread that ended before the window opened had no part in it.
+    /// Both accounts. A thread that ended before the window opened had no part in it.
     #[must_use]
     pub fn ends(mut self) -> (ThreadAccount, ThreadAccount) {
         let closed = *self.closed.get_or_insert_with(ThreadAccount::now);
@@ -55,30 +55,30 @@ impl Accounts {
     }
 }
 
-/// An end of the window, as it is for the whole process.
+/// One end of the window, for the whole process.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// Its CPU time by then.
+    /// The process's CPU time until then.
     pub cpu: CpuTime,
-    /// What had kept CPUs from its threads by then.
+    /// Counters of CPU time withheld from its threads until then.
     pub supply: CpuSupply,
 }
 
-/// What all threads measured, and what was seen of them from outside.
+/// The results of all threads, with observations of them from outside.
 #[derive(Debug)]
 pub struct Driven<T> {
-    /// Of each thread, in the order in which they ended.
+    /// The results of each thread, in the order in which the threads ended.
     pub threads: Vec<Ran<T>>,
-    /// The measurement as it was: its window may have closed early.
+    /// The actual measurement, whose window may have closed early.
     pub frame: Frame,
-    /// Its opening.
+    /// The opening of the window.
     pub opened: Moment,
-    /// Its close.
+    /// The close of the window.
     pub closed: Moment,
 }
 
 impl<T> Driven<T> {
-    /// What each thread counted and timed.
+    /// The counts and times of each thread.
     pub fn tallies(&self) -> impl Iterator<Item = &T> + Clone {
         self.threads.iter().map(|one| &one.tally)
     }
@@ -90,7 +90,7 @@ impl<T> Driven<T> {
         last_ns.unwrap_or(u64::MAX).min(self.frame.close_ns)
     }
 
-    /// How long the window was.
+    /// The length of the window in ns.
     #[must_use]
     pub fn window_ns(&self) -> u64 {
         self.end_ns().saturating_sub(self.frame.open_ns)
@@ -112,7 +112,8 @@ impl<T> Driven<T> {
         })
     }
 
-    /// The longest time in which nothing completed in any thread. A thread that ended early had nothing from then on.
+    /// The longest time in which no thread completed anything. A thread that ended early completes nothing
+    /// after its end.
     #[must_use]
     pub fn stall_ns_max(&self, gaps: impl Fn(&T) -> &Gaps) -> Option<u64> {
         let end_ns = self.end_ns();
@@ -128,7 +129,7 @@ impl<T> Driven<T> {
         shared.map(|gaps| gaps.longest_ns())
     }
 
-    /// The measurement of `work` units of work, as far as it is the same for every load.
+    /// The measurement of `work` units of work, with the fields that every load fills alike.
     #[must_use]
     pub fn measurement(&self, work: u64, lateness: &Lateness, gaps: impl Fn(&T) -> &Gaps) -> Measurement {
         let cpu = self.cpu();

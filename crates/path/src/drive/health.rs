@@ -1,10 +1,10 @@
-//! The health of a load: how much CPU time its threads had, wanted and lacked.
+//! The health of a load: the CPU time that its threads had, wanted and lacked.
 
 use plumb_host::cpu::{self, Demand};
 use plumb_model::{LoadHealth, Shortage};
 use plumb_pace::Lateness;
 
-/// The health of a load with these threads, whose sends lagged their schedule by so much.
+/// The health of a load with these demands of its threads and this lateness of its sends.
 #[must_use]
 pub fn load_health(demands: impl IntoIterator<Item = Demand>, lateness: &Lateness) -> LoadHealth {
     let mut health = LoadHealth {

@@ -1,4 +1,4 @@
-//! What one thread of a load gets from the driver.
+//! The part of a load that the driver gives to one thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,32 +10,32 @@ use crate::portion::Portion;
 /// The part of one thread.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Which thread it is, from 0.
+    /// The number of the thread, from 0.
     pub number: u32,
-    /// How many there are.
+    /// The number of threads.
     pub threads: u32,
-    /// Of everything random in it.
+    /// The seed of all random values in it.
     pub seed: u64,
-    /// When its units of work are due, from the frame's start; a closed loop if absent.
+    /// The schedule of its units of work, relative to the frame's start; `None` for a closed loop.
     pub due: Option<Share>,
-    /// The measurement as it is planned.
+    /// The planned measurement.
     pub frame: Frame,
-    /// When the window ends, if that is brought forward.
+    /// The end of the window, which the driver may bring forward.
     pub end: End,
-    /// How many units of work may still begin, all threads together.
+    /// How many more units of work may begin, over all threads.
     pub budget: Option<Arc<Budget>>,
-    /// Where it says how many it has done.
+    /// The counter in which it reports its units of work.
     pub progress: Arc<Progress>,
 }
 
 impl Part {
-    /// Its share of things that are divided over the threads as evenly as possible.
+    /// Its share of `things`, divided over the threads as evenly as possible.
     #[must_use]
     pub fn share_of(&self, things: u32) -> u32 {
         Portion { number: self.number, of: self.threads }.of_number(things)
     }
 
-    /// The new end of the window, where that was brought forward since the last look.
+    /// The new end of the window, if it was brought forward since the last look.
     #[inline]
     pub fn early_end(&mut self) -> Option<u64> {
         let close_ns = self.end.before(self.frame)?;
@@ -44,13 +44,13 @@ impl Part {
     }
 }
 
-/// Units of work of one thread so far, for the thread that watches. It has a separate cache line.
+/// The units of work of one thread so far, read by the watching thread. It has its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Progress(AtomicU64);
 
 impl Progress {
-    /// Says how many there are; for the thread's own use.
+    /// Stores the count; only the counted thread calls this.
     #[inline]
     pub fn set(&self, work: u64) {
         self.0.store(work, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a load does beside its threads, in the thread that watches them.
+//! The tasks of a load beside its threads, in the thread that watches them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,49 +8,49 @@ use plumb_pace::Frame;
 use super::part::Progress;
 use crate::family::{Mark, PathError};
 
-/// How often a load usually looks after its threads.
+/// How often a load usually checks its threads, in ns.
 pub const LOOK_NS: u64 = 50_000_000;
 
-/// See the module.
+/// The tasks of a load beside its threads.
 pub trait Watch {
-    /// What can go wrong.
+    /// The error that ends the measurement.
     type Error: From<PathError>;
 
-    /// Looks after what the threads wait for. Returns whether the user ended the measurement.
+    /// Handles whatever the threads wait for. Returns whether the user ended the measurement.
     ///
     /// # Errors
     /// When the measurement cannot continue.
     fn look(&mut self, now_ns: u64) -> Result<bool, Self::Error>;
 
-    /// A moment of the window has come.
+    /// Called at each moment of the window.
     ///
     /// # Errors
     /// As [`Watch::look`].
     fn mark(&mut self, mark: Mark, threads: &Standing<'_>) -> Result<(), Self::Error>;
 
-    /// The measurement is planned. A load of several windows keeps that for itself.
+    /// Called when the measurement is planned. A load with several windows does not pass this on.
     fn agreed(&mut self, _: Frame) {}
 }
 
-/// How far the threads are.
+/// The progress of the threads.
 #[derive(Debug)]
 pub struct Standing<'a> {
-    /// The measurement as it is now planned.
+    /// The measurement as planned now.
     pub frame: Frame,
     pub(super) progress: &'a [Arc<Progress>],
 }
 
 impl Standing<'_> {
-    /// Units of work that all threads together have done by now.
+    /// The units of work of all threads so far.
     #[must_use]
     pub fn work(&self) -> u64 {
         self.progress.iter().map(|one| one.get()).sum()
     }
 }
 
-/// Passes the marks on, and nothing else.
+/// A watch that only passes marks on.
 pub struct Marks<'a> {
-    /// Where they go.
+    /// Receives the marks.
     pub mark: &'a mut dyn FnMut(Mark),
     /// Set by the user to end the measurement.
     pub interrupted: &'a AtomicBool,

@@ -1,8 +1,8 @@
-//! From the tree to typed values, through `serde`, with errors that know their place.
+//! Deserialisation of the tree into typed values, through `serde`, with errors that carry their place.
 //!
-//! A scalar has no type until one asks for it, so the text goes to the type that is expected: a number, a truth value, a
-//! quantity, a name out of a list. `serde` makes its errors far from where the place is known; each level here adds
-//! the place that it knows to an error that has none yet, so that the innermost one wins.
+//! A scalar has no type of its own. Its text goes to the expected type: a number, a boolean, a quantity, or
+//! one of several names. `serde` creates its errors far from where the place is known. Each level here adds
+//! its place to an error that has none yet, so that the innermost place wins.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,20 +17,20 @@ use serde::forward_to_deserialize_any;
 use super::mistake::{MAX_MISTAKES, Mistake, hint};
 use super::node::{Location, Node, Scalar, Value};
 
-/// What kind of mistake it is.
+/// The kind of a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// A key that its mapping does not have.
+    /// A key that its mapping does not allow.
     UnknownKey,
-    /// A key that must be there and is not.
+    /// A required key that is missing.
     MissingKey,
-    /// A text that is none of the expected names.
+    /// A text that is not one of the expected names.
     UnknownName,
     /// A list where a text is expected, and the like.
     Kind,
     /// A text that cannot be read as the expected type.
     Text,
-    /// Whatever the type itself says of its text.
+    /// The type's own error about its text.
     Custom,
 }
 
@@ -39,9 +39,9 @@ pub enum Wrong {
 pub struct Error {
     /// What kind of mistake it is.
     pub wrong: Wrong,
-    /// What was written and what would be right.
+    /// The text as written, and what would be right.
     pub message: String,
-    /// Where; `None` only while it is on its way up.
+    /// The place; `None` only while the error travels up.
     pub place: Option<Location>,
 }
 
@@ -50,7 +50,7 @@ impl Error {
         Self { wrong, message, place: None }
     }
 
-    /// At this place, unless a nearer one is known.
+    /// Sets the place, unless a nearer one is known.
     fn at(mut self, place: Location) -> Self {
         self.place.get_or_insert(place);
         self
@@ -106,7 +106,7 @@ impl de::Error for Error {
     }
 }
 
-/// What was written, in the words of someone who writes YAML.
+/// The found value, in YAML terms.
 fn found_words(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Str(text) => format!("`{text}`"),
@@ -125,7 +125,8 @@ pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Error> {
     T::deserialize(NodeDeserializer(node)).map_err(|error| error.at(node.span))
 }
 
-/// Reads a tree as a value of `T`, and goes on behind a mistake to find the next one by leaving out what is wrong.
+/// Reads a tree as a value of `T`. After a mistake it leaves out the wrong part and continues, to find the
+/// next mistake.
 ///
 /// # Errors
 /// The mistakes, at least one.
@@ -138,7 +139,7 @@ pub fn from_node_thorough<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Mis
     let mut rest = node.clone();
     loop {
         let place = error.place.unwrap_or(node.span);
-        // Once something was left out, a missing key may not be the author's mistake.
+        // After an omission, a missing key may not be the author's mistake.
         if error.wrong != Wrong::MissingKey || mistakes.is_empty() {
             mistakes.push(Mistake::new(place, &error.message));
         }
@@ -184,7 +185,7 @@ impl<'n> NodeDeserializer<'n> {
     }
 }
 
-/// The methods for whole numbers, which say their range where it is one that a person may meet.
+/// The methods for whole numbers. Their errors state the range if a person may meet it.
 macro_rules! whole_numbers {
     ($($method:ident $visit:ident $type:ty),* $(,)?) => {
         $(fn $method<V: Visitor<'n>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -360,7 +361,7 @@ impl<'n> MapAccess<'n> for Pairs<'n> {
     }
 }
 
-/// An enum's variant: a scalar names one without data, a mapping of one key names one and holds its data.
+/// An enum's variant: a scalar names one without data, and a mapping of one key names one and holds its data.
 struct Name<'n> {
     name: &'n Scalar,
     data: Option<&'n Node>,
@@ -380,7 +381,7 @@ impl<'n> VariantAccess<'n> for Name<'n> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
-        // The place is left to the whole mapping: without its data it would be no better.
+        // The place is that of the whole mapping: removing only the data would not help.
         let has_none = || Error::new(Wrong::Kind, format!("`{}` takes no settings", self.name.text));
         if self.data.is_some() { Err(has_none()) } else { Ok(()) }
     }

@@ -1,28 +1,29 @@
-//! One mistake in a tree that a person wrote: its place, what is written there and what would be right.
+//! One mistake in a tree that a person wrote: its place, the text there, and what would be right.
 //!
-//! The text is foreign: control characters in it never reach the terminal.
+//! The text is untrusted: its control characters never reach the terminal.
 
 use super::node::Location;
 
 /// How many mistakes one report shows.
 pub const MAX_MISTAKES: usize = 10;
 
-/// A longer message is shortened in its middle, in characters.
+/// The length above which a message is shortened in its middle, in characters.
 const LONG_MESSAGE: usize = 600;
 
-/// A longer name is never a slip of the finger, in bytes; and comparing it with others would take long.
+/// The length above which a name is never a typing error, in bytes. Comparing it with others would also take
+/// long.
 const LONG_NAME: usize = 80;
 
-/// One thing that is wrong.
+/// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// What is wrong, and what would be right.
+    /// The mistake, and what would be right.
     pub message: String,
-    /// Where.
+    /// Its place.
     pub span: Location,
-    /// What to do, if the message does not say it.
+    /// A remedy, if the message does not give one.
     pub help: Option<String>,
-    /// A second place that has to do with it.
+    /// A second, related place.
     pub also: Option<Box<(Location, String)>>,
 }
 
@@ -33,14 +34,14 @@ impl Mistake {
         Self { message: printable(message.as_ref()), span, help: None, also: None }
     }
 
-    /// Adds what to do.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(mut self, help: impl AsRef<str>) -> Self {
         self.help = Some(printable(help.as_ref()));
         self
     }
 
-    /// Adds a second place that has to do with it.
+    /// Adds a second, related place.
     #[must_use]
     pub fn also(mut self, span: Location, message: impl AsRef<str>) -> Self {
         self.also = Some(Box::new((span, printable(message.as_ref()))));
@@ -48,7 +49,7 @@ impl Mistake {
     }
 }
 
-/// Adds what is not there yet, as far as one report shows it.
+/// Adds the mistakes that are not in the list yet, up to the limit of one report.
 pub fn collect(mistakes: &mut Vec<Mistake>, found: impl IntoIterator<Item = Mistake>) {
     for mistake in found {
         let known = |other: &Mistake| other.span == mistake.span && other.message == mistake.message;
@@ -63,13 +64,13 @@ pub fn keep<T>(mistakes: &mut Vec<Mistake>, found: Result<T, Vec<Mistake>>) -> O
     found.map_err(|found| collect(mistakes, found)).ok()
 }
 
-/// The nearest name, or those that there are.
+/// The nearest known name, or a list of the known names.
 pub fn hint<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     let short = if wrong.len() <= LONG_NAME { wrong } else { "" };
     plumb_model::name::suggestion(short, known)
 }
 
-/// The text as it may be shown, and shortened in its middle where it is long.
+/// The text without control characters, shortened in its middle if it is long.
 pub fn printable(text: &str) -> String {
     let clean = plumb_model::printable(text);
     let length = clean.chars().count();

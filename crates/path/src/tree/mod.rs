@@ -1,4 +1,5 @@
-//! The tree of settings that a person wrote, and how typed values are read from it with every mistake in its place.
+//! The tree of settings that a person wrote, and typed reading of it, which reports every mistake at its
+//! place.
 
 mod de;
 mod mistake;

@@ -1,16 +1,16 @@
-//! The tree that an experiment file is read into: texts, lists and mappings, each with its place in the file.
+//! The tree of an experiment file: texts, lists and mappings, each with its place in the file.
 //!
-//! Scalars keep their text and are given no type here: `tls: 1.2` and `duration: 5 s` are texts until the type that
-//! asks for them says what they are, and a library that first makes `1.2` a float has already lost `1.20`. Every
-//! node keeps the place where it was written, also after it was merged into another tree, so that an error in a
-//! variant points at the line that caused it and not at the baseline.
+//! Scalars keep their text and have no type here: `tls: 1.2` and `duration: 5 s` are texts until the
+//! receiving type reads them. A library that first turns `1.2` into a float has already lost `1.20`. Every
+//! node keeps the place where it was written, even after it was merged into another tree. An error in a
+//! variant therefore points at its own line and not at the baseline.
 
 use std::collections::HashMap;
 
 /// A place in the file, never longer than one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Location {
-    /// Bytes from the start of the text (behind a byte order mark).
+    /// Bytes from the start of the text (after a byte order mark).
     pub offset: usize,
     /// Length in bytes.
     pub length: usize,
@@ -21,7 +21,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// One span from the start of this one to the end of `other`, if both are on one line and in this order.
+    /// The span from the start of this one to the end of `other`, if both are on one line and in this order.
     #[must_use]
     pub fn through(self, other: Self) -> Self {
         if other.line == self.line && other.offset >= self.offset {
@@ -38,9 +38,10 @@ pub struct Scalar {
     pub text: String,
     /// Where it was written, with its quotes.
     pub span: Location,
-    /// Whether it was quoted or a block scalar; `null` in quotes is a text.
+    /// Whether it was quoted or a block scalar; a quoted `null` is a text.
     pub quoted: bool,
-    /// How many bytes into the span the text stands letter by letter; `None` where it was escaped or folded.
+    /// The offset in the span, in bytes, from which the text is written literally; `None` if it was escaped
+    /// or folded.
     pub inset: Option<usize>,
 }
 
@@ -50,14 +51,14 @@ impl Scalar {
         if self.quoted {
             return text();
         }
-        // Numbers of JSON are written in the same way; others, such as `1.`, stay texts.
+        // Numbers in JSON's notation stay numbers; others, such as `1.`, stay texts.
         match serde_json::from_str::<serde_json::Value>(&self.text) {
             Ok(value) if value.is_number() || value.is_boolean() => value,
             _ => text(),
         }
     }
 
-    /// The place of a part of the text, or of all of it where the file spells it differently.
+    /// The place of a part of the text, or of all of it if the file spells it differently.
     #[must_use]
     pub fn part(&self, offset: usize, length: usize) -> Location {
         let (Some(inset), Some(before)) = (self.inset, self.text.get(..offset)) else { return self.span };
@@ -73,18 +74,18 @@ impl Scalar {
 /// A value with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where it was written; of a list or mapping that goes on over several lines, the first line.
+    /// Where it was written. For a list or mapping of several lines, this is the first line.
     pub span: Location,
-    /// What it is.
+    /// Its content.
     pub value: Value,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// Nothing, `~` or `null`.
     Null,
-    /// A text, whatever type it will be read as.
+    /// A text, of whatever type it will be read as.
     Scalar(Scalar),
     /// A list.
     Sequence(Vec<Node>),
@@ -93,14 +94,14 @@ pub enum Value {
 }
 
 impl Node {
-    /// A mapping that stands nowhere, to build trees from parts.
+    /// A mapping without a place, to build trees from parts.
     #[must_use]
     pub fn mapping(entries: Vec<(Scalar, Self)>) -> Self {
         let span = entries.first().map_or_else(Location::default, |(key, _)| key.span);
         Self { span, value: Value::Mapping(entries) }
     }
 
-    /// The pairs, none where this is not a mapping.
+    /// The pairs; none if this is not a mapping.
     #[must_use]
     pub fn entries(&self) -> &[(Scalar, Self)] {
         match &self.value {
@@ -109,7 +110,7 @@ impl Node {
         }
     }
 
-    /// The items, none where this is not a list.
+    /// The items; none if this is not a list.
     #[must_use]
     pub fn items(&self) -> &[Self] {
         match &self.value {
@@ -118,20 +119,20 @@ impl Node {
         }
     }
 
-    /// The key and value of that name.
+    /// The pair with this key.
     #[must_use]
     pub fn entry(&self, key: &str) -> Option<&(Scalar, Self)> {
         self.entries().iter().find(|(name, _)| name.text == key)
     }
 
-    /// The value of that key.
+    /// The value of this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.entry(key).map(|(_, value)| value)
     }
 
-    /// The same as JSON, for what another program reads: scalars without quotes are numbers and truth values where they look like
-    /// such (<https://yaml.org/spec/1.2.2/#103-core-schema>).
+    /// The same as JSON, for other programs: unquoted scalars become numbers and booleans if they look like
+    /// them (<https://yaml.org/spec/1.2.2/#103-core-schema>).
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
@@ -144,7 +145,7 @@ impl Node {
         }
     }
 
-    /// The text, where this is a scalar.
+    /// The scalar, if this is one.
     #[must_use]
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.value {
@@ -153,7 +154,7 @@ impl Node {
         }
     }
 
-    /// What a person calls it, for messages.
+    /// Its kind in a user's words, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &self.value {
@@ -164,8 +165,8 @@ impl Node {
         }
     }
 
-    /// The place of a dotted key such as `load.checks.1`, or of its nearest ancestor that exists, and how many of the
-    /// key's parts exist: the key together with its value where both are on one line.
+    /// The place of a dotted key such as `load.checks.1`, or of its nearest ancestor that exists, with the
+    /// number of the key's parts that exist. The place covers the key and its value if both are on one line.
     #[must_use]
     pub fn nearest(&self, dotted: &str) -> (usize, Option<Location>) {
         let mut node = self;
@@ -192,7 +193,7 @@ impl Node {
         self.nearest(dotted).1
     }
 
-    /// Whether both say the same, wherever they were written.
+    /// Whether both have the same content, wherever they were written.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
@@ -213,7 +214,7 @@ impl Node {
         }
     }
 
-    /// The tree without the first pair whose key or value stands at `place`; `None` if there is none.
+    /// The tree without the first pair whose key or value is at `place`; `None` if there is none.
     #[must_use]
     pub fn without(&self, place: Location) -> Option<Self> {
         let value = match &self.value {

@@ -1,7 +1,7 @@
-//! The outer form of an experiment file: everything but the data path's own settings, as types.
+//! The outer form of an experiment file, as types: everything but the data path's own settings.
 //!
-//! The same types read the file and describe it in `plumb schema`, so that the two cannot disagree. Places are not in
-//! them: code that needs one finds it in the tree, by the key.
+//! The same types read the file and describe it in `plumb schema`, so that the two cannot disagree. The types
+//! hold no places: code that needs a place looks it up in the tree by key.
 
 use std::collections::BTreeMap;
 
@@ -226,7 +226,7 @@ fn matrix_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// The outer form of a tree, with what its types cannot say checked as well.
+/// Reads the outer form of a tree, and checks rules that its types cannot express.
 pub(super) fn document(root: &Node) -> Result<Document, Vec<Mistake>> {
     let document: Document = from_node_thorough(root)?;
     let mut mistakes = Vec::new();
@@ -236,7 +236,7 @@ pub(super) fn document(root: &Node) -> Result<Document, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(document) } else { Err(mistakes) }
 }
 
-/// The tree with `path: null` read as the name of the data path `null`, and not as nothing.
+/// The tree with `path: null` read as the data path named `null`, not as an absent value.
 pub(super) fn with_null_path(mut root: Node) -> Node {
     let Value::Mapping(entries) = &mut root.value else { return root };
     let spec = entries.iter_mut().find(|(key, _)| key.text == "spec").map(|(_, spec)| &mut spec.value);
@@ -256,7 +256,7 @@ pub(super) fn spec_value<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
     root.get("spec")?.get(key)
 }
 
-/// The place of a key of `spec`, or of `spec` where it is absent.
+/// The place of a key of `spec`, or of `spec` itself if the key is absent.
 pub(super) fn spec_place(root: &Node, key: &str) -> Location {
     let Some((spec, value)) = root.entry("spec") else { return root.span };
     value.entry(key).map_or(spec.span, |(key, _)| key.span)
@@ -279,7 +279,7 @@ pub(super) fn data_path<'p>(
     })
 }
 
-/// Every tuning that `host` names is one that a host can be set to, and named once.
+/// Checks that every tuning of `host` exists and is named once.
 pub(super) fn known_tunings(host: Option<&Node>) -> Result<(), Vec<Mistake>> {
     let mut mistakes = Vec::new();
     let names = host.and_then(|host| host.get("tunings")).map_or(&[][..], Node::items);
@@ -302,11 +302,11 @@ pub(super) fn tunings(tree: &Node) -> Vec<String> {
     names.iter().filter_map(Node::scalar).map(|scalar| scalar.text.clone()).collect()
 }
 
-/// Every change is one that can be made, proven and undone, as far as that can be said without looking at the host.
+/// Checks that every change can be made, proven and undone, as far as the file alone tells.
 pub(super) fn sound_changes(changes: Option<&Node>) -> Result<(), Vec<Mistake>> {
     let mut mistakes = Vec::new();
     for item in changes.map_or(&[][..], Node::items) {
-        // Its form was read before.
+        // Reading the document has already reported malformed changes.
         let Ok(change) = from_node::<UserChange>(item) else { continue };
         if let Err((key, message)) = plumb_tunings::check_change(&change) {
             let of_kind = item.entries().first();
@@ -326,13 +326,13 @@ pub(super) fn changes(tree: &Node) -> Vec<UserChange> {
     items.iter().filter_map(|item| from_node(item).ok()).collect()
 }
 
-/// What a merged tree of settings asks of pods.
+/// The pods of a merged tree of settings, beyond the places.
 pub(super) fn pods(tree: &Node) -> PodSides {
-    // Its form was read before.
+    // Reading the document has already checked its form.
     tree.get("pods").and_then(|pods| from_node(pods).ok()).unwrap_or_default()
 }
 
-/// A merged tree of settings without what is the host's: what a data path reads.
+/// A merged tree of settings as a data path reads it: without the keys that concern the host.
 pub(super) fn without_host(tree: &Node) -> Node {
     let is_hosts = |key: &str| matches!(key, "host" | "changes" | "pods");
     let entries = tree.entries().iter().filter(|(key, _)| !is_hosts(&key.text)).cloned();
@@ -350,7 +350,7 @@ fn experiment_name(root: &Node, name: &str) -> Result<(), Vec<Mistake>> {
     Err(vec![Mistake::new(place, message)])
 }
 
-/// What is wrong with a name of `fitting` characters and `-`, if anything.
+/// The fault of a name that should consist of `fitting` characters and `-`; `None` if it is valid.
 pub(super) fn name_fault(name: &str, fitting: fn(char) -> bool) -> Option<String> {
     if name.is_empty() {
         return Some("is empty".to_owned());
@@ -364,7 +364,7 @@ pub(super) fn name_fault(name: &str, fitting: fn(char) -> bool) -> Option<String
     (name.starts_with('-') || name.ends_with('-')).then(|| "begins or ends with `-`".to_owned())
 }
 
-/// How many blocks the file asks for.
+/// The number of blocks that the file asks for.
 pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Vec<Mistake>> {
     let default = Blocks::default();
     let (min, max) = match part {
@@ -391,13 +391,14 @@ pub(super) fn blocks(root: &Node, part: Option<BlocksPart>) -> Result<Blocks, Ve
     Err(vec![Mistake::new(place.unwrap_or_else(|| spec_value_place(root, "blocks")), message)])
 }
 
-/// The share of all CPU time that neither side may use. No neighbour can move numbers that are made up.
+/// The share of all CPU time that processes of neither side may use. Neighbours cannot affect synthetic
+/// numbers.
 pub(super) fn others_max(part: Option<NoisePart>, path: &str) -> f64 {
     let default = if path == "null" { 1.0 } else { Plan::others_max() };
     part.and_then(|noise| noise.others_max).map_or(default, |Percent(share)| share)
 }
 
-/// The settings of the baseline: `system`, `load` and `host`, as far as the file has them.
+/// The settings of the baseline: `system`, `load` and `host`, as far as the file gives them.
 pub(super) fn settings(spec: &Node) -> Node {
     let part = |key: &str| spec.entry(key).filter(|(_, value)| value.value != Value::Null).cloned();
     Node::mapping(["system", "load", "host", "changes", "pods"].into_iter().filter_map(part).collect())

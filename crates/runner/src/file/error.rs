@@ -1,8 +1,8 @@
-//! What is wrong with an experiment file: one report with every place, what is written there and what would be right.
+//! Errors of an experiment file: one report with every place, the text there, and what would be right.
 //!
-//! Several mistakes are shown together where they could be found together, since a user who mistypes one key often
-//! mistypes two. The text of the file is foreign: control characters in it never reach the terminal, and a line of
-//! a megabyte is shown as the part around the mistake.
+//! Mistakes that can be found together are shown together, since a user who mistypes one key often mistypes
+//! two. The text of the file is untrusted: its control characters never reach the terminal, and a line of a
+//! megabyte is shown only around the mistake.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use miette::{
 
 use plumb_path::tree::{Location, Mistake, printable};
 
-/// A longer line is shown only in part, in bytes.
+/// The length above which a line is shown only in part, in bytes.
 const LONG_LINE: usize = 300;
 
-/// How much of a long line is shown before and behind the start of the mistake, in bytes.
+/// How much of a long line is shown before and after the start of the mistake, in bytes.
 const EXCERPT: usize = 60;
 
-/// What is wrong with an experiment file.
+/// The mistakes in an experiment file.
 ///
-/// As a [`Diagnostic`] it shows the lines; [`FileError::plain`] says the same in a line a mistake.
+/// As a [`Diagnostic`] it shows the lines. [`FileError::plain`] gives one line per mistake.
 #[derive(Debug)]
 pub struct FileError {
     name: String,
@@ -29,7 +29,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// `mistakes` is not empty; `text` is the file's, as far as it is one.
+    /// `mistakes` must not be empty; `text` is the file's text, or empty if the file has none.
     pub(super) fn new(name: &str, text: &str, mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort_by_key(|mistake| mistake.span.offset);
         let name = printable(name);
@@ -76,7 +76,7 @@ impl Diagnostic for FileError {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         match self.mistakes.as_slice() {
             [one] => one.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>),
-            // Of several, each label has its own.
+            // Of several mistakes, each label has its own help.
             _ => None,
         }
     }
@@ -102,7 +102,7 @@ fn place(span: Location) -> SourceSpan {
     (span.offset, span.length).into()
 }
 
-/// The file's text as it may be shown, of the same length in bytes as the file's own.
+/// The file's text, safe to show and of the same length in bytes as the original.
 #[derive(Debug)]
 struct Source {
     name: String,
@@ -121,7 +121,7 @@ impl Source {
         Self { name: name.to_owned(), text: text.chars().map(shown).collect() }
     }
 
-    /// The nearest boundary of a character at or before `offset`.
+    /// The nearest character boundary at or before `offset`.
     fn boundary(&self, offset: usize) -> usize {
         self.text.floor_char_boundary(offset)
     }
@@ -136,7 +136,8 @@ impl Source {
         breaks.nth(after).unwrap_or(self.text.len())
     }
 
-    /// What to show of `from..to`: whole lines with their neighbours, or a part of one that is too long.
+    /// The range to show for `from..to`: whole lines with their neighbours, or a part of a line that is too
+    /// long.
     fn range(&self, from: usize, to: usize, before: usize, after: usize) -> (usize, usize) {
         let (start, end) = (self.line_start(from, before), self.line_end(to, after));
         if self.text[start..end].lines().all(|line| line.len() <= LONG_LINE) {
@@ -159,7 +160,7 @@ impl SourceCode for Source {
         let whole_lines = before + after > 0;
         let (start, end) = if whole_lines { self.range(from, to, before, after) } else { (from, to) };
         let line = self.text[..start].matches('\n').count();
-        // Without neighbours it is asked where the span is; columns are characters here, not bytes.
+        // A call without neighbours asks for the place of the span. Columns count characters here, not bytes.
         let column = self.text[self.line_start(start, 0)..start].chars().count();
         let column = if whole_lines { 0 } else { column };
         let shown = &self.text[start..end];

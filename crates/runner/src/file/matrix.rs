@@ -1,7 +1,7 @@
-//! The matrix: settings by dotted key with several values each, and the cells that their combinations make.
+//! The matrix: settings by dotted key with several values each, and the cells formed by their combinations.
 //!
-//! A cell sets the baseline's settings, and the variants are merged on top. A variant that sets the same key would
-//! undo the cell without a word, so that is a mistake and not a precedence.
+//! A cell sets the baseline's settings, and the variants merge on top. A variant that sets the same key would
+//! silently undo the cell, so that is a mistake and not a matter of precedence.
 
 use plumb_path::tree::{Mistake, Node, Scalar, Value, collect, hint};
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::document::{spec_place, spec_value};
 use super::merge::merge;
 
-/// The most cells of one experiment.
+/// The largest number of cells in one experiment.
 const MAX_CELLS: usize = 256;
 
 /// One key of the matrix.
@@ -20,7 +20,7 @@ pub(super) struct Axis<'n> {
     pub(super) key: &'n Scalar,
     /// Its parts, each with its place.
     segments: Vec<Scalar>,
-    /// What it is set to, one after the other.
+    /// Its values, one after the other.
     values: &'n [Node],
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Axis<'n> {
 pub(super) struct CellTree {
     /// The matrix' keys with this cell's values.
     pub(super) values: BTreeMap<String, String>,
-    /// What it sets, as a tree to merge over the baseline's settings.
+    /// The cell's settings, as a tree to merge over the baseline's.
     pub(super) over: Node,
 }
 
@@ -105,7 +105,7 @@ fn segments(key: &Scalar) -> Vec<Scalar> {
     segments
 }
 
-/// A cell must not hide a text or a list that stands where a mapping belongs.
+/// Checks that a cell replaces no text or list in the place of a mapping.
 fn reachable(key: &Scalar, segments: &[Scalar], settings: &Node) -> Result<(), Mistake> {
     let mut node = settings;
     for segment in &segments[..segments.len() - 1] {
@@ -122,7 +122,7 @@ fn reachable(key: &Scalar, segments: &[Scalar], settings: &Node) -> Result<(), M
     Ok(())
 }
 
-/// Every combination, the last key changing fastest; one without values where there is no matrix.
+/// Every combination, the last key changing fastest; without a matrix, one combination without values.
 pub(super) fn cells(axes: &[Axis<'_>]) -> Vec<CellTree> {
     let mut cells = vec![CellTree { values: BTreeMap::new(), over: Node::mapping(Vec::new()) }];
     for axis in axes {
@@ -138,12 +138,12 @@ pub(super) fn cells(axes: &[Axis<'_>]) -> Vec<CellTree> {
     cells
 }
 
-/// A tree with nothing but `value` at the path of `segments`.
+/// A tree with only `value`, at the path of `segments`.
 fn nested(segments: &[Scalar], value: &Node) -> Node {
     segments.iter().rev().fold(value.clone(), |below, segment| Node::mapping(vec![(segment.clone(), below)]))
 }
 
-/// The mistake of a variant that sets what the matrix sets, too.
+/// The mistake of a variant that sets a key of the matrix.
 pub(super) fn conflict(axes: &[Axis<'_>], variant: &Node) -> Option<Mistake> {
     axes.iter().find_map(|axis| {
         let mut node = variant;

@@ -1,7 +1,8 @@
-//! Deep merge of one tree over another: how a variant says only what differs from the baseline.
+//! Deep merge of one tree over another, by which a variant states only its differences from the baseline.
 //!
-//! Mappings merge key by key, everything else replaces what was there. `null` replaces too, and `pruned` removes it
-//! at the end, so that a variant can put a key back to its default. Keys keep their places from either side.
+//! Mappings merge key by key; any other value replaces the previous one. `null` replaces too, and [`pruned`]
+//! removes it at the end, so that a variant can reset a key to its default. Keys keep their places from
+//! either side.
 
 use plumb_path::tree::{Node, Scalar, Value};
 
@@ -25,7 +26,7 @@ pub fn merge(base: &Node, over: &Node) -> Node {
     Node { span: base.span, value: Value::Mapping(merged) }
 }
 
-/// A mapping that goes on keeps the place of its first key; a value that is replaced takes its key along.
+/// A mapping that is merged keeps the place of its first key. A value that is replaced brings its own key.
 fn merge_entry(base: &(Scalar, Node), key: &Scalar, value: &Node) -> (Scalar, Node) {
     let both = matches!((&base.1.value, &value.value), (Value::Mapping(_), Value::Mapping(_)));
     let key = if both { base.0.clone() } else { key.clone() };
@@ -71,7 +72,7 @@ mod tests {
         })
     }
 
-    /// Trees in which a key is always a mapping (capital letters) or never one, as a family's types have it.
+    /// Trees in which a key always holds a mapping (capital letters) or never does, as in a family's types.
     fn tree() -> impl Strategy<Value = Node> {
         let mapping = |value: BoxedStrategy<Node>, keys: &'static str| {
             prop::collection::btree_map(keys, value, 0..4).prop_map(|entries| {

@@ -1,4 +1,4 @@
-//! The metrics of a plan: those of its data path, those that every data path has, and those that settings declare.
+//! The metrics of a plan: those of its data path, those of every data path, and those that settings declare.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use plumb_path::{DataPath, PathSettings};
 
 use super::variants::VariantTree;
 
-/// The metrics that claims may speak of.
+/// The metrics that claims may name.
 #[derive(Debug)]
 pub(super) struct PlanMetrics {
     /// All of them.
     pub(super) all: Vec<MetricInfo>,
     /// The key under which settings declare metrics.
     key: Option<&'static str>,
-    /// By variant: the metrics that settings of others declare and its own do not.
+    /// By variant: the metrics that settings of other variants declare and its own do not.
     missing: Vec<BTreeSet<String>>,
     /// By variant: whether its system is built for the run in any cell.
     built: Vec<bool>,
 }
 
-/// The metrics that do not depend on settings.
+/// The metrics that no settings declare.
 pub(super) fn fixed(path: &DataPath) -> PlanMetrics {
     let all = [metric::CPU_SYSTEM, metric::CPU_LOAD];
     let missing = all.iter().filter(|metric| path.metrics.iter().all(|own| own.name != metric.name));
@@ -29,7 +29,8 @@ pub(super) fn fixed(path: &DataPath) -> PlanMetrics {
     PlanMetrics { all, key: path.metrics_key, missing: Vec::new(), built: Vec::new() }
 }
 
-/// All metrics, with those that the settings of each cell declare; `cells` has the settings in the order of `variants`.
+/// All metrics, with those that the settings of each cell declare. `cells` has the settings in the order of
+/// `variants`.
 pub(super) fn declared(
     path: &DataPath,
     variants: &[VariantTree],
@@ -63,7 +64,7 @@ pub(super) fn declared(
 }
 
 impl PlanMetrics {
-    /// What is wrong with a claim on a metric that the settings of its variant do not declare.
+    /// The fault of a claim on a metric that its variant's settings do not declare.
     pub(super) fn undeclared(&self, claim: &Claim, variants: &[VariantTree]) -> Option<String> {
         claim.terms().find_map(|term| {
             let at = variants.iter().position(|variant| variant.name == term.variant)?;
@@ -87,7 +88,7 @@ impl PlanMetrics {
     }
 }
 
-/// Whether values of the two can be compared.
+/// Whether values of the two metrics can be compared.
 fn is_same(one: &MetricInfo, other: &MetricInfo) -> bool {
     (one.unit, one.better, one.kind) == (other.unit, other.better, other.kind)
 }

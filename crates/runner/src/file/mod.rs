@@ -5,8 +5,9 @@
 //!                                                    ─ settle ─▶ typed settings ─ plan ─▶ Plan
 //! ```
 //!
-//! Every step works on a tree whose nodes know where they were written ([`plumb_path::tree`]), so that whatever is wrong is
-//! reported with its line, its text and what would be right, and as much of it at once as can be found at once.
+//! Every step works on a tree whose nodes know where they were written ([`plumb_path::tree`]). Each mistake
+//! is therefore reported with its line, its text and what would be right. One report holds as many mistakes
+//! as can be found at once.
 
 mod document;
 pub mod error;

@@ -1,9 +1,9 @@
-//! From YAML text to the tree of `node.rs`, within limits.
+//! From YAML text to the tree of [`plumb_path::tree`], within limits.
 //!
-//! Built on the events of `saphyr-parser`, the maintained parser beneath saphyr and serde-saphyr, and not on a
-//! value type or on `serde`: only events carry a scalar's own text and its place. YAML's surprises are refused with
-//! a message instead of being obeyed: duplicate keys, tags, merge keys, several documents. Aliases are followed,
-//! within a budget, so that a file of 1 kB cannot ask for all of the memory.
+//! It uses the events of `saphyr-parser`, the maintained parser beneath saphyr and serde-saphyr. It uses no
+//! value type and no `serde`: only events carry a scalar's own text and its place. YAML's surprises are
+//! refused with a message: duplicate keys, tags, merge keys, several documents. Aliases are followed within a
+//! budget, so that a file of 1 kB cannot use up all memory.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// How deep lists and mappings may nest.
 const MAX_DEPTH: usize = 64;
 
-/// What the tree may weigh, in bytes: each node's text and a fixed share for the node itself.
+/// The largest weight of the tree, in bytes: each node's text and a fixed share for the node itself.
 const MAX_WEIGHT: usize = 16 << 20;
 
 const NODE_WEIGHT: usize = 64;
@@ -63,10 +63,10 @@ pub(super) fn parse(text: &str) -> Result<Node, Mistake> {
     }
 }
 
-/// Finds lines and columns.
+/// Translates byte offsets into lines and columns.
 struct Places<'t> {
     text: &'t str,
-    /// Byte offset of every character and of the end; empty where all characters are one byte.
+    /// Byte offset of every character and of the end; empty if all characters are one byte.
     characters: Vec<usize>,
     /// Byte offset of every line's start.
     lines: Vec<usize>,
@@ -91,7 +91,7 @@ impl<'t> Places<'t> {
         self.characters.get(index).copied().unwrap_or(self.text.len())
     }
 
-    /// How many characters are before a byte offset. Counting them from the line's start would be quadratic in a
+    /// How many characters precede a byte offset. Counting them from the line's start would be quadratic in a
     /// file of one line.
     fn index(&self, offset: usize) -> usize {
         match self.characters.as_slice() {
@@ -100,7 +100,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// The part of `from..to` that is on the line of `from`, without white space at its end.
+    /// The part of `from..to` that is on the line of `from`, without trailing white space.
     fn at(&self, from: usize, to: usize) -> Location {
         let line = self.lines.partition_point(|start| *start <= from);
         let start = self.lines[line - 1];
@@ -131,7 +131,7 @@ struct Builder<'t> {
     parser: Parser<'t, BufferedInput<std::str::Chars<'t>>>,
     anchors: HashMap<usize, Anchored>,
     weight: usize,
-    /// Byte offset of the last event, to look for tabs behind it when the next one fails.
+    /// Byte offset of the last event, to look for tabs after it when the next one fails.
     last: usize,
 }
 
@@ -287,7 +287,7 @@ impl<'t> Builder<'t> {
             let (event, marks) = self.next()?;
             let (mut value, below) = self.node(event, marks, depth + 1)?;
             if value.span.length == 0 {
-                // Nothing was written, and the parser's place for it is that of the next thing.
+                // The value is empty, and the parser gives it the place of the next item.
                 value.span = key.span;
             }
             height = height.max(below);
@@ -312,7 +312,7 @@ impl<'t> Builder<'t> {
         Ok(key)
     }
 
-    /// The place of a list or mapping: all of it where it stands in brackets on one line, else its first line.
+    /// The place of a list or mapping: all of it if it is in brackets on one line, otherwise its first line.
     fn collection(&self, start: Marks, end: Marks) -> Location {
         let from = self.places.offset(start.start);
         let bracketed = self.places.text[from..].starts_with(['{', '[']);
@@ -321,7 +321,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// What the parser says, and what someone who writes an experiment has to know.
+/// The parser's messages, with their meaning for the author of an experiment.
 const WORDS: &[(&str, &str)] = &[
     ("recursion limit exceeded", "lists and mappings nest too deep here"),
     ("quoted scalar, found unexpected end of stream", "the closing quote of this text is missing"),
@@ -346,7 +346,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The parser's error in the words of someone who writes an experiment.
+/// The parser's error in terms of an experiment file.
 fn scan_mistake(error: &ScanError, places: &Places<'_>, last: usize) -> Mistake {
     let offset = places.offset(*error.marker());
     if let Some(tab) = indenting_tab(places.text, last, offset) {
@@ -361,7 +361,7 @@ fn scan_mistake(error: &ScanError, places: &Places<'_>, last: usize) -> Mistake 
     Mistake::new(place, format!("this is not valid YAML: {}", words.unwrap_or_else(|| error.info())))
 }
 
-/// The first tab in the indentation of a line between the one of `from` and the one of `to`.
+/// The first tab in the indentation of a line from that of `from` to that of `to`.
 fn indenting_tab(text: &str, from: usize, to: usize) -> Option<usize> {
     let start = text[..from.min(to)].rfind('\n').map_or(0, |at| at + 1);
     let mut offset = start;

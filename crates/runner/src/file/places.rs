@@ -1,4 +1,4 @@
-//! The places file: on which hosts an experiment's two sides are.
+//! The places file: the hosts of an experiment's two sides.
 
 use plumb_host::cpu::CpuSet;
 use plumb_model::{ClusterPlace, PlaceOf, Places, PodPlace};
@@ -113,7 +113,7 @@ enum PlacesKind {
 /// Reads a places file.
 ///
 /// # Errors
-/// What is wrong with the file, with its places in it.
+/// The mistakes in the file, with their places.
 pub fn read_places(name_of_file: &str, bytes: &[u8]) -> Result<Places, FileError> {
     let text = decode(bytes).map_err(|mistake| FileError::new(name_of_file, "", vec![mistake]))?;
     places(text).map_err(|mistakes| FileError::new(name_of_file, text, mistakes))
@@ -125,7 +125,7 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
     let load = load.places();
     let mut mistakes: Vec<Mistake> = Vec::new();
     let loads = root.get("load").map_or(&[][..], Node::items);
-    // Of pods that are alike there is one node.
+    // Pods that are alike share one node of the tree.
     let nodes = loads.iter().map(Some).chain(std::iter::repeat(root.get("load")));
     for (place, node) in std::iter::once((&system, root.get("system"))).chain(load.iter().zip(nodes)) {
         let wrong = |key: &str, message: String| {
@@ -154,7 +154,7 @@ fn places(text: &str) -> Result<Places, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(Places { kubernetes, system, load }) } else { Err(mistakes) }
 }
 
-/// What is wrong with readers and the array of a cluster.
+/// The mistake in a cluster's readers or array, if there is one.
 fn of_cluster(cluster: Option<&ClusterPlace>, root: &Node) -> Option<Mistake> {
     let cluster = cluster?;
     let node = root.get("kubernetes");
@@ -220,7 +220,7 @@ mod tests {
         let wrong = |text: &str| read(text).unwrap_err();
         assert!(
             wrong("system: { ssh: -oProxyCommand=x }")
-                .starts_with("lab.yaml:3:16: `-oProxyCommand=x` is no host")
+                .starts_with("lab.yaml:3:16: `-oProxyCommand=x` is not a host")
         );
         assert!(wrong("load: [{ ssh: c1 }, { cpus: x }]").starts_with("lab.yaml:3:29: "));
         assert!(wrong("lode: []").contains("lode"));

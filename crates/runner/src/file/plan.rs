@@ -1,4 +1,4 @@
-//! The last step: an experiment's cells and variants, each with its settled settings, as the plan of a run.
+//! The last step: the plan of a run, from an experiment's cells and variants with their settled settings.
 
 use plumb_model::claim::Scope;
 use plumb_model::{
@@ -16,40 +16,40 @@ use super::parse::{decode, parse};
 use super::settle::{Settled, Unsettled, settle};
 use super::variants::{self, VariantTree};
 
-/// A longer claim is none, in bytes.
+/// The length above which a text cannot be a claim, in bytes.
 const LONG_CLAIM: usize = 500;
 
-/// The most settings of one plan, in bytes of JSON.
+/// The largest size of one plan's settings, in bytes of JSON.
 const MAX_SETTINGS_BYTES: usize = 16 << 20;
 
-/// No quick run takes more blocks than this, nor claims a verdict before the least. It takes more than those only while there is
-/// time (`time_left.rs`), and its windows are as long as the least have room for.
+/// The least and the most blocks of a quick run. It gives no verdict before the least. It takes more than
+/// those only while there is time (`time_left.rs`), and its windows are short enough for the least to fit.
 const QUICK_BLOCKS: Blocks = Blocks { min: 6, max: 12 };
 
-/// What the command line asks of a plan, beside the file.
+/// The command line's options for a plan, beside the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadOptions {
     /// The seed of the random orders.
     pub seed: u64,
-    /// Only the first cell, slots of about a second, and no block beyond the sixth that would not end within 85 s.
+    /// Only the first cell, slots of about a second, and no block beyond the sixth that would end after 85 s.
     pub quick: bool,
-    /// Only these variants beside the baseline; all where it is empty.
+    /// Only these variants beside the baseline; empty for all.
     pub only: Vec<String>,
     /// Exactly this many blocks, whatever the file says.
     pub blocks: Option<u32>,
-    /// At most this many blocks, whatever the file says; a verdict takes six.
+    /// At most this many blocks, whatever the file says; a verdict needs six.
     pub blocks_max: Option<u32>,
     /// The time that the run may take.
     pub budget: Option<Span>,
-    /// Claims beside those of the file.
+    /// Claims in addition to those of the file.
     pub claims: Vec<String>,
-    /// Whether to add a copy of the baseline, as the file could.
+    /// Whether to add a copy of the baseline, which the file can request as well.
     pub control: bool,
-    /// The command that makes the run again, where it is another than `plumb run`.
+    /// The command that repeats the run, if it is not `plumb run`.
     pub made_by: Option<String>,
 }
 
-/// What an experiment file says, before this host is asked whether it can build the variants.
+/// The content of an experiment file, before this host is asked whether it can build the variants.
 #[derive(Debug, Clone)]
 pub struct Experiment {
     /// The plan.
@@ -63,7 +63,7 @@ pub struct Experiment {
 /// Reads an experiment file.
 ///
 /// # Errors
-/// What is wrong with the file, with its places.
+/// The mistakes in the file, with their places.
 pub fn read(
     name_of_file: &str,
     bytes: &[u8],
@@ -93,7 +93,7 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     let settled = keep(&mut mistakes, every.settle(&matrix::cells(&axes), &variants));
     let metrics = match &settled {
         Some(settled) => keep(&mut mistakes, metrics::declared(path, &variants, &settled.by_cell())),
-        // Of settings with mistakes nobody knows what they declare.
+        // Settings with mistakes do not tell which metrics they declare.
         None => path.metrics_key.is_none().then(|| metrics::fixed(path)),
     };
     let Some(metrics) = metrics else { return Err(mistakes) };
@@ -145,13 +145,13 @@ fn experiment(text: &str, options: &ReadOptions, paths: &[DataPath]) -> Result<E
     Ok(Experiment { plan, path: *path, settings })
 }
 
-/// How long the windows of a quick run's least blocks may be together, so that it ends within 90 s with what lies between them.
+/// How long the windows of a quick run's least blocks may be in total, so that the run ends within 90 s.
 const QUICK_WINDOWS_NS: u64 = 66_000_000_000;
 
-/// A cap is judged in whole seconds, and a window below that would say nothing of it.
+/// A cap is judged in whole seconds, so a shorter window would say nothing about it.
 const CAP_WINDOW_NS: u64 = 1_000_000_000;
 
-/// The window of a quick run: shorter where there are many variants.
+/// The window of a quick run: shorter with many variants.
 fn quick_window_ns(window_ns: u64, variants: usize, blocks: Blocks, claims: &[Claim]) -> u64 {
     let slots = 2 * variants as u64 * u64::from(blocks.min);
     let has_cap = claims.iter().any(|claim| matches!(claim.right, Operand::Cap { .. }));
@@ -179,7 +179,7 @@ fn blocks(root: &Node, document: &Document, options: &ReadOptions) -> Result<Blo
     }
 }
 
-/// Indexes of the variants that are run: the baseline, and those that `only` names.
+/// Indexes of the variants to run: the baseline, and those that `only` names.
 fn kept(root: &Node, variants: &[VariantTree], only: &[String]) -> Result<Vec<usize>, Vec<Mistake>> {
     if only.is_empty() {
         return Ok((0..variants.len()).collect());
@@ -256,7 +256,7 @@ struct Settling<'a> {
     quick: bool,
 }
 
-/// What became of them: the settings by cell and variant, in their orders.
+/// All variants settled, and their settings by cell and variant.
 struct AllSettled {
     variants: Vec<Variant>,
     cells: Vec<(CellValues, Vec<SettledVariant>)>,
@@ -266,7 +266,7 @@ struct AllSettled {
 
 type CellValues = std::collections::BTreeMap<String, String>;
 
-/// A variant in a cell: the data path's settings, also as JSON, and what is changed on the host.
+/// A variant in a cell: the data path's settings, also as JSON, and the changes of the host.
 struct SettledVariant {
     settings: PathSettings,
     json: String,
@@ -276,7 +276,7 @@ struct SettledVariant {
 }
 
 impl Settling<'_> {
-    /// Mistakes of one cell are collected; the next cell would repeat most of them.
+    /// Collects the mistakes of one cell; the next cell would repeat most of them.
     fn settle(&self, cells: &[CellTree], variants: &[VariantTree]) -> Result<AllSettled, Vec<Mistake>> {
         let mut described_variants = Vec::new();
         let mut settled_cells = Vec::new();
@@ -340,7 +340,8 @@ impl Settling<'_> {
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
     }
 
-    /// The key of a fault in the variant's own lines, where they come as near to it as the merged tree does.
+    /// The place of a fault's key: in the variant's own lines if they hold as much of the key as the merged
+    /// tree does.
     fn fault_place(&self, key: &str, variant: &VariantTree, tree: &Node) -> Location {
         let (merged, own) = (tree.nearest(key), variant.over.nearest(key));
         let nearest = if own.0 >= merged.0 { own.1 } else { merged.1 };
@@ -348,7 +349,7 @@ impl Settling<'_> {
     }
 }
 
-/// The lengths of a variant's slots, and where the file sets them.
+/// The lengths of a variant's slots, and the places in the file that set them.
 #[derive(Debug, Clone)]
 struct Timed {
     window_ns: u64,
@@ -368,7 +369,8 @@ impl Timed {
         }
     }
 
-    /// A plan has one window and one warm-up: slots of different lengths cannot be compared.
+    /// The mistake of different lengths: a plan has one window and one warm-up, since slots of different
+    /// lengths cannot be compared.
     fn mismatch(&self, other: &Self) -> Option<Mistake> {
         let (what, here, there, first_ns, ns) = if self.window_ns != other.window_ns {
             ("window", other.window_place, self.window_place, self.window_ns, other.window_ns)
@@ -388,7 +390,7 @@ impl Timed {
 }
 
 impl AllSettled {
-    /// The claim with what there is to know of its metrics, under the settings of its variants in any cell.
+    /// The claim with notes on its metrics, from the settings of its variants in any cell.
     fn noted(&self, claim: Claim, variants: &[VariantTree]) -> Claim {
         let of = |settings: &[SettledVariant]| {
             claim.terms().find_map(|term| {
@@ -400,7 +402,7 @@ impl AllSettled {
         Claim { note, ..claim }
     }
 
-    /// Refuses claims on what the load of a variant does not measure under its settings.
+    /// Refuses claims on metrics that the load of a variant does not measure under its settings.
     fn check_claims(
         &self,
         claims: &[Claim],
@@ -423,12 +425,12 @@ impl AllSettled {
         }
     }
 
-    /// The cells that are run: a quick run takes the first alone.
+    /// The cells to run: only the first for a quick run.
     fn taken(&self, quick: bool) -> &[(CellValues, Vec<SettledVariant>)] {
         &self.cells[..if quick { self.cells.len().min(1) } else { self.cells.len() }]
     }
 
-    /// The settings by cell, of every variant.
+    /// The settings of every variant, by cell.
     fn by_cell(&self) -> Vec<Vec<&PathSettings>> {
         let cells = self.cells.iter();
         cells.map(|(_, settings)| settings.iter().map(|settled| &settled.settings).collect()).collect()
@@ -462,7 +464,7 @@ impl AllSettled {
     }
 }
 
-/// What each variant changes: against the baseline, and the baseline against the settings that all share.
+/// The changes of each variant: against the baseline, or for the baseline against the shared settings.
 fn described(shared: &Node, variants: &[VariantTree], trees: &[Node]) -> Vec<Variant> {
     let described = |(at, (variant, tree)): (usize, (&VariantTree, &Node))| {
         let (against, nothing) =
@@ -473,7 +475,7 @@ fn described(shared: &Node, variants: &[VariantTree], trees: &[Node]) -> Vec<Var
     variants.iter().zip(trees).enumerate().map(described).collect()
 }
 
-/// In which variant, unless it is the baseline, and of several cells in which.
+/// Names the variant, unless it is the baseline, and the cell, if there are several.
 fn context(variant: Option<&str>, cell: Option<&str>) -> Option<String> {
     let variant = variant.map(|name| format!("in the variant `{name}`"));
     let cell = cell.map(|label| format!("at {label}"));

@@ -1,8 +1,8 @@
 //! The JSON Schema of an experiment file, for editors and for programs that generate one.
 //!
-//! The outer form comes from the types that read it, the settings from each data path's own types; which of them
-//! apply depends on `spec.path`, so each stands behind a condition. A variant says only what it changes: its
-//! settings are the same with nothing required.
+//! The outer form comes from the types that read it, and the settings from each data path's own types.
+//! `spec.path` decides which settings apply, so each data path's are behind a condition. A variant states
+//! only its changes: its settings are the same with nothing required.
 
 use plumb_path::{DataPath, schema_of};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn condition(path: &DataPath) -> Value {
     })
 }
 
-/// The schema with nothing required, at any depth; a property of the name `required` is not a list and stays.
+/// The schema with nothing required, at any depth. A property named `required` is not a list and stays.
 fn partial(schema: Value) -> Value {
     match schema {
         Value::Array(list) => list.into_iter().map(partial).collect(),

@@ -9,7 +9,7 @@ const QUICK_WARMUP_NS: u64 = 100_000_000;
 /// The most data that a slot of a quick run moves from end to end.
 const QUICK_DATA_BYTES: u64 = 128 << 20;
 
-/// Settings that a data path has read and found in order.
+/// Settings that a data path has read and accepted.
 #[derive(Debug)]
 pub struct Settled {
     /// The settings.
@@ -22,12 +22,12 @@ pub struct Settled {
     pub warmup_ns: u64,
 }
 
-/// Why a tree cannot be used as settings.
+/// Why a tree is not valid as settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsettled {
     /// Keys, types or texts are wrong; each mistake has its place.
     Shape(Vec<Mistake>),
-    /// The settings do not go together.
+    /// The settings contradict each other.
     Fault(Fault),
 }
 
@@ -37,10 +37,10 @@ impl From<Fault> for Unsettled {
     }
 }
 
-/// Reads a tree of `system` and `load` as the settings of a data path, shortened where the run is a quick one.
+/// Reads a tree of `system` and `load` as the settings of a data path, shortened for a quick run.
 ///
 /// # Errors
-/// Mistakes with their places, or the data path's own first fault with its key.
+/// Mistakes with their places, or the data path's first fault with its key.
 pub fn settle(path: &DataPath, tree: &Node, quick: bool) -> Result<Settled, Unsettled> {
     let (mut window_ns, mut warmup_ns) = (0, 0);
     let mut adjust = |Timing { window, warmup, data }: Timing<'_>| {

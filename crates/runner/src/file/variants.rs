@@ -1,4 +1,4 @@
-//! The variants: their names, what each changes, and that in one line for people.
+//! The variants: their names, their changes, and one line for each that describes the changes.
 
 use plumb_path::tree::{Location, Mistake, Node, Value, collect, hint, keep};
 
@@ -13,10 +13,10 @@ const MAX_VARIANTS: usize = 64;
 /// The name of the automatic copy of the baseline.
 const CONTROL: &str = "control";
 
-/// A longer value is cut in a treatment's line, in characters.
+/// The length above which a value is cut in a treatment's line, in characters.
 const LONG_VALUE: usize = 40;
 
-/// A change of the user's that takes longer to say is cut there, in characters.
+/// The length above which the words of a user's change are cut, in characters.
 const LONG_CHANGE: usize = 80;
 
 /// A variant as the file has it.
@@ -26,13 +26,13 @@ pub(super) struct VariantTree {
     pub(super) name: String,
     /// Where the file names it.
     pub(super) place: Location,
-    /// What it changes: `system`, `load` and `host`.
+    /// Its changes: `system`, `load` and `host`.
     pub(super) over: Node,
     /// Whether it is the automatic copy of the baseline.
     pub(super) control: bool,
 }
 
-/// All variants: the baseline, the others in the order of the file, the control.
+/// All variants: the baseline, the others in the order of the file, and the control.
 pub(super) fn variants(
     root: &Node,
     baseline: &str,
@@ -79,7 +79,7 @@ fn variant_name(name: &str, place: Location) -> Result<(), Vec<Mistake>> {
         name.starts_with(|first: char| first.is_ascii_digit()).then(|| "begins with a digit".into())
     });
     let Some(reason) = fault else { return Ok(()) };
-    // Claims have `variant.metric`, and what begins with a digit is a quantity there.
+    // Claims name `variant.metric`, and a claim's operand that begins with a digit is a quantity.
     let message = format!(
         "`{name}` {reason}; a variant's name is a letter and then letters, digits and `-`, such as `rsa-2048`"
     );
@@ -109,7 +109,7 @@ fn add_control(root: &Node, found: &mut Vec<VariantTree>) -> Result<(), Vec<Mist
     Ok(())
 }
 
-/// What a variant changes, in one line: `ingress.offload: threads, load.connections: 50`; `None` for nothing.
+/// The changes of a variant in one line: `ingress.offload: threads, load.connections: 50`; `None` for none.
 pub(super) fn treatment(baseline: &Node, variant: &Node) -> Option<String> {
     let mut changes = Vec::new();
     differences(baseline, variant, "", &mut changes);
@@ -163,7 +163,7 @@ fn defaults(value: &Node, prefix: &str, changes: &mut Vec<String>) {
     }
 }
 
-/// The key without `system`, since that is what most treatments change.
+/// The key without `system`, which most treatments change.
 fn dotted(prefix: &str, key: &str) -> String {
     match (prefix, key) {
         ("", "system") => String::new(),

@@ -1,4 +1,4 @@
-//! What is known of another host before anything runs there.
+//! Facts about another host before anything runs there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::remote::Remote;
 /// A host, or why it cannot be used.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostAccount {
-    /// As the places name it.
+    /// The host as the places name it.
     pub host: String,
     /// Why it cannot be used; completes "failed to ...".
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,17 +22,18 @@ pub struct HostAccount {
     pub facts: Vec<(String, String)>,
 }
 
-/// Connects to the cluster and to each host of places, with a reader on each node where readers are asked for, and disconnects.
+/// Connects to the cluster and to each host of places, with a reader on each node if readers are requested,
+/// and disconnects.
 ///
 /// # Errors
-/// Why the cluster cannot be used at all; the text completes "failed to ...".
+/// The reason why the cluster cannot be used at all; the text completes "failed to ...".
 pub fn accounts(places: &Places, build: &str) -> Result<Vec<HostAccount>, String> {
     let cluster = super::cluster(places)?;
     let pods = super::pods(cluster.as_ref(), places)?;
     let pods = pods.as_ref();
     let mut accounts: Vec<HostAccount> = cluster.iter().map(HostAccount::of_cluster).collect();
     let mut nodes = BTreeSet::new();
-    // Each by itself, so that one that cannot be reached does not hide what is known of the others.
+    // One at a time, so a host that cannot be reached does not hide the facts about the others.
     for place in places.others() {
         let connected = Remote::connect(place, build, pods);
         nodes.extend(connected.as_ref().ok().and_then(Remote::node).map(str::to_owned));
@@ -86,7 +87,7 @@ fn facts(remote: &Remote) -> Vec<(String, String)> {
     facts
 }
 
-/// What `plumb` prints on a host when it is called with these arguments.
+/// The output of `plumb` on a host, with these arguments.
 ///
 /// # Errors
 /// When the host cannot be used; the text completes "failed to ...".

@@ -1,4 +1,4 @@
-//! The storage array behind the volumes of pods, asked for the policy that it has a volume under.
+//! The storage array behind the volumes of pods, which is asked for the policies of volumes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use plumb_model::{ArrayPlace, ArrayVolume, Evidence};
 use plumb_path::DataPath;
 use plumb_path::family::{ArrayAccess, ArrayPolicy};
 
-/// An array, and what it said first of each volume.
+/// An array, with its first answer for each volume.
 pub(super) struct Array {
     access: ArrayAccess,
     svm: Option<String>,
@@ -15,10 +15,10 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// The array of the places, with an account from where they say that it is.
+    /// The array of the places, with the account from the source that they name.
     ///
     /// # Errors
-    /// Why there is no account, which completes "failed to ...".
+    /// The reason why there is no account; it completes "failed to ...".
     pub(super) fn of(place: &ArrayPlace, cluster: Option<&Cluster>) -> Result<Self, String> {
         let (user, password) = account(place, cluster)?;
         let ArrayPlace { url, certificate, insecure, svm, .. } = place.clone();
@@ -26,12 +26,13 @@ impl Array {
         Ok(Self { access, svm, first: BTreeMap::new() })
     }
 
-    /// The SVM of volumes that do not say theirs.
+    /// The SVM of volumes that do not name theirs.
     pub(super) fn svm(&self) -> Option<&str> {
         self.svm.as_deref()
     }
 
-    /// Whether a volume is under the policy that its class asks for, and that it was under when it was asked about first.
+    /// Evidence whether a volume is under the policy that its class asks for, and is still under the policy
+    /// of the first answer.
     pub(super) fn evidence(
         &mut self,
         path: &DataPath,

@@ -1,17 +1,18 @@
 //! Moments on the clocks of several hosts.
 //!
-//! How far another clock is ahead is known from round trips: the other moment lies between the two at which the question left and the
-//! answer came, so its middle is wrong by at most half of the round trip. The shortest trip says most. It is believed less from
-//! then on, since clocks drift.
+//! Round trips tell how far another clock is ahead. A question leaves, the other clock is read, and the
+//! answer arrives. The middle of the trip is thus wrong by at most half of it. The shortest trip is the most
+//! exact. It becomes less certain with age, since clocks drift.
 
 use std::collections::VecDeque;
 
-/// By how much two clocks may drift apart, in parts of a million: what adjtimex(2) lets one clock be slewed by, twice.
+/// How far two clocks may drift apart, in parts per million: twice the slew limit of one clock in
+/// adjtimex(2).
 const DRIFT_PPM: u64 = 1000;
 /// How many round trips are remembered.
 const TRIPS_MAX: usize = 64;
 
-/// What round trips said of another clock.
+/// Round trips that tell the offset of another clock.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks(VecDeque<Trip>);
 
@@ -30,7 +31,7 @@ impl Trip {
 }
 
 impl Clocks {
-    /// Adds a round trip: when it began and ended here, and the moment in between there.
+    /// Adds a round trip: when it began and ended here, and the moment there in between.
     pub(crate) fn add(&mut self, sent_ns: u64, there_ns: u64, came_ns: u64) {
         let came_ns = came_ns.max(sent_ns);
         let middle_ns = sent_ns + (came_ns - sent_ns) / 2;
@@ -40,7 +41,7 @@ impl Clocks {
         self.0.push_back(Trip { sent_ns, came_ns, ahead_ns: there_ns.wrapping_sub(middle_ns).cast_signed() });
     }
 
-    /// How the other clock runs, as it is known at a moment.
+    /// The estimate of the other clock at a moment.
     pub(crate) fn at(&self, at_ns: u64) -> Clock {
         let best = self.0.iter().min_by_key(|trip| trip.bound_ns(at_ns));
         best.map_or_else(Clock::default, |trip| Clock {
@@ -55,22 +56,22 @@ impl Clocks {
     }
 }
 
-/// How another monotonic clock runs beside this process's.
+/// The relation of another monotonic clock to this process's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
-    /// By how much it is ahead, in ns.
+    /// How far it is ahead, in ns.
     pub ahead_ns: i64,
-    /// By how much that may be wrong, in ns.
+    /// The bound on the error of that, in ns.
     pub bound_ns: u64,
 }
 
 impl Clock {
-    /// A moment of this process's clock on the other.
+    /// Translates a moment of this process's clock to the other.
     pub(crate) fn theirs(self, ours_ns: u64) -> u64 {
         ours_ns.saturating_add_signed(self.ahead_ns)
     }
 
-    /// A moment of the other clock on this process's.
+    /// Translates a moment of the other clock to this process's.
     pub(crate) fn ours(self, theirs_ns: u64) -> u64 {
         theirs_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
     }
@@ -92,7 +93,7 @@ mod tests {
         const AHEAD_NS: u64 = 1_000_000_000;
         let mut clocks = Clocks::default();
         let mut bounds = Vec::new();
-        // Each trip has its own way there and back, as unlike as they may be.
+        // Each trip has different times for the way there and back, as unequal as they may be.
         for (there_ns, back_ns) in [(9_000_000, 1_000_000), (50_000, 300_000), (0, 40_000_000)] {
             let sent_ns = 5_000_000_000;
             clocks.add(sent_ns, sent_ns + there_ns + AHEAD_NS, sent_ns + there_ns + back_ns);

@@ -1,4 +1,4 @@
-//! What lines to and from another host travel by.
+//! Connections that carry lines to and from another host.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -9,52 +9,53 @@ use plumb_kubernetes::{PodSeen, VolumeOnArray};
 
 use super::trouble::Step;
 
-/// What a host reads.
+/// The input of a host.
 pub(crate) type Input = Box<dyn Write + Send>;
-/// What it says.
+/// The output of a host.
 pub(crate) type Output = Box<dyn Read + Send>;
 
-/// A connection to a shell on another host, which has just started.
+/// A connection to a shell on another host that has just started.
 pub(crate) struct Opened {
     pub connection: Box<dyn Connection>,
     pub input: Input,
     pub output: Output,
 }
 
-/// The means by which a host was reached.
+/// The transport by which a host was reached.
 pub(crate) trait Connection: Send {
-    /// Why it ended in this step, or why nothing came for so long, which completes "failed to …".
+    /// Why the connection ended in this step, or why nothing came for so long; it completes "failed to …".
     fn trouble(&mut self, step: Step, waited: Option<Duration>) -> String;
 
     /// Ends it by force. The other end notices by its closed input.
     fn kill(&mut self);
 
-    /// Waits for its end.
+    /// Waits for the end of the connection.
     fn has_ended(&mut self, wait: Duration) -> bool;
 
-    /// From now on the other end says something every second. A connection that notices by itself that it does not needs no more.
+    /// Called once the other end sends a line every second. A transport that detects silence by itself does
+    /// nothing.
     fn expect_beats(&self) {}
 
-    /// What the cluster says of a pod now.
+    /// The cluster's current facts about a pod.
     ///
     /// # Errors
-    /// Why the pod does not run any more.
+    /// The reason why the pod has stopped running.
     fn seen(&self) -> Result<PodSeen, String> {
         Err("this host is not a pod".to_owned())
     }
 
-    /// Has a Service lead to these ports of a pod. Its address.
+    /// Leads a Service to these ports of a pod, and returns the Service's address.
     ///
     /// # Errors
-    /// When there can be none.
+    /// When there can be no Service.
     fn serve(&self, _: &BTreeSet<u16>) -> Result<IpAddr, String> {
         Err("make a Service: this host is not a pod".to_owned())
     }
 
-    /// The volume of a pod as the array behind it knows it.
+    /// A pod's volume, as the array behind it names it.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// When the volume cannot be found out.
     fn volume_on_array(&self, _: Option<&str>) -> Result<VolumeOnArray, String> {
         Err("find its volume: this host is not a pod".to_owned())
     }

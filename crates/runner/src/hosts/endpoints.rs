@@ -1,23 +1,23 @@
-//! Systems that exist already and that an object of the cluster leads to. A run goes where the object led when the run was planned, and
-//! every slot says whether the object still leads there.
+//! Existing systems that a cluster object leads to. A run uses the endpoint that the object led to when the
+//! run was planned, and every slot says whether the object still leads there.
 
 use std::collections::BTreeMap;
 
 use plumb_kubernetes::Cluster;
 use plumb_model::{ClusterObject, Endpoint, Evidence};
 
-/// An object, and whether the loads that go by it are in the cluster.
+/// An object, and whether the loads that use it are in the cluster.
 type ObjectSeen = (ClusterObject, bool);
 
-/// Where objects of the cluster led when they were first asked about.
+/// The endpoints of cluster objects when they were first looked up.
 #[derive(Debug, Default)]
 pub(crate) struct Endpoints(BTreeMap<ObjectSeen, Endpoint>);
 
 impl Endpoints {
-    /// Where an object leads.
+    /// The endpoint of an object.
     ///
     /// # Errors
-    /// Why it leads nowhere, which completes "failed to ...".
+    /// The reason why it leads nowhere; it completes "failed to ...".
     pub(crate) fn find(
         &mut self,
         cluster: Option<&Cluster>,
@@ -38,7 +38,7 @@ impl Endpoints {
         Ok(found)
     }
 
-    /// Whether an object still leads to where it did.
+    /// Evidence whether an object still leads to its first endpoint.
     pub(crate) fn evidence(
         &self,
         cluster: Option<&Cluster>,

@@ -1,4 +1,4 @@
-//! What a host is, as lines for people.
+//! Facts about a host, as lines for people.
 
 use plumb_host::accelerators::cpu_features;
 use plumb_host::cpu::Sides;

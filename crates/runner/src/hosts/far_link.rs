@@ -1,4 +1,4 @@
-//! How lines travel to another host, and to and from an agent there.
+//! The link to an agent on another host, and the lines to that host.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,16 +11,16 @@ use super::connection::Input;
 use super::link::{Ended, Link, Received};
 use super::wire::Ask;
 
-/// What comes for an agent.
+/// A message from an agent to its link.
 pub(super) enum FromAgent {
     Line(String),
     Ended(Ended),
 }
 
-/// What requests and agents' lines are written to; `None` once the connection is closed.
+/// The writer of requests and agents' lines; `None` once the connection is closed.
 pub(super) type Writer = Arc<Mutex<Option<Input>>>;
 
-/// Says something to a keeper.
+/// Sends a request to a keeper.
 pub(super) fn say(writer: &Writer, ask: &Ask) -> io::Result<()> {
     let mut line = serde_json::to_vec(ask)?;
     line.push(b'\n');
@@ -44,12 +44,12 @@ pub(crate) struct RemoteLink {
 }
 
 impl RemoteLink {
-    /// The agent of that number, whose lines come from there.
+    /// The agent with this number; `lines` delivers its lines from the other host.
     pub(super) fn new(agent: u32, destination: String, writer: Writer, lines: Receiver<FromAgent>) -> Self {
         Self { agent, destination, writer, lines, ended: None }
     }
 
-    /// The agent's end, where the connection ended first.
+    /// How the agent ended, if the connection ended first.
     fn lost(&self) -> Ended {
         Ended {
             how: format!("cannot be reached any more: the connection to {} ended", self.destination),
@@ -85,7 +85,7 @@ impl Link for RemoteLink {
     }
 
     fn close(&mut self) {
-        // Without a connection it is closed already.
+        // Without a connection, the input is closed already.
         let _ = say(&self.writer, &Ask::Close { agent: self.agent });
     }
 

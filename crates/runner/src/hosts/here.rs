@@ -1,7 +1,7 @@
 //! Agents as child processes of this one.
 //!
-//! An agent is in a separate process group, so that Ctrl-C in the terminal reaches the runner alone and the runner decides in
-//! which order things end.
+//! An agent has its own process group. Ctrl-C in the terminal then reaches only the runner, which decides in
+//! what order things end.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,26 +19,26 @@ use serde::{Deserialize, Serialize};
 
 use super::link::{Ended, Link, Received};
 
-/// How agents are started.
+/// The command that starts agents.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Under which directory agents get their scratch directories.
+    /// The directory under which agents get their scratch directories.
     pub directory: PathBuf,
-    /// Environment variables that agents get beside those that every child does.
+    /// Environment variables that agents get, beside those of every child.
     pub environment: Vec<String>,
 }
 
-/// What an agent may do.
+/// The rights of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Rights {
-    /// As much as this process: it runs commands of the user.
+    /// All rights of this process, because the agent runs commands of the user.
     Whole,
-    /// As much, but it gains none by executing a file.
+    /// All rights of this process, but executing a file adds none.
     Kept,
     /// As `Kept`, without root's capabilities.
     Few,
@@ -49,13 +49,13 @@ pub(crate) struct Local {
     child: Child,
     input: Option<ChildStdin>,
     scratch: Scratch,
-    /// Processes that the kernel had killed for want of memory when this one started.
+    /// How many processes the kernel had killed for want of memory when this one started.
     memory_kills: Option<u64>,
 }
 
 impl Local {
-    /// Starts an agent pinned to `cpus`. `name` becomes a part of its scratch directory's name. `deliver` is given each line that
-    /// it says, then `None`, and returns whether it wants more.
+    /// Starts an agent pinned to `cpus`. `name` becomes a part of its scratch directory's name. `deliver`
+    /// receives each line of its output, then `None`, and returns whether it wants more.
     pub(crate) fn start(
         launch: &Launch,
         name: &str,
@@ -101,7 +101,7 @@ fn pass_on(output: ChildStdout, mut deliver: impl FnMut(Option<String>) -> bool)
 }
 
 impl Local {
-    /// Sends a line, which ends with its line break.
+    /// Sends a line, which must include its line break.
     pub(crate) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         match &mut self.input {
             Some(input) => input.write_all(line).and_then(|()| input.flush()),
@@ -114,7 +114,7 @@ impl Local {
         self.input = None;
     }
 
-    /// Waits for its end; `None` where it still runs then.
+    /// Waits for its end; `None` if it still runs after `wait`.
     pub(crate) fn ended(&mut self, wait: Duration) -> Option<Ended> {
         let exit: Exit = self.child.wait_timeout(wait).ok().flatten()?;
         let memory_is_short = out_of_memory_kills() != self.memory_kills;
@@ -128,7 +128,7 @@ impl Local {
         Some(Ended { how, is_from_outside: exit.is_from_outside() && !memory_is_short, last_words })
     }
 
-    /// Ends it and everything below it by force.
+    /// Kills it and everything below it.
     pub(crate) fn kill(&mut self) {
         kill_tree(self.child.pid());
     }
@@ -143,7 +143,7 @@ impl Drop for Local {
     }
 }
 
-/// The same with the lines that it says.
+/// A local agent with the lines of its output.
 pub(crate) struct LocalLink {
     local: Local,
     lines: Receiver<String>,

@@ -1,8 +1,9 @@
-//! What represents the runner on another host: a process that starts agents there, passes their lines on, and ends them all when
-//! the connection does.
+//! The keeper: the runner's representative on another host. It starts agents there, passes their lines on,
+//! and ends them all when the connection ends.
 //!
-//! Its own requests are answered in order, except that a look at the host waits for its moment while other requests go on. A
-//! runner that stops or cannot be reached any more says nothing, and is gone for the keeper after [`SILENCE`].
+//! It answers its own requests in order, except that a look at the host waits for its moment while other
+//! requests continue. A runner that stops or becomes unreachable is silent. The keeper takes it for gone
+//! after [`SILENCE`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, Write};
@@ -27,26 +28,28 @@ use super::sight::HostSight;
 use super::treating::Treating;
 use super::wire::{Answer, Ask, Hello, of_agent};
 
-/// After this long without a word the runner is gone. It says one every second.
+/// How long the runner may be silent before the keeper takes it for gone. The runner sends a line every
+/// second.
 const SILENCE: Duration = Duration::from_secs(6);
-/// How long an agent that closed its output may take to end, and how long all may take when the runner is gone.
+/// How long an agent that closed its output may take to end, and how long all may take once the runner is
+/// gone.
 const GRACE: Duration = Duration::from_millis(2500);
-/// How long a program that tells about the host may take.
+/// How long a program that reports on the host may take.
 const TELL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What happens to a keeper.
+/// An event for the keeper.
 enum Happening {
     Line(String),
     /// An agent closed its output.
     Closed(u32),
-    /// The runner did.
+    /// The runner closed its output.
     End,
 }
 
-/// Serves a runner from `input` until it is gone. Agents have their files below `directory`.
+/// Serves a runner from `input` until the runner is gone. Agents have their files below `directory`.
 ///
 /// # Errors
-/// When nothing can be served at all. A runner that is gone is the ordinary end.
+/// When it cannot serve at all. A runner that is gone is the ordinary end.
 pub fn keep(
     paths: &[DataPath],
     directory: &Path,
@@ -68,7 +71,7 @@ pub fn keep(
                 return;
             }
         }
-        // The keeper may have ended by itself.
+        // The keeper may have ended already.
         let _ = reader.send(Happening::End);
     });
     let launch = Launch {
@@ -90,12 +93,12 @@ pub fn keep(
     keeper.say(&Answer::Hello(Box::new(hello()?)));
     keeper.serve(&happenings);
     keeper.end();
-    // The shell that made it does the same, where it was not killed.
+    // The shell that created the directory removes it as well, unless it was killed.
     let _ = std::fs::remove_dir_all(directory);
     Ok(())
 }
 
-/// What agents and the keeper write to, a line at a time.
+/// The output of agents and the keeper, a line at a time.
 type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
 struct Keeper<'p> {
@@ -104,10 +107,10 @@ struct Keeper<'p> {
     output: Output,
     sender: Sender<Happening>,
     agents: BTreeMap<u32, Local>,
-    /// The moments of looks that are waited for, each with its window.
+    /// The moments of pending looks, each with its window.
     looks: VecDeque<(u64, u64)>,
     treating: Treating,
-    /// What of the node is read with each look.
+    /// What each look reads of the node.
     node: Option<NodeReader>,
 }
 
@@ -127,7 +130,7 @@ impl Keeper<'_> {
             match happenings.recv_timeout(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
                 Ok(Happening::Line(line)) => {
                     self.take(&line);
-                    // What was asked for may have taken longer than the runner may be silent.
+                    // The request may have taken longer than the runner may be silent.
                     gone_ns = monotonic_ns() + silence_ns;
                 }
                 Ok(Happening::Closed(agent)) => self.bury(agent),
@@ -140,7 +143,7 @@ impl Keeper<'_> {
     fn take(&mut self, line: &str) {
         if let Some((agent, line)) = of_agent(line) {
             if let Some(agent) = self.agents.get_mut(&agent) {
-                // An agent that is gone is noticed by its output.
+                // The end of an agent's output shows that it is gone.
                 let _ = agent.write(format!("{line}\n").as_bytes());
             }
             return;
@@ -165,7 +168,7 @@ impl Keeper<'_> {
                 let path = find(self.paths, &path).map_err(|error| error.to_string())?;
                 let settings = path.decode(&settings).map_err(|error| error.to_string())?;
                 if settings.needs_namespaces() {
-                    // Where the kernel refuses that, the variant says so.
+                    // If the kernel refuses, the variant reports it.
                     let _ = plumb_host::namespace::become_root_if_needed();
                 }
                 return Ok(Some(Answer::Feasible { reason: settings.feasible(at).err() }));
@@ -184,7 +187,7 @@ impl Keeper<'_> {
                 }
             }
             Ask::Look { window, at_ns } => {
-                // A window that failed would hold up the looks of the next.
+                // A failed window must not hold up the looks of the next one.
                 self.looks.retain(|(_, waiting)| *waiting == window);
                 self.looks.push_back((at_ns, window));
             }
@@ -219,7 +222,7 @@ impl Keeper<'_> {
         let (output, sender) = (Arc::clone(&self.output), self.sender.clone());
         let deliver = move |line: Option<String>| match line {
             Some(line) => write_line(&output, &format!("{agent} {line}")),
-            // The keeper may have ended.
+            // The keeper may have ended already.
             None => sender.send(Happening::Closed(agent)).is_ok(),
         };
         let (local, place) = Local::start(&launch, name, &cpus, rights, deliver)?;
@@ -227,7 +230,7 @@ impl Keeper<'_> {
         Ok(Answer::Started { place })
     }
 
-    /// An agent closed its output: how it ended.
+    /// Handles the end of an agent's output, and reports how the agent ended.
     fn bury(&mut self, agent: u32) {
         let Some(mut local) = self.agents.remove(&agent) else { return };
         let ended = local.ended(GRACE).unwrap_or_else(|| {
@@ -238,7 +241,7 @@ impl Keeper<'_> {
     }
 
     fn look(&mut self, window: u64) {
-        // First, because commands of users that verify a change take their time.
+        // The look at the host comes first, because users' commands that verify a change take time.
         let sight = HostSight::take().map(|sight| sight.with_node(self.node.as_ref().map(NodeReader::look)));
         self.treating.look();
         self.say(&match sight {
@@ -251,7 +254,7 @@ impl Keeper<'_> {
         say(&self.output, answer);
     }
 
-    /// Ends all agents: each is told to by its lifeline, and by force where it does not end.
+    /// Ends all agents: closes their lifelines, and kills those that do not end.
     fn end(&mut self) {
         self.agents.values_mut().for_each(Local::close);
         let last_ns = monotonic_ns() + GRACE.as_nanos() as u64;
@@ -271,7 +274,7 @@ fn say(output: &Output, answer: &Answer) {
     }
 }
 
-/// Whether it could be written. A runner that is gone is noticed by its silence.
+/// Writes a line, and returns whether that succeeded. Silence shows that a runner is gone.
 fn write_line(output: &Output, line: &str) -> bool {
     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
     output

@@ -1,7 +1,7 @@
-//! The private directories of keepers, and what killed ones left of them.
+//! The private directories of keepers, and the leftovers of killed ones.
 //!
-//! A directory is in use while its keeper has a lock in it. Before there is a keeper, the shell that made it is what uses it,
-//! and the name says which shell that is.
+//! A keeper holds a lock in its directory while it uses it. Before the keeper starts, the shell that created
+//! the directory uses it, and the directory's name identifies that shell.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,14 +10,14 @@ use plumb_host::process::{has_words, pid_namespace};
 
 use super::ssh;
 
-/// In a keeper's directory, the file that it has locked while it runs.
+/// The file in a keeper's directory that the keeper locks while it runs.
 const LOCK: &str = "keeper.lock";
-/// Keepers' directories begin with this.
+/// The prefix of keepers' directories.
 const PREFIX: &str = "plumb-";
 
-/// Says that a directory is in use.
+/// Marks a directory as in use.
 pub(super) fn lock(directory: &Path) -> std::io::Result<File> {
-    // It gets its name only once it is locked, since another keeper may be sweeping.
+    // The file gets its final name only once it is locked, since another keeper may be sweeping.
     let unnamed = directory.join("keeper.new");
     let file = File::create(&unnamed)?;
     file.try_lock().map_err(std::io::Error::from)?;
@@ -25,23 +25,23 @@ pub(super) fn lock(directory: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Removes the directories beside this one that were left behind by a keeper or its shell when it was killed.
+/// Removes the directories beside this one that a killed keeper or its shell left behind.
 pub(super) fn sweep(directory: &Path) {
     let Some(parent) = directory.parent() else { return };
     for beside in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let path = beside.path();
         if path != directory && is_abandoned(&path) {
-            // One of another user stays.
+            // Directories of other users stay.
             let _ = std::fs::remove_dir_all(&path);
         }
     }
 }
 
-/// Whether this is a keeper's directory that nobody uses any more.
+/// Whether this is a keeper's directory that is no longer used.
 fn is_abandoned(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let Some(name) = name.strip_prefix(PREFIX) else { return false };
-    // The shell is looked at first: while it lives, a keeper can still come.
+    // The shell is checked first: while it lives, a keeper may still start.
     let is_shell_gone = is_shell_gone(name);
     match File::open(path.join(LOCK)) {
         Ok(file) => file.try_lock().is_ok(),
@@ -49,7 +49,8 @@ fn is_abandoned(path: &Path) -> bool {
     }
 }
 
-/// Whether the shell that gave a directory this name has ended. It lives for sure in what cannot be seen from here.
+/// Whether the shell that gave a directory this name has ended. If this process cannot tell, it counts as
+/// alive.
 fn is_shell_gone(name: &str) -> bool {
     let mut parts = name.split('-');
     let (Some(namespace), Some(pid), Some(_), None) =

@@ -1,13 +1,13 @@
-//! How an agent's lines travel, and how it ended.
+//! The interface to an agent: its lines, and how it ended.
 
 use std::io;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The connection to an agent. Dropping it ends the agent, by force where it still runs.
+/// The connection to an agent. Dropping it ends the agent, by force if it still runs.
 pub(crate) trait Link {
-    /// Sends a line, which ends with its line break.
+    /// Sends a line, which must include its line break.
     fn write(&mut self, line: &[u8]) -> io::Result<()>;
 
     /// Waits for the next line.
@@ -16,30 +16,30 @@ pub(crate) trait Link {
     /// Closes the agent's standard input, its lifeline.
     fn close(&mut self);
 
-    /// Waits for the agent's end; `None` where it still runs then.
+    /// Waits for the agent's end; `None` if it still runs after `wait`.
     fn ended(&mut self, wait: Duration) -> Option<Ended>;
 
     /// Ends the agent and everything below it by force.
     fn kill(&mut self);
 }
 
-/// What came of waiting for a line.
+/// The result of waiting for a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A line, without its line break.
     Line(String),
-    /// None yet.
+    /// No line yet.
     Nothing,
-    /// There will be none: the agent closed its output.
+    /// No more lines will come: the agent closed its output.
     End,
 }
 
 /// How an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
-    /// In words that follow the agent's name.
+    /// The end in words that follow the agent's name.
     pub how: String,
-    /// Whether somebody outside the run ended it, so that this says nothing of its variant.
+    /// Whether a process outside the run ended it, so that the end says nothing about its variant.
     pub is_from_outside: bool,
     /// The last line of its log.
     pub last_words: Option<String>,

@@ -1,6 +1,7 @@
-//! What a node of a cluster counts, as a privileged pod on it reads it: QAT devices, tunnels, packet filters.
+//! The counters of a node, read by a privileged pod on it: QAT devices, tunnels, packet filters.
 //!
-//! A node counts for all of its pods. So this says what was there to be seen, and it proves nothing about a single program.
+//! A node counts the work of all its pods. Its counters are thus statements, and prove nothing about a single
+//! program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,30 +14,31 @@ use plumb_path::Snapshot;
 use plumb_path::family::{QAT_REQUESTS, QAT_TELEMETRY};
 use serde::{Deserialize, Serialize};
 
-/// Which of its tables the old iptables has, of which the kernel says no more without its own program.
+/// The file that lists the tables of legacy iptables. The kernel reveals no more of them without iptables
+/// itself.
 const OLD_TABLES: &str = "proc/net/ip_tables_names";
 const FEATURES: [Feature; 5] =
     [Feature::Tso, Feature::Gso, Feature::Gro, Feature::TxChecksum, Feature::RxChecksum];
 
-/// What of a node is read.
+/// What to read of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Watched {
-    /// Where the node's root directory is to be seen.
+    /// Where the node's root directory is mounted.
     pub root: PathBuf,
     /// Whether QAT devices' counters are read.
     pub fw_counters: bool,
-    /// Whether tunnels and packet filters are.
+    /// Whether tunnels and packet filters are read.
     pub network: bool,
 }
 
-/// What reads a node.
+/// The reader of a node's counters.
 pub(super) struct NodeReader {
     watched: Watched,
     network: Option<Namespace>,
 }
 
 impl NodeReader {
-    /// Gets ready.
+    /// Opens the sources.
     pub(super) fn open(watched: Watched) -> Result<Self, String> {
         let network = watched.network.then(Namespace::own).transpose().map_err(|error| error.to_string())?;
         Ok(Self { watched, network })
@@ -84,13 +86,13 @@ fn look_at_network(network: &Namespace, root: &Path) -> NetworkSight {
 /// A node at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeSight {
-    /// By device, where they are read.
+    /// Requests by device, if they are read.
     qat: Option<BTreeMap<String, Requests>>,
     network: Option<NetworkSight>,
 }
 
 impl NodeSight {
-    /// What is there to be read, as lines.
+    /// The devices, tunnels and rules of the node, as lines.
     pub(super) fn facts(&self) -> Vec<(String, String)> {
         let listed = |names: Vec<String>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let devices =
@@ -106,7 +108,7 @@ impl NodeSight {
     }
 }
 
-/// What a QAT device counted.
+/// The counters of a QAT device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Requests {
     sent: u64,
@@ -115,11 +117,11 @@ struct Requests {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NetworkSight {
-    /// By device, or why they cannot be read.
+    /// Tunnels by device, or the reason why they cannot be read.
     tunnels: Result<BTreeMap<String, TunnelSight>, String>,
-    /// How many rules nftables has, or why that cannot be read.
+    /// The number of nftables rules, or the reason why it cannot be read.
     rules: Result<u64, String>,
-    /// The tables of the old iptables.
+    /// The tables of legacy iptables.
     old_tables: Vec<String>,
 }
 
@@ -127,7 +129,7 @@ struct NetworkSight {
 struct TunnelSight {
     kind: String,
     packets: Packets,
-    /// Those that are on.
+    /// The features that are on.
     features: Vec<String>,
 }
 
@@ -142,12 +144,12 @@ struct Packets {
 pub(crate) struct SeenNode {
     /// Its name.
     pub node: String,
-    /// When the window opened, and when it closed.
+    /// The node at the opening and at the close of the window.
     pub ends: (NodeSight, NodeSight),
 }
 
 impl SeenNode {
-    /// What the node counted in the window, as statements.
+    /// The node's counts in the window, as statements.
     pub(crate) fn evidence(&self) -> Vec<Evidence> {
         let (opened, closed) = &self.ends;
         let node = &self.node;
@@ -170,7 +172,8 @@ impl SeenNode {
         devices.into_iter().chain(networks).collect()
     }
 
-    /// Adds what the node's QAT devices counted to what a system in a pod there says of itself, which cannot see them.
+    /// Adds the counts of the node's QAT devices to the snapshots of a system in a pod there, which cannot
+    /// see them.
     pub(crate) fn add_to(&self, opened: &mut Snapshot, closed: &mut Snapshot) {
         for (sight, snapshot) in [(&self.ends.0, opened), (&self.ends.1, closed)] {
             let devices = sight.qat.as_ref().filter(|devices| !devices.is_empty());

@@ -1,6 +1,7 @@
-//! Objects of the cluster that variants change. The runner makes these changes itself: a cluster is no host.
+//! Cluster objects that variants change. The runner itself makes these changes, since a cluster is not a
+//! host.
 //!
-//! A change stays until a slot of another variant comes, as a rollout takes longer than a slot.
+//! A change stays until a slot of another variant, as a rollout takes longer than a slot.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +12,17 @@ use plumb_model::{Evidence, UserChange};
 /// The objects that a run has changed so far.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// Every change that was made, with its object.
+    /// Every change so far, with its object.
     known: Vec<(KubernetesChange, Target)>,
-    /// Which are changed now, in the order in which they were.
+    /// Indexes of the changes in effect now, in the order in which they were made.
     changed: Vec<usize>,
 }
 
 impl Objects {
-    /// Has these changes in effect and no others.
+    /// Puts exactly these changes into effect.
     ///
     /// # Errors
-    /// Why an object does not take one, which completes "failed to ...".
+    /// The reason why an object refuses one; it completes "failed to ...".
     pub(crate) fn turn_to(
         &mut self,
         cluster: Option<&Cluster>,
@@ -40,10 +41,10 @@ impl Objects {
         Ok(())
     }
 
-    /// Puts all of them back, the last one first.
+    /// Undoes all changes, the last one first.
     ///
     /// # Errors
-    /// Why one cannot be.
+    /// The reason why an object is not restored.
     pub(crate) fn put_back(&mut self) -> Result<(), String> {
         while let Some(at) = self.changed.last() {
             self.known[*at].1.restore().map_err(|error| error.to_string())?;
@@ -52,7 +53,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Whether each object is as this program left it. Several changes may be of one object, of which the last one says how it is.
+    /// Evidence whether each object is as this program left it. If several changes concern one object, the
+    /// last one determines its expected state.
     pub(crate) fn look(&self) -> Vec<Evidence> {
         let mut objects: BTreeMap<&str, &Target> = BTreeMap::new();
         for (_, target) in &self.known {
@@ -94,7 +96,7 @@ fn of_cluster(change: &UserChange) -> Option<&KubernetesChange> {
 
 impl Drop for Objects {
     fn drop(&mut self) {
-        // A run that ended well has put them back. Otherwise each object remembers what it was.
+        // A run that ended well has restored them already. Otherwise each object stores its original state.
         let _ = self.put_back();
     }
 }

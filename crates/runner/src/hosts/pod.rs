@@ -12,17 +12,18 @@ use super::connection::{Connection, Opened};
 use super::ssh::SCRIPT;
 use super::trouble::Step;
 
-/// How long the connection may take to say why it ended: it waits for the last words of the process, then for its status.
+/// How long the connection may take to report why it ended: it waits for the last lines of standard error,
+/// then for the exit status.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// A pod that runs, and a shell in it.
+/// A running pod with a shell in it.
 struct InPod {
     pods: Arc<Pods>,
     pod: String,
     exec: Exec,
 }
 
-/// Has a pod run for a place, and starts a shell in it.
+/// Starts a pod for a place, and a shell in it.
 pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, PodSeen), String> {
     let seen =
         pods.start(place.name.as_deref().unwrap_or("pod"), place).map_err(|error| error.to_string())?;
@@ -38,7 +39,7 @@ impl Connection for InPod {
             Some(waited) => format!("no answer within {waited:?}"),
             None => self.exec.ended(LAST_WORDS).unwrap_or("the connection ended").to_owned(),
         };
-        // The cluster knows more than the connection does: a container out of memory, a node that is gone.
+        // The cluster knows more than the connection: a container out of memory, a node that is gone.
         let how = self.pods.seen(&self.pod).err().map_or(how, |error| error.to_string());
         let words = self.exec.words();
         let why = if words.is_empty() { how } else { format!("{}; {how}", words.join("; ")) };
@@ -76,7 +77,7 @@ impl Connection for InPod {
     }
 }
 
-/// That a pod and its volume are still what they were when the connection was made.
+/// Evidence that a pod and its volume are still as they were when the connection was opened.
 pub(super) fn evidence(name: &str, before: &PodSeen, now: &Result<PodSeen, String>) -> Vec<Evidence> {
     let one = |what: &str, words: &dyn Fn(&PodSeen) -> String| {
         let (expected, observed) = (words(before), now.as_ref().map_or_else(Clone::clone, words));

@@ -1,4 +1,4 @@
-//! Privileged pods that read what nodes count: one on each node that has a pod of the run.
+//! Privileged pods that read the counters of nodes: one on each node that has a pod of the run.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use super::sight::HostSight;
 use super::{Hosts, Other, Side};
 
 impl Hosts {
-    /// Has a reader on each node with a pod at hand, where the places ask for readers. One that is gone is made anew.
+    /// Connects a reader on each node with a current pod, if the places ask for readers. A lost reader is
+    /// replaced.
     ///
     /// # Errors
-    /// Why one cannot be made, which completes "failed to ...".
+    /// The reason why one cannot be created; it completes "failed to ...".
     pub(super) fn connect_readers(&mut self) -> Result<(), String> {
         let Some(asked) = self.given.kubernetes.as_ref().and_then(|cluster| cluster.readers.clone()) else {
             return Ok(());
@@ -33,7 +34,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// The nodes with readers as they were seen at both ends of a window, from the looks of all hosts and then of all readers.
+    /// The nodes with readers as seen at both ends of a window, from the looks of all hosts and then of all
+    /// readers.
     pub(crate) fn seen_nodes(&self, (opened, closed): (&[HostSight], &[HostSight])) -> Vec<SeenNode> {
         let ends = opened.iter().zip(closed).skip(self.others.len());
         let nodes = self.readers.iter().zip(ends).filter_map(|(reader, (opened, closed))| {
@@ -50,10 +52,10 @@ impl Hosts {
     }
 }
 
-/// A reader on a node, whose looks say from now on what the node counts.
+/// Creates a reader on a node. Its later looks include the node's counters.
 ///
 /// # Errors
-/// Why there can be none, which completes "failed to ...".
+/// The reason why there can be none; it completes "failed to ...".
 pub(super) fn reader(
     node: &str,
     asked: &Readers,
@@ -68,7 +70,7 @@ pub(super) fn reader(
     Ok(Other { place, remote })
 }
 
-/// A pod that reads a node. The scheduler puts it there, so taints count, unless what was asked for tolerates them.
+/// A pod that reads a node. The scheduler places it, so taints apply unless the settings tolerate them.
 fn reader_on(node: &str, asked: &Readers) -> PodPlace {
     let privileged = [("privileged".to_owned(), JsonValue::Bool(true))].into();
     let base = PodPlace {

@@ -1,4 +1,4 @@
-//! Another host as the runner sees it: a keeper that is asked and answers, and agents behind it.
+//! Another host as the runner sees it: a keeper that answers requests, and the agents behind it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader, Write};
@@ -25,32 +25,33 @@ use super::trouble::Step;
 use super::wire::{Answer, Ask, Hello, OwnTreatment, Treat, of_agent};
 use crate::host_tunings::{Obstacle, Proof};
 
-/// How long a host may take until its shell answers. The client gives up before that where it is the network that does not answer.
+/// How long a host may take until its shell answers. If the network does not answer, the client gives up
+/// before that.
 const REACH_TIMEOUT: Duration = Duration::from_secs(9);
 /// How long a host may take for any other answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long this program may take to start. Many pods that start at once share a node's CPUs.
+/// How long this program may take to start. Many pods that start together share a node's CPUs.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long this program may take to travel.
+/// How long the copy of this program may take.
 const COPY_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a treatment may take, in which users' commands have their own limits.
+/// How long a treatment may take; users' commands have their own limits.
 const TREATMENT_TIMEOUT: Duration = Duration::from_secs(600);
-/// How often the keeper hears that the runner is still there.
+/// How often the runner shows the keeper that it is still there.
 const BEAT: Duration = Duration::from_secs(1);
-/// How many round trips the first estimate of a clock rests on.
+/// How many round trips the first estimate of a clock uses.
 const FIRST_TRIPS: usize = 10;
-/// How long the end of a keeper is waited for.
+/// How long the runner waits for the end of a keeper.
 const END_GRACE: Duration = Duration::from_secs(5);
 
-/// What comes from a host that is not an agent's.
+/// A line from a host that is not an agent's.
 enum Heard {
-    /// Before there is a keeper: a line of the shell.
+    /// A line of the shell, before there is a keeper.
     Shell(String),
     /// An answer, and when it came.
     Answer(u64, Answer),
 }
 
-/// The agents that lines are passed on to; `None` once no more lines come.
+/// The receivers of agents' lines; `None` once no more lines come.
 type Routes = Arc<Mutex<Option<BTreeMap<u32, Sender<FromAgent>>>>>;
 
 /// Another host.
@@ -61,21 +62,22 @@ pub(crate) struct Remote {
     heard: Receiver<Heard>,
     routes: Routes,
     clocks: Clocks,
-    /// The window at hand, and its looks that came while another answer was waited for.
+    /// The current window, and its looks that arrived while another answer was awaited.
     window: u64,
     looks: VecDeque<HostSight>,
     next_agent: u32,
     shell: Shell,
     hello: Hello,
-    /// Of a pod, what the cluster says of it.
+    /// The cluster's facts about a pod.
     seen: Option<PodSeen>,
     copied: bool,
-    /// Whether it knows the run's treatments.
+    /// Whether the keeper knows the run's treatments.
     is_treated: bool,
 }
 
 impl Remote {
-    /// Connects, takes this program there where the host lacks this build, and starts a keeper. The error completes "failed to …".
+    /// Connects, copies this program to the host if it lacks this build, and starts a keeper. The error
+    /// completes "failed to …".
     pub(crate) fn connect(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Self, String> {
         let (Opened { mut connection, mut input, output }, seen) = match (&place.pod, pods) {
             (Some(pod), Some(pods)) => {
@@ -130,40 +132,40 @@ impl Remote {
         Ok(remote)
     }
 
-    /// What messages call the host.
+    /// The name of the host in messages.
     pub(crate) fn name(&self) -> &str {
         self.destination.strip_prefix("ssh://").unwrap_or(&self.destination)
     }
 
-    /// What the keeper said of the host.
+    /// The keeper's facts about the host.
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// What a pod is to the cluster.
+    /// The cluster's facts about a pod, as of the connection.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
         let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let Some(seen) = &self.seen else { return Vec::new() };
         vec![line("node", &seen.node), line("quality of service", &seen.quality)]
     }
 
-    /// Of a pod, that it is still what it was when the connection was made.
+    /// Evidence that a pod is unchanged since the connection was made.
     pub(crate) fn evidence(&self) -> Vec<Evidence> {
         let Some(before) = &self.seen else { return Vec::new() };
         pod::evidence(self.name(), before, &self.connection.seen())
     }
 
-    /// Has a Service lead to these ports of a pod. Its address.
+    /// Leads a Service to these ports of a pod, and returns the Service's address.
     pub(crate) fn serve(&self, ports: &BTreeSet<u16>) -> Result<IpAddr, String> {
         self.connection.serve(ports)
     }
 
-    /// The volume of a pod as the array behind it knows it.
+    /// A pod's volume, as the array behind it names it.
     pub(crate) fn volume_on_array(&self, svm: Option<&str>) -> Result<VolumeOnArray, String> {
         self.connection.volume_on_array(svm)
     }
 
-    /// Why the connection ended, which completes "failed to …".
+    /// Why the connection ended; it completes "failed to …".
     pub(crate) fn why_lost(&mut self) -> String {
         self.loss()
     }
@@ -173,7 +175,7 @@ impl Remote {
         &self.shell.library
     }
 
-    /// Whether this program had to be taken there.
+    /// Whether this program had to be copied there.
     pub(crate) fn was_copied(&self) -> bool {
         self.copied
     }
@@ -183,12 +185,12 @@ impl Remote {
         self.clocks.round_trip_ns()
     }
 
-    /// The host's clock, as it is known now.
+    /// The current estimate of the host's clock.
     pub(crate) fn clock(&self) -> Clock {
         self.clocks.at(monotonic_ns())
     }
 
-    /// Compares the clocks once more.
+    /// Compares the clocks again.
     pub(crate) fn compare_clocks(&mut self) -> Result<(), String> {
         self.say(&Ask::Clock { sent_ns: monotonic_ns() })?;
         match self.answer()? {
@@ -214,7 +216,7 @@ impl Remote {
         }
     }
 
-    /// Why the host cannot have what a variant changes, or that it has that anyway.
+    /// Why the host cannot have a variant's changes, or that it already has them.
     pub(crate) fn impossible(
         &mut self,
         variant: PlannedVariant,
@@ -228,7 +230,7 @@ impl Remote {
         }
     }
 
-    /// Has the host get ready for treatments. A connection that was made anew needs it again.
+    /// Has the host get ready for treatments. A new connection needs it again.
     pub(crate) fn prepare_treatments(&mut self, treatments: Vec<OwnTreatment>) -> Result<(), String> {
         if std::mem::replace(&mut self.is_treated, true) {
             return Ok(());
@@ -236,7 +238,7 @@ impl Remote {
         self.do_slowly(&Ask::Treat(Treat::Know { treatments }))
     }
 
-    /// Has the host try a treatment out: why it does not go along, if so.
+    /// Tries a treatment out on the host. Returns the reason if the host refuses it.
     pub(crate) fn try_out(&mut self, treatment: OwnTreatment) -> Result<Option<String>, String> {
         self.say(&Ask::Treat(Treat::TryOut { treatment }))?;
         match self.slow_answer()? {
@@ -245,12 +247,12 @@ impl Remote {
         }
     }
 
-    /// Has the host apply a treatment for a slot.
+    /// Applies a treatment on the host for a slot.
     pub(crate) fn begin_treatment(&mut self, treatment: OwnTreatment) -> Result<(), String> {
         self.do_slowly(&Ask::Treat(Treat::Begin { treatment }))
     }
 
-    /// Has the host put a treatment back after its slot.
+    /// Undoes a treatment on the host after its slot.
     pub(crate) fn end_treatment(&mut self, is_ok: bool) -> Result<Proof, String> {
         self.say(&Ask::Treat(Treat::End { is_ok }))?;
         match self.slow_answer()? {
@@ -260,7 +262,7 @@ impl Remote {
         }
     }
 
-    /// Has the host put everything back.
+    /// Makes the host restore everything.
     pub(crate) fn put_back(&mut self) -> Result<(), String> {
         self.is_treated = false;
         self.do_slowly(&Ask::Treat(Treat::PutBack))
@@ -274,7 +276,7 @@ impl Remote {
         }
     }
 
-    /// The answer to what a command of the user may be a part of.
+    /// The answer to a request that may run a command of the user.
     fn slow_answer(&mut self) -> Result<Answer, String> {
         loop {
             match self.hear_within(TREATMENT_TIMEOUT)?.1 {
@@ -284,7 +286,7 @@ impl Remote {
         }
     }
 
-    /// What this program prints there.
+    /// The output of this program on the host.
     pub(crate) fn tell(&mut self, arguments: &[&str]) -> Result<String, String> {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         self.say(&Ask::Tell { arguments })?;
@@ -294,24 +296,24 @@ impl Remote {
         }
     }
 
-    /// Looks from now on are for another window. Those of a window that failed may still come.
+    /// Begins another window, which later looks belong to. Looks of a failed window may still arrive.
     pub(crate) fn begin_window(&mut self) {
         self.window += 1;
         self.looks.clear();
     }
 
-    /// Has the host looked at, at moments of its own clock.
+    /// Makes the host look at itself, at moments of its own clock.
     pub(crate) fn look_at(&mut self, moments_ns: &[u64]) -> Result<(), String> {
         let window = self.window;
         moments_ns.iter().try_for_each(|at_ns| self.say(&Ask::Look { window, at_ns: *at_ns }))
     }
 
-    /// Has every look from now on say what this node counts, of a pod that sees its node.
+    /// Adds the counters of a pod's node to every later look, for a pod that sees its node.
     pub(crate) fn watch_node(&mut self, watched: Watched) -> Result<(), String> {
         self.do_slowly(&Ask::WatchNode { watched })
     }
 
-    /// Has the host looked at now.
+    /// Makes the host look at itself now.
     pub(crate) fn look(&mut self) -> Result<HostSight, String> {
         self.begin_window();
         self.look_at(&[0])?;
@@ -323,7 +325,7 @@ impl Remote {
         self.seen.as_ref().map(|seen| seen.node.as_str())
     }
 
-    /// Takes the looks that are waited for at once.
+    /// Makes the host take its pending looks at once.
     pub(crate) fn hurry(&mut self) -> Result<(), String> {
         self.say(&Ask::Hurry)
     }
@@ -377,13 +379,14 @@ impl Remote {
         }
     }
 
-    /// Whether the connection is gone. Its output ends before the connection says how.
+    /// Whether the connection is gone. Its output ends before the connection reports how.
     pub(crate) fn is_lost(&mut self) -> bool {
         let is_silent = self.routes.lock().unwrap_or_else(PoisonError::into_inner).is_none();
         is_silent || self.connection.has_ended(Duration::ZERO)
     }
 
-    /// Whether it is a pod that the cluster says does not run any more, or not for long, although the connection to it may still stand.
+    /// Whether it is a pod that, according to the cluster, has stopped or will soon, even if the connection
+    /// still stands.
     pub(crate) fn is_going(&self) -> bool {
         self.seen.is_some() && self.connection.seen().is_err()
     }
@@ -442,15 +445,17 @@ impl Drop for Remote {
     }
 }
 
-/// Why a beginning got stuck.
+/// Why the start of a keeper failed.
 enum Stuck {
-    /// This is why.
+    /// A known reason.
     Because(String),
-    /// The client may know, in this step; with the time in which nothing came, unless the connection ended.
+    /// A step at which the client may know the reason. The duration is the time without a line, unless the
+    /// connection ended.
     At(Step, Option<Duration>),
 }
 
-/// Talks with the shell until there is a keeper. The last is whether this program had to be taken there.
+/// Talks to the shell until there is a keeper. The last value says whether this program had to be copied
+/// there.
 fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(Shell, Hello, bool), Stuck> {
     let line = |timeout: Duration, step| match heard.recv_timeout(timeout) {
         Ok(Heard::Shell(line)) => Ok(Ok(line)),
@@ -461,7 +466,7 @@ fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(She
     };
     let last_ns = monotonic_ns() + REACH_TIMEOUT.as_nanos() as u64;
     let shell = loop {
-        // A profile may say something first, but not for ever.
+        // A profile may print something first, but not without end.
         match line(Duration::from_nanos(last_ns.saturating_sub(monotonic_ns())), Step::Reach) {
             Ok(Ok(line)) => {
                 if let Some(shell) = Shell::read(&line) {
@@ -497,13 +502,13 @@ fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(She
     Ok((shell, hello, copied))
 }
 
-/// Passes what a host says on to whom it is for, until it says no more.
+/// Passes each line of a host to its receiver, until the host's output ends.
 fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let (came_ns, line) = (monotonic_ns(), String::from_utf8_lossy(&line).into_owned());
         let to = |agent: u32, what: FromAgent| {
             let routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that nobody waits for any more has been given up.
+            // An agent without a route has been given up.
             routes.as_ref().and_then(|routes| routes.get(&agent)).map(|route| route.send(what))
         };
         if let Some((agent, line)) = of_agent(&line) {

@@ -1,11 +1,11 @@
-//! A system's target as loads have it that reach it through a Service: other addresses, the same ports.
+//! A system's target for loads that reach it through a Service: other addresses, the same ports.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::Value;
 
-/// The ports of an address in a target: of `ADDRESS:PORT` in a text, and of `port` beside the address.
+/// The ports that a target has with an address: `ADDRESS:PORT` in a text, and `port` beside the address.
 pub(super) fn ports(target: &Value, address: IpAddr) -> BTreeSet<u16> {
     let mut found = BTreeSet::new();
     collect(target, &address.to_string(), &mut found);

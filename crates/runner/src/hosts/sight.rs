@@ -1,4 +1,4 @@
-//! What a whole host did in a window, beside the two sides.
+//! The work of a whole host in a window, besides the two sides.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,13 @@ use super::node::NodeSight;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HostSight {
     host: Snapshot,
-    /// The CPUs that it may use: a container's may change while it runs.
+    /// The CPUs that it may use. Those of a container may change while it runs.
     cpus: String,
-    /// CPU time so far of the process that looks and all that descends from it. It is more than both sides' cost: filling memory
-    /// or reading a disk between two pieces of work costs nobody anything, and is not somebody else's noise either.
+    /// CPU time so far of the looking process and all its descendants. It is more than the cost of both
+    /// sides: work in between, such as filling memory or reading a disk, belongs to no side and is not noise
+    /// of others either.
     own: CpuTime,
-    /// What the node counted, where this is a pod that reads it.
+    /// The node's counters, if this is a pod that reads them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<NodeSight>,
 }
@@ -30,7 +31,7 @@ impl HostSight {
         Ok(Self { host: Snapshot::take()?, cpus: available_cpus()?.to_string(), own, node: None })
     }
 
-    /// The same with what the node counted.
+    /// The same look with the node's counters.
     pub(super) fn with_node(self, node: Option<NodeSight>) -> Self {
         Self { node, ..self }
     }
@@ -38,18 +39,18 @@ impl HostSight {
 
 /// A host at both ends of a window.
 pub(crate) struct SeenHost {
-    /// What messages call it.
+    /// The name of the host in messages.
     pub name: String,
-    /// The kernel's name for its boot, which hosts share that are namespaces or containers of one machine.
+    /// The kernel's ID of its boot, which namespaces and containers of one machine share.
     pub boot: Option<String>,
-    /// CPU time in the window of a system on it that this program did not start.
+    /// The CPU time in the window of a system on it that this program did not start.
     pub foreign: CpuTime,
-    /// When the window opened, and when it closed.
+    /// The host at the opening and at the close of the window.
     pub ends: (HostSight, HostSight),
 }
 
 impl SeenHost {
-    /// That it had the same CPUs throughout, and for how long its CPU limit stopped it.
+    /// Evidence that it had the same CPUs throughout, with the time for which its CPU limit stopped it.
     pub(crate) fn evidence_of_cpus(&self) -> Evidence {
         let (opened, closed) = &self.ends;
         let noise = HostNoise::between(&opened.host, &closed.host, CpuTime::default());
@@ -68,8 +69,8 @@ impl SeenHost {
     }
 }
 
-/// What each machine did in a window that neither this program nor a system did. Hosts that are on one machine are no noise to
-/// each other.
+/// The activity of each machine in a window by neither this program nor a system. Hosts on one machine are no
+/// noise to each other.
 pub(crate) fn noise_by_machine(hosts: &[SeenHost]) -> BTreeMap<String, Noise> {
     let is_with = |one: &SeenHost, two: &SeenHost| {
         std::ptr::eq(one, two) || (one.boot.is_some() && one.boot == two.boot)
@@ -92,7 +93,7 @@ pub(crate) fn noise_by_machine(hosts: &[SeenHost]) -> BTreeMap<String, Noise> {
     noise
 }
 
-/// What else the host did between two moments, of which `own` was this run's own CPU time.
+/// The other activity of a host between two moments, of which `own` was this run's own CPU time.
 #[must_use]
 pub fn noise_between(before: &Snapshot, after: &Snapshot, own: CpuTime) -> Noise {
     let noise = HostNoise::between(before, after, own);
@@ -115,7 +116,7 @@ mod tests {
         let busy_ns = plumb_host::time::monotonic_ns() + 50_000_000;
         while plumb_host::time::monotonic_ns() < busy_ns {}
         let closed = HostSight::take().unwrap();
-        // One host's own time is all that was used; the other's is none of it.
+        // One host's own time accounts for all usage; the other's accounts for none.
         let idle = HostSight { own: opened.own, ..closed.clone() };
         let seen = |name: &str, boot: &str, closed: &HostSight| SeenHost {
             name: name.to_owned(),
@@ -127,7 +128,7 @@ mod tests {
         assert!(apart["b"].others >= apart["a"].others && apart.len() == 2, "{apart:?}");
         let together = noise_by_machine(&[seen("a", "1", &closed), seen("b", "1", &idle)]);
         assert_eq!(together, [("a, b".to_owned(), apart["a"].clone())].into());
-        // What a system used that nobody here started is of its own host.
+        // The CPU time of a system that plumb did not start belongs to that system's host.
         let foreign = SeenHost { foreign: closed.own.saturating_sub(opened.own), ..seen("b", "2", &idle) };
         let with = noise_by_machine(&[seen("a", "1", &idle), foreign]);
         assert_eq!((&with["a"], &with["b"]), (&apart["b"], &apart["a"]));

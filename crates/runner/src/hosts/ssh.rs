@@ -1,8 +1,9 @@
 //! A keeper on another host, started by OpenSSH's own client.
 //!
-//! The client is the user's: its configuration, keys, jump hosts and shared connections are what `ssh HOST` has. It never asks
-//! for anything, since nobody watches a run. On the host it starts a POSIX shell, which makes a private directory, takes this
-//! program over where the host lacks this build, starts it as a keeper, and removes the directory at the end.
+//! The client is the user's: it has the configuration, keys, jump hosts and shared connections of `ssh HOST`.
+//! It never prompts, since nobody watches a run. On the host it starts a POSIX shell. The shell creates a
+//! private directory and copies this program if the host lacks this build. It then starts the program as a
+//! keeper, and removes the directory at the end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write, copy};
@@ -19,7 +20,7 @@ use super::trouble::{Step, Trouble};
 
 /// The variable that names another client, with its options.
 const CLIENT: &str = "PLUMB_SSH";
-/// Never asks; notices within seconds that a host does not answer, or no longer does.
+/// Never prompts, and notices within seconds that a host does not answer or has stopped answering.
 const OPTIONS: [&str; 9] = [
     "-T",
     "-o",
@@ -31,16 +32,16 @@ const OPTIONS: [&str; 9] = [
     "-o",
     "ServerAliveCountMax=3",
 ];
-/// What the client finds its keys and its agent by.
+/// The variables by which the client finds its keys and its agent.
 const ENVIRONMENT: [&str; 6] = ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME_DIR"];
 
-/// What the shell on the host says first. It is known by that.
+/// The first word of the shell's first line, which identifies it.
 pub(super) const SHELL: &str = "plumb-shell";
-/// What runs on the host. It has no single quote, so that it can stand between two whatever the user's own shell is.
-/// A profile may have left a line without its end, so it begins with one.
+/// The script that runs on the host. It contains no single quote, so that it can be quoted with them for any
+/// login shell. It begins with a line break, because a profile may have left an unfinished line.
 ///
-/// The directory's name says which shell made it, so that the next keeper knows what is in use: a shell that is killed while it
-/// copies this program cannot remove it.
+/// The directory's name identifies the shell that created it, so that the next keeper knows which directories
+/// are in use: a shell that is killed while it copies this program cannot remove its own.
 pub(super) const SCRIPT: &str = r#"umask 077
 echo
 echo "plumb-shell $(uname -s) $(uname -m) $(getconf GNU_LIBC_VERSION 2>/dev/null || echo unknown)"
@@ -62,18 +63,18 @@ fi
 
 /// How many of the client's last lines are kept.
 const WORDS_MAX: usize = 8;
-/// How long the client may take to end once it is silent, and how long its last words may then take. A shared connection can keep
-/// its standard error open for ever.
+/// How long a silent client may take to end, and how long its last lines may then take. A shared connection
+/// can keep its standard error open for ever.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 const AFTER_THE_END: Duration = Duration::from_millis(500);
 
-/// A client that runs.
+/// A running client.
 pub(crate) struct Client {
     destination: String,
     child: Child,
-    /// What the client and the shell complained of.
+    /// The last lines of the client's and the shell's standard error.
     words: Arc<Mutex<Vec<String>>>,
-    /// Closed once they have complained of all.
+    /// Closed after the last complaint.
     all_words: Receiver<()>,
 }
 
@@ -122,7 +123,7 @@ impl Connection for Client {
         let mut exit = None;
         if waited.is_none() {
             exit = self.child.wait_timeout(LAST_WORDS).ok().flatten();
-            // Nothing is sent: it ends by the channel's end or by the time.
+            // Nothing is ever sent: the wait ends when the channel closes or after this time.
             let _ = self.all_words.recv_timeout(AFTER_THE_END);
         }
         let said = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -130,7 +131,7 @@ impl Connection for Client {
     }
 
     fn kill(&mut self) {
-        // One that has ended already needs no more.
+        // A client that has already ended needs no kill.
         let _ = self.child.kill();
     }
 
@@ -143,7 +144,7 @@ fn listen(errors: ChildStderr, heard: &Mutex<Vec<String>>) {
     for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).trim().to_owned();
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        // What OpenSSH notes about a host that it has just learnt is not a complaint.
+        // OpenSSH's note on a newly learnt host is not a complaint.
         if !line.is_empty() && !line.starts_with("Warning: Permanently added") {
             heard.push(line);
         }
@@ -153,7 +154,7 @@ fn listen(errors: ChildStderr, heard: &Mutex<Vec<String>>) {
     }
 }
 
-/// What the shell says first: the system, its machine, its C library.
+/// The shell's first line: the system, its machine, its C library.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shell {
     pub system: String,
@@ -162,7 +163,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// The shell's first line; `None` of a line that something else printed, such as a profile.
+    /// Parses the shell's first line; `None` for a line of something else, such as a profile.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix(SHELL)?.strip_prefix(' ')?.splitn(3, ' ').map(str::to_owned);
         Some(Self { system: words.next()?, machine: words.next()?, library: words.next()? })

@@ -1,4 +1,5 @@
-//! The hosts that variants change: the system's, and with `place: load` every one of the load. Each makes its own part of a treatment.
+//! The hosts that variants change: the system's host, and with `place: load` every host of the load. Each
+//! makes its own part of a treatment.
 
 use plumb_model::{Host, PlannedVariant};
 use plumb_path::Sides;
@@ -13,12 +14,12 @@ use crate::host_tunings::{self, Obstacle, Proof};
 pub(crate) struct Treated<'h> {
     remote: &'h mut Remote,
     sides: Sides,
-    /// Its parts of all treatments that are not empty.
+    /// Its parts of all treatments, without empty ones.
     parts: Vec<OwnTreatment>,
 }
 
 impl Hosts {
-    /// What of a treatment is made on this host.
+    /// The part of a treatment that applies to this host.
     pub(crate) fn part_here(&self, treatment: Treatment<'_>) -> OwnTreatment {
         OwnTreatment::at(treatment, self.sides_on(Host::Here))
     }
@@ -33,12 +34,12 @@ impl Hosts {
         treated.filter(|host| !host.parts.is_empty()).collect()
     }
 
-    /// Whether the connection to some host is gone.
+    /// Whether the connection to any host is gone.
     pub(crate) fn has_lost_one(&mut self) -> bool {
         self.remotes().any(Remote::is_lost)
     }
 
-    /// Why a host cannot have what a variant changes there, or that all hosts have that anyway.
+    /// Why a host cannot have a variant's changes there, or that all hosts already have them.
     ///
     /// # Errors
     /// When a host cannot be asked.
@@ -75,7 +76,7 @@ impl Hosts {
 }
 
 impl Treated<'_> {
-    /// Tries its part of a treatment out: why it does not go along, if so.
+    /// Tries its part of a treatment out. Returns the reason if the host refuses it.
     pub(crate) fn try_out(&mut self, treatment: Treatment<'_>) -> Result<Option<String>, String> {
         let part = OwnTreatment::at(treatment, self.sides);
         if part.is_empty() {
@@ -86,13 +87,13 @@ impl Treated<'_> {
         Ok(refused.map(|reason| on(self.name(), reason)))
     }
 
-    /// Applies its part of a treatment for a slot, and puts back that of the one before.
+    /// Applies its part of a treatment for a slot, and undoes the part of the previous one.
     pub(crate) fn begin(&mut self, treatment: Treatment<'_>) -> Result<(), String> {
         self.prepare()?;
         self.remote.begin_treatment(OwnTreatment::at(treatment, self.sides))
     }
 
-    /// Ends it after its slot, and proves that it was in effect.
+    /// Ends the treatment after its slot, and proves that it was in effect.
     pub(crate) fn end(&mut self, is_ok: bool) -> Result<Proof, String> {
         let proof = self.remote.end_treatment(is_ok)?;
         Ok(match self.name() {
@@ -101,7 +102,7 @@ impl Treated<'_> {
         })
     }
 
-    /// Puts everything back at the end of a run.
+    /// Restores everything at the end of a run.
     pub(crate) fn put_back(&mut self) -> Result<(), String> {
         self.remote.put_back()
     }
@@ -110,7 +111,7 @@ impl Treated<'_> {
         self.remote.prepare_treatments(self.parts.clone())
     }
 
-    /// What tells it from the system's host.
+    /// A name that tells it from the system's host.
     fn name(&self) -> Option<&str> {
         (!self.sides.system).then(|| self.remote.name())
     }

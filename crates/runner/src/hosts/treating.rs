@@ -9,19 +9,19 @@ use crate::host_tunings;
 #[derive(Default)]
 pub(crate) struct Treating {
     tuner: Option<Tuner>,
-    /// What is in effect for the slot at hand, and what the settings were before.
+    /// The treatment in effect for the current slot, and the settings before it.
     slot: Option<(OwnTreatment, Sight)>,
-    /// What they were when its window opened and when it closed.
+    /// The settings at the opening and the close of the window.
     seen: Vec<Sight>,
 }
 
 impl Treating {
-    /// The host is looked at, so its settings are, too.
+    /// Reads the settings as part of a look at the host.
     pub(crate) fn look(&mut self) {
         self.seen.extend(self.tuner.as_ref().map(Tuner::look));
     }
 
-    /// Does what is asked.
+    /// Carries out a request.
     pub(crate) fn answer(&mut self, ask: Treat) -> Result<Answer, String> {
         match ask {
             Treat::Impossible { variant, base } => {
@@ -38,7 +38,7 @@ impl Treating {
 
     fn open(&mut self, treatments: &[OwnTreatment]) -> Result<Answer, String> {
         let treatments: Vec<_> = treatments.iter().map(OwnTreatment::as_treatment).collect();
-        // The lock of the one before is this one's.
+        // The previous tuner holds the lock that the new one needs.
         self.tuner = None;
         self.tuner = Some(host_tunings::open(&treatments).map_err(|error| error.to_string())?);
         Ok(Answer::Done)

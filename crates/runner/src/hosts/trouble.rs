@@ -1,42 +1,43 @@
-//! Why a host cannot be used, as one sentence: what OpenSSH and the host's shell complained of, and what mends it.
+//! Why a host cannot be used, in one sentence: the complaints of OpenSSH and the host's shell, and a remedy.
 //!
-//! The client ends with 255 where it failed itself, and with the code of what it ran on the host otherwise (ssh(1)).
+//! The client exits with 255 for its own failures, and otherwise with the code of its remote command
+//! (ssh(1)).
 
 use std::time::Duration;
 
 use plumb_host::process::Exit;
 
-/// How far a connection was.
+/// The progress of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The host's shell had said nothing yet.
+    /// The host's shell had not answered yet.
     Reach,
-    /// The shell was told which build it should have.
+    /// The shell had been told which build to start.
     Begin,
-    /// This program was on its way.
+    /// This program was being copied.
     Copy,
     /// The program had to start.
     Start,
-    /// All was well before.
+    /// The connection had been established.
     Lost,
 }
 
-/// What is known of a failure.
+/// The facts about a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
     /// The last lines of standard error.
     pub said: Vec<String>,
-    /// How the client ended; `None` of one that runs.
+    /// How the client ended; `None` if it still runs.
     pub exit: Option<Exit>,
-    /// How long nothing came, where that was too long.
+    /// How long nothing came, if that was too long.
     pub waited: Option<Duration>,
 }
 
-/// The code with which the client ends where it failed itself.
+/// The client's exit code for its own failures.
 const OF_CLIENT: Exit = Exit::Code(255);
-/// Of many lines the last say most: a changed key comes with a page of warnings.
+/// The last lines say most: a changed key comes with a page of warnings.
 const LINES_MAX: usize = 3;
-/// What mends a complaint, by words in it.
+/// Remedies for complaints, by words in them.
 const REMEDIES: [(&[&str], &str); 2] = [
     (
         &["GLIBC_", "plumb: not found"],
@@ -49,7 +50,7 @@ const REMEDIES: [(&[&str], &str); 2] = [
 ];
 
 impl Trouble {
-    /// What failed and why, which completes "failed to …". `client` is the command that reaches hosts.
+    /// The failure and its reason, which completes "failed to …". `client` is the command that reaches hosts.
     pub(crate) fn text(&self, step: Step, destination: &str, client: &str) -> String {
         let why = self.why();
         match (step, self.exit) {
@@ -104,7 +105,7 @@ mod tests {
             text(Step::Reach, 255, "root@h: Permission denied (publickey,password)."),
             @"reach h: root@h: Permission denied (publickey,password); see that `ssh -F lab -o BatchMode=yes h true` works"
         );
-        // What OpenSSH 9.2 prints, but for the first lines.
+        // The output of OpenSSH 9.2 without its first lines.
         let changed = "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\nPlease contact your system administrator.\nAdd correct host key in k to get \
                        rid of this message.\nOffending ED25519 key in k:1\n  remove with:\n  ssh-keygen -f \"k\" -R \"h\"\nHost key \
                        for h has changed and you have requested strict checking.\nHost key verification failed.";

@@ -1,5 +1,5 @@
-//! What a variant asks of hosts beyond the places: pods of its own, a Service in front of them, an object of the cluster that leads to
-//! its system.
+//! A variant's needs beyond the places: its own pods, a Service in front of them, a cluster object that leads
+//! to its system.
 
 use plumb_model::{Evidence, PodPlace, PodSides};
 use plumb_path::{DataPath, PathSettings};
@@ -10,17 +10,17 @@ use super::{Hosts, Side};
 use crate::error::SlotError;
 
 impl Hosts {
-    /// Has the sides in the pods that a variant asks for. They are made where they are not there yet.
+    /// Moves the sides to the pods that a variant asks for. Missing pods are created.
     ///
     /// # Errors
-    /// Why they cannot be made.
+    /// The reason why they cannot be created.
     pub(crate) fn turn_to(&mut self, over: &PodSides) -> Result<(), String> {
         let before = std::mem::replace(&mut self.places, self.given.clone());
         let laid = self.lie_over_both(over).and_then(|()| self.connect_missing());
         laid.inspect_err(|_| self.places = before)
     }
 
-    /// Has the sides where the places say, whatever variants ask for.
+    /// Moves the sides back to where the places say, without any variant's pods.
     pub(crate) fn turn_back(&mut self) {
         self.places = self.given.clone();
     }
@@ -40,7 +40,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Gives a side a pod with what a variant asks for: one that is there already, where one is like it.
+    /// Gives a side a pod with the variant's settings over it. An existing pod is used if it is equal.
     fn lie_over(&mut self, side: Side, over: Option<&PodPlace>) -> Result<(), String> {
         let Some(over) = over else { return Ok(()) };
         let known: Vec<PodPlace> = self.others.iter().filter_map(|other| other.place.pod.clone()).collect();
@@ -49,7 +49,9 @@ impl Hosts {
             Side::Load(load) => self.places.load.get_mut(load),
         };
         let Some(pod) = place.and_then(|place| place.pod.as_mut()) else {
-            return Err("it asks something of a pod, and that side is in none: see `--places`".to_owned());
+            return Err(
+                "it sets options of a pod for a side that has no pod; `--places` gives it one".to_owned()
+            );
         };
         let wanted = pod.under(over);
         if wanted.is_like(pod) {
@@ -66,15 +68,15 @@ impl Hosts {
         Ok(())
     }
 
-    /// Whether loads reach the system at hand through a Service.
+    /// Whether loads reach the current system through a Service.
     pub(crate) fn have_service(&self) -> bool {
         self.places.system.pod.as_ref().is_some_and(|pod| pod.service)
     }
 
-    /// The target of the system at hand as loads have it: through a Service, where its pod has one.
+    /// The target of the current system for the loads: through a Service if its pod has one.
     ///
     /// # Errors
-    /// When there can be no Service.
+    /// When the Service cannot be created.
     pub(crate) fn target_for_loads(&mut self, target: Value) -> Result<Value, SlotError> {
         let has_service = self.have_service();
         let Some(other) = self.other(Side::System).filter(|_| has_service) else { return Ok(target) };
@@ -83,10 +85,10 @@ impl Hosts {
         Ok(service::readdressed(target, address, service))
     }
 
-    /// The settings with where the object of the cluster leads that they name; `None` where they name none.
+    /// The settings with the endpoint of the cluster object that they name; `None` if they name none.
     ///
     /// # Errors
-    /// Why it leads nowhere, which completes "failed to ...".
+    /// The reason why the object leads nowhere; it completes "failed to ...".
     pub(crate) fn led(&mut self, settings: &PathSettings) -> Result<Option<PathSettings>, String> {
         let Some(object) = settings.cluster_object() else { return Ok(None) };
         let is_inside = self.has_loads_in_pods();
@@ -94,7 +96,7 @@ impl Hosts {
         Ok(Some(settings.leading_to(&found)))
     }
 
-    /// Whether the object of the cluster still leads to where it did, where the settings name one.
+    /// Evidence whether the cluster object still leads to its first endpoint, if the settings name one.
     pub(crate) fn evidence_of_object(&self, settings: &PathSettings) -> Option<Evidence> {
         let object = settings.cluster_object()?;
         self.endpoints.evidence(self.cluster.as_ref(), &object, self.has_loads_in_pods())
@@ -104,7 +106,8 @@ impl Hosts {
         self.places.load.iter().all(|place| place.pod.is_some())
     }
 
-    /// What the array behind the system's volume says of its policy, where the places name an array and the system's pod has a volume.
+    /// The policy of the system's volume, as the array reports it; `None` unless the places name an array and
+    /// the system's pod has a volume.
     pub(crate) fn evidence_of_array(&mut self, path: &DataPath) -> Option<Evidence> {
         let Self { places, array, others, .. } = self;
         let array = array.as_mut()?;

@@ -1,7 +1,7 @@
-//! What a runner and the keeper of another host say to each other.
+//! The protocol between a runner and the keeper of another host.
 //!
-//! Each is a line of JSON. A line that begins with a number instead is one for or from the agent of that number, which the keeper
-//! passes on as it is.
+//! Each message is a line of JSON. A line that begins with a number belongs to the agent with that number,
+//! and the keeper passes it on unchanged.
 
 use plumb_model::{ChangePlace, PlannedVariant, UserChange};
 use plumb_path::{Place, Sides};
@@ -15,37 +15,38 @@ use super::node::Watched;
 use super::sight::HostSight;
 use crate::host_tunings::{self, Obstacle, Proof};
 
-/// What a runner asks of a keeper.
+/// A runner's request to a keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ask {
-    /// Whether the keeper is still there, as the runner is. It answers at once, whatever else it does.
+    /// A sign of life from the runner, which asks for one from the keeper. The keeper answers it at once,
+    /// even during other work.
     Beat,
-    /// What the monotonic clock says.
+    /// Read the monotonic clock.
     Clock {
-        /// When this was asked, by the runner's clock.
+        /// When the runner sent this, by the runner's clock.
         sent_ns: u64,
     },
-    /// Whether this host can build a variant.
+    /// Check whether this host can build a variant.
     Feasible {
         /// The data path's name.
         path: String,
         /// The data path's settings.
         settings: Value,
-        /// The sides that are to be on it.
+        /// The sides that will be on it.
         at: Sides,
     },
     /// Start an agent.
     Start {
         /// Its number.
         agent: u32,
-        /// What it is, for its scratch directory and its thread.
+        /// Its name, for its scratch directory and its thread.
         name: String,
         /// The CPUs that it is pinned to.
         cpus: String,
-        /// What it may do.
+        /// Its rights.
         rights: Rights,
-        /// Names of environment variables that it gets beside those that every child does.
+        /// Names of environment variables that it gets, beside those of every child.
         environment: Vec<String>,
     },
     /// Close an agent's standard input.
@@ -62,42 +63,42 @@ pub(crate) enum Ask {
     Look {
         /// The window that it is for.
         window: u64,
-        /// The moment, in ns of the keeper's monotonic clock; at once where it has passed.
+        /// The moment, in ns of the keeper's monotonic clock; a past moment means at once.
         at_ns: u64,
     },
-    /// Say with each look from now on what this node counts.
+    /// Add this node's counters to each later look.
     WatchNode {
-        /// Of what.
+        /// The counters to read.
         watched: Watched,
     },
-    /// Take at once the looks that are waited for.
+    /// Take the pending looks at once.
     Hurry,
-    /// Something about what variants change on this host.
+    /// A request about the variants' changes on this host.
     Treat(Treat),
-    /// Run this program with these arguments, and say what it prints.
+    /// Run this program with these arguments, and report its output.
     Tell {
         /// The arguments.
         arguments: Vec<String>,
     },
 }
 
-/// What a runner asks of a keeper about what variants change.
+/// A runner's request to a keeper about the changes of variants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Treat {
-    /// Whether this host cannot have what a variant changes, or has it anyway.
+    /// Check whether this host cannot have a variant's changes, or already has them.
     Impossible {
         /// The variant.
         variant: Box<PlannedVariant>,
         /// The baseline.
         base: Option<Box<PlannedVariant>>,
     },
-    /// Get ready for these treatments: read what they will change.
+    /// Prepare for these treatments: read the settings that they will change.
     Know {
-        /// Of all variants.
+        /// The treatments of all variants.
         treatments: Vec<OwnTreatment>,
     },
-    /// Apply a treatment and put it back.
+    /// Apply a treatment and undo it.
     TryOut {
         /// The treatment.
         treatment: OwnTreatment,
@@ -107,28 +108,28 @@ pub(crate) enum Treat {
         /// The treatment.
         treatment: OwnTreatment,
     },
-    /// Put a treatment back after its slot, and prove that it was in effect.
+    /// Undo a treatment after its slot, and prove that it was in effect.
     End {
         /// Whether the slot was measured.
         is_ok: bool,
     },
-    /// Put everything back at the end of the run.
+    /// Restore everything at the end of the run.
     PutBack,
 }
 
-/// What a keeper answers.
+/// A keeper's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    /// The first line of all.
+    /// The first line.
     Hello(Box<Hello>),
     /// The keeper is still there.
     Beat,
-    /// What the monotonic clock says.
+    /// The reading of the monotonic clock.
     Clock {
-        /// As it was asked: an answer that comes too late is not taken for that of another question.
+        /// The time from the request: a late answer is not taken for the answer to another question.
         sent_ns: u64,
-        /// In ns.
+        /// The reading, in ns.
         at_ns: u64,
     },
     /// Whether this host can build a variant.
@@ -136,38 +137,38 @@ pub(crate) enum Answer {
         /// Why it cannot.
         reason: Option<String>,
     },
-    /// Whether this host cannot have what a variant changes, or has it anyway.
+    /// Whether this host cannot have a variant's changes, or already has them.
     Obstacle {
-        /// Why it is of no use here.
+        /// Why they are pointless here.
         obstacle: Option<Obstacle>,
     },
-    /// An agent runs.
+    /// An agent was started.
     Started {
-        /// What it may use.
+        /// The resources that it may use.
         place: Place,
     },
     /// The host at a moment.
     Looked {
         /// The window that it is for.
         window: u64,
-        /// What was seen.
+        /// The look.
         sight: Box<HostSight>,
     },
-    /// What a slot's result says of a treatment.
+    /// A slot's evidence and warnings about a treatment.
     Proof(Proof),
-    /// What was asked for is done.
+    /// The request was carried out.
     Done,
-    /// What the program printed.
+    /// The program's output.
     Told {
         /// Its standard output.
         text: String,
     },
-    /// What was asked for could not be done.
+    /// The request failed.
     Failed {
         /// Why.
         reason: String,
     },
-    /// An agent has ended. It answers nothing.
+    /// An agent has ended. This answers no request.
     Ended {
         /// Its number.
         agent: u32,
@@ -176,7 +177,7 @@ pub(crate) enum Answer {
     },
 }
 
-/// What a variant changes on a host.
+/// A variant's changes on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnTreatment {
     tunings: Vec<String>,
@@ -184,7 +185,7 @@ pub(crate) struct OwnTreatment {
 }
 
 impl OwnTreatment {
-    /// What of a treatment is made on a host that has these sides.
+    /// The part of a treatment that applies to a host with these sides.
     pub(crate) fn at(treatment: Treatment<'_>, sides: Sides) -> Self {
         let is_here = |change: &&UserChange| match change.place() {
             ChangePlace::System => sides.system,
@@ -197,7 +198,7 @@ impl OwnTreatment {
         }
     }
 
-    /// What of a variant is made on a host that has these sides.
+    /// The part of a variant that applies to a host with these sides.
     pub(crate) fn of_variant(variant: &PlannedVariant, sides: Sides) -> PlannedVariant {
         let Self { tunings, changes } = Self::at(host_tunings::treatment(variant), sides);
         PlannedVariant { tunings, changes, ..variant.clone() }
@@ -208,13 +209,13 @@ impl OwnTreatment {
         self.as_treatment().is_empty()
     }
 
-    /// The same as it is applied.
+    /// The treatment to apply.
     pub(crate) fn as_treatment(&self) -> Treatment<'_> {
         Treatment { tunings: &self.tunings, changes: &self.changes }
     }
 }
 
-/// What a keeper says first.
+/// A keeper's first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     /// Identifies the build, see [`plumb_host::own_build`].
@@ -223,19 +224,19 @@ pub(crate) struct Hello {
     pub boot: Option<String>,
     /// The CPUs that it may use.
     pub cpus: String,
-    /// Those for the system and those for the load, where both are there.
+    /// The CPUs for the system and those for the load, if both sides are there.
     pub halves: (String, String),
     /// Whether it runs as root.
     pub is_root: bool,
-    /// What the host is, as `plumb host` says it.
+    /// Facts about the host, as `plumb host` prints them.
     pub facts: Vec<(String, String)>,
     /// The address by which the runner reached this host.
     pub address: Option<std::net::IpAddr>,
-    /// The address from which it did.
+    /// The address from which the runner reached it.
     pub peer: Option<std::net::IpAddr>,
 }
 
-/// The agent's number and its line, if it is one of an agent.
+/// The agent's number and its line; `None` if the line is not an agent's.
 pub(crate) fn of_agent(line: &str) -> Option<(u32, &str)> {
     let (number, line) = line.split_once(' ')?;
     Some((number.parse().ok()?, line))

@@ -1,4 +1,4 @@
-//! What all pages have around them, and the pieces that several use.
+//! The frame of all pages, and pieces that several pages use.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plumb_model::printable_lines;

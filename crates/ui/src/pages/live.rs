@@ -168,7 +168,7 @@ fn ended(run: &Run, state: State) -> String {
     }
 }
 
-/// How a run that was killed or stopped goes on.
+/// How to continue a run that was killed or stopped.
 #[must_use]
 pub fn resume_command(path: &Path) -> String {
     let text = path.display().to_string();

@@ -1,4 +1,4 @@
-//! What Prometheus reads: the latest results of each experiment, and the run that goes on.
+//! The metrics for Prometheus: the latest results of each experiment, and the run under way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

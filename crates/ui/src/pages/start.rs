@@ -187,7 +187,7 @@ fn files(site: &Site) -> Vec<PathBuf> {
     found
 }
 
-/// What is in a folder, with whether it is a folder; no links, and nothing whose name is not text.
+/// The entries of a folder, and whether each is a folder. Leaves out links, and names that are not UTF-8.
 fn entries(folder: &Path) -> Vec<(PathBuf, bool)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let known = entries.filter_map(|entry| {

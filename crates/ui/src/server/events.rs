@@ -1,4 +1,4 @@
-//! Server-sent events: an answer that goes on, a piece at a time, until the run ends or the browser leaves.
+//! Server-sent events: an answer that continues, piece by piece, until the run ends or the browser leaves.
 
 use std::convert::Infallible;
 use std::pin::Pin;

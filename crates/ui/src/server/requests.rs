@@ -28,7 +28,7 @@ const FORM_BYTES_MAX: usize = 64 << 10;
 /// For a form to come whole.
 const FORM_TIME: Duration = Duration::from_secs(10);
 
-/// What a request that was let in is about.
+/// The subject of a request that was let in.
 enum Entry {
     /// It came with the token in its address: it gets the cookie, and the page without the token.
     Welcome(String),

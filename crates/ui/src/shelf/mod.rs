@@ -38,7 +38,7 @@ pub struct Shelf {
     roots: Vec<PathBuf>,
     known: Mutex<Known>,
     opened: Mutex<Vec<(String, Arc<Mutex<Opened>>)>>,
-    /// Whether somebody reads what is not summed up yet.
+    /// Whether a thread is reading the runs that have no summary yet.
     is_read: AtomicBool,
 }
 
@@ -83,7 +83,7 @@ impl Shelf {
         &self.roots
     }
 
-    /// All runs. It reads those that changed for a moment at most; [`Shelf::read_rest`] goes on.
+    /// All runs. Reads changed runs for a moment at most; [`Shelf::read_rest`] continues.
     pub fn list(&self) -> Listing {
         self.look();
         self.read(PATIENCE_NS);

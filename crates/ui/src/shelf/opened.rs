@@ -47,7 +47,7 @@ impl Opened {
         Ok(Self { following, was_written, judgement, looks: Vec::new(), looked_at: 0, report: None })
     }
 
-    /// Reads what was added, and judges anew where something was. Returns whether it was.
+    /// Reads added slots, and judges again if there were any. Returns whether there were.
     ///
     /// # Errors
     /// As [`Opened::read`].

@@ -8,7 +8,7 @@ use plumb_store::is_being_written;
 use super::opened::Opened;
 use super::state::State;
 
-/// Of a foreign text a row shows this many characters.
+/// How many characters of a foreign text a row shows.
 const TEXT_MAX: usize = 300;
 
 /// A run in one row.
@@ -124,7 +124,7 @@ fn host_line(header: &Header) -> String {
     if values.is_empty() { "unknown host".to_owned() } else { values.join(" · ") }
 }
 
-/// The facts by which hosts are told apart, in their order. Of a run on other hosts they are those of the first, after its name.
+/// The facts that identify a host, in this order. A run on other hosts shows its first host's name, then that host's facts.
 fn facts(header: &Header) -> Vec<(String, String)> {
     const NAMES: [&str; 5] = ["cpu", "cpus", "kernel", "virtualisation", "container"];
     let of = |prefix: &str| -> Vec<(String, String)> {

@@ -72,7 +72,7 @@ fn a_host_that_ssh_does_not_reach_is_told_with_a_command_to_try() {
     }
     let output = hosts.run(&["host", "--on=-oProxyCommand=reboot"]);
     assert_eq!(code(&output), 2, "{output:?}");
-    says(&stderr(&output), &["`-oProxyCommand=reboot` is no host", "ssh://user@host"]);
+    says(&stderr(&output), &["`-oProxyCommand=reboot` is not a host", "ssh://user@host"]);
 }
 
 #[test]

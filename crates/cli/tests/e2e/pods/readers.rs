@@ -80,6 +80,6 @@ fn a_namespace_that_allows_no_readers_says_so() {
     let checked = namespace.run(&["places", "check", text(&places)]);
     let words = stdout(&checked);
     assert!(words.contains("✗ reader on node1: failed to read node node1: "), "{words}");
-    assert_eq!(code(&checked), 1);
+    assert_eq!(code(&checked), 5);
     assert_eq!(namespace.made(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Files that mean harm, or that no person wrote: none may panic, hang or grow.
+//! Malicious and random files: none may panic, hang, or use too much memory.
 
 use proptest::prelude::*;
 

@@ -1,11 +1,11 @@
-//! Bad files: what the report says.
+//! Malformed files and their reports.
 
 use insta::assert_snapshot;
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use super::*;
 
-/// The one-line form of what is wrong with a text.
+/// The one-line report on a text.
 fn check(text: &str) -> String {
     check_bytes(text.as_bytes())
 }
@@ -14,7 +14,7 @@ fn check_bytes(bytes: &[u8]) -> String {
     read("x.yaml", bytes, &ReadOptions::default(), &paths()).unwrap_err().plain()
 }
 
-/// What a terminal shows, without colours.
+/// The report as a terminal shows it, without colours.
 fn report(text: &str) -> String {
     let error = plan_of(text, &ReadOptions::default()).unwrap_err();
     let mut shown = String::new();

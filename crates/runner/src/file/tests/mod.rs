@@ -1,7 +1,7 @@
-//! Experiment files, good and bad, through the whole of `read`.
+//! Good and bad experiment files, through the whole of `read`.
 //!
-//! The data path here has the name and the shape of `http` but different checks, so these tests cover how a file
-//! is read, not what one family thinks of it.
+//! The data path here has the name and the shape of `http`, with other checks. These tests thus cover how a
+//! file is read, and not the rules of one family.
 
 mod family;
 mod hostile;

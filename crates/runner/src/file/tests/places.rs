@@ -1,4 +1,4 @@
-//! Where the parts of a file are, as a reader of an error would look for them.
+//! The places of a file's parts, as a reader of an error expects them.
 
 use crate::file::parse::parse;
 

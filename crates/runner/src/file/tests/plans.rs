@@ -1,4 +1,4 @@
-//! Good files: what the plan says.
+//! Good files and their plans.
 
 use insta::assert_snapshot;
 use plumb_model::Blocks;

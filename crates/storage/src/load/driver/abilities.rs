@@ -188,7 +188,7 @@ pub(crate) fn lacks(
     let program = load.driver.program()?;
     if load.driver == Driver::Dbench && metric == CPU_LOAD.name {
         return Some(format!(
-            "{program} does not say {metric}: it does not count its operations; `driver: fio` does"
+            "{program} does not report {metric}: it does not count its operations; `driver: fio` does"
         ));
     }
     // A file that cannot be read was refused before.
