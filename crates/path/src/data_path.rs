@@ -113,7 +113,7 @@ impl DataPath {
         }
     }
 
-    /// Reads settings that [`PathSettings::to_json`] wrote.
+    /// Reads settings from their JSON.
     ///
     /// # Errors
     /// When this program's settings have a different form.
