@@ -1,4 +1,4 @@
-//! Slots as CSV by RFC 4180, with line feeds; and what its columns mean.
+//! Slots as CSV (RFC 4180, but with line feeds), and the meaning of the columns.
 
 use plumb_model::{Better, Run};
 
@@ -8,7 +8,7 @@ use crate::slots::{SlotTable, Values, table};
 /// All slots of some runs: a header, and a line for each slot. A missing value is an empty field.
 ///
 /// # Errors
-/// Where a metric is in two units.
+/// When two runs have a metric in different units, or the writer fails.
 pub fn slots_csv(runs: &[&Run]) -> Result<String, ExportError> {
     let SlotTable { columns, rows } = table(runs)?;
     let mut writer = ::csv::Writer::from_writer(Vec::new());
@@ -19,7 +19,8 @@ pub fn slots_csv(runs: &[&Run]) -> Result<String, ExportError> {
     text(writer)
 }
 
-/// What the columns of CSV and Parquet mean: a line for each, with its unit, the direction that is an improvement, and a sentence.
+/// The meaning of the columns of CSV and Parquet: a line for each column, with its unit, the direction that
+/// is an improvement, and a sentence.
 ///
 /// # Errors
 /// As [`slots_csv`].

@@ -1,9 +1,9 @@
-//! Why a run has no form in another program's format.
+//! Why a run cannot be exported.
 
 /// See the module; each message completes "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// A metric means something else in another of the runs.
+    /// Two runs have a metric in different units.
     #[error(
         "put the runs into one table: `{column}` is in `{one}` in one of them and in `{other}` in another; export them one by one"
     )]
@@ -15,12 +15,12 @@ pub enum ExportError {
         /// The unit in a later one.
         other: &'static str,
     },
-    /// The recorded time of a run or of a slot is not one.
+    /// The recorded time of a run or a slot is invalid.
     #[error(
         "place the run in time: the time of {what} is `{text}` and not of the form `2026-01-01T00:00:00Z`"
     )]
     Time {
-        /// Whose time it is.
+        /// The run or the slot that has the time.
         what: String,
         /// The recorded value.
         text: String,

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use plumb_model::{Histogram, MetricInfo, MetricKind, Plan, Reading, Run, Statistic, Unit, metric_key};
 use plumb_stats::median;
 
-/// The statistics of a distribution whose medians are exported, beside those that claims name: the ones that are compared.
+/// The statistics of a distribution whose medians are always exported: those that runs compare. Claims may
+/// name others.
 const USUAL: [Statistic; 4] = [Statistic::Avg, Statistic::Med, Statistic::P95, Statistic::P99];
 
-/// Every figure of a reading in the metric's unit: all statistics of a distribution, or the one number. What is not known, or
-/// not finite, is left out.
+/// Every figure of a reading in the metric's unit: all statistics of a distribution, or the single number.
+/// Figures that are unknown or not finite are left out.
 pub(crate) fn figures(reading: &Reading, unit: Unit) -> Vec<(Option<Statistic>, f64)> {
     let number = |reading: &Reading, statistic| {
         let number = reading.number(statistic, unit).filter(|number| number.is_finite());
@@ -19,7 +20,7 @@ pub(crate) fn figures(reading: &Reading, unit: Unit) -> Vec<(Option<Statistic>, 
         |reading: &Reading| Statistic::ALL.into_iter().filter_map(|it| number(reading, Some(it))).collect();
     match reading {
         Reading::Trend(histogram) => {
-            // One walk over the stored form is enough for all of them.
+            // Unpacking the stored form once is enough for all of them.
             let mut unpacked = Histogram::new();
             unpacked.merge(histogram);
             all(&Reading::Trend(unpacked))
@@ -39,7 +40,7 @@ pub(crate) struct SlotMedian<'a> {
     pub(crate) value: f64,
 }
 
-/// The medians of every metric that was read, by metric, statistic, cell and variant.
+/// The medians of every metric that has readings, by metric, statistic, cell and variant.
 pub(crate) fn medians(run: &Run) -> Vec<SlotMedian<'_>> {
     let plan = &run.header.plan;
     let mut found = Vec::new();

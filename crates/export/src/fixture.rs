@@ -1,5 +1,6 @@
-//! A small run with everything that an export has to show: two cells, a failed slot, a slot that was measured again, a
-//! distribution, evidence, and claims. And the same run with names that try to break out of what they are printed in.
+//! A small run with everything that an export has to show: two cells, a failed slot, a slot that was measured
+//! again, a distribution, evidence, and claims. A second version of the run has texts that try to break out
+//! of their surroundings.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -166,7 +167,7 @@ fn made() -> (Run, Judgement) {
         ending: Some(Ending::Complete),
         took_s: Some(30.5),
     };
-    // One block has no interval; these are as of more.
+    // One block gives no interval, so these comparisons are made up as if of six blocks.
     let comparisons = vec![
         comparison("http_reqs", 1.9, 0.0, None),
         comparison("http_req_duration.p95", 0.5, 0.4, Some(0.6)),
@@ -192,10 +193,10 @@ fn comparison(metric: &str, ratio: f64, low: f64, high: Option<f64>) -> Comparis
     }
 }
 
-/// What tries to break out of a label, a field or a string.
+/// A text that tries to break out of a label, a field or a string.
 pub(crate) const EVIL: &str = "a\"b\\c\nd}e,{f=\"\u{1b}[31m\u{202e}\r=1";
 
-/// The run with that in every text that comes from outside.
+/// The run with [`EVIL`] in texts that come from outside.
 pub(crate) fn hostile() -> (Run, Judgement) {
     let (mut run, _) = run();
     let plan = &mut run.header.plan;

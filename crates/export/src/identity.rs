@@ -1,6 +1,8 @@
-//! Identifiers of a run and of its parts, derived from the run alone: the same run has the same ones in every export.
+//! Identifiers of a run and of its parts, derived from the run alone: a run has the same identifiers in every
+//! export.
 //!
-//! An identifier uses only facts from before the first slot, so a run keeps it until its end.
+//! An identifier uses only facts that are known before the first slot, so it stays the same until the run
+//! ends.
 
 use plumb_model::Run;
 use twox_hash::{XxHash3_64, XxHash3_128};
@@ -26,7 +28,7 @@ impl RunId {
             add(name);
             add(value);
         }
-        // OpenTelemetry takes 0 for the lack of an identifier.
+        // OpenTelemetry treats 0 as a missing identifier.
         Self(XxHash3_128::oneshot(&text).max(1))
     }
 

@@ -1,8 +1,10 @@
-//! Runs in the formats of other programs: CSV and Parquet of slots, OpenTelemetry's traces and metrics, Prometheus' text.
+//! Runs in the formats of other programs: CSV and Parquet of slots, OpenTelemetry's traces and metrics,
+//! Prometheus' text.
 //!
-//! Every form is a pure function from runs and their judgements to a text or bytes, so that the command, the server and a
-//! test give the same. Nothing is concluded here, and nothing is read, written or sent. Text from outside has the form that
-//! reports show: a line break is a space, and what a terminal would obey is an escape.
+//! Every format is a pure function from runs and their judgements to text or bytes, so that the command, the
+//! server and the tests give the same result. This crate draws no conclusions, and it reads, writes and sends
+//! nothing. Text from outside looks as it does in reports: line breaks become spaces, and terminal control
+//! characters become escapes.
 
 mod csv;
 mod error;

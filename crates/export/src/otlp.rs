@@ -1,7 +1,9 @@
-//! Runs as OpenTelemetry has them: a trace for each run and metrics of its results, as bodies of OTLP/HTTP requests in JSON.
+//! Runs in the form of OpenTelemetry: a trace of each run and metrics of its results, as JSON bodies of
+//! OTLP/HTTP requests.
 //!
-//! Source: opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding": identifiers are hexadecimal, 64-bit integers are texts,
-//! enumerations are numbers. Identifiers and times come from the run, so that sending a run twice sends the same twice.
+//! Source: opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding": identifiers are hexadecimal, 64-bit
+//! integers are strings, enumerations are numbers. Identifiers and times come from the run, so sending a run
+//! twice sends identical data.
 
 mod fields;
 mod points;
@@ -14,17 +16,18 @@ use serde_json::{Value, json};
 use self::fields::{Attributes, text};
 use crate::error::ExportError;
 
-/// A collector takes 20 MiB in one request if nothing else is configured, and these are a small part of that.
+/// A collector accepts 20 MiB in one request by default. These numbers of spans and points stay far below
+/// that.
 const SPANS_MAX: usize = 1000;
 const POINTS_MAX: usize = 5000;
 
-/// The name under which the spans and metrics were made.
+/// The instrumentation scope of the spans and metrics.
 const SCOPE: &str = "plumbline";
 
 /// The traces of runs as bodies for `/v1/traces`: a span for the run, each of its cells, blocks and slots.
 ///
 /// # Errors
-/// Where a recorded time is not one.
+/// When a recorded time is invalid.
 pub fn traces(runs: &[&Run]) -> Result<Vec<String>, ExportError> {
     let mut bodies = Vec::new();
     for run in runs {
@@ -39,10 +42,10 @@ pub fn traces(runs: &[&Run]) -> Result<Vec<String>, ExportError> {
     Ok(bodies)
 }
 
-/// The results of runs as bodies for `/v1/metrics`: gauges at the time at which the run ended.
+/// The results of runs as bodies for `/v1/metrics`: gauges, timed at the end of the run.
 ///
 /// # Errors
-/// Where a recorded time is not one.
+/// When a recorded time is invalid.
 pub fn metrics(runs: &[(&Run, &Judgement)]) -> Result<Vec<String>, ExportError> {
     let mut bodies = Vec::new();
     for (run, judgement) in runs {
@@ -58,13 +61,13 @@ pub fn metrics(runs: &[(&Run, &Judgement)]) -> Result<Vec<String>, ExportError> 
     Ok(bodies)
 }
 
-/// One line of JSON. Terminal control characters are escaped, which JSON reads as the same text.
+/// One line of JSON. Terminal control characters are escaped, and a JSON parser restores them.
 fn body(value: &Value) -> String {
     printable_json(&value.to_string()).into_owned()
 }
 
-/// The resource of all of a run's telemetry. Nothing in it differs between runs of an experiment, so that their metrics are
-/// one series.
+/// The resource of all of a run's telemetry. It identifies no single run, so that the metrics of an
+/// experiment's runs form one series.
 fn resource(run: &Run) -> Value {
     let plan = &run.header.plan;
     let attributes: Attributes = vec![

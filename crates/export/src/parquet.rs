@@ -1,8 +1,8 @@
-//! Slots as Parquet: the table of CSV with types, and what its columns mean in the file's metadata.
+//! Slots as Parquet: the table of the CSV with types, and the meaning of its columns in the file's metadata.
 //!
-//! Every column may have gaps. A time is a timestamp in milliseconds, UTC. Parquet's own schema has no room for units, so the
-//! file's metadata have them as JSON under `plumbline.columns`. Pages are not compressed: a run has some hundred rows, and a
-//! codec would cost every build of `plumb` more than it saves.
+//! Every column may have gaps. A time is a timestamp in milliseconds, UTC. Parquet's own schema cannot hold
+//! units, so the file's metadata holds them as JSON under `plumbline.columns`. Pages are not compressed: a
+//! run has a few hundred rows, and a codec would cost every build of `plumb` more than it saves.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use serde_json::{Map, Value, json};
 use crate::error::ExportError;
 use crate::slots::{SlotColumn, SlotTable, Values, table};
 
-/// The key of the file's metadata under which the columns are explained.
+/// The key under which the file's metadata explains the columns.
 const COLUMNS_KEY: &str = "plumbline.columns";
 
 /// All slots of some runs as the bytes of a Parquet file.
 ///
 /// # Errors
-/// Where a metric is in two units.
+/// When two runs have a metric in different units, or the writer fails.
 pub fn slots_parquet(runs: &[&Run]) -> Result<Vec<u8>, ExportError> {
     let table = table(runs)?;
     let properties = WriterProperties::builder()
@@ -90,7 +90,8 @@ fn write(values: &Values, out: &mut SerializedColumnWriter<'_>) -> Result<(), Pa
     }
 }
 
-/// Writes the values that there are, with a level for each row that says whether it has one (1) or not (0).
+/// Writes the values that are present, with a definition level for each row: 1 if it has a value, 0 if it has
+/// none.
 fn write_typed<T: DataType, V>(
     out: &mut SerializedColumnWriter<'_>,
     values: &[Option<V>],

@@ -1,7 +1,9 @@
-//! Runs in Prometheus' text exposition format 0.0.4: the latest results of each experiment, and the run under way.
+//! Runs in Prometheus' text exposition format 0.0.4: the latest results of each experiment, and the run under
+//! way.
 //!
-//! Source of the format: prometheus.io/docs/instrumenting/exposition_formats. Of each experiment there is at most one run with
-//! the label `run="latest"` and one with `run="current"`, so that no series appears twice and new runs make no new series.
+//! Source of the format: prometheus.io/docs/instrumenting/exposition_formats. Each experiment has at most one
+//! run with the label `run="latest"` and one with `run="current"`, so that no series appears twice. New runs
+//! continue the same series; only `plumb_run_info` identifies a run.
 
 mod exposition;
 
@@ -16,7 +18,7 @@ use self::exposition::{Exposition, Labels};
 use crate::figures::{declared, medians};
 use crate::identity::RunId;
 
-/// The type of content that [`prometheus`] gives, for an HTTP answer.
+/// The HTTP content type of the text that [`prometheus`] returns.
 pub const PROMETHEUS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const HELP: [(&str, &str); 12] = [
@@ -34,8 +36,8 @@ const HELP: [(&str, &str); 12] = [
     ("plumb_noise", "What else the host did in the slots of a variant, as a share."),
 ];
 
-/// The runs as one text. Of several ended runs of an experiment only the last one is shown, and of those without an end only the
-/// last one that began after it.
+/// The runs as one text. Of each experiment, it shows the last run that ended, and the last run without an
+/// end if that began later.
 #[must_use]
 pub fn prometheus(runs: &[(&Run, &Judgement)]) -> String {
     let samples: Vec<RunSamples> =
@@ -43,7 +45,7 @@ pub fn prometheus(runs: &[(&Run, &Judgement)]) -> String {
     RunSamples::text(&samples)
 }
 
-/// What [`prometheus`] says of one run, for servers that are asked often and have runs that no longer change.
+/// The samples of one run. A server that is scraped often can keep them for runs that no longer change.
 #[derive(Debug, Clone)]
 pub struct RunSamples {
     experiment: String,
@@ -172,7 +174,7 @@ fn claims(out: &mut Exposition, of_run: &Labels, run: &Run, judgement: &Judgemen
     }
 }
 
-/// The median and the most of each kind of noise over the slots of a variant.
+/// The median and the maximum of each kind of noise over the slots of a variant.
 fn noise(out: &mut Exposition, of_run: &Labels, run: &Run) {
     let plan = &run.header.plan;
     for cell in 0..plan.cells.len() {

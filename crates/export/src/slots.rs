@@ -1,7 +1,7 @@
-//! Slots as one table: a row for each slot, a column for each thing that is known of it.
+//! Slots as one table, with a row for each slot and a column for each fact about it.
 //!
-//! The table is wide, because pandas, DuckDB and a spreadsheet then need no pivot: `http_req_duration.p95` is a column, under
-//! the name that claims have for it. A value that is not known is missing, and never 0.
+//! The table is wide, so that pandas, DuckDB and spreadsheets need no pivot: `http_req_duration.p95` is a
+//! column, with the name that claims use. An unknown value is missing, never 0.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::identity::RunId;
 pub(crate) enum Values {
     /// Names and sentences.
     Text(Vec<Option<String>>),
-    /// Times by RFC 3339, as they were recorded.
+    /// Times in RFC 3339, as they were recorded.
     Stamp(Vec<Option<String>>),
     /// Counts and indices.
     Integer(Vec<Option<i64>>),
@@ -44,14 +44,14 @@ pub(crate) struct SlotColumn {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SlotTable {
     pub(crate) columns: Vec<SlotColumn>,
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) rows: usize,
 }
 
-/// Puts a prefix before the name of a metric that is also the name of another column.
+/// The prefix of a metric's column if the metric's name is also that of another column.
 const PREFIX: &str = "metric.";
 
-/// A slot with the run that it is of.
+/// A slot with its run.
 struct SlotOfRun<'a> {
     run: &'a Run,
     id: String,
@@ -195,7 +195,7 @@ const COURSE: &[FixedColumn] = &[
     ),
 ];
 
-/// What else the host did.
+/// The host's noise during a slot.
 const NOISE: &[FixedColumn] = &[
     fixed(
         "noise_steal",
@@ -315,7 +315,7 @@ fn matrix_columns(runs: &[&Run], slots: &[SlotOfRun<'_>]) -> Vec<SlotColumn> {
     keys.into_iter().map(column).collect()
 }
 
-/// The columns of every metric of which some slot has a value, in the order of the plans.
+/// The columns of every metric that has a value in some slot, in the order of the plans.
 fn metric_columns(runs: &[&Run], slots: &[SlotOfRun<'_>]) -> Result<Vec<SlotColumn>, ExportError> {
     let mut metrics: Vec<&MetricInfo> = Vec::new();
     for metric in runs.iter().flat_map(|run| &run.header.plan.metrics) {

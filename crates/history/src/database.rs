@@ -1,7 +1,7 @@
 //! The store itself: one set of statements over a SQLite file or a Postgres server.
 //!
-//! A file that does not exist is made where it is opened to be written. Every change is one transaction, and several processes may write
-//! at once.
+//! Opening a missing file for writing creates it. Every change is one transaction, and several processes may
+//! write at once.
 
 mod connection;
 mod postgres;
@@ -24,12 +24,13 @@ use crate::{HistoryError, Location, Record};
 /// An open history.
 pub struct Database {
     connection: Box<dyn Connection + Send>,
-    /// Where it is, without a password.
+    /// The location, without a password.
     location: String,
 }
 
 impl Database {
-    /// Opens a history to read and write it, makes it where there is none, and brings its tables up to date.
+    /// Opens a history for reading and writing. Creates it if it is missing, and brings its tables up to
+    /// date.
     ///
     /// # Errors
     /// When it cannot be opened or reached, holds something else, or a later version wrote it.
@@ -86,8 +87,8 @@ impl Database {
         atomically(&mut *self.connection, work).map_err(|cause| self.failed(cause))
     }
 
-    /// Adds a run. One that is there already changes nothing. One that was extended since it was added replaces what it was, and keeps
-    /// its marks; what it was before never replaces it.
+    /// Adds a run. Adding a run twice changes nothing. A run that was extended replaces its shorter record
+    /// and keeps its marks; the shorter record never replaces the longer one.
     ///
     /// # Errors
     /// When the database fails.
@@ -95,7 +96,7 @@ impl Database {
         self.write(|connection| write::add(connection, record))
     }
 
-    /// The runs that a filter means.
+    /// The runs that match a filter.
     ///
     /// # Errors
     /// When the database fails.
@@ -103,7 +104,7 @@ impl Database {
         self.read(|connection| read::runs(connection, filter))
     }
 
-    /// How many runs a filter means, whatever its limit and offset.
+    /// How many runs match a filter, ignoring its limit and offset.
     ///
     /// # Errors
     /// When the database fails.
@@ -111,7 +112,7 @@ impl Database {
         self.read(|connection| read::count(connection, filter))
     }
 
-    /// The run whose key begins with a text.
+    /// The run whose key begins with `prefix`, which may be in upper or lower case.
     ///
     /// # Errors
     /// When there is none or several, or the database fails.
@@ -168,7 +169,7 @@ impl Database {
         self.read(read::experiments)
     }
 
-    /// The series that a filter means: those of ratios first, then by cell, variant, metric and hosts.
+    /// The series that match a filter: ratios first, then by cell, variant, metric and hosts.
     ///
     /// # Errors
     /// When the database fails.
@@ -187,7 +188,7 @@ impl Database {
     /// The distribution behind a run's value in a series of a trend metric.
     ///
     /// # Errors
-    /// When the database fails, or holds something else in its place.
+    /// When the database fails, or the distribution is damaged.
     pub fn histogram(&mut self, series: i64, run: &str) -> Result<Option<Histogram>, HistoryError> {
         self.read(|connection| read::histogram(connection, series, run))
     }
@@ -200,7 +201,7 @@ impl Database {
         self.read(|connection| read::marks(connection, series))
     }
 
-    /// Sets a mark, in place of one of its kind at the same run.
+    /// Sets a mark, which replaces a mark of the same kind at the same run.
     ///
     /// # Errors
     /// When the series has no such run, or the database fails.
@@ -211,7 +212,7 @@ impl Database {
         }
     }
 
-    /// Takes a mark away; returns whether there was one.
+    /// Removes a mark. Returns whether it existed.
     ///
     /// # Errors
     /// When the database fails.

@@ -3,7 +3,7 @@
 /// Why a history could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// A text is not the place of a database.
+    /// A text does not name a database.
     #[error("use `{given}` as a database: {reason}; give a file, or `postgres://USER@HOST/DATABASE`")]
     Location {
         /// The text, without a password.
@@ -32,7 +32,7 @@ pub enum HistoryError {
         location: String,
         /// The version found.
         found: i64,
-        /// The newest that is known here.
+        /// The newest version that this program knows.
         known: i64,
     },
     /// The database holds something else.
@@ -50,18 +50,18 @@ pub enum HistoryError {
     Database {
         /// The database, without a password.
         location: String,
-        /// What it said.
+        /// The database's message.
         cause: String,
     },
     /// A run that is not in the store.
     #[error("find the run `{0}` in the history: no run's key begins so; `plumb history list` shows the keys")]
     Missing(String),
-    /// The beginning of several keys.
+    /// A prefix that several keys share.
     #[error("tell which run `{given}` is: {} begin so; give more of the key", found.join(", "))]
     Ambiguous {
-        /// The text.
+        /// The prefix.
         given: String,
-        /// Some keys that begin so.
+        /// Some of these keys.
         found: Vec<String>,
     },
     /// A run that cannot be recorded.
@@ -91,7 +91,7 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
-    /// Whether the user asked for something that is not there or not in the right form, rather than the database failing.
+    /// Whether the user's input caused the error, and not the database.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(

@@ -1,14 +1,15 @@
-//! A whole history as JSON lines, to move it from one database to another or to keep it.
+//! A whole history as JSON lines, for a move to another database or for a backup.
 //!
 //! ```text
 //! {"format":"plumbline.history-export/1"}
 //! {"record":{"run":{…},"points":[…],"distributions":[…]}}        for each run, the oldest first
 //! {"mark":{"series":{…},"kind":"accepted","run":"…",…}}          for each mark
-//! {"end":{"runs":2,"marks":1}}                                   so that a file that was cut short is noticed
+//! {"end":{"runs":2,"marks":1}}                                   shows that the file is complete
 //! ```
 //!
-//! An export may come from somebody else, so an import checks what it reads, and adds nothing that the store could not have written. What
-//! came before a line with a fault stays: importing again adds nothing twice.
+//! An export may come from another user, so an import checks every line, and adds nothing that the store
+//! could not have written. Lines before a faulty one stay imported; importing the file again adds nothing
+//! twice.
 
 use std::io::{BufRead, Read, Write};
 
@@ -20,13 +21,13 @@ use crate::{Database, HistoryError, Record};
 /// The name and version of the format.
 pub const EXCHANGE_FORMAT: &str = "plumbline.history-export/1";
 
-/// No run takes a longer line, in bytes.
+/// The longest line that a run may take, in bytes.
 const LINE_BYTES_MAX: u64 = 64 << 20;
-/// How many runs are read at once.
+/// How many runs an export reads at once.
 const PAGE: u32 = 200;
-/// Characters of a name, a title, a path or a class of hosts.
+/// The longest name, title, path or class of hosts, in bytes.
 const TEXT_MAX: usize = 64 << 10;
-/// Series and distributions of a run.
+/// The most points, and the most distributions, of a run.
 const ITEMS_MAX: usize = 1_000_000;
 /// The last microsecond of the year 9999.
 const TIME_US_MAX: i64 = 253_402_300_799_999_999;
@@ -36,9 +37,9 @@ const TIME_US_MAX: i64 = 253_402_300_799_999_999;
 pub struct Imported {
     /// How many runs the export has.
     pub runs: u64,
-    /// How many of them were not there before.
+    /// How many of these runs were new to the store.
     pub new: u64,
-    /// How many marks it has.
+    /// How many marks the export has.
     pub marks: u64,
 }
 
@@ -64,7 +65,7 @@ struct MarkLine {
 }
 
 impl Database {
-    /// Writes everything that the store holds, and returns how many runs that is.
+    /// Writes everything in the store. Returns the number of runs.
     ///
     /// # Errors
     /// When the database fails, or the text cannot be written.
@@ -98,10 +99,10 @@ impl Database {
         Ok(runs)
     }
 
-    /// Adds everything that an export has.
+    /// Adds everything in an export.
     ///
     /// # Errors
-    /// When a line is not of the format or beyond its bounds, the export is cut short, or the database fails.
+    /// When a line is malformed or exceeds a bound, the export is truncated, or the database fails.
     pub fn import(&mut self, input: &mut dyn BufRead) -> Result<Imported, HistoryError> {
         let mut imported = Imported::default();
         let mut number = 0;
@@ -150,7 +151,8 @@ impl Database {
         })
     }
 
-    /// Sets a mark of an export, unless its run was replaced by a longer one here.
+    /// Sets a mark of an export. Skips it if this store lacks its series or its run, which a longer run may
+    /// have replaced.
     fn import_mark(&mut self, line: MarkLine) -> Result<(), String> {
         let MarkLine { series: identity, kind, run, author, note, at_us } = line;
         check_texts(&[&author, &note, &run])?;
@@ -182,7 +184,7 @@ fn read_line(input: &mut dyn BufRead, number: usize) -> Result<Option<Vec<u8>>, 
     Ok((!line.is_empty()).then_some(line))
 }
 
-/// Whether the store could have written a record.
+/// Checks that the store could have written a record.
 fn check(record: &Record) -> Result<(), String> {
     let Record { run, points, distributions } = record;
     check_run(run)?;

@@ -1,4 +1,4 @@
-//! What makes two runs the same, and two values comparable: hashes of content and settings, and the class of hosts.
+//! Identity of runs and comparability of values: hashes of content and settings, and the class of hosts.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ impl Write for Hasher {
     }
 }
 
-/// XXH3 of a value's JSON with 128 bits, as 32 hexadecimal digits.
+/// The 128-bit XXH3 hash of a value's JSON, as 32 hexadecimal digits.
 fn hash_of(value: &impl Serialize) -> String {
     let mut hasher = Hasher(XxHash3_128::new());
     serde_json::to_writer(&mut hasher, value)
@@ -30,12 +30,13 @@ fn hash_of(value: &impl Serialize) -> String {
     format!("{:032x}", hasher.0.finish_128())
 }
 
-/// The hash of everything that a run directory says, wherever it is.
+/// The hash of a run's whole content, wherever its directory is.
 pub(crate) fn key(run: &Run) -> String {
     hash_of(&(&run.header, &run.experiment_text, &run.slots, run.ending, run.took_s))
 }
 
-/// The identity that an extended run keeps. Every imported run has its own, because its plan does not say when it was made.
+/// The identity that a run keeps when it is extended. An imported run uses its key, because its plan does not
+/// say when it was made.
 pub(crate) fn origin(run: &Run, key: &str) -> String {
     let Header { plan, started_at, .. } = &run.header;
     match plan.imported {
@@ -44,7 +45,8 @@ pub(crate) fn origin(run: &Run, key: &str) -> String {
     }
 }
 
-/// The hash of everything that changes what the values of variants in a cell mean: not the seed, claims, numbers of blocks or titles.
+/// The hash of everything that changes the meaning of the variants' values in a cell. It leaves out the seed,
+/// the claims, the numbers of blocks and the titles.
 pub(crate) fn digest_of(plan: &Plan, variants: &[&PlannedVariant]) -> String {
     let settings = variants.iter().map(|variant| {
         json!({
@@ -64,7 +66,8 @@ pub(crate) fn settings_digest(plan: &Plan) -> String {
     hash_of(&plan.cells.iter().map(of_cell).collect::<Vec<_>>())
 }
 
-/// Settings without absent keys, in the order of their keys, so that a later version with more optional keys gives the same text.
+/// Settings without null values, sorted by key. A later version with more optional keys then gives the same
+/// value.
 fn meaning(settings: &str) -> Value {
     match serde_json::from_str(settings) {
         Ok(value) => without_absent(value),
@@ -83,7 +86,8 @@ fn without_absent(value: Value) -> Value {
     }
 }
 
-/// The class of a run's hosts in words: of each host its place, CPU, kernel, virtualisation and governor, and how many CPUs each side has.
+/// The class of a run's hosts in words: each host's place, CPU, kernel, virtualisation and governor, and the
+/// number of CPUs of each side.
 pub(crate) fn host_class(header: &Header) -> String {
     let names: BTreeSet<&str> =
         header.host.iter().filter_map(|(name, _)| Some(name.rsplit_once(": ")?.0)).collect();

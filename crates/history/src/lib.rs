@@ -1,11 +1,13 @@
 //! The history of runs: a store that many runs share, and the trends of their values.
 //!
-//! A run directory stays the source of truth, and whatever is in the store can be made again from run directories. A run is known by a
-//! hash of its content, so that adding it twice changes nothing. What may be compared over time is a *series*: a metric of a variant
-//! under the same settings, on hosts of one class. Ratios of a variant to the baseline within one run may cross hosts, since what a host
-//! does to one side it does to the other; values may not.
+//! A run directory stays the source of truth: every run in the store can be added again from its directory. A
+//! hash of its content identifies a run, so adding a run twice changes nothing. Values are compared over time
+//! within a *series*: a metric of a variant under the same settings, on hosts of one class. Ratios of a
+//! variant to the baseline within one run may be compared across hosts, because a host affects both sides
+//! alike. Absolute values may not.
 //!
-//! SQLite keeps the history of one machine, Postgres that of a team. The same statements run on both (`database/`).
+//! SQLite keeps the history of one machine, Postgres that of a team. The same statements run on both
+//! (`database/`).
 
 mod database;
 mod error;

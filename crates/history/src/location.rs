@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::HistoryError;
 
-/// The environment variable that names the database where no option does.
+/// The environment variable that names the database if no option does.
 pub const DATABASE_VARIABLE: &str = "PLUMB_DATABASE";
 
 /// Where a history is.
@@ -21,7 +21,7 @@ impl Location {
     /// Reads a file's path or a URL.
     ///
     /// # Errors
-    /// When the text is empty, or a URL of another kind.
+    /// When the text is empty, a malformed URL of Postgres, or a URL of another kind.
     pub fn parse(text: &str) -> Result<Self, HistoryError> {
         let refused = |reason: &str| HistoryError::Location {
             given: without_password(text),
@@ -40,11 +40,11 @@ impl Location {
         }
     }
 
-    /// The place that is given, or else that of the environment: `PLUMB_DATABASE`, `$XDG_DATA_HOME/plumb/history.db`, or
-    /// `~/.local/share/plumb/history.db`.
+    /// The given location, or else the first one that the environment has: `PLUMB_DATABASE`,
+    /// `$XDG_DATA_HOME/plumb/history.db`, or `~/.local/share/plumb/history.db`.
     ///
     /// # Errors
-    /// When the text is none, or nothing says where the user's files are.
+    /// When the text is not a location, or the environment does not say where the user's files are.
     pub fn given_or_standard(given: Option<&str>) -> Result<Self, HistoryError> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if let Some(text) = given.map(str::to_owned).or_else(|| variable(DATABASE_VARIABLE)) {
@@ -77,8 +77,8 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|character| character.is_ascii_alphanumeric() || "+-.".contains(character))
 }
 
-/// The URL without its password, neither before the host nor among the parameters. A password may have any character in it, so everything
-/// between the user's name and the last `@` goes.
+/// The URL without its password, whether before the host or among the parameters. A password may contain any
+/// character, so everything between the user's name and the last `@` is dropped.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let rest = match rest.rsplit_once('@') {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::{RunRow, SeriesIdentity, VerdictCounts};
 use crate::{HistoryError, identity};
 
-/// The statistics of a trend metric that are recorded, which are those that runs compare.
+/// The recorded statistics of a trend metric: those that runs compare.
 const RECORDED: [Statistic; 4] = [Statistic::Avg, Statistic::Med, Statistic::P95, Statistic::P99];
 
 /// A run as the store keeps it.
@@ -30,7 +30,7 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedPoint {
-    /// What it is a value of.
+    /// The series of the value.
     pub series: SeriesIdentity,
     /// A ratio, or the median of the slots' values.
     pub value: f64,
@@ -38,11 +38,11 @@ pub struct RecordedPoint {
     pub low: Option<f64>,
     /// The upper bound of a ratio's interval, or the largest value of a slot.
     pub high: Option<f64>,
-    /// How many blocks a ratio rests on, or how many slots a median.
+    /// The number of blocks behind a ratio, or of slots behind a median.
     pub n: u32,
 }
 
-/// All values of a trend metric that a variant had in a run.
+/// All values of a trend metric of a variant in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
@@ -57,13 +57,14 @@ pub struct Distribution {
 }
 
 impl Record {
-    /// What the store keeps of a run.
+    /// Makes the record of a run.
     ///
-    /// Variants without proof of their treatment have no values, since nobody knows what these would be of. Where more work failed than
-    /// the experiment allows, only shares and counts are kept: failing fast is not speed.
+    /// A variant without proof of its treatment gets no values, because they may not be values of that
+    /// treatment. If more work failed than the experiment allows, the record keeps only shares and counts:
+    /// failing fast is not speed.
     ///
     /// # Errors
-    /// When the run has not ended, or nobody knows when it started.
+    /// When the run has not ended, or its header has no valid start time.
     pub fn of(run: &Run, judgement: &Judgement, exit_code: u8) -> Result<Self, HistoryError> {
         let unfit = |reason: &str| HistoryError::Unfit {
             directory: run.directory.clone(),
@@ -105,7 +106,7 @@ impl Record {
         judgement.variants.iter().for_each(|summary| recorder.variant(summary));
         judgement.comparisons.iter().for_each(|comparison| recorder.comparison(comparison, judgement));
         let Recorder { mut points, distributions, .. } = recorder;
-        // Two writers that add new series in one order do not wait for each other in a circle.
+        // Writers that add new series in the same order cannot deadlock.
         points.sort_by(|first, second| first.series.texts().cmp(&second.series.texts()));
         Ok(Self { run: row, points, distributions })
     }
@@ -230,7 +231,7 @@ impl Recorder<'_> {
     }
 }
 
-/// Whether a metric still tells something where too much work failed.
+/// Whether a metric stays meaningful if too much work failed.
 fn is_of_failures(metric: &MetricInfo) -> bool {
     matches!(metric.kind, MetricKind::Share | MetricKind::Count)
 }

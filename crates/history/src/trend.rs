@@ -1,25 +1,28 @@
-//! Level shifts of a series, graded by how sure they are, without those that somebody accepted.
+//! Level shifts of a series, graded by certainty, with the shifts that users accepted set apart.
 
 use plumb_model::Better;
 use plumb_stats::Shifts;
 
 use crate::types::{Mark, MarkKind, Point};
 
-/// A longer series is judged by its last points. Finding shifts takes time in proportion to the square of their number.
+/// How many points are judged: the last ones of a longer series. Finding shifts takes time quadratic in their
+/// number.
 pub const TREND_POINTS_MAX: usize = 1000;
 
-/// The place of a suspected shift may move by as many runs when more runs are known, and so may an accepted one among runs that
-/// are recorded late.
+/// How many runs a mark may lie from the shift that it accepts. A suspected shift may move as runs are added,
+/// and an accepted one as runs are recorded late.
 const NEAR: usize = 5;
 
-/// How sure it is that the level shifted.
+/// How certain a level shift is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// A look at the whole series finds it likely. Of many looks at a series that never changed, some find such a shift.
+    /// A test of the whole series finds it likely. Many tests of a series that never changed find some such
+    /// shifts.
     Suspected,
-    /// Confidence sequences before and after exclude each other, which stays rare however often somebody looks.
+    /// The confidence sequences before and after it exclude each other. Chance rarely causes that, however
+    /// often the series is tested.
     Confirmed,
-    /// Somebody acknowledged it.
+    /// A user accepted it.
     Accepted,
 }
 
@@ -38,7 +41,7 @@ impl Grade {
 /// A shift of the level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GradedShift {
-    /// How sure it is.
+    /// How certain it is.
     pub grade: Grade,
     /// The index of the first point of the new level.
     pub at: usize,
@@ -48,13 +51,13 @@ pub struct GradedShift {
     pub from_level: f64,
     /// The level after.
     pub to_level: f64,
-    /// `to_level` over `from_level`; not finite where that is 0.
+    /// `to_level` over `from_level`; not finite if `from_level` is 0.
     pub ratio: f64,
-    /// Whether the new level is worse; `None` where neither direction is.
+    /// Whether the new level is worse; `None` if neither direction is.
     pub worse: Option<bool>,
-    /// Whether a later confirmed shift took back more than half of it.
+    /// Whether later confirmed shifts reversed more than half of it.
     pub undone: bool,
-    /// The index of the point that made it certain.
+    /// The index of the point that confirmed it; `None` if it was only suspected.
     pub seen_at: Option<usize>,
     /// Why it was accepted.
     pub note: String,
@@ -63,41 +66,42 @@ pub struct GradedShift {
 }
 
 impl GradedShift {
-    /// Whether it is a change for the worse that nobody accepted, and that lasts.
+    /// Whether it is a lasting change for the worse that nobody accepted.
     #[must_use]
     pub fn is_open_worsening(&self) -> bool {
         self.grade != Grade::Accepted && self.worse == Some(true) && !self.undone
     }
 }
 
-/// What the points of a series say of its level.
+/// The level of a series and its shifts, judged from its points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trend {
     /// The shifts, the oldest first.
     pub shifts: Vec<GradedShift>,
-    /// Why a shift could not be confirmed, or nothing could be judged, in a sentence.
+    /// Why a shift could not be confirmed, or why nothing could be judged, in a sentence.
     pub unjudged: Option<String>,
     /// The level since the last shift, in the series' unit; `None` without points.
     pub level: Option<f64>,
-    /// The index of the first point that was looked at.
+    /// The index of the first point that was judged.
     pub judged_from: usize,
 }
 
 impl Trend {
-    /// Whether a confirmed change for the worse is neither accepted nor taken back.
+    /// Whether a confirmed change for the worse is neither accepted nor reversed.
     #[must_use]
     pub fn alarm(&self) -> bool {
         self.shifts.iter().any(|shift| shift.grade == Grade::Confirmed && shift.is_open_worsening())
     }
 
-    /// Whether something is open: a suspected change for the worse, or a shift that could not be judged.
+    /// Whether something is open: a change for the worse, or a shift that could not be judged.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.unjudged.is_some() || self.shifts.iter().any(GradedShift::is_open_worsening)
     }
 }
 
-/// Finds the shifts among points, which are in the order of time. Where all values are above 0, changes are taken to multiply.
+/// Finds the shifts among points, which must be in order of time. If all values are above 0, changes count as
+/// factors.
 #[must_use]
 pub fn trend(better: Better, points: &[Point], marks: &[Mark]) -> Trend {
     let judged_from = points.len().saturating_sub(TREND_POINTS_MAX);
@@ -139,7 +143,7 @@ fn unusable_series(unusable: &plumb_stats::Unusable, judged_from: usize) -> Tren
     Trend { shifts: Vec::new(), unjudged, level: None, judged_from }
 }
 
-/// On which scale a series is judged.
+/// The scale on which a series is judged.
 #[derive(Clone, Copy)]
 enum Scale {
     Log,
@@ -201,13 +205,13 @@ fn graded(found: &Shifts, scale: Scale, better: Better) -> Vec<GradedShift> {
     shifts
 }
 
-/// Whether the level is back on the near side of the middle between the levels before and after a shift.
+/// Whether the level is back on the earlier side of the midpoint between the levels before and after a shift.
 fn is_undone((before, after): (f64, f64), now: f64) -> bool {
     let middle = f64::midpoint(before, after);
     (now < middle) == (before < middle)
 }
 
-/// Each mark accepts the shift that is nearest to it, a confirmed one before a suspected one.
+/// Each mark accepts the nearest shift; at the same distance, a confirmed shift before a suspected one.
 fn accept(shifts: &mut [GradedShift], points: &[Point], marks: &[Mark]) {
     for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Accepted) {
         let Some(at) = points.iter().position(|point| point.run == mark.run) else { continue };
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
     use plumb_model::SplitMix;
 
-    /// Points about the levels, with a noise of 1% that is the same in every test.
+    /// Points around the levels, with about 1% of noise that is the same in every test.
     fn points(levels: &[(usize, f64)]) -> Vec<Point> {
         let mut dice = SplitMix::new(7);
         let mut uniform = || dice.draw() as f64 / u64::MAX as f64 - 0.5;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plumb_model::{Better, Ending, Source};
 use serde::{Deserialize, Serialize};
 
-/// How many claims came to each verdict, over all cells.
+/// How many claims got each verdict, over all cells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerdictCounts {
@@ -13,7 +13,7 @@ pub struct VerdictCounts {
     pub holds: u32,
     /// Claims that are refuted.
     pub refuted: u32,
-    /// Claims that are open.
+    /// Claims that are undecided.
     pub undecided: u32,
     /// Claims whose data must not be used.
     pub void: u32,
@@ -25,9 +25,9 @@ pub struct VerdictCounts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRow {
-    /// The hash of its content: 32 hexadecimal digits. Commands take any beginning of it that is unique.
+    /// The hash of its content: 32 hexadecimal digits. Commands accept any unique prefix of it.
     pub key: String,
-    /// What stays the same when it is extended by more blocks, so that the extended run replaces it.
+    /// The identity that it keeps when more blocks extend it, so that the extended run replaces it.
     pub origin: String,
     /// The experiment's name.
     pub experiment: String,
@@ -45,7 +45,7 @@ pub struct RunRow {
     pub quick: bool,
     /// Whether the data path makes its numbers up.
     pub synthetic: bool,
-    /// What its claims came to.
+    /// The verdicts on its claims.
     pub verdicts: VerdictCounts,
     /// The exit code of `plumb run`.
     pub exit_code: u8,
@@ -57,9 +57,9 @@ pub struct RunRow {
     pub host: Vec<(String, String)>,
     /// The revision of the experiment's git work tree.
     pub source: Option<Source>,
-    /// Labels that its user gave it.
+    /// Labels that the user gave it.
     pub labels: BTreeMap<String, String>,
-    /// The metrics of which its claims speak, as `http_reqs` or `http_req_duration.p95`.
+    /// The metrics that its claims name, such as `http_reqs` or `http_req_duration.p95`.
     pub claimed: Vec<String>,
     /// Identifies the settings of all variants in all cells.
     pub settings_digest: String,
@@ -69,7 +69,7 @@ pub struct RunRow {
     pub build: Option<String>,
 }
 
-/// In which order runs are listed.
+/// The order in which runs are listed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunOrder {
     /// The newest first.
@@ -79,21 +79,21 @@ pub enum RunOrder {
     Oldest,
 }
 
-/// Which runs are meant: those that fulfil every condition.
+/// Selects the runs that meet every condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
     /// Of this experiment.
     pub experiment: Option<String>,
     /// With each of these labels.
     pub labels: Vec<(String, String)>,
-    /// With this text, in any case of its letters, in the title, the experiment's name, the directory, the branch, or the subject or
-    /// beginning of the revision.
+    /// With this text, in upper or lower case, in the title, the experiment's name, the directory, the
+    /// branch, the revision or the revision's subject.
     pub text: Option<String>,
     /// Of this class of hosts.
     pub host_class: Option<String>,
     /// At most this many; all if absent.
     pub limit: Option<u32>,
-    /// Without the first of them.
+    /// Skips this many runs.
     pub offset: u32,
     /// The order.
     pub order: RunOrder,
@@ -104,13 +104,13 @@ pub struct RunFilter {
 pub struct Added {
     /// The run's key.
     pub key: String,
-    /// Whether it was not there before.
+    /// Whether this record of the run was new.
     pub new: bool,
-    /// The key of the shorter run that it replaces: the same run before it was extended.
+    /// The key of the record that it replaces: the same run before it was extended.
     pub replaced: Option<String>,
 }
 
-/// What makes two values comparable over time.
+/// The identity of a series. Values with the same identity are comparable over time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesIdentity {
@@ -120,13 +120,13 @@ pub struct SeriesIdentity {
     pub cell: String,
     /// The variant.
     pub variant: String,
-    /// What the variant is divided by, in a series of ratios.
+    /// The baseline by which the variant is divided, in a series of ratios.
     pub baseline: Option<String>,
     /// The metric.
     pub metric: String,
     /// The statistic of a trend metric, such as `p95`; empty for any other.
     pub statistic: String,
-    /// The class of hosts; empty in a series of ratios, which cross hosts.
+    /// The class of hosts; empty in a series of ratios, which may cross hosts.
     pub host_class: String,
     /// Identifies the settings of the variant, and those of the baseline in a series of ratios.
     pub digest: String,
@@ -147,7 +147,7 @@ impl SeriesIdentity {
         }
     }
 
-    /// The key that identifies it: the columns of its table, in order. A series of values has no baseline.
+    /// The columns that identify it, in the order of its table. A series of values has an empty baseline.
     pub(crate) fn texts(&self) -> [&str; 8] {
         let baseline = self.baseline.as_deref().unwrap_or_default();
         [
@@ -172,17 +172,17 @@ impl SeriesIdentity {
 /// A series, with a summary of its points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesRow {
-    /// Its number in this database, by which [`crate::Database::points`] and others know it.
+    /// Its number in this database, which [`crate::Database::points`] and other methods take.
     pub id: i64,
-    /// What it is a series of.
+    /// The identity of the series.
     pub identity: SeriesIdentity,
     /// How many points it has.
     pub points: u64,
-    /// When the run started that was recorded last.
+    /// When the run that was recorded last started.
     pub last_started_at_us: i64,
 }
 
-/// Which series are meant: those that fulfil every condition.
+/// Selects the series that meet every condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeriesFilter {
     /// The series with this number.
@@ -195,7 +195,7 @@ pub struct SeriesFilter {
     pub variant: Option<String>,
     /// Of this cell, by its whole label.
     pub cell: Option<String>,
-    /// Of this class of hosts, or any that contains the text.
+    /// Of a class of hosts that contains this text, in upper or lower case.
     pub host: Option<String>,
     /// Only ratios (`true`) or only values (`false`).
     pub ratios: Option<bool>,
@@ -216,7 +216,7 @@ pub struct Point {
     pub low: Option<f64>,
     /// The upper bound of a ratio's interval, or the largest value of a slot; `None` where it is unbounded.
     pub high: Option<f64>,
-    /// How many blocks a ratio rests on, or how many slots a median.
+    /// The number of blocks behind a ratio, or of slots behind a median.
     pub n: u32,
 }
 
@@ -225,13 +225,13 @@ pub struct Point {
 pub struct RunPoint {
     /// The series' number.
     pub series: i64,
-    /// What it is a series of.
+    /// The identity of the series.
     pub identity: SeriesIdentity,
     /// The value.
     pub point: Point,
 }
 
-/// The kind of mark that a run of a series has.
+/// The kind of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MarkKind {
@@ -239,9 +239,9 @@ pub enum MarkKind {
     Suspected,
     /// The level shifts with this run.
     Confirmed,
-    /// Somebody acknowledges that the level shifts with this run, so it is not reported again.
+    /// A user accepted that the level shifts with this run, so it is not reported again.
     Accepted,
-    /// The change of this run's revision makes the level shift.
+    /// The revision of this run makes the level shift.
     Cause,
 }
 
@@ -261,16 +261,16 @@ impl MarkKind {
     }
 }
 
-/// A mark at a run of a series, which has at most one of each kind there.
+/// A mark at a run of a series. A run has at most one mark of each kind in a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// What it says.
+    /// Its kind.
     pub kind: MarkKind,
-    /// The key of the run at which it stands.
+    /// The key of the marked run.
     pub run: String,
-    /// The author, which is empty for plumb itself.
+    /// The author; empty if unknown.
     pub author: String,
-    /// Why.
+    /// The author's reason.
     pub note: String,
     /// When it was set.
     pub at_us: i64,

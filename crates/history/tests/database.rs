@@ -21,16 +21,16 @@ use plumb_judge::judge;
 use plumb_model::{Ending, Run, Source, Statistic};
 use server::Server;
 
-/// A place for a new history, by a name that no other has.
+/// Gives the location of a new history, by a name that no other test uses.
 type Place<'a> = &'a dyn Fn(&str) -> Location;
 
-/// What the store keeps of a run.
+/// The record of a run.
 fn record(run: &Run) -> Record {
     let judgement = judge(&run.header.plan, &run.slots);
     Record::of(run, &judgement, 0).unwrap()
 }
 
-/// A history with runs of an experiment, of which those from `at` on are slower by a third.
+/// A history with `runs` runs of an experiment. From run `at` on, they are slower by a third.
 fn filled(location: &Location, runs: u32, at: u32) -> Database {
     let mut history = Database::open(location).unwrap();
     for number in 0..runs {
@@ -192,14 +192,14 @@ fn a_distribution_comes_back(place: Place<'_>) {
 
 fn many_writers_add_at_once(place: Place<'_>) {
     let location = place("writers");
-    // The first opening makes the tables, and all of them may be the first.
+    // The first thread to open the file creates the tables, and any of them may be the first.
     std::thread::scope(|scope| {
         for writer in 0..6_u32 {
             let location = location.clone();
             scope.spawn(move || {
                 let mut history = Database::open(&location).unwrap();
                 for number in 0..8 {
-                    // Four writers add the same runs, two add runs of their own.
+                    // Four writers add the same runs, and the other two add different ones.
                     let name = if writer < 4 { "shared".to_owned() } else { format!("own{writer}") };
                     history.add(&record(&made::run(&name, number, 1.0))).unwrap();
                 }
@@ -219,7 +219,7 @@ fn exported(history: &mut Database) -> Vec<u8> {
     text
 }
 
-/// The whole of one history moves to another place and back.
+/// Moves a whole history to another place and back.
 fn an_export_is_whole(from: Place<'_>, to: Place<'_>) {
     let mut first = filled(&from("first"), 5, 3);
     for (at, series) in first.series(&SeriesFilter::default()).unwrap().into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The dashboard of `docs/grafana` on a history in Postgres: each of its statements runs, and finds what the history has.
+//! The dashboard of `docs/grafana` on a Postgres history: every statement runs and finds what the history
+//! has.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,16 +1,17 @@
-//! The bounds of what a run can have written. Its writer keeps them, and its reader believes nothing beyond them.
+//! Bounds on what a run can have written. The writer keeps to them, and the reader rejects anything beyond
+//! them.
 //!
-//! A directory may be damaged, or come from somebody else. Whatever is read from it is held against its own plan and
-//! against these bounds, so that judge and reports never index what is not there, nor draw an axis to 10^300.
+//! A directory may be damaged, or come from another user. The reader checks its content against its own plan
+//! and against these bounds. Judge and reports then never index a missing item, nor draw an axis to 10^300.
 
 use plumb_model::{
     Claim, Histogram, LoadHealth, Measurement, Operand, Plan, Reading, Relation, Share, Slot, SlotResult,
     Term,
 };
 
-/// The plan with every variant's settings, which a reader of experiments bounds to 16 MiB.
+/// The plan with every variant's settings. The reader of experiments limits those to 16 MiB.
 pub(crate) const HEADER_BYTES_MAX: u64 = 64 << 20;
-/// A reader of experiments takes 1 MiB.
+/// The reader of experiments accepts 1 MiB.
 pub(crate) const EXPERIMENT_BYTES_MAX: u64 = 2 << 20;
 pub(crate) const END_BYTES_MAX: u64 = 64 << 10;
 /// All slots of a run.
@@ -33,14 +34,14 @@ const BINS_MAX: usize = 50_000;
 const NAMES_MAX: usize = 10_000;
 /// Seconds in a window, or rows of a table.
 const ROWS_MAX: usize = 100_000;
-/// Counts and nanoseconds: what a float still holds exactly.
+/// Counts and nanoseconds: up to here, an `f64` is exact.
 const COUNT_MAX: u64 = 1 << 53;
 /// Any other number, in whatever unit.
 const NUMBER_MAX: f64 = 1e18;
 
 type Checked = Result<(), String>;
 
-/// Whether a plan is consistent: every index and every name in it exists, and it is of a size that can be run.
+/// Checks that a plan is consistent: every index and every name in it exists, and no size exceeds its bound.
 pub(crate) fn check_plan(plan: &Plan) -> Checked {
     at_most("cells", plan.cells.len(), CELLS_MAX)?;
     at_most("variants", plan.variants.len(), VARIANTS_MAX)?;
@@ -100,7 +101,7 @@ fn check_term(term: &Term, plan: &Plan) -> Checked {
     Ok(())
 }
 
-/// Whether a slot belongs to a plan, and its numbers can have been measured.
+/// Checks that a slot belongs to a plan, and that its numbers can have been measured.
 pub(crate) fn check_slot(slot: &Slot, plan: &Plan) -> Checked {
     let Some(cell) = plan.cells.get(slot.cell) else {
         return Err(format!("the slot is in cell {} of {}", slot.cell, plan.cells.len()));
@@ -249,7 +250,7 @@ fn check_count(name: &str, count: u64) -> Checked {
     }
 }
 
-/// Whether a number can have been measured.
+/// Checks that a number can have been measured.
 pub(crate) fn check_number(name: &str, number: f64) -> Checked {
     if number.is_finite() && number.abs() <= NUMBER_MAX {
         Ok(())

@@ -30,14 +30,15 @@ pub struct RunDirectory {
     slots: File,
     /// How many slots the file has.
     written: usize,
-    /// How many bytes of the slots' file are whole lines, until the rest is cut.
+    /// How many bytes of the slots file are whole lines. `None` in a new run, and once an unfinished line is
+    /// cut.
     whole_bytes: Option<u64>,
-    /// Held for its lock.
+    /// Kept open to hold the lock.
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Makes a new run directory, or takes an existing one that holds no run.
+    /// Creates a run directory, or takes an existing one that holds no run.
     ///
     /// # Errors
     /// When it holds a run already, another process writes to it, or it cannot be written.
@@ -58,7 +59,8 @@ impl RunDirectory {
         Ok(Self { folder, plan, slots, written: 0, whole_bytes: None, _lock: lock })
     }
 
-    /// Opens the directory of a run that did not end, to continue it. Nothing is changed before [`RunDirectory::go_on`].
+    /// Opens the directory of a run that is to continue. Its recorded files stay unchanged until
+    /// [`RunDirectory::go_on`].
     ///
     /// # Errors
     /// When it holds no run, another process writes to it, it cannot be read, or its experiment was edited.
@@ -81,7 +83,8 @@ impl RunDirectory {
         Ok((Self { folder, plan, slots, written, whole_bytes: Some(whole_bytes), _lock: lock }, run))
     }
 
-    /// Prepares the directory of a resumed run for more slots: cuts a line that was not finished, and removes the ending.
+    /// Prepares the directory of a resumed run for more slots: cuts an unfinished last line, and removes the
+    /// ending.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -94,10 +97,11 @@ impl RunDirectory {
         self.folder.remove(END)
     }
 
-    /// Replaces the plan by one that allows more blocks. A kill leaves the old plan or the new one, and the slots fit both.
+    /// Replaces the plan by one that allows more blocks. A kill leaves the old plan or the new one; the slots
+    /// fit both.
     ///
     /// # Errors
-    /// When it cannot be run, or the file cannot be written.
+    /// When the plan exceeds a bound, or the file cannot be written.
     pub fn extend(&mut self, run: &Run) -> Result<(), StoreError> {
         bounds::check_plan(&run.header.plan).map_err(unreadable(self.folder.path()))?;
         write_header(&self.folder, &run.header, &run.experiment_text)?;
@@ -108,7 +112,7 @@ impl RunDirectory {
     /// Writes one slot; it is on disk when this returns.
     ///
     /// # Errors
-    /// When the disk is full or gone, or no reader would believe the slot; slots written before stay readable.
+    /// When the disk is full or gone, or the slot exceeds the bounds of readers. Earlier slots stay readable.
     pub fn append(&mut self, slot: &Slot) -> Result<(), StoreError> {
         let path = self.folder.path().join(SLOTS);
         let mut line = serde_json::to_vec(&SlotRecord { slot: slot.clone() })
@@ -126,7 +130,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Writes down what the run is doing now. The file is not synced, because no result depends on it.
+    /// Records what the run is doing now. The file is not synced, because no result depends on it.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -149,7 +153,7 @@ impl RunDirectory {
         write_json(&self.folder, END, &EndRecord { ending, took_s }, bounds::END_BYTES_MAX)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -159,21 +163,21 @@ impl RunDirectory {
 /// Writes a report beside a run's files.
 ///
 /// # Errors
-/// When it cannot be written, or something that is not a regular file has its name.
+/// When the report cannot be written, or its name belongs to something other than a regular file.
 pub fn write_report(directory: &Path, name: &str, text: &str) -> Result<(), StoreError> {
     Folder::open_to_write(directory)?.write_whole(name, text.as_bytes(), COMMON)
 }
 
-/// Reads a run directory, finished or not. Its files may be damaged, or written by somebody else.
+/// Reads a run directory, finished or not. Its files may be damaged, or come from another user.
 ///
 /// # Errors
-/// When it holds no run, or a file in it is not of the format or beyond what a run writes.
+/// When it holds no run, or a file in it is malformed or exceeds a bound.
 pub fn read(path: &Path) -> Result<Run, StoreError> {
     let folder = Folder::open_to_read(path).map_err(|error| no_run(error, path))?;
     read_counting(&folder, bounds::SLOTS_BYTES_MAX).map(|(run, _)| run)
 }
 
-/// A directory that is not there holds no run either.
+/// Turns the error of a missing directory into [`StoreError::NoRun`].
 pub(crate) fn no_run(error: StoreError, path: &Path) -> StoreError {
     match error {
         StoreError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
@@ -183,7 +187,7 @@ pub(crate) fn no_run(error: StoreError, path: &Path) -> StoreError {
     }
 }
 
-/// The writer holds this lock, from before the first look at the directory.
+/// Takes the lock that a writer holds from before it first looks at the directory.
 fn lock(folder: &Folder) -> Result<File, StoreError> {
     let lock = folder.file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
     lock.try_lock().map_err(|error| match error {
@@ -202,7 +206,7 @@ fn slots_to_append(folder: &Folder) -> Result<File, StoreError> {
     folder.file(SLOTS, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
-/// Reads a run, and says how many bytes of its slots are whole lines.
+/// Reads a run. Returns it with the number of bytes of its slots file that are whole lines.
 pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Run, u64), StoreError> {
     let path = folder.path();
     let Some(bytes) = folder.read(RUN, bounds::HEADER_BYTES_MAX)? else {
@@ -220,7 +224,7 @@ pub(crate) fn read_counting(folder: &Folder, slots_bytes_max: u64) -> Result<(Ru
     bounds::check_plan(&record.header.plan).map_err(malformed(RUN, 1))?;
     let experiment_text = match record.experiment {
         Some(text) => text,
-        // Runs from before the header had the text.
+        // Older runs have no experiment text in the header.
         None => text_of(folder.read(EXPERIMENT, bounds::EXPERIMENT_BYTES_MAX)?),
     };
     let (slots, whole_bytes) = read_slots(folder, &record.header.plan, (0, 0), slots_bytes_max)?;
@@ -258,8 +262,8 @@ struct FormatOnly {
     format: String,
 }
 
-/// Reads the slots after a number of bytes and of slots that were read before. Returns them, and how many bytes from the
-/// beginning are whole lines.
+/// Reads the slots that follow the first `whole_bytes` bytes and `before` slots. Returns them, and how many
+/// bytes from the beginning of the file are whole lines.
 pub(crate) fn read_slots(
     folder: &Folder,
     plan: &Plan,

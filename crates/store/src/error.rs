@@ -42,7 +42,7 @@ pub enum StoreError {
     /// A FIFO, a device or a directory where a file should be.
     #[error("use {}: it is not a regular file", path.display())]
     NotAFile {
-        /// What is there.
+        /// The path of the FIFO, device or directory.
         path: PathBuf,
     },
     /// The experiment of a run was edited since it began.
@@ -55,7 +55,7 @@ pub enum StoreError {
         /// The experiment file in the run directory.
         path: PathBuf,
     },
-    /// A file is not what it should be.
+    /// A file is malformed.
     #[error("read {} line {line}: {reason}", path.display())]
     Malformed {
         /// The file.
@@ -65,7 +65,7 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
-    /// The record has values beyond the bounds of readers.
+    /// The record exceeds a bound that readers enforce.
     #[error("write {}: {reason}, so the run could not be read again", path.display())]
     Unreadable {
         /// The file.
@@ -73,14 +73,14 @@ pub enum StoreError {
         /// Which bound it exceeds.
         reason: String,
     },
-    /// The directory was written by a program that this one does not understand.
+    /// The directory has a format that this program does not read.
     #[error("read {}: its format is `{found}`; this program reads `{expected}`", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The format that was found.
         found: String,
-        /// What would be right.
+        /// The format that this program reads.
         expected: &'static str,
     },
 }

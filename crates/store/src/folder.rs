@@ -1,7 +1,7 @@
 //! A run's directory as a descriptor, so that other users who can write beside it cannot redirect the run.
 //!
-//! Files are opened by their name in the directory that was opened before, never through a symbolic link, and only where
-//! they are regular files. So neither a link nor a FIFO that somebody put there is followed, or waited for.
+//! A file is opened by its name relative to the open directory, never through a symbolic link, and only if it
+//! is a regular file. A run therefore follows no link and waits for no FIFO that another user put there.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read, Write};
@@ -28,8 +28,8 @@ pub(crate) struct Folder {
     descriptor: File,
 }
 
-/// Makes a directory that did not exist and that only this user may enter: `path`, or `path-2` and so on where others were
-/// faster. Returns its path.
+/// Creates a new directory that only this user may enter, and returns its path. Where `path` exists, it tries
+/// `path-2` and so on.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -50,7 +50,8 @@ pub fn make_unique(path: &Path) -> Result<PathBuf, StoreError> {
     Err(StoreError::io("make the directory", path)(ErrorKind::AlreadyExists.into()))
 }
 
-/// `NAME-DAY-TIME`, a directory's name in a form that sorts and needs no quoting, from the time of the start (RFC 3339).
+/// `NAME-DAY-TIME`: a directory name that sorts and needs no quoting. `started_at` is the time of the start
+/// in RFC 3339.
 #[must_use]
 pub fn run_name(name: &str, started_at: &str) -> String {
     let digits: String = started_at.chars().filter(|character| character.is_ascii_digit()).take(14).collect();
@@ -68,7 +69,7 @@ fn make_parents(path: &Path) -> Result<(), StoreError> {
 }
 
 impl Folder {
-    /// Opens a directory to write to it; makes it, private to this user, where there is none.
+    /// Opens a directory for writing. Creates it, private to this user, if it is missing.
     pub(crate) fn make(path: &Path) -> Result<Self, StoreError> {
         make_parents(path)?;
         match DirBuilder::new().mode(0o700).create(path) {
@@ -79,9 +80,9 @@ impl Folder {
         }
     }
 
-    /// Opens a directory to write to it; not through a symbolic link.
+    /// Opens a directory for writing, but not through a symbolic link.
     pub(crate) fn open_to_write(path: &Path) -> Result<Self, StoreError> {
-        // Without a trailing slash, with which the kernel would follow a link all the same.
+        // Drops a trailing slash, with which the kernel would follow a link despite `NOFOLLOW`.
         let bare: PathBuf = path.components().collect();
         if fs::symlink_metadata(&bare).is_ok_and(|metadata| metadata.is_symlink()) {
             return Err(StoreError::Link { path: bare });
@@ -89,7 +90,7 @@ impl Folder {
         Self::open(&bare, OFlags::NOFOLLOW)
     }
 
-    /// Opens a directory to read from it.
+    /// Opens a directory for reading.
     pub(crate) fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         Self::open(path, OFlags::empty())
     }
@@ -101,19 +102,19 @@ impl Folder {
         Ok(Self { path: path.to_owned(), descriptor: descriptor.into() })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a regular file in it; one that is made is this user's alone.
+    /// Opens a regular file in the directory. A file that this call creates is private to this user.
     pub(crate) fn file(&self, name: &str, flags: OFlags) -> Result<File, StoreError> {
         self.file_with(name, flags, PRIVATE)
     }
 
     fn file_with(&self, name: &str, flags: OFlags, mode: Mode) -> Result<File, StoreError> {
         let path = self.path.join(name);
-        // NONBLOCK: a FIFO is then opened, or refused, at once.
+        // With NONBLOCK, opening a FIFO succeeds or fails at once.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file: File = match rustix::fs::openat(&self.descriptor, name, flags, mode) {
             Ok(descriptor) => descriptor.into(),
@@ -127,12 +128,12 @@ impl Folder {
         }
     }
 
-    /// Whether there is something of that name.
+    /// Whether the directory has an entry of that name.
     pub(crate) fn has(&self, name: &str) -> bool {
         rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Opens a file to read it, unless it is longer than `bytes_max`; `None` where there is none.
+    /// Opens a file for reading; `None` if it is missing, an error if it has more than `bytes_max` bytes.
     pub(crate) fn reader(&self, name: &str, bytes_max: u64) -> Result<Option<File>, StoreError> {
         if !self.has(name) {
             return Ok(None);
@@ -147,23 +148,24 @@ impl Folder {
         Ok(Some(file))
     }
 
-    /// A file's bytes, at most `bytes_max` of them; `None` where there is none.
+    /// A file's bytes, at most `bytes_max` of them; `None` if it is missing.
     pub(crate) fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(file) = self.reader(name, bytes_max)? else { return Ok(None) };
         let mut bytes = Vec::new();
-        // It may have grown since.
+        // The file may have grown since its size was checked.
         file.take(bytes_max)
             .read_to_end(&mut bytes)
             .map_err(StoreError::io("read", &self.path.join(name)))?;
         Ok(Some(bytes))
     }
 
-    /// Writes a small file so that it is either absent or whole, also after a kill.
+    /// Writes a small file so that it is either absent or whole, even after a kill.
     pub(crate) fn write_whole(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), StoreError> {
         self.replace(name, bytes, mode, true)
     }
 
-    /// Writes a small file so that a reader finds it whole; after a loss of power it may be anything.
+    /// Writes a small file so that readers always find it whole. After a power loss, its content is
+    /// undefined.
     pub(crate) fn write_unsynced(&self, name: &str, bytes: &[u8], mode: Mode) -> Result<(), StoreError> {
         self.replace(name, bytes, mode, false)
     }

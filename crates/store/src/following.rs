@@ -1,6 +1,7 @@
-//! A run directory that is read again and again while it grows.
+//! Repeated reads of a run directory while it grows.
 //!
-//! Only added slots are parsed, so the cost of watching a run grows with its slots and not with their square.
+//! Each read parses only the added slots, so the cost of watching a run grows with its slots and not with
+//! their square.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,18 +15,18 @@ use crate::error::StoreError;
 use crate::folder::Folder;
 use crate::now::{NOW_BYTES_MAX, NOW_FORMAT, Now, NowRecord};
 
-/// A run that is read from a directory as far as it has come.
+/// A run as far as it was read from its directory.
 #[derive(Debug)]
 pub struct Following {
     path: PathBuf,
     run: Run,
-    /// How many bytes of the slots' file were read: whole lines.
+    /// How many bytes of the slots file were read, in whole lines.
     read_bytes: u64,
     slots_bytes_max: u64,
     seen: Stamp,
 }
 
-/// By what one sees that a run's files have changed. Two that are equal stand for the same content.
+/// A fingerprint of a run's files. Equal stamps stand for equal content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Stamp {
     run: FileStamp,
@@ -33,11 +34,11 @@ pub struct Stamp {
     end: FileStamp,
 }
 
-/// Inode, bytes, and time of the last change in ns. All are 0 if there is no file.
+/// Inode, length in bytes, and modification time in ns since 1970. All are 0 if there is no file.
 type FileStamp = (u64, u64, i64);
 
 impl Stamp {
-    /// Reads it for the files of a directory.
+    /// Reads the stamp of the files of a directory.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let file = |name: &str| {
@@ -49,13 +50,13 @@ impl Stamp {
         Self { run: file(RUN), slots: file(SLOTS), end: file(END) }
     }
 
-    /// Whether there is a run at all.
+    /// Whether the directory holds a run.
     #[must_use]
     pub fn has_run(&self) -> bool {
         self.run != (0, 0, 0)
     }
 
-    /// When its header was written, in ns since 1970.
+    /// When the run's header was written, in ns since 1970.
     #[must_use]
     pub fn begun_ns(&self) -> i64 {
         self.run.2
@@ -67,7 +68,7 @@ impl Stamp {
         self.end != (0, 0, 0)
     }
 
-    /// How many bytes its slots have.
+    /// How many bytes the slots file has.
     #[must_use]
     pub fn slots_bytes(&self) -> u64 {
         self.slots.1
@@ -75,7 +76,7 @@ impl Stamp {
 }
 
 impl Following {
-    /// Reads what there is, unless the slots have more than `slots_bytes_max` bytes.
+    /// Reads the run in a directory, unless its slots file has more than `slots_bytes_max` bytes.
     ///
     /// # Errors
     /// As [`crate::read`].
@@ -99,13 +100,13 @@ impl Following {
         &self.path
     }
 
-    /// The files as they were when they were read.
+    /// The stamp of the files when they were read.
     #[must_use]
     pub fn seen(&self) -> Stamp {
         self.seen
     }
 
-    /// Reads added slots. Returns whether there were any.
+    /// Reads added slots. Returns whether there were any, or the ending changed.
     ///
     /// # Errors
     /// As [`crate::read`].
@@ -134,7 +135,8 @@ impl Following {
     }
 }
 
-/// What the run in a directory does now, as far as it says so; whether it does anything, [`is_being_written`] knows.
+/// What the run in a directory last said that it is doing, if that is valid. [`is_being_written`] tells
+/// whether the run is still going.
 #[must_use]
 pub fn now(path: &Path) -> Option<Now> {
     let bytes = Folder::open_to_read(path).ok()?.read(NOW, NOW_BYTES_MAX).ok()??;
@@ -151,8 +153,9 @@ pub fn lock_of(path: &Path) -> PathBuf {
     path.join(LOCK)
 }
 
-/// Whether a process writes a run into the directory: it holds the lock. Ask only where there is a run, as its lock is held
-/// from before: this takes the lock, shared and for a moment, where nobody has it.
+/// Whether a process is writing a run into the directory, and therefore holds its lock. Call this only if
+/// there is a run already: the call itself takes a free lock for a moment, shared, and could keep a new
+/// writer out.
 #[must_use]
 pub fn is_being_written(path: &Path) -> bool {
     let Ok(folder) = Folder::open_to_read(path) else { return false };

@@ -9,11 +9,12 @@
 //! DIR/lock             held by the run that writes
 //! ```
 //!
-//! A line that a kill or a full disk cut short is the last one, and is dropped when the directory is read: every
-//! line before it was synced. A writer holds a lock on `lock` from before the first look at the directory, so that two
-//! runs cannot share it. The experiment's text is also in `run.json`: that is what ran, whatever became of the file since.
+//! Only the last line can be cut short by a kill or a full disk, because every line before it was synced.
+//! Readers drop it. A writer locks `lock` before it first looks at the directory, so that two runs cannot
+//! share it. `run.json` also holds the text of the experiment as it ran, even if the file was edited since.
 //!
-//! A directory may be damaged, or come from another user. Reading it enforces bounds and does not follow links.
+//! A directory may be damaged, or come from another user. Reading it enforces bounds and does not follow
+//! links.
 
 mod bounds;
 mod directory;

@@ -1,7 +1,8 @@
-//! What a run is doing at this moment, in a small file beside its slots, for programs that follow it.
+//! The file that says what a run is doing at this moment, for programs that follow the run.
 //!
-//! The file is replaced at the start of a slot, when its window is agreed on, and at its end, and never while a window is
-//! open. It is not synced: a reader believes it only while its writer holds the lock.
+//! The run replaces the file when a slot starts, when its window is agreed on, and when the slot ends, but
+//! never while a window is open. The file is not synced: a reader believes it only while its writer holds the
+//! lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) const NOW_FORMAT: &str = "plumbline.now/1";
 pub(crate) const NOW_BYTES_MAX: u64 = 16 << 10;
 
-/// Where a run is.
+/// The position of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Now {
-    /// The process that writes.
+    /// The id of the process that writes the run.
     pub pid: u32,
-    /// When that process started, in clock ticks since boot, as another process may get its pid.
+    /// When that process started, in clock ticks since boot, because another process may get its pid later.
     pub started_ticks: u64,
     /// Index of the cell in the plan.
     pub cell: usize,
@@ -26,19 +27,19 @@ pub struct Now {
     pub of: u32,
     /// The variant.
     pub variant: String,
-    /// What it does with it.
+    /// What the run is doing with the variant.
     pub phase: Phase,
-    /// Since when, in ms since 1970.
+    /// When the phase began, in ms since 1970.
     pub since_ms: u64,
-    /// When the window opens, where the load says so in advance, in ms since 1970.
+    /// When the window opens, in ms since 1970, if the load announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_opens_ms: Option<u64>,
-    /// When it closes.
+    /// When the window closes, in ms since 1970, if the load announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_closes_ms: Option<u64>,
     /// The time left in seconds if every cell runs to its last block.
     pub left_at_most_s: f64,
-    /// The same if undecided claims need what the data so far suggest.
+    /// The time left in seconds if undecided claims need what the data so far suggest.
     pub left_probably_s: f64,
 }
 
@@ -48,9 +49,9 @@ pub struct Now {
 pub enum Phase {
     /// It tries the variant out before the first block.
     TryingOut,
-    /// It builds or wakes the system. A load that keeps to no clock is measured in this phase, too.
+    /// It builds or wakes the system. A load that does not follow a clock is measured in this phase, too.
     Preparing,
-    /// The window is agreed on: it warms up until the window opens, and measures until it closes.
+    /// The window is agreed on. The load warms up until the window opens, and measures until it closes.
     Measuring,
     /// The slot is on disk, and the next one has not begun.
     Between,
@@ -64,7 +65,8 @@ pub(crate) struct NowRecord {
 }
 
 impl Now {
-    /// Whether a window that was announced is open at that time, in ms since 1970. Always `false` for a load that does not follow a clock.
+    /// Whether an announced window is open at `at_ms`, in ms since 1970. Always `false` for a load that does
+    /// not follow a clock.
     #[must_use]
     pub fn is_window_open(&self, at_ms: u64) -> bool {
         let window = self.window_opens_ms.zip(self.window_closes_ms);

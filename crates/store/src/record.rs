@@ -1,6 +1,7 @@
-//! The form of a run on disk: envelopes with a format's name around the types in memory.
+//! The on-disk form of a run: envelopes with the name of the format around the in-memory types.
 //!
-//! The format's number goes up when a reader of the old form could be misled; new optional fields do not count.
+//! The format's number increases when a change could mislead an older reader. A new optional field does not
+//! increase it.
 
 use plumb_model::{Ending, Header, Slot};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ pub(crate) const FORMAT: &str = "plumbline.run-directory/1";
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HeaderRecord {
     pub(crate) format: String,
-    /// The experiment file's text; absent in runs from before it was kept here.
+    /// The experiment file's text; absent in older runs.
     #[serde(default)]
     pub(crate) experiment: Option<String>,
     #[serde(flatten)]

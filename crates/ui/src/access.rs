@@ -1,8 +1,9 @@
 //! Access: the token, the host in the request, and the page that a form came from.
 //!
-//! Loopback alone keeps nobody out: any page in the user's browser can send requests there, under any name that resolves to
-//! it (DNS rebinding). So each request names a host of the server's, shows the token, and, where it does something, comes
-//! from a page of the server's and carries that page's form token.
+//! Loopback alone keeps nobody out: any page in the user's browser can send requests there, under any name
+//! that resolves to it (DNS rebinding). So every request must name a host of the server and carry the token.
+//! A request that changes something must also come from a page of the server, and carry that page's form
+//! token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,7 +25,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A new one of 256 bits, in hexadecimal.
+    /// Draws a new secret of 256 bits, in hexadecimal.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -34,20 +35,20 @@ impl Secret {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// Whether somebody knows it. The time that this takes says nothing about where the two differ.
+    /// Whether `said` is the secret. The time of the comparison does not reveal where the two differ.
     #[must_use]
     pub fn is(&self, said: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), said.as_bytes()).is_ok()
     }
 
-    /// Itself.
+    /// The secret itself.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// The headers by which a request is let in.
+/// The headers that decide whether a request is admitted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Papers<'a> {
     pub host: Option<&'a str>,
@@ -57,7 +58,7 @@ pub struct Papers<'a> {
     pub fetch_site: Option<&'a str>,
 }
 
-/// The rules of a server.
+/// The access rules of a server.
 #[derive(Debug)]
 pub struct Door {
     token: Secret,
@@ -66,7 +67,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// For a server at an address, with new secrets.
+    /// Creates the rules for a server at an address, with new secrets.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -84,30 +85,31 @@ impl Door {
         format!("http://{address}/?token={}", self.token.text())
     }
 
-    /// What forms carry to show which server made them.
+    /// The token in each form, which shows that this server made the form.
     #[must_use]
     pub fn form(&self) -> &Secret {
         &self.form
     }
 
-    /// Whether that is the token.
+    /// Whether `said` is the token.
     #[must_use]
     pub fn is_token(&self, said: &str) -> bool {
         self.token.is(said)
     }
 
-    /// The cookie that stands for the token from then on. Scripts do not see it, and other sites' requests do not carry it.
+    /// The cookie that replaces the token in later requests. Scripts cannot read it, and other sites'
+    /// requests do not carry it.
     #[must_use]
     pub fn cookie(&self) -> String {
         format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name(), self.token.text())
     }
 
-    /// With the port in it, as cookies belong to all servers of a host.
+    /// The name includes the port, because all servers of a host share cookies.
     fn cookie_name(&self) -> String {
         format!("plumb-{}", self.address.port())
     }
 
-    /// Whether a request was meant for this server. An address cannot be rebound by DNS, but a name can.
+    /// Checks that a request was meant for this server. DNS can rebind a name, but not an address.
     ///
     /// # Errors
     /// When it was not.
@@ -134,7 +136,7 @@ impl Door {
         ))
     }
 
-    /// Whether a request shows the token, as a cookie or as a bearer's (RFC 6750).
+    /// Checks that a request carries the token, as a cookie or as a bearer token (RFC 6750).
     ///
     /// # Errors
     /// When it does not.
@@ -154,10 +156,10 @@ impl Door {
         ))
     }
 
-    /// Whether a request that does something comes from a page of this server's.
+    /// Checks that a request that changes something comes from a page of this server.
     ///
     /// # Errors
-    /// When it does not, or does not say.
+    /// When it does not, or does not say where it comes from.
     pub fn check_origin(&self, papers: &Papers<'_>) -> Result<(), Fault> {
         let own = papers.host.map(|host| format!("http://{host}"));
         let is_own = match (papers.origin, papers.fetch_site) {
@@ -168,7 +170,7 @@ impl Door {
         if is_own { Ok(()) } else { Err(Fault::forbidden("The form was sent by another site.")) }
     }
 
-    /// Whether a form was made by this server.
+    /// Checks that this server made a form.
     ///
     /// # Errors
     /// When it was not.

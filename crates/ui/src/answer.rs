@@ -1,7 +1,8 @@
-//! An answer before it is HTTP, and the headers that each one has.
+//! An answer before it becomes HTTP, and the headers of every answer.
 
-/// The policy for a page. A browser may load styles, scripts and pictures of this server, talk to it, and nothing else. So a text
-/// of a run that slipped through the escaping could still do nothing.
+/// The content security policy of a page. A browser may load styles, scripts and pictures from this server,
+/// connect to it, and nothing else. Text of a run that slipped through the escaping could still run no
+/// script.
 pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -9,25 +10,25 @@ pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self
 pub const HEADERS: [(&str, &str); 6] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
-    // With "no-referrer" a browser would send `Origin: null` with the forms of these very pages.
+    // With "no-referrer", a browser would send `Origin: null` with the forms of these pages.
     ("referrer-policy", "same-origin"),
     ("cache-control", "no-store"),
     ("cross-origin-resource-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
 ];
 
-/// An answer that is whole.
+/// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub status: u16,
     /// The content type.
     pub kind: &'static str,
     /// The content.
     pub body: String,
-    /// Where to go next.
+    /// The address to redirect to.
     pub location: Option<String>,
-    /// A cookie to keep.
+    /// A cookie to set.
     pub cookie: Option<String>,
 }
 
@@ -38,13 +39,13 @@ impl Answer {
         Self { status, kind: "text/html; charset=utf-8", body: html, location: None, cookie: None }
     }
 
-    /// A file of the page's own.
+    /// A text of any content type.
     #[must_use]
     pub fn asset(kind: &'static str, text: &str) -> Self {
         Self { status: 200, kind, body: text.to_owned(), location: None, cookie: None }
     }
 
-    /// Another page, which the browser asks for with GET.
+    /// A redirect to another page, which the browser requests with GET.
     #[must_use]
     pub fn see(location: impl Into<String>) -> Self {
         Self { status: 303, location: Some(location.into()), ..Self::page(303, String::new()) }

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 
-/// More fields than any form of the page has.
+/// The most fields of a request, more than any form of the page has.
 const FIELDS_MAX: usize = 100;
 
 /// GET or POST. The page has no other methods.
@@ -10,7 +10,7 @@ const FIELDS_MAX: usize = 100;
 pub enum Method {
     /// Changes nothing.
     Get,
-    /// Does something.
+    /// Changes something.
     Post,
 }
 
@@ -27,7 +27,7 @@ pub struct Asked {
     pub last_event: Option<usize>,
 }
 
-/// Names and values, in their order; a name may come several times.
+/// Names and values, in order. A name may occur several times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
@@ -49,7 +49,7 @@ impl Fields {
         fields.map(Self).ok_or_else(|| Fault::bad("A field of the request is not encoded as UTF-8."))
     }
 
-    /// The first value of that name which is not empty.
+    /// The first value of that name that is not empty.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
@@ -63,7 +63,7 @@ impl Fields {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The same fields with one replaced, as a query; without it where the value is empty.
+    /// A query of the same fields with one replaced, or left out if `value` is empty.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> String {
         let mut fields: Vec<(&str, &str)> = self.0.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -77,7 +77,8 @@ impl Fields {
     }
 }
 
-/// Percent-encoding undone (RFC 3986); `None` where the result is not UTF-8, or has a NUL.
+/// Decodes percent-encoding (RFC 3986); `None` if the text is malformed, or the result is not UTF-8 or has a
+/// NUL.
 #[must_use]
 pub fn decoded(text: &str, plus_is_blank: bool) -> Option<String> {
     let bytes = text.as_bytes();
@@ -100,7 +101,7 @@ pub fn decoded(text: &str, plus_is_blank: bool) -> Option<String> {
     String::from_utf8(out).ok().filter(|text| !text.contains('\0'))
 }
 
-/// A value for a query.
+/// Encodes a value for a query.
 #[must_use]
 pub fn encoded(text: &str) -> String {
     let mut out = String::new();

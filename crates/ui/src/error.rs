@@ -25,7 +25,7 @@ pub enum UiError {
     /// The system gave no random bytes for a token.
     #[error("draw a token: the system has no randomness")]
     Random,
-    /// The process may not have what it takes.
+    /// The system refused a resource that the server needs.
     #[error("start the page: {0}")]
     Start(std::io::Error),
 }

@@ -1,11 +1,11 @@
-//! Requests that are not answered as they were meant. Each becomes a page.
+//! Requests that are refused, or that fail. Each becomes a page.
 
 use std::fmt::Display;
 
-/// Why a request is refused.
+/// Why a request was refused or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub status: u16,
     /// What is wrong and how to correct it, in sentences.
     pub words: String,
@@ -27,7 +27,7 @@ impl Fault {
         Self { status: 404, words: words.into() }
     }
 
-    /// Something here does not work. The cause completes "failed to …".
+    /// The server failed. The cause completes "failed to …".
     pub fn broken(cause: impl Display) -> Self {
         Self { status: 500, words: format!("The page failed to {cause}.") }
     }

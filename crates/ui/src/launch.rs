@@ -19,18 +19,18 @@ const LOG_BYTES_MAX: u64 = 16 << 10;
 const PATIENCE_NS: u64 = 20_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What became of a run that was to start.
+/// The outcome of starting a run.
 #[derive(Debug)]
 pub enum Launched {
-    /// It has begun: its directory.
+    /// It has begun, in this directory.
     Begun(PathBuf),
-    /// It still prepares itself.
+    /// It is still preparing.
     Preparing,
-    /// It ended before it began: what it said.
+    /// It ended before it began, with this output.
     Refused(String),
 }
 
-/// What to run.
+/// The run to start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Order {
     /// A file, or the name of a built-in experiment.
@@ -57,7 +57,7 @@ impl Order {
 /// Starts a run, and waits until it has begun or ended.
 ///
 /// # Errors
-/// When no directory can be made or no process be started.
+/// When the directory or the log cannot be created, or the process cannot be started.
 pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
     let name = plumb_store::run_name(&plain(&order.name), &wall_clock_rfc3339());
     let directory = plumb_store::make_unique(&folder(site).join(name)).map_err(Fault::broken)?;
@@ -79,7 +79,7 @@ pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
         }
         if !process.is_running() {
             let said = text_of(&log);
-            // A run that did not begin left nothing else in it.
+            // A run that did not begin left nothing else in its directory.
             let _ = std::fs::remove_file(&log).and_then(|()| std::fs::remove_dir(&directory));
             return Ok(Launched::Refused(said));
         }
@@ -88,13 +88,13 @@ pub fn launch(site: &Site, order: &Order) -> Result<Launched, Fault> {
     Ok(Launched::Preparing)
 }
 
-/// A name with nothing in it that would lead to another folder.
+/// A name without characters that could lead to another folder.
 fn plain(name: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
     name.chars().take(60).map(plain).collect()
 }
 
-/// Where runs go: the first folder that is served, or the one around the first run that is.
+/// The folder for new runs: the first served folder, or the parent of the first served run.
 fn folder(site: &Site) -> PathBuf {
     let roots = site.shelf.roots();
     let is_folder = |root: &&PathBuf| !Stamp::of(root).has_run();
@@ -104,13 +104,14 @@ fn folder(site: &Site) -> PathBuf {
 
 fn text_of(path: &Path) -> String {
     let mut bytes = Vec::new();
-    // What cannot be read is empty.
+    // A log that cannot be read counts as empty.
     let _ = File::open(path).and_then(|file| file.take(LOG_BYTES_MAX).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Asks the process that writes a run to stop, as Ctrl-C does. It is the process that the run names, and that has the run's
-/// lock open: a directory that somebody forged names another process at most, and that does not.
+/// Asks the process that writes a run to stop, as Ctrl-C does. The run names the process, which must also
+/// have the run's lock open. A forged directory may name another process, but that process does not have the
+/// lock open.
 ///
 /// # Errors
 /// When there is no such process, or it may not be signalled.

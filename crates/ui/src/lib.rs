@@ -1,8 +1,10 @@
-//! A page to look at runs: those below some directories, one that is under way, and two side by side.
+//! Web pages that show runs: all runs below some directories, a run that is under way, and two runs side by
+//! side.
 //!
-//! It is a process of its own that follows run directories, so it survives the runs and they survive it. It listens on loopback,
-//! wants a token, and loads nothing from elsewhere. All pages are made here, with the report's figures; a script only replaces
-//! parts of a live page. The text of a run directory may come from somebody else, and is escaped wherever it is shown.
+//! The server is a separate process that follows run directories, so it survives the runs and they survive
+//! it. It listens on loopback, requires a token, and loads nothing from elsewhere. The server makes all
+//! pages, with the figures of reports; a script only replaces parts of a live page. The text of a run
+//! directory may come from another user, and is escaped wherever it is shown.
 
 mod access;
 mod answer;

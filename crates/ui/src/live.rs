@@ -1,8 +1,9 @@
-//! The events for a browser that follows a run. They are sent at the end of a slot, and never while a window is open.
+//! The events for a browser that follows a run. They are sent at the end of a slot, and never while a window
+//! is open.
 //!
-//! A browser on the same host would take its CPU time from the measurement, and so would making the page for it. So the follower
-//! sleeps until a window that was announced has closed. A load that does not follow a clock announces no window; then it sends only
-//! as a slot has ended.
+//! On the measured host, the browser would take CPU time from the measurement, and so would making its page.
+//! The follower therefore sleeps until an announced window has closed. A load that does not follow a clock
+//! announces no window; for such a load, the follower sends only when a slot has ended.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,14 +20,16 @@ use crate::pages::live::{Parts, parts};
 use crate::shelf::Opened;
 use crate::site::Site;
 
-/// How soon after a window the slot's line is looked for, and how often before the next window is known.
+/// How soon after a window to look for the line of the slot, and how often to look before the next window is
+/// known.
 const SOON_MS: u64 = 100;
 const OFTEN_MS: u64 = 250;
-/// How often where the run says nothing of itself.
+/// How often to look if the run does not say what it is doing.
 const SELDOM_MS: u64 = 1000;
-/// No sleep is longer, so that the end of a killed run is seen.
+/// The longest sleep, so that the follower notices the end of a killed run.
 const SLEEP_MS_MAX: u64 = 15_000;
-/// A window that opens sooner than this is not told before: the browser would be busy with that while it opens.
+/// A window that opens sooner than this is not announced to the browser, which would be busy with the update
+/// while it opens.
 const NOTICE_MS: u64 = 300;
 
 /// A browser that follows a run.
@@ -34,31 +37,32 @@ pub struct Follower {
     id: String,
     path: PathBuf,
     run: Arc<Mutex<Opened>>,
-    /// How many slots it has been told of.
+    /// How many slots the browser has received.
     told: usize,
     seen: Stamp,
     now: Option<Now>,
     verdicts: Vec<Verdict>,
-    /// Whether it is sent everything once, whatever it has seen.
+    /// Whether the browser gets everything once, whatever it has seen.
     is_behind: bool,
 }
 
-/// The next event.
+/// The next step of a follower.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another look.
+    /// To look again.
     Look {
         /// After this time.
         after: Duration,
         /// Whether a window is open meanwhile.
         in_window: bool,
     },
-    /// Nothing: the run is over.
+    /// To stop: the run is over.
     End,
 }
 
 impl Follower {
-    /// For a browser that knows `told` slots. One that was cut off is sent how things stand, once.
+    /// Creates a follower for a browser that knows `told` slots. A browser whose connection was cut gets the
+    /// current state once.
     ///
     /// # Errors
     /// When there is no such run, or it cannot be read.
@@ -75,7 +79,7 @@ impl Follower {
         Ok(Self { id: id.to_owned(), path, run, told, seen: Stamp::default(), now, verdicts, is_behind })
     }
 
-    /// What there is to send now, and when to look again.
+    /// The events to send now, and the next step.
     pub fn step(&mut self) -> (String, Next) {
         let (at_ms, now) = (unix_ms(), now(&self.path));
         if let Some(closes_ms) =
@@ -101,13 +105,13 @@ impl Follower {
         (sent, look(pause_ms(now.as_ref(), at_ms), false))
     }
 
-    /// Everything that is new: each slot by its number, then how things stand.
+    /// All new events: each new slot with its number, then the current state.
     fn news(&mut self, now: Option<&Now>, is_over: bool) -> Result<String, String> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.seen;
         run.go_on()?;
         let slots = &run.run().slots;
-        // A run that was taken up again may have lost a line that was cut short.
+        // A resumed run may have lost a line that was cut short.
         self.told = self.told.min(slots.len());
         let is_first = before == Stamp::default() && !self.is_behind;
         if is_first && self.told == slots.len() && !is_over {
@@ -131,18 +135,18 @@ fn look(after_ms: u64, in_window: bool) -> Next {
     Next::Look { after: Duration::from_millis(after_ms.min(SLEEP_MS_MAX)), in_window }
 }
 
-/// How long nothing can be new.
+/// How long nothing new can happen, in ms.
 fn pause_ms(now: Option<&Now>, at_ms: u64) -> u64 {
     let Some(now) = now else { return SELDOM_MS };
     match (now.phase, now.window_opens_ms, now.window_closes_ms) {
-        // The slot is written down soon after its window closed; between now and its opening nothing happens.
+        // The slot is written soon after its window closes. Nothing happens until the window opens.
         (Phase::Measuring, Some(opens), Some(closes)) if at_ms < opens => closes - at_ms + SOON_MS / 2,
         (Phase::Measuring, ..) => SOON_MS,
         _ => OFTEN_MS,
     }
 }
 
-/// Whether what a run does now is told although no slot has ended: its window is known, and far enough away.
+/// Whether to send the run's activity although no slot has ended: its window is known, and opens late enough.
 fn is_worth_telling(before: Option<&Now>, now: Option<&Now>, at_ms: u64) -> bool {
     let opens_ms = |now: Option<&Now>| now.and_then(|now| now.window_opens_ms);
     opens_ms(now) != opens_ms(before) && opens_ms(now).is_some_and(|opens| at_ms + NOTICE_MS < opens)
@@ -164,7 +168,8 @@ fn changes(run: &Opened, before: &[Verdict], after: &[Verdict]) -> Vec<String> {
     changed.map(|(claim, _)| words(claim)).collect()
 }
 
-/// A slot, under the number of slots that there are with it: a browser that comes back says it, and gets those after it.
+/// The event of a slot. Its id is the number of slots up to this one, so that a browser that reconnects gets
+/// the slots after it.
 fn slot_event(at: usize, slot: &Slot) -> String {
     let failed = match &slot.outcome {
         SlotOutcome::Failed { reason, .. } => Some(reason.as_str()),
@@ -177,7 +182,7 @@ fn slot_event(at: usize, slot: &Slot) -> String {
     format!("id: {}\n{}", at + 1, event("slot", &data))
 }
 
-/// One event (HTML, "Server-sent events"). JSON has no line feed in it.
+/// One event (HTML, "Server-sent events"). JSON contains no line feed, which would end the event's data.
 fn event(name: &str, data: &serde_json::Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }

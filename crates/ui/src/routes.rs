@@ -1,4 +1,4 @@
-//! Which address is which page. A row here is all that a page needs to be reached.
+//! The routes from addresses to pages. A new page needs only a row here.
 
 use crate::answer::Answer;
 use crate::asked::{Asked, Method};
@@ -27,17 +27,17 @@ const ROUTES: &[(Method, &str, Page)] = &[
     (Method::Get, "/assets/*", assets::asset),
 ];
 
-/// The address under which a run's events are: the only answer that does not end at once.
+/// The id of the run if `path` is the address of its events, the only answer that does not end at once.
 #[must_use]
 pub fn events_of(path: &str) -> Option<&str> {
     let id = path.strip_prefix("/runs/")?.strip_suffix("/events")?;
     (!id.contains('/')).then_some(id)
 }
 
-/// Answers a request that was let in.
+/// Answers an admitted request.
 ///
 /// # Errors
-/// When there is no such page, or it refuses.
+/// When there is no such page, or the page refuses the request.
 pub fn answer(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let fitting = || ROUTES.iter().filter(|(_, address, _)| fits(address, &asked.path));
     match fitting().find(|(method, ..)| *method == asked.method) {

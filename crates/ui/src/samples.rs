@@ -1,5 +1,5 @@
-//! What Prometheus is told of each run, kept until the run changes: a server is asked every few seconds, and reading a run takes
-//! time that a measurement beside it would notice.
+//! The Prometheus samples of each run, cached until the run changes. Prometheus asks every few seconds, and
+//! reading a run takes time that would disturb a measurement on the same host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +16,14 @@ pub struct Samples {
 
 #[derive(Debug, Clone)]
 struct Kept {
-    /// The summary that was current. The shelf makes another when the run has changed.
+    /// The summary from which the samples were made. The shelf makes another one when the run changes.
     of: Arc<Summary>,
     samples: Arc<RunSamples>,
 }
 
 impl Samples {
-    /// The samples of some runs, but for those that cannot be read any more. Those of all others are forgotten.
+    /// The samples of these runs, without those that can no longer be read. Forgets the samples of all other
+    /// runs.
     pub fn of(&self, shelf: &Shelf, runs: &[Arc<Summary>]) -> Vec<Arc<RunSamples>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|id, _| runs.iter().any(|run| run.id == *id));

@@ -18,11 +18,11 @@ use crate::shelf::Shelf;
 pub struct Settings {
     /// Run directories, and folders that hold some.
     pub roots: Vec<PathBuf>,
-    /// Where the history of runs is; `None` where nothing says so.
+    /// The location of the history; `None` if nothing names one.
     pub history: Option<Location>,
-    /// The program `plumb`.
+    /// The path of the program `plumb`.
     pub program: PathBuf,
-    /// Its version.
+    /// The version of the program.
     pub version: &'static str,
     /// Name and text of every built-in experiment.
     pub experiments: &'static [(&'static str, &'static str)],
@@ -34,18 +34,18 @@ pub struct Site {
     pub settings: Settings,
     pub door: Door,
     pub shelf: Shelf,
-    /// What Prometheus is told of runs.
+    /// The cached samples for Prometheus.
     pub samples: Samples,
     /// How many browsers follow a run.
     watchers: AtomicUsize,
-    /// When somebody last asked for anything, in ns of the monotonic clock.
+    /// The time of the last request, in ns of the monotonic clock.
     asked_ns: AtomicU64,
     /// Runs that the page started.
     started: Mutex<Vec<Detached>>,
 }
 
 impl Site {
-    /// For these settings behind that door.
+    /// Creates a site with these settings and access rules.
     #[must_use]
     pub fn new(settings: Settings, door: Door) -> Self {
         let shelf = Shelf::new(settings.roots.clone());
@@ -60,12 +60,12 @@ impl Site {
         }
     }
 
-    /// Somebody asks for something.
+    /// Records that a request has arrived.
     pub fn touch(&self) {
         self.asked_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
-    /// For how long nobody has.
+    /// The time since the last request.
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_nanos(monotonic_ns().saturating_sub(self.asked_ns.load(Ordering::Relaxed)))
@@ -77,14 +77,14 @@ impl Site {
         self.watchers.load(Ordering::SeqCst)
     }
 
-    /// Remembers a run that the page started, and takes leave of those that have ended.
+    /// Remembers a run that the page started, and forgets the runs that have ended.
     pub fn started(&self, process: Detached) {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.retain(Detached::is_running);
         started.push(process);
     }
 
-    /// Counts one more for as long as the result is held; `None` where there are `most` already.
+    /// Counts one more follower until the result is dropped; `None` if there are `most` already.
     #[must_use]
     pub fn watch(self: &Arc<Self>, most: usize) -> Option<Watching> {
         let before = self.watchers.fetch_add(1, Ordering::SeqCst);

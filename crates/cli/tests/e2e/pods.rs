@@ -215,7 +215,7 @@ fn a_run_whose_job_is_gone_goes_on_with_another() {
         let job = namespace.made().into_iter().find(|name| name.starts_with("job")).unwrap();
         namespace.kubectl(&["delete", &job, "-n", namespace.name(), "--wait=false"]);
     });
-    assert_retried(&all, "whose deadline passed: plumb moves it on every 10 s");
+    assert_retried(&all, "plumb could not extend its deadline for 40 s");
 }
 
 /// An account that may do all that a run needs but for one thing.

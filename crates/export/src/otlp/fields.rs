@@ -10,12 +10,12 @@ pub(super) fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// A 64-bit integer, which JSON has as a text.
+/// A 64-bit integer, which OTLP's JSON writes as a string.
 pub(super) fn integer(key: &str, value: impl Into<u64>) -> Value {
     json!({ "key": key, "value": { "intValue": value.into().to_string() } })
 }
 
-/// A finite number. JSON has no others, so another number has no attribute.
+/// A finite number. JSON has no others, so any other number gets no attribute.
 pub(super) fn number(key: &str, value: f64) -> Option<Value> {
     value.is_finite().then(|| json!({ "key": key, "value": { "doubleValue": value } }))
 }

@@ -1,7 +1,7 @@
 //! A run's results as gauges: the median of each metric, each ratio with its bounds, each verdict.
 //!
-//! A point has the time at which the run ended, or at which its last slot did. JSON has no infinite number, so the bound of a
-//! ratio that is unbounded above has no point.
+//! The time of a point is the end of the run, or of its last slot if that is later. JSON has no infinite
+//! number, so a ratio without an upper bound has no point for that bound.
 
 use plumb_model::{Judgement, Plan, Run, Statistic, Unit};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(super) struct GaugePoint {
     name: String,
     unit: &'static str,
     about: String,
-    /// The point as OTLP has it.
+    /// The point in the form of OTLP.
     point: Value,
 }
 
@@ -63,7 +63,7 @@ const LOW: &str = "lower bound of the ratio; 0 where it is unbounded";
 const HIGH: &str = "upper bound of the ratio; absent where it is unbounded";
 const CLAIM: &str = "the verdict on a claim; 1 for the one that applies";
 
-/// Points as OTLP's metrics: those of one name together.
+/// Groups points by name into the metrics of OTLP.
 pub(super) fn metrics(points: &[GaugePoint]) -> Vec<Value> {
     let of_one = |points: &[GaugePoint]| {
         let GaugePoint { name, unit, about, .. } = &points[0];
@@ -88,7 +88,7 @@ fn place(plan: &Plan, in_cell: usize, variant: usize) -> Attributes {
     attributes
 }
 
-/// The unit by the Unified Code for Units of Measure, as OpenTelemetry wants it.
+/// The unit in the Unified Code for Units of Measure, which OpenTelemetry requires.
 fn ucum(unit: Unit) -> &'static str {
     match unit {
         Unit::Milliseconds => "ms",

@@ -1,4 +1,4 @@
-//! A run as a trace: the run, its cells, their blocks, and the slots of these.
+//! A run as a trace, with a span for the run and for each cell, block and slot.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ use crate::slots::cause_word;
 const KIND: u8 = 1;
 /// `STATUS_CODE_ERROR`.
 const FAILED: u8 = 2;
-/// The statistics of a distribution in a slot's span. More would exceed the attributes that backends keep for a span.
+/// The statistics of a distribution in a slot's span. More would exceed the number of attributes that
+/// backends keep for a span.
 const OF_SPAN: [Statistic; 3] = [Statistic::Med, Statistic::P95, Statistic::P99];
 
 /// The fields of a span besides its identifiers.
@@ -25,14 +26,14 @@ struct SpanBody {
     when: Stretch,
     attributes: Attributes,
     events: Vec<Value>,
-    /// Why it failed, where it did.
+    /// Why it failed, if it did.
     failure: Option<String>,
 }
 
 /// Where a span belongs.
 struct SpanPlace {
     id: RunId,
-    /// What tells the span from others of the run.
+    /// The name of the part, which is unique within the run.
     part: String,
     parent: Option<String>,
 }
@@ -58,7 +59,8 @@ impl SpanPlace {
     }
 }
 
-/// All spans of a run: each parent before its children, and slots in the order in which they ran.
+/// All spans of a run: each parent before its children, and the slots of a block in the order in which they
+/// ran.
 pub(super) fn spans(run: &Run) -> Result<Vec<Value>, ExportError> {
     let id = RunId::of(run);
     let times = run.slots.iter().map(times::of_slot).collect::<Result<Vec<Stretch>, _>>()?;
@@ -155,7 +157,7 @@ fn slot_body(run: &Run, slot: &Slot, when: Stretch) -> SpanBody {
     SpanBody { name: format!("slot {}", slot.variant), when, attributes, events, failure }
 }
 
-/// The attributes of a measured slot: its metrics, what limited it, and what else the host did.
+/// The attributes of a measured slot: its metrics, whether the load was the limit, and the host's noise.
 fn result_attributes(run: &Run, result: &SlotResult) -> Attributes {
     let health = &result.measurement.health;
     let mut attributes = vec![

@@ -13,12 +13,12 @@ impl Labels {
         Self::default().and(labels)
     }
 
-    /// These labels and more.
+    /// These labels, followed by `labels`.
     pub(super) fn and(&self, labels: &[(&str, &str)]) -> Self {
         let mut text = self.0.clone();
         for (name, value) in labels {
             let comma = if text.is_empty() { "" } else { "," };
-            // A line break is a space by now, so a quote and a backslash are all that there is to escape.
+            // `printable` has replaced line breaks, so only quotes and backslashes need an escape.
             let value = printable(value).replace('\\', r"\\").replace('"', "\\\"");
             let _ = write!(text, "{comma}{name}=\"{value}\"");
         }
@@ -26,7 +26,7 @@ impl Labels {
     }
 }
 
-/// Samples by family. The format wants those of a family together.
+/// Samples by family. The format requires the samples of a family to be together.
 #[derive(Debug, Clone)]
 pub(super) struct Exposition {
     /// Name, help, and the lines of the samples.
@@ -34,12 +34,13 @@ pub(super) struct Exposition {
 }
 
 impl Exposition {
-    /// For families with these names and helps, in their order. All of them are gauges.
+    /// Creates an exposition without samples. The families are gauges with these names and help texts, in
+    /// this order.
     pub(super) fn new(help: &[(&'static str, &'static str)]) -> Self {
         Self { families: help.iter().map(|(name, help)| (*name, *help, String::new())).collect() }
     }
 
-    /// Adds a sample. A family that was not declared has none.
+    /// Adds a sample. It is dropped if its family is not declared, which fails in debug builds.
     pub(super) fn add(&mut self, family: &str, labels: &Labels, value: f64) {
         let Some((name, _, lines)) = self.families.iter_mut().find(|(name, ..)| *name == family) else {
             debug_assert!(false, "{family} is not declared");
@@ -48,14 +49,14 @@ impl Exposition {
         let _ = writeln!(lines, "{name}{{{}}} {}", labels.0, number(value));
     }
 
-    /// Adds the samples of another, which has the same families.
+    /// Adds the samples of another exposition of the same families.
     pub(super) fn append(&mut self, other: &Self) {
         for ((_, _, lines), (_, _, more)) in self.families.iter_mut().zip(&other.families) {
             lines.push_str(more);
         }
     }
 
-    /// The families that have samples.
+    /// The text of the families that have samples.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for (name, help, lines) in self.families.iter().filter(|(.., lines)| !lines.is_empty()) {

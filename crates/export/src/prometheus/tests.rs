@@ -71,7 +71,7 @@ fn sample(line: &str) -> Result<Sample, String> {
     if is_name(name) { Ok((name.to_owned(), labels, value)) } else { Err(wrong()) }
 }
 
-/// The text up to the closing quote without its escapes, and what follows.
+/// The text up to the closing quote, without escapes, and the text that follows.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();

@@ -1,11 +1,11 @@
-//! What the rest of the crate asks of a database, whichever it is.
+//! The interface that both kinds of database implement.
 //!
-//! Statements have parameters `$1`, `$2` and so on, whose first appearances are in that order: Postgres numbers them so, and SQLite takes
-//! them for names that it numbers as they appear.
+//! Statements have parameters `$1`, `$2` and so on, which must first appear in that order. Postgres numbers
+//! parameters explicitly; SQLite takes them as names and numbers them by first appearance.
 
 use super::value::{Row, Unexpected, Value};
 
-/// Why a database did not do what it was asked.
+/// Why a database request failed.
 #[derive(Debug)]
 pub(crate) struct Cause(pub(crate) String);
 
@@ -17,20 +17,20 @@ impl From<Unexpected> for Cause {
 
 /// An open database.
 pub(crate) trait Connection {
-    /// The rows that a statement gives.
+    /// Runs a query and returns its rows.
     fn rows(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Cause>;
 
-    /// How many rows a statement changed.
+    /// Runs a statement and returns how many rows it changed.
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, Cause>;
 
     /// Runs several statements without parameters.
     fn script(&mut self, sql: &str) -> Result<(), Cause>;
 
-    /// The statement that begins a transaction that writes.
+    /// The statement that begins a write transaction.
     fn begin(&self) -> &'static str;
 }
 
-/// Does several things, or none of them where one fails.
+/// Runs `work` in one transaction, and rolls it back if `work` fails.
 pub(crate) fn atomically<T>(
     connection: &mut dyn Connection,
     work: impl FnOnce(&mut dyn Connection) -> Result<T, Cause>,
@@ -39,7 +39,7 @@ pub(crate) fn atomically<T>(
     match work(connection) {
         Ok(done) => connection.script("COMMIT").map(|()| done),
         Err(cause) => {
-            // The first failure is the one to report; a connection that is gone has undone everything.
+            // Report the first failure. A lost connection has rolled everything back already.
             let _ = connection.script("ROLLBACK");
             Err(cause)
         }

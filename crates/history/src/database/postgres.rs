@@ -15,9 +15,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::connection::{Cause, Connection};
 use super::value::{Row, Value};
 
-/// How long a server may take to answer, where the URL does not say.
+/// The connect timeout if the URL sets none.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Where libpq looks for a password that the URL does not have.
+/// The variable from which libpq takes a password that the URL lacks.
 const PASSWORD_VARIABLE: &str = "PGPASSWORD";
 
 /// An open connection to a Postgres server.
@@ -27,7 +27,8 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Connects, with TLS where the URL has `sslmode=require`. The server's certificate must then be one that this machine trusts.
+    /// Connects, with TLS if the URL has `sslmode=require`. This machine must then trust the server's
+    /// certificate.
     pub(crate) fn open(url: &str) -> Result<Self, Cause> {
         let mut config: Config = url.parse()?;
         if config.get_connect_timeout().is_none() {
@@ -99,7 +100,7 @@ impl Connection for Postgres {
     }
 }
 
-/// The columns of a row, by the types that the tables have.
+/// The values of a row's columns. Columns of types that the tables do not use are read as text.
 fn columns(row: &postgres::Row) -> Result<Vec<Value>, Cause> {
     let column = |(at, column): (usize, &postgres::Column)| {
         Ok(match *column.type_() {
@@ -134,7 +135,7 @@ impl ToSql for Value {
 
 impl From<postgres::Error> for Cause {
     fn from(error: postgres::Error) -> Self {
-        // Its own words are as general as `db error`; what happened is in its sources.
+        // The error's own message is as vague as `db error`; its sources say what happened.
         let mut source: Option<&dyn Error> = error.source();
         let mut text = None;
         if let Some(server) = error.as_db_error() {

@@ -11,13 +11,13 @@ use crate::types::{
 };
 use crate::{Distribution, Record, RecordedPoint};
 
-/// The columns of `series` but for its number.
+/// The columns of `series` without its id.
 const SERIES_COLUMNS: &str = "series.experiment, series.cell, series.variant, series.baseline, series.metric, series.statistic, \
                               series.host_class, series.digest, series.unit, series.better";
-/// The columns of a point, of `point` and `run`.
+/// The columns of a point, from the tables `point` and `run`.
 const POINT_COLUMNS: &str =
     "run.hash, run.started_at_us, run.revision, point.value, point.low, point.high, point.n";
-/// How many runs of an ambiguous key are shown.
+/// How many of the runs that match an ambiguous key are listed.
 const AMBIGUOUS_MAX: u32 = 5;
 
 /// Conditions of a statement, with the values of their parameters.
@@ -39,7 +39,7 @@ impl Conditions {
     }
 }
 
-/// A text as a part of any text in `LIKE`.
+/// A `LIKE` pattern that finds `text` anywhere, in lower case.
 fn part(text: &str) -> String {
     format!("%{}%", text.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"))
 }
@@ -89,7 +89,8 @@ pub(super) fn count(connection: &mut dyn Connection, filter: &RunFilter) -> Resu
 
 /// The runs whose keys begin with hexadecimal digits.
 pub(super) fn runs_by_key(connection: &mut dyn Connection, digits: &str) -> Result<Vec<RunRow>, Cause> {
-    // No digit is above `f`, so this is what begins so; unlike `LIKE`, it uses the index in both databases.
+    // No digit sorts after `f`, so this range holds exactly the keys with the prefix. Unlike `LIKE`, it uses
+    // the index in both databases.
     let sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE hash >= $1 AND hash <= $2 ORDER BY hash LIMIT $3");
     let values = [digits.into(), format!("{digits:f<32}").into(), AMBIGUOUS_MAX.into()];
     connection.rows(&sql, &values)?.into_iter().map(run_row).collect()
@@ -199,7 +200,7 @@ pub(super) fn series(
         Some(false) => all.sql.push("series.baseline = ''".to_owned()),
         None => {}
     }
-    // Counting along the index of points is much faster than joining every one of them with its run.
+    // Counting in the index of points is much faster than joining every point with its run.
     let sql = format!(
         "SELECT series.id, {SERIES_COLUMNS}, (SELECT count(*) FROM point WHERE point.series = series.id), run.started_at_us \
          FROM series JOIN run ON run.id = (SELECT max(point.run) FROM point WHERE point.series = series.id){} \

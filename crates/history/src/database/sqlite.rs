@@ -1,6 +1,7 @@
 //! A SQLite database: the history of one machine.
 //!
-//! Several processes may write at once: each transaction that writes asks for the lock when it begins, and waits for it.
+//! Several processes may write: each write transaction takes the lock when it begins, and waits while another
+//! process holds it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use super::value::{Row, Value};
 
 /// How long a writer waits for another.
 const BUSY: Duration = Duration::from_secs(10);
-/// How many statements are kept prepared.
+/// How many prepared statements are cached.
 const STATEMENTS: usize = 64;
 
 /// An open SQLite database.
 pub(crate) struct Sqlite(rusqlite::Connection);
 
 impl Sqlite {
-    /// Opens a file, and makes it and its folder where `create` says so.
+    /// Opens a file. With `create`, creates the file and its folder if they are missing.
     pub(crate) fn open(path: &Path, create: bool) -> Result<Self, Cause> {
         if create && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| Cause(error.to_string()))?;
@@ -34,10 +35,11 @@ impl Sqlite {
         Ok(Self(connection))
     }
 
-    /// Has readers and the one writer not wait for each other. A commit of a history need not survive a power failure: whatever is in it
-    /// can be made again.
+    /// Switches to WAL, so that readers and the one writer do not wait for each other. A commit need not
+    /// survive a power failure: runs can be added again from their directories.
     pub(crate) fn prepare_to_write(&mut self) -> Result<(), Cause> {
-        // Refused while others open it for the first time, too; one of them succeeds, and until then it is merely slower.
+        // SQLite refuses this while other processes open a new file, too. One of them succeeds; until then,
+        // access is only slower.
         let _ = self.0.pragma_update(None, "journal_mode", "wal");
         self.0.pragma_update(None, "synchronous", "normal")?;
         Ok(())

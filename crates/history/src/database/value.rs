@@ -1,11 +1,11 @@
-//! Values that go into a database and come out of it, the same for both kinds of database.
+//! Values of columns and parameters, the same for both kinds of database.
 
 /// A value of a column or a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     /// No value.
     Null,
-    /// A number of 64 bits.
+    /// A 64-bit integer.
     Integer(i64),
     /// A finite number.
     Real(f64),
@@ -34,14 +34,15 @@ impl From<bool> for Value {
 }
 
 impl From<f64> for Value {
-    /// A number that is none becomes the absence of one: SQLite would do so by itself, Postgres would not.
+    /// A number that is not finite becomes [`Value::Null`]. SQLite does so with NaN by itself; Postgres does
+    /// not.
     fn from(value: f64) -> Self {
         if value.is_finite() { Self::Real(value) } else { Self::Null }
     }
 }
 
 impl From<&str> for Value {
-    /// Postgres has no texts with the character 0 in them.
+    /// Drops NUL characters, which Postgres cannot store in a text.
     fn from(value: &str) -> Self {
         Self::Text(value.replace('\0', ""))
     }
@@ -65,13 +66,13 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// A row of a result, whose columns are taken from left to right.
+/// A row of a result. Its columns are read from left to right.
 #[derive(Debug)]
 pub(crate) struct Row {
     values: std::vec::IntoIter<Value>,
 }
 
-/// A column that does not hold what its table says.
+/// A column's value is not of the expected kind.
 #[derive(Debug, thiserror::Error)]
 #[error("a column holds {found}, and should hold {expected}")]
 pub(crate) struct Unexpected {
@@ -95,13 +96,13 @@ impl Row {
         }
     }
 
-    /// A number that is not below 0.
+    /// A non-negative integer.
     pub(crate) fn count(&mut self) -> Result<u64, Unexpected> {
         let value = self.integer()?;
         u64::try_from(value).map_err(|_| unexpected(&Value::Integer(value), "a count"))
     }
 
-    /// A number that is not below 0 and has at most 32 bits.
+    /// A non-negative integer of at most 32 bits.
     pub(crate) fn small(&mut self) -> Result<u32, Unexpected> {
         let value = self.integer()?;
         u32::try_from(value).map_err(|_| unexpected(&Value::Integer(value), "a count"))
@@ -143,7 +144,7 @@ impl Row {
         }
     }
 
-    /// A text that another type is read from.
+    /// A text, converted by `read`.
     pub(crate) fn parsed<T>(
         &mut self,
         expected: &'static str,

@@ -1,11 +1,11 @@
-//! The statements that change a history. Each function is called within a transaction.
+//! The statements that change a history. Each function runs within its caller's transaction.
 
 use super::connection::{Cause, Connection, first};
 use super::value::Value;
 use crate::types::{Added, Mark, MarkKind, RunRow, SeriesIdentity};
 use crate::{Record, RecordedPoint};
 
-/// The columns of `run` but for its number, in the order of their values below.
+/// The columns of `run` without its id, in the order of [`run_values`].
 pub(super) const RUN_COLUMNS: &str = "hash, origin, experiment, title, path, started_at_us, took_s, ending, quick, synthetic, holds, \
      refuted, undecided, void, skipped, exit_code, directory, host_class, host, revision, branch, dirty, committed_at, subject, labels, \
      claimed, settings_digest, program_version, build";
@@ -20,7 +20,7 @@ pub(super) fn add(connection: &mut dyn Connection, record: &Record) -> Result<Ad
     let Some(before) = earlier(connection, &record.run)? else {
         return Ok(match insert(connection, record)? {
             Some(_) => Added { key, new: true, replaced: None },
-            // Another writer was faster.
+            // Another writer added the run first.
             None => known(key),
         });
     };
@@ -46,7 +46,7 @@ pub(super) fn add(connection: &mut dyn Connection, record: &Record) -> Result<Ad
     Ok(Added { key, new: true, replaced: Some(before.hash) })
 }
 
-/// What the database already has of a run.
+/// The record of the run that the database already has.
 struct Before {
     id: i64,
     hash: String,
@@ -54,7 +54,8 @@ struct Before {
     points: u64,
 }
 
-/// How much a run measured: the number of slots and blocks behind all of its values, which grows when it is extended.
+/// How much a run measured: the number of slots and blocks behind all of its values. Extending a run
+/// increases it.
 fn weight(record: &Record) -> u64 {
     record.points.iter().map(|point| u64::from(point.n)).sum()
 }
@@ -73,7 +74,7 @@ fn earlier(connection: &mut dyn Connection, run: &RunRow) -> Result<Option<Befor
     Ok(Some(Before { id, hash, points }))
 }
 
-/// The number of the run's new row; `None` where the run is there already.
+/// Inserts a run and returns its id; `None` if the run exists already.
 fn insert(connection: &mut dyn Connection, record: &Record) -> Result<Option<i64>, Cause> {
     let sql = format!("INSERT INTO run ({RUN_COLUMNS}) VALUES {INSERT_RUN}");
     let Some(mut row) = first(connection, &sql, &run_values(&record.run)?)? else { return Ok(None) };
@@ -102,7 +103,7 @@ fn insert_point(connection: &mut dyn Connection, run: i64, point: &RecordedPoint
     connection.execute(sql, &values).map(drop)
 }
 
-/// The number of a series, which is made where there is none.
+/// The id of a series, which is created if it is missing.
 fn series_of(connection: &mut dyn Connection, series: &SeriesIdentity) -> Result<i64, Cause> {
     const FIND: &str = "SELECT id FROM series WHERE experiment = $1 AND cell = $2 AND variant = $3 AND baseline = $4 AND metric = $5 \
                         AND statistic = $6 AND host_class = $7 AND digest = $8";
@@ -116,7 +117,7 @@ fn series_of(connection: &mut dyn Connection, series: &SeriesIdentity) -> Result
         Some(row) => Some(row),
         None => match first(connection, MAKE, &made())? {
             Some(row) => Some(row),
-            // Another writer was faster, and is done by now.
+            // Another writer created it first, and has committed by now.
             None => first(connection, FIND, &identity)?,
         },
     };
@@ -160,13 +161,13 @@ fn run_values(run: &RunRow) -> Result<Vec<Value>, Cause> {
     ])
 }
 
-/// Removes a run; returns whether there was one.
+/// Removes a run. Returns whether it existed.
 pub(super) fn remove(connection: &mut dyn Connection, key: &str) -> Result<bool, Cause> {
-    // Series without points stay, and nothing shows them: another writer may be about to add one.
+    // Series without points stay, because another writer may be about to add one. Nothing lists them.
     Ok(connection.execute("DELETE FROM run WHERE hash = $1", &[key.into()])? > 0)
 }
 
-/// Sets a mark; returns whether the series has the run.
+/// Sets a mark. Returns whether the series has the run.
 pub(super) fn mark(connection: &mut dyn Connection, series: i64, mark: &Mark) -> Result<bool, Cause> {
     let sql =
         "SELECT run.id FROM run JOIN point ON point.run = run.id WHERE point.series = $1 AND run.hash = $2";
@@ -188,7 +189,7 @@ pub(super) fn mark(connection: &mut dyn Connection, series: i64, mark: &Mark) ->
     Ok(true)
 }
 
-/// Takes a mark away; returns whether there was one.
+/// Removes a mark. Returns whether it existed.
 pub(super) fn unmark(
     connection: &mut dyn Connection,
     series: i64,

@@ -1,4 +1,4 @@
-//! Runs that are made up in memory, for tests of the history here and through the command.
+//! Made-up runs in memory, for tests of the history here and through the command.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use plumb_model::{
 const VARIANTS: [(&str, f64); 2] = [("a", 1000.0), ("b", 2000.0)];
 const BLOCKS: u32 = 6;
 
-/// The run with a number, an hour after the one before. `factor` multiplies the throughput of `b`.
+/// Run `number` of an experiment, an hour after the run before it. `factor` multiplies the throughput of `b`.
 pub fn run(experiment: &str, number: u32, factor: f64) -> Run {
     let mut slots = Vec::new();
     for block in 0..BLOCKS {
@@ -50,7 +50,7 @@ fn header(experiment: &str, number: u32) -> Header {
     }
 }
 
-/// Hours from 2026-01-01 on, in months of 28 days.
+/// `number` hours after the start of 2026, in months of 28 days.
 fn started_at(number: u32) -> String {
     let (day, hour) = (number / 24, number % 24);
     let (month, day) = (day / 28, day % 28);

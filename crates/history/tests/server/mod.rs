@@ -1,4 +1,5 @@
-//! A Postgres server for tests: private, in a temporary directory, reached by a socket there, and gone with the value.
+//! A private Postgres server for tests, in a temporary directory and reached by a socket there. Dropping the
+//! value stops it.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -18,7 +19,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one; the error says why there is none, for a test that is skipped.
+    /// Starts a server. The error says why there is none, so that a test can report why it is skipped.
     pub fn start() -> Result<Self, &'static str> {
         let programs = programs().ok_or("there is no Postgres (package postgresql)")?;
         let directory = tempfile::tempdir().unwrap();
@@ -44,7 +45,7 @@ impl Server {
             .unwrap();
         let server = Self { programs, directory, child };
         let begun = Instant::now();
-        // Its last line is the server's state.
+        // The last line of this file is the server's state.
         while !fs::read_to_string(data.join("postmaster.pid")).is_ok_and(|text| text.contains("ready")) {
             let log = || fs::read_to_string(server.directory.path().join("log")).unwrap_or_default();
             assert!(begun.elapsed() < LIMIT, "the server does not start: {}", log());
@@ -82,14 +83,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
-            // A fast shutdown: it ends connections and itself.
+            // SIGINT asks Postgres for a fast shutdown: it closes all connections and exits.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
         }
         let _ = self.child.wait();
     }
 }
 
-/// A program that runs as nobody where this process is root, and that the kernel interrupts when this thread ends.
+/// A program that runs as `nobody` if this process is root. The kernel interrupts it when this thread ends.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     if rustix::process::geteuid().is_root() {
@@ -99,7 +100,7 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Where the server's programs are: Debian keeps them out of the path.
+/// The folder of the server's programs, which Debian keeps out of `PATH`.
 fn programs() -> Option<PathBuf> {
     let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let debian = debian.map(|version| version.path().join("bin"));

@@ -1,5 +1,5 @@
-// A live page: as a slot ends, the server sends the parts that changed, and they take the place of the old ones.
-// Without this script every page is whole; it only has to be loaded again.
+// A live page: when a slot ends, the server sends new parts, and this script replaces the old ones.
+// Without this script, every page is complete, but the user has to reload it.
 "use strict";
 
 (() => {
@@ -9,7 +9,7 @@
   const said = document.getElementById("said");
   const tell = (text) => { if (link.textContent !== text) link.textContent = text; };
 
-  // Which tables are open and how far they are scrolled stays as it is, and so does the focus.
+  // Keeps open tables open, and restores the scroll positions and the focus.
   const replace = (element, html) => {
     if (element.innerHTML === html) return;
     const open = [...element.querySelectorAll("details[open]")].map((details) => details.id);
@@ -38,7 +38,7 @@
       const element = document.getElementById(id);
       if (element) replace(element, html);
     }
-    // Only a changed verdict is spoken: a slot every few seconds would drown everything else.
+    // Announce only changed verdicts: a slot every few seconds would drown out everything else.
     if (news.said.length > 0) said.textContent = news.said.join(". ");
   };
 

@@ -7,10 +7,10 @@ use crate::site::Site;
 
 const CSS: &str = "text/css; charset=utf-8";
 
-/// One of them by its name.
+/// A file by its address.
 ///
 /// # Errors
-/// When there is none of that name.
+/// When there is no such file.
 pub fn asset(_: &Site, asked: &Asked) -> Result<Answer, Fault> {
     Ok(match asked.path.as_str() {
         "/assets/report.css" => Answer::asset(CSS, plumb_report::html_style()),

@@ -12,13 +12,13 @@ use crate::fault::Fault;
 use crate::shelf::{Listing, Opened, State, Summary};
 use crate::site::Site;
 
-/// The newest runs that can be chosen.
+/// How many of the newest runs the form offers.
 const CHOICES: usize = 200;
 
-/// The comparison of the two runs that are asked for, or a form that asks for them.
+/// The comparison of two runs, or a form that asks for them.
 ///
 /// # Errors
-/// When more than two are asked for, or one cannot be read.
+/// When the request names more than two runs or one run twice, or a run cannot be read.
 pub fn compare(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let ids: Vec<&str> = asked.query.all("run").filter(|id| !id.is_empty()).collect();
     match ids[..] {
@@ -31,7 +31,8 @@ pub fn compare(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
 
 fn both(site: &Site, ids: [&str; 2]) -> Result<Answer, Fault> {
     let (first, second) = (opened(site, ids[0])?, opened(site, ids[1])?);
-    // One after the other, and copied: two requests that hold them in different orders would wait for each other.
+    // Locks one run at a time, and copies it. Two requests that hold the runs in different orders would
+    // deadlock.
     let run = |of: &Arc<Mutex<Opened>>| of.lock().unwrap_or_else(PoisonError::into_inner).run().clone();
     let (first, second) = (run(&first), run(&second));
     let found = contrast(&first, &second);

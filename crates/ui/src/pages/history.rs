@@ -1,4 +1,4 @@
-//! Recorded runs and their series: which there are, and what each says of its level.
+//! The pages of recorded runs and their series.
 
 use maud::{Markup, html};
 use plumb_history::{Database, RunFilter, RunRow, SeriesFilter, SeriesIdentity, SeriesRow};
@@ -12,10 +12,10 @@ use crate::fault::Fault;
 use crate::site::Site;
 
 const ROWS: u32 = 50;
-/// More series than these are not listed at once.
+/// The most series that are listed at once.
 const SERIES_MAX: usize = 400;
 
-/// Opens the history; `None` where nothing was recorded yet.
+/// Opens the history; `None` if nothing has been recorded yet.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -117,7 +117,7 @@ fn one(site: &Site, history: &mut Database, name: &str, query: &Fields) -> Resul
     Ok(page(site, Part::History, &format!("History of {name}"), &content))
 }
 
-/// Ratios of what claims speak of first; the rest where it is asked for.
+/// The ratios of metrics that claims name, or all series if there are none or the request asks for all.
 fn series_table(series: &[SeriesRow], claimed: &[String], is_all: bool, query: &Fields) -> Markup {
     let is_main = |row: &&SeriesRow| row.identity.is_ratio() && claimed.contains(&row.identity.metric_key());
     let main: Vec<&SeriesRow> = series.iter().filter(is_main).collect();

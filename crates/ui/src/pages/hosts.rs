@@ -1,4 +1,5 @@
-//! The hosts on which runs were made. Absolute values of different ones do not compare, so people want to know which is which.
+//! The hosts of runs. Absolute values from different hosts are not comparable, so this page tells the hosts
+//! apart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

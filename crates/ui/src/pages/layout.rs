@@ -27,13 +27,13 @@ const PARTS: [(Part, &str, &str); 5] = [
     (Part::Start, "/start", "Start a run"),
 ];
 
-/// A whole page. The title carries the state, so that a tab tells it.
+/// A whole page. The title includes the state, so that a browser tab shows it.
 #[must_use]
 pub fn page(site: &Site, part: Part, title: &str, content: &Markup) -> Answer {
     page_with(site, (part, 200), title, content)
 }
 
-/// The same with another status.
+/// A whole page with another status.
 #[must_use]
 pub fn page_with(site: &Site, (part, status): (Part, u16), title: &str, content: &Markup) -> Answer {
     let html = html! {
@@ -66,7 +66,7 @@ pub fn page_with(site: &Site, (part, status): (Part, u16), title: &str, content:
     Answer::page(status, printable_lines(&html.into_string()).into_owned())
 }
 
-/// The page of a request that was refused.
+/// The page of a request that was refused or failed.
 #[must_use]
 pub fn fault(site: &Site, fault: &Fault) -> Answer {
     let content = html! {
@@ -82,7 +82,7 @@ fn served(site: &Site) -> String {
     roots.join(", ")
 }
 
-/// The mark of the house: a line with a bob.
+/// The logo: a plumb line with its bob.
 fn bob() -> Markup {
     html! {
         svg width="12" height="30" viewBox="-6 13 12 30" aria-hidden="true" {
@@ -92,13 +92,13 @@ fn bob() -> Markup {
     }
 }
 
-/// HTML that was made and escaped by the report.
+/// HTML that the report made and escaped.
 #[must_use]
 pub fn made(html: &str) -> PreEscaped<&str> {
     PreEscaped(html)
 }
 
-/// How far a run has come, as a word with its sign.
+/// The state of a run, as a word with its sign.
 #[must_use]
 pub fn state(state: State) -> Markup {
     let sign = match state {
@@ -111,7 +111,7 @@ pub fn state(state: State) -> Markup {
     html! { span class={ "state " (state.tone()) } { span aria-hidden="true" { (sign) " " } (state.word()) } }
 }
 
-/// The verdicts of a run: how many of each, by sign and for readers of the screen by word.
+/// The verdicts of a run: how many of each, by sign, and by word for screen readers.
 #[must_use]
 pub fn verdicts(summary: &Summary) -> Markup {
     let tones = ["good", "bad", "doubt", "quiet", "quiet"];
@@ -127,14 +127,14 @@ pub fn verdicts(summary: &Summary) -> Markup {
     }
 }
 
-/// A time in RFC 3339 as people read it: to the second, in UTC.
+/// A time in RFC 3339 in readable form: to the second, in UTC.
 #[must_use]
 pub fn time(rfc3339: &str) -> Markup {
     let (day, clock) = rfc3339.split_once('T').unwrap_or((rfc3339, ""));
     html! { @if rfc3339.is_empty() { "–" } @else { time datetime=(rfc3339) { (day) " " (clock.get(..8).unwrap_or(clock)) } } }
 }
 
-/// What every form of the page carries.
+/// The hidden field that every form has.
 #[must_use]
 pub fn form_token(site: &Site) -> Markup {
     html! { input type="hidden" name="form" value=(site.door.form().text()); }

@@ -1,6 +1,7 @@
-//! A run that is under way: where it is, its claims with their narrowing intervals, its slots over time with their noise.
+//! A run that is under way: where it is, its claims with their narrowing intervals, its slots over time with
+//! their noise.
 //!
-//! The page is whole without a script. With one, the parts that change are replaced as a slot ends.
+//! The page is complete without a script. The script replaces the parts that change when a slot ends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use plumb_store::{Now, Phase};
 use super::layout::{made, state};
 use crate::shelf::{Opened, State};
 
-/// What changes while a run is under way.
+/// The parts of a page that change while a run is under way.
 pub struct Parts {
     /// The page's title.
     pub title: String,
@@ -23,7 +24,7 @@ pub struct Parts {
     pub pieces: BTreeMap<&'static str, String>,
 }
 
-/// All of it.
+/// Makes all parts.
 pub fn parts(id: &str, opened: &mut Opened, now: Option<&Now>) -> Parts {
     let cell = current_cell(opened.run(), now);
     let looks = opened.looks().to_vec();
@@ -54,7 +55,7 @@ fn title(opened: &Opened, state: State) -> String {
     }
 }
 
-/// The inside of the page.
+/// The title and the inside of the page.
 pub fn content(id: &str, opened: &mut Opened, now: Option<&Now>) -> (String, Markup) {
     let Parts { title, pieces } = parts(id, opened, now);
     let run = opened.run();
@@ -74,7 +75,7 @@ pub fn content(id: &str, opened: &mut Opened, now: Option<&Now>) -> (String, Mar
     (title, content)
 }
 
-/// The cell of the slot that is measured, or of the last one.
+/// The cell of the slot that is being measured, or of the last slot.
 fn current_cell(run: &Run, now: Option<&Now>) -> usize {
     let cells = run.header.plan.cells.len();
     let last = run.slots.last().map(|slot| slot.cell);
@@ -96,7 +97,7 @@ fn where_it_is(id: &str, run: &Run, state_now: State, now: Option<&Now>) -> Mark
     }
 }
 
-/// What the run does, as the rest of a sentence.
+/// The activity of the run, as the rest of a sentence.
 fn doing(plan: &Plan, state: State, now: Option<&Now>) -> Markup {
     let Some(now) = now.filter(|_| state == State::Running) else { return html! {} };
     let place = format!(
@@ -139,7 +140,7 @@ fn facts(run: &Run, now: &Now) -> Markup {
     }
 }
 
-/// When the next slot ends.
+/// When the next slot ends, in words.
 fn due(run: &Run, now: &Now) -> String {
     if let Some(closes) = now.window_closes_ms {
         return format!("after {}, as the window closes", clock(closes));
@@ -168,7 +169,7 @@ fn ended(run: &Run, state: State) -> String {
     }
 }
 
-/// How to continue a run that was killed or stopped.
+/// The command that continues a run that was killed or stopped.
 #[must_use]
 pub fn resume_command(path: &Path) -> String {
     let text = path.display().to_string();

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::shelf::{State, Summary};
 use crate::site::Site;
 
-/// The text.
+/// The text that Prometheus reads.
 ///
 /// # Errors
 /// None so far.
@@ -21,7 +21,7 @@ pub fn metrics(site: &Site, _: &Asked) -> Result<Answer, Fault> {
     Ok(Answer::asset(PROMETHEUS_TYPE, &RunSamples::text(samples.iter().map(Arc::as_ref))))
 }
 
-/// Of each experiment the newest run that ended and the newest that has no end: what the text shows at most.
+/// The newest ended run and the newest run without an end of each experiment. The text shows no others.
 fn newest(runs: Vec<Arc<Summary>>) -> Vec<Arc<Summary>> {
     let mut newest: BTreeMap<(String, bool), Arc<Summary>> = BTreeMap::new();
     for run in runs.into_iter().filter(|run| run.state != State::Unreadable) {

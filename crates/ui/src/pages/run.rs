@@ -37,7 +37,7 @@ pub fn run(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     Ok(page(site, Part::Runs, &title, &content))
 }
 
-/// The id in the address `/runs/ID` and those below it.
+/// The id in the address `/runs/ID`, or in an address below it.
 ///
 /// # Errors
 /// When there is none.
@@ -45,7 +45,7 @@ pub fn id(asked: &Asked) -> Result<&str, Fault> {
     asked.path.split('/').nth(2).ok_or_else(|| Fault::missing("There is no such run."))
 }
 
-/// What can be done with a run that is over.
+/// The actions on a run that is over.
 fn bar(id: &str, path: &Path, state_now: State) -> Markup {
     let may_go_on = matches!(state_now, State::Killed | State::Interrupted);
     html! {

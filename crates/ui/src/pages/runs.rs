@@ -16,7 +16,8 @@ use crate::site::Site;
 
 const ROWS: usize = 50;
 
-/// The columns by which the table can be sorted: their name in addresses, their heading, and whether the largest comes first.
+/// The columns by which the table can be sorted: their name in addresses, their heading, and whether the
+/// largest comes first.
 const ORDERS: [(&str, &str, bool); 5] = [
     ("name", "Run", false),
     ("started", "Started", true),

@@ -1,4 +1,5 @@
-//! One series: its values over the runs, its level shifts with what changed there, and the form that accepts one.
+//! One series: its values over the runs, its level shifts with the changes at each, and the form that accepts
+//! a shift.
 
 use maud::{Markup, html};
 use plumb_history::{
@@ -16,13 +17,13 @@ use crate::fault::Fault;
 use crate::site::Site;
 
 const HEIGHT: f64 = 260.0;
-/// The newest rows of the table; older ones are in the figure.
+/// How many of the newest runs the table lists. The figure shows older ones.
 const ROWS: usize = 200;
 const NOTE_CHARACTERS_MAX: usize = 500;
-/// How many of the newest runs a figure can show; the second number without a choice.
+/// How many of the newest runs a figure can show. The second number is the default.
 const SPANS: [usize; 2] = [100, 1_000];
 
-/// A series with everything that is known of it.
+/// A series with its points and its trend.
 struct Known {
     row: SeriesRow,
     points: Vec<Point>,
@@ -210,7 +211,7 @@ fn one_shift(
     }
 }
 
-/// What differs between a shift's run and the one before it: name, before, since.
+/// The differences between a shift's run and the run before it: name, value before, value since.
 fn changes(
     history: &mut Database,
     known: &Known,
@@ -230,7 +231,7 @@ fn changes(
     };
     for (name, was) in &before.host {
         let is = value(&since, name);
-        // The load average is another in every run.
+        // The load average differs in every run.
         if *was != is && name != "load average" {
             changed.push((name.clone(), was.clone(), is));
         }

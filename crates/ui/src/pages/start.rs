@@ -1,4 +1,4 @@
-//! Starting a run: a built-in experiment, a file below the served directories, or a run once more.
+//! Starting a run: a built-in experiment, a file below the served directories, or an earlier run again.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -17,12 +17,12 @@ use crate::launch::{Launched, Order, launch};
 use crate::shelf::id_of;
 use crate::site::Site;
 
-/// More files are not offered.
+/// The most files that are offered.
 const FILES_MAX: usize = 200;
-/// As `plumb run` has it.
+/// The same bound as that of `plumb run`.
 const BLOCKS_MAX: u32 = 1000;
 
-/// Asks what to start.
+/// The form that asks what to start.
 ///
 /// # Errors
 /// None so far.
@@ -50,10 +50,10 @@ pub fn form(site: &Site, _: &Asked) -> Result<Answer, Fault> {
     Ok(page(site, Part::Start, "Start a run", &content))
 }
 
-/// Starts it.
+/// Starts the chosen run.
 ///
 /// # Errors
-/// When the experiment is not one that was offered, or the run cannot be started.
+/// When the experiment was not offered, or the run cannot be started.
 pub fn start(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let experiment = asked.form.get("experiment").unwrap_or_default();
     let is_built_in = site.settings.experiments.iter().any(|(name, _)| *name == experiment);
@@ -76,7 +76,7 @@ pub fn start(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     begin(site, &Order { experiment, name, is_quick, blocks, only: Vec::new() })
 }
 
-/// Asks whether to run an experiment once more, and shows what would run: it may be another's.
+/// The page that asks whether to repeat a run. It shows the experiment, which may come from another user.
 ///
 /// # Errors
 /// When there is no such run, or it cannot be repeated from here.
@@ -97,7 +97,7 @@ pub fn confirm_repeat(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     Ok(page(site, Part::Start, "Repeat this run?", &content))
 }
 
-/// Runs it once more.
+/// Repeats a run.
 ///
 /// # Errors
 /// As [`confirm_repeat`], and when the run cannot be started.
@@ -110,7 +110,7 @@ fn experiment(text: &str) -> Markup {
     html! { pre tabindex="0" aria-label="the experiment" { code { (text) } } }
 }
 
-/// What repeats a run, with the text of its experiment.
+/// The order that repeats a run, with the text of its experiment.
 fn repeated(site: &Site, id: &str) -> Result<(Order, String), Fault> {
     let run = opened(site, id)?;
     let run = run.lock().unwrap_or_else(PoisonError::into_inner);

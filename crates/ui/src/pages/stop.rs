@@ -1,4 +1,4 @@
-//! Stopping a run: a page that asks whether it is meant, and what it does then.
+//! Stopping a run: a page that asks for confirmation, and the request that stops the run.
 
 use maud::html;
 use plumb_store::now;
@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::launch;
 use crate::site::Site;
 
-/// Asks.
+/// The page that asks for confirmation.
 ///
 /// # Errors
 /// When there is no such run.
@@ -35,10 +35,10 @@ pub fn confirm(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     Ok(page(site, Part::Runs, "Stop this run?", &content))
 }
 
-/// Stops.
+/// Stops a run.
 ///
 /// # Errors
-/// When the run is not under way, or not this user's.
+/// When the run is not under way, or belongs to another user.
 pub fn stop(site: &Site, asked: &Asked) -> Result<Answer, Fault> {
     let id = id(asked)?;
     let path = site.shelf.path(id).ok_or_else(|| Fault::missing("There is no such run."))?;

@@ -1,4 +1,4 @@
-//! Server-sent events: an answer that continues, piece by piece, until the run ends or the browser leaves.
+//! Server-sent events: an answer that is sent piece by piece until the run ends or the browser disconnects.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,18 +20,18 @@ use crate::fault::Fault;
 use crate::live::{Follower, Next};
 use crate::site::{Site, Watching};
 
-/// Browsers that may follow runs at a time.
+/// How many browsers may follow runs at a time.
 const WATCHERS_MAX: usize = 32;
-/// Pieces that wait for a slow browser.
+/// How many pieces may wait for a slow browser.
 const PIECES_MAX: usize = 4;
-/// So often a silent connection says that it is there, as proxies cut those that do not. While a window is open that waits, up to
-/// the second figure.
+/// How long a connection may be silent before a heartbeat, because proxies cut silent connections. While a
+/// window is open, the heartbeat waits up to the second figure.
 const HEARTBEAT_NS: u64 = 15_000_000_000;
 const HEARTBEAT_NS_MAX: u64 = 45_000_000_000;
-/// How soon a browser that was cut off comes back.
+/// How soon a browser reconnects after its connection was cut, in ms.
 const RETRY: &str = "retry: 2000\n\n";
 
-/// The content of an answer: whole, or as it comes.
+/// The content of an answer: whole, or sent in pieces.
 #[derive(Debug)]
 pub enum Content {
     Whole(Option<Bytes>),
@@ -39,7 +39,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// All of it.
+    /// Wraps a whole text.
     pub fn whole(text: String) -> Self {
         Self::Whole(Some(Bytes::from(text)).filter(|bytes| !bytes.is_empty()))
     }
@@ -71,7 +71,7 @@ impl Body for Content {
     }
 }
 
-/// Begins to send a run's events.
+/// Starts to send a run's events.
 ///
 /// # Errors
 /// When there is no such run, or too many browsers follow runs.
@@ -96,7 +96,7 @@ pub async fn follow(site: &Arc<Site>, id: String, asked: &Asked) -> Result<Respo
     Ok(response)
 }
 
-/// Sends what there is until the run ends or nobody listens.
+/// Sends events until the run ends or the browser disconnects.
 async fn send(watching: Watching, mut follower: Follower, pieces: Sender<Bytes>) {
     let mut sent_ns = monotonic_ns();
     if pieces.send(Bytes::from_static(RETRY.as_bytes())).await.is_err() {

@@ -5,7 +5,7 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use crate::answer::HEADERS;
 
-/// Adds them.
+/// Adds the headers that every answer has.
 pub fn add_common(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));

@@ -1,6 +1,8 @@
-//! The pages behind HTTP, on a thread with its own async runtime, so that nothing else of the process waits for it.
+//! The HTTP server of the pages, on a thread with its own async runtime, so that nothing else in the process
+//! waits for it.
 //!
-//! It bounds what a client may take: connections, headers, the size of a body, followers of runs, and the time for a head.
+//! It limits what a client can use: connections, headers, the size of a body, followers of runs, and the time
+//! for a head.
 
 mod events;
 mod headers;
@@ -21,18 +23,18 @@ use crate::access::Door;
 use crate::error::UiError;
 use crate::site::{Settings, Site};
 
-/// What one request's head may hold.
+/// The largest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// For a request's head, and for the next one on a connection that is kept.
+/// The time limit for a request's head, and for the next request on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// Connections at a time; a browser opens six.
+/// How many connections may be open at a time; a browser opens six.
 const CONNECTIONS_MAX: usize = 96;
 /// How many threads make pages. A run's page is judged and drawn on one of them.
 const WORKERS: usize = 4;
-/// How long answers that are under way may take when the page ends.
+/// How long pending answers may take when the server ends.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// A running server, which ends when it is dropped.
+/// A running server. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     site: Arc<Site>,
@@ -40,7 +42,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves the pages. Port 0 takes a free one.
+    /// Starts to serve the pages. Port 0 selects a free port.
     ///
     /// # Errors
     /// When the address cannot be used, or is open to other hosts and `is_remote_allowed` is not set.
@@ -70,7 +72,7 @@ impl Server {
         self.site.watchers()
     }
 
-    /// For how long nobody has asked for anything.
+    /// The time since the last request.
     #[must_use]
     pub fn idle(&self) -> Duration {
         self.site.idle()
@@ -82,7 +84,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, or a client that has gone again: neither lasts.
+            // The process is out of descriptors, or the client has disconnected already. Neither lasts.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -94,7 +96,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
     }
 }
 
-/// Serves one connection. How it ends is its client's affair.
+/// Serves one connection. An error concerns only its client, and is ignored.
 async fn serve(stream: TcpStream, site: Arc<Site>) {
     let service = service_fn(move |request| requests::respond(Arc::clone(&site), request));
     let mut http = http1::Builder::new();

@@ -1,4 +1,4 @@
-//! One request from the network: whether it is let in, its form within bounds, its page.
+//! One request from the network: its access checks, its form within bounds, and its page.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::pages::layout;
 use crate::routes;
 use crate::site::Site;
 
-/// Larger forms are refused.
+/// The largest form that is accepted, in bytes.
 const FORM_BYTES_MAX: usize = 64 << 10;
-/// For a form to come whole.
+/// The time limit for receiving a form.
 const FORM_TIME: Duration = Duration::from_secs(10);
 
-/// The subject of a request that was let in.
+/// The kind of an admitted request.
 enum Entry {
-    /// It came with the token in its address: it gets the cookie, and the page without the token.
+    /// Its address has the token. The answer sets the cookie, and redirects to the address without the token.
     Welcome(String),
     Page(Asked),
     Events(String, Asked),
 }
 
-/// Answers a request; whatever is wrong with it is a page.
+/// Answers a request. A refusal is a page, too.
 pub async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Response<Content>, Infallible> {
     site.touch();
     let answer = match enter(&site, request).await {
@@ -53,17 +53,17 @@ pub async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Resp
     Ok(response(answer.unwrap_or_else(|fault| layout::fault(&site, &fault))))
 }
 
-/// Makes a page where it may take its time. One that panics is a page, too.
+/// Makes a page on a thread that may block. A panic becomes a page, too.
 async fn page(site: &Arc<Site>, asked: Asked) -> Result<Answer, Fault> {
     let shared = Arc::clone(site);
     let made = spawn_blocking(move || routes::answer(&shared, &asked)).await;
     let rest = Arc::clone(site);
-    // What this request had no time for is read behind its back, so that the next one has it.
+    // Reads the runs that this request had no time for, in the background, so that the next request has them.
     spawn_blocking(move || rest.shelf.read_rest());
     made.unwrap_or_else(|_| Err(Fault::broken("make this page: it is a fault of plumb")))
 }
 
-/// Lets a request in, or not.
+/// Admits or refuses a request.
 async fn enter(site: &Site, request: Request<Incoming>) -> Result<Entry, Fault> {
     let (head, body) = request.into_parts();
     let papers = Papers {
@@ -106,7 +106,7 @@ async fn enter(site: &Site, request: Request<Incoming>) -> Result<Entry, Fault> 
     })
 }
 
-/// A path that stays on this server: a second slash at its beginning would name another host.
+/// A path that stays on this server: two leading slashes would name another host.
 fn local(path: &str) -> &str {
     if path.starts_with("//") || path.contains('\\') { "/" } else { path }
 }

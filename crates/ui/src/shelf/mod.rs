@@ -1,7 +1,7 @@
-//! The runs below the served directories: found, summed up, and opened.
+//! The runs below the served directories: found, summarised, and opened.
 //!
-//! Nothing here happens by itself. Directories are looked at when somebody asks for a page, and a run is parsed again only
-//! when its files have changed. So a page that nobody looks at costs a run nothing.
+//! Nothing here runs by itself. A page request scans the directories, and a run is parsed again only if its
+//! files have changed. A page that nobody requests costs a run nothing.
 
 mod opened;
 mod state;
@@ -21,15 +21,15 @@ pub use opened::Opened;
 pub use state::State;
 pub use summary::{Summary, VERDICTS};
 
-/// More entries of a folder are not looked at.
+/// The most entries of a folder that are scanned.
 const ENTRIES_MAX: usize = 50_000;
-/// Runs that are held in memory at a time.
+/// How many opened runs are held in memory.
 const OPENED_MAX: usize = 4;
-/// How long a request may read runs that are not summed up yet; the rest is read behind its back.
+/// How long a request may read runs that have no summary yet. The others are read in the background.
 const PATIENCE_NS: u64 = 30_000_000;
-/// Between two runs that are read while another is under way.
+/// The pause between two such reads while a run is under way.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Folders are looked at again after this many times what it took the last time.
+/// Folders are scanned again after this many times the duration of the last scan.
 const REST: u64 = 50;
 
 /// The runs below some directories.
@@ -47,7 +47,7 @@ struct Known {
     entries: HashMap<PathBuf, Entry>,
     /// Paths by their ids.
     ids: HashMap<String, PathBuf>,
-    /// Not before this are folders looked at again.
+    /// The earliest time of the next scan, in ns of the monotonic clock.
     again_ns: u64,
 }
 
@@ -58,17 +58,17 @@ struct Entry {
     summary: Option<Arc<Summary>>,
 }
 
-/// All runs, as far as they were read.
+/// All runs, as far as they have been read.
 #[derive(Debug)]
 pub struct Listing {
-    /// Those that were read.
+    /// The runs that have been read.
     pub runs: Vec<Arc<Summary>>,
     /// How many are still to be read.
     pub unread: usize,
 }
 
 impl Shelf {
-    /// For run directories, and folders that hold some, which are looked at once.
+    /// Creates a shelf of run directories and of folders that hold some, and scans them.
     #[must_use]
     pub fn new(roots: Vec<PathBuf>) -> Self {
         let (known, opened) = (Mutex::default(), Mutex::default());
@@ -83,7 +83,7 @@ impl Shelf {
         &self.roots
     }
 
-    /// All runs. Reads changed runs for a moment at most; [`Shelf::read_rest`] continues.
+    /// All runs. Reads changed runs for a short time only; [`Shelf::read_rest`] reads the rest.
     pub fn list(&self) -> Listing {
         self.look();
         self.read(PATIENCE_NS);
@@ -93,7 +93,7 @@ impl Shelf {
         Listing { unread: known.entries.len() - runs.len(), runs }
     }
 
-    /// Reads one more run that is not summed up yet, the newest of them; false where there is none.
+    /// Reads the newest run that has no summary yet. Returns `false` if there is none.
     fn read_more(&self) -> bool {
         let next = {
             let known = self.known();
@@ -110,7 +110,8 @@ impl Shelf {
         true
     }
 
-    /// Reads all that is not summed up yet, unless somebody does so already. While a run is under way it takes long rests.
+    /// Reads all runs that have no summary yet, unless another thread is reading them. Pauses after each run
+    /// while a run is under way.
     pub fn read_rest(&self) {
         if self.is_read.swap(true, Ordering::SeqCst) {
             return;
@@ -139,7 +140,7 @@ impl Shelf {
         })
     }
 
-    /// A run with all of its slots as they are now; `None` where there is none of that id.
+    /// A run with all of its slots as they are now; `None` if no run has that id.
     ///
     /// # Errors
     /// Why it cannot be read, completing "failed to …".
@@ -148,7 +149,7 @@ impl Shelf {
         let held = {
             let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
             let at = opened.iter().position(|(known, _)| known == id);
-            // The last one was used last.
+            // The list is in the order of use, the latest last.
             at.map(|at| opened.remove(at)).inspect(|entry| opened.push(entry.clone())).map(|(_, run)| run)
         };
         if let Some(held) = held {
@@ -168,12 +169,12 @@ impl Shelf {
         Some(Ok(run))
     }
 
-    /// Has folders looked at again at the next request, whatever it costs.
+    /// Makes the next request scan the folders again, however recent the last scan is.
     pub fn look_again(&self) {
         self.known().again_ns = 0;
     }
 
-    /// Looks which runs there are, and which of them changed.
+    /// Scans for runs, and for those that have changed.
     fn look(&self) {
         let begun_ns = monotonic_ns();
         if begun_ns < self.known().again_ns {
@@ -204,7 +205,7 @@ impl Shelf {
     }
 }
 
-/// A directory that is a run, or those in it that are.
+/// The root itself if it is a run, otherwise the directories in it.
 fn runs_below(root: &Path) -> Vec<PathBuf> {
     if Stamp::of(root).has_run() {
         return vec![root.to_owned()];
@@ -216,7 +217,7 @@ fn runs_below(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What stands for a run in addresses: the same for the same path, and nothing else that a path could hold.
+/// The id of a run in addresses: 16 hexadecimal digits of the SHA-256 of its path.
 #[must_use]
 pub fn id_of(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! A run that is held in memory with what its slots say, and follows its directory.
+//! A run in memory with its judgement, which follows its directory.
 
 use std::path::Path;
 
@@ -9,20 +9,22 @@ use plumb_store::{Following, Stamp, is_being_written};
 
 use super::state::State;
 
-/// Slots of a run that has more are not read: they would take several times as much memory. `plumb report` has no such limit.
+/// The largest slots file that is read, in bytes: its slots take several times as much memory. `plumb report`
+/// has no such limit.
 const SLOTS_BYTES_MAX: u64 = 256 << 20;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Opened {
     following: Following,
-    /// Whether somebody wrote it just before it was read: a run writes its end before it lets go of its directory.
+    /// Whether a process was writing it just before it was read. A run writes its end before it releases its
+    /// directory.
     was_written: bool,
     judgement: Judgement,
     looks: Vec<PastLook>,
-    /// How many slots the looks are from.
+    /// How many slots the looks cover.
     looked_at: usize,
-    /// The report, once it was asked for.
+    /// The report, once a request needed it.
     report: Option<String>,
 }
 
@@ -47,7 +49,7 @@ impl Opened {
         Ok(Self { following, was_written, judgement, looks: Vec::new(), looked_at: 0, report: None })
     }
 
-    /// Reads added slots, and judges again if there were any. Returns whether there were.
+    /// Reads added slots, and judges again if the run has changed. Returns whether it has.
     ///
     /// # Errors
     /// As [`Opened::read`].
@@ -72,7 +74,7 @@ impl Opened {
         self.following.run()
     }
 
-    /// How it was when it was read.
+    /// The state of the run when it was last read.
     #[must_use]
     pub fn state(&self) -> State {
         match self.run().ending {
@@ -84,7 +86,7 @@ impl Opened {
         }
     }
 
-    /// What its slots say.
+    /// The judgement of its slots.
     #[must_use]
     pub fn judgement(&self) -> &Judgement {
         &self.judgement
@@ -112,7 +114,7 @@ impl Opened {
     }
 }
 
-/// Whether the last of these slots is the last one of its block.
+/// Whether the last of these slots completes its block.
 fn ends_its_block(plan: &Plan, slots: &[Slot]) -> bool {
     let Some(last) = slots.last() else { return false };
     let runnable = plan.cells[last.cell].variants.iter().filter(|planned| planned.skipped.is_none()).count();

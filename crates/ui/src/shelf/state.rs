@@ -1,24 +1,24 @@
-//! How far a run has come.
+//! The state of a run.
 
-/// How far a run has come.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// A process writes it.
+    /// A process is writing it.
     Running,
     /// Every claim was decided or every block was run.
     Complete,
-    /// Somebody stopped it.
+    /// A user stopped it.
     Interrupted,
     /// The harness failed.
     Failed,
-    /// No process writes it, and it does not say how it ended.
+    /// No process is writing it, and it does not say how it ended.
     Killed,
     /// Its directory cannot be read.
     Unreadable,
 }
 
 impl State {
-    /// All of them, in the order in which a menu has them.
+    /// All states, in the order of the menu.
     pub const ALL: [Self; 6] =
         [Self::Running, Self::Complete, Self::Interrupted, Self::Failed, Self::Killed, Self::Unreadable];
 
@@ -35,7 +35,7 @@ impl State {
         }
     }
 
-    /// The class that colours it.
+    /// The CSS class that colours it.
     #[must_use]
     pub fn tone(self) -> &'static str {
         match self {

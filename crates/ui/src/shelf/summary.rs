@@ -8,15 +8,15 @@ use plumb_store::is_being_written;
 use super::opened::Opened;
 use super::state::State;
 
-/// How many characters of a foreign text a row shows.
+/// How many characters of a text from a run a row shows.
 const TEXT_MAX: usize = 300;
 
 /// A run in one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// What it is called in addresses.
+    /// Its id in addresses.
     pub id: String,
-    /// Its directory; of a recorded run, where that was.
+    /// Its directory.
     pub path: PathBuf,
     pub name: String,
     pub title: String,
@@ -24,7 +24,7 @@ pub struct Summary {
     pub started_at: String,
     pub took_s: Option<f64>,
     pub state: State,
-    /// How many; `None` where only the history knows the run.
+    /// How many slots it has; `None` if the run cannot be read.
     pub slots: Option<usize>,
     /// How many claims hold, are refuted, undecided, void, skipped.
     pub verdicts: [usize; 5],
@@ -33,12 +33,12 @@ pub struct Summary {
     /// Lasting facts of the host by name.
     pub facts: Vec<(String, String)>,
     pub is_quick: bool,
-    /// What changed in one sentence, or why the run cannot be read.
+    /// The headline of the run in one sentence, or why the run cannot be read.
     pub words: String,
 }
 
 impl Summary {
-    /// Reads a run and sums it up. One that cannot be read says why.
+    /// Reads and summarises a run. The summary of an unreadable run says why.
     #[must_use]
     pub fn read(id: String, path: &Path) -> Self {
         match Opened::read(path) {
@@ -87,7 +87,7 @@ impl Summary {
         }
     }
 
-    /// Whether its state can be other than it was although no file has changed: a run may have been killed, or taken up again.
+    /// Whether its state still holds. A run may be killed or resumed without a change to its files.
     pub(super) fn is_settled(&self, path: &Path) -> bool {
         match self.state {
             State::Running => is_being_written(path),
@@ -96,7 +96,7 @@ impl Summary {
         }
     }
 
-    /// Whether every word of a search is somewhere in it.
+    /// Whether it contains every word of a search.
     #[must_use]
     pub fn has(&self, words: &str) -> bool {
         let text = format!(
@@ -117,14 +117,15 @@ impl Summary {
 pub const VERDICTS: [Verdict; 5] =
     [Verdict::Holds, Verdict::Refuted, Verdict::Undecided, Verdict::Void, Verdict::Skipped];
 
-/// What tells a host from others, in one line: its CPUs, its system, and where it runs.
+/// The facts that identify a host, in one line: its CPUs, its system, and where it runs.
 fn host_line(header: &Header) -> String {
     let facts = facts(header);
     let values: Vec<&str> = facts.iter().map(|(_, value)| value.as_str()).collect();
     if values.is_empty() { "unknown host".to_owned() } else { values.join(" · ") }
 }
 
-/// The facts that identify a host, in this order. A run on other hosts shows its first host's name, then that host's facts.
+/// The facts that identify a host, in this order. A run on other hosts shows its first host's name, then that
+/// host's facts.
 fn facts(header: &Header) -> Vec<(String, String)> {
     const NAMES: [&str; 5] = ["cpu", "cpus", "kernel", "virtualisation", "container"];
     let of = |prefix: &str| -> Vec<(String, String)> {
