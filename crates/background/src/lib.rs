@@ -1,4 +1,4 @@
-//! An async runtime on a thread of its own: servers run there beside a program's other work, which stays free of it.
+//! A tokio runtime on its own thread. Servers run there, so the rest of the program blocks and needs no runtime.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-/// A runtime of one thread, and of up to `blocking_threads` more for calls that block.
+/// A runtime with one thread, and up to `blocking_threads` more for blocking calls.
 ///
 /// # Errors
-/// When the process may have no more descriptors.
+/// When the process cannot open more descriptors.
 pub fn runtime(blocking_threads: usize) -> io::Result<Runtime> {
     Builder::new_current_thread().enable_io().enable_time().max_blocking_threads(blocking_threads).build()
 }
 
-/// A runtime that works in the background. Dropping it ends the runtime and its tasks.
+/// A runtime on its own thread. Dropping it ends the runtime and its tasks.
 #[derive(Debug)]
 pub struct Background {
     stop: Option<oneshot::Sender<()>>,
@@ -23,14 +23,14 @@ pub struct Background {
 }
 
 impl Background {
-    /// Moves a runtime and its tasks to a thread of this name. At the end, calls that block may take `grace` to return.
+    /// Moves a runtime and its tasks to a thread of this name. When it ends, blocking calls get `grace` to return.
     ///
     /// # Errors
-    /// When the process may have no more threads.
+    /// When the process cannot start more threads.
     pub fn start(runtime: Runtime, name: &str, grace: Duration) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel::<()>();
         let work = move || {
-            // It resolves when the sender is dropped.
+            // This returns when the sender is dropped.
             let _ = runtime.block_on(stopped);
             runtime.shutdown_timeout(grace);
         };

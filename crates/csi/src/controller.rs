@@ -126,7 +126,7 @@ impl Controller {
     /// Says whether a volume has the capabilities that a request names.
     ///
     /// # Errors
-    /// When there is no such volume, or the request names no capability.
+    /// When the volume does not exist, or the request names no capability.
     pub fn validate(&self, request: &ValidateRequest) -> Result<ValidateResponse, Fault> {
         check_id(&request.volume_id)?;
         if request.volume_capabilities.is_empty() {
@@ -192,7 +192,7 @@ impl Controller {
     /// node it answers with a size in the range and leaves both steps to that node's service.
     ///
     /// # Errors
-    /// When there is no such volume, or the size is invalid.
+    /// When the volume does not exist, or the size is invalid.
     pub fn expand(&self, request: &ControllerExpandRequest) -> Result<ControllerExpandResponse, Fault> {
         check_id(&request.volume_id)?;
         let range = request.capacity_range.as_ref();
@@ -211,7 +211,7 @@ impl Controller {
     /// Moves a volume to another policy, at once, even while it is in use.
     ///
     /// # Errors
-    /// When there is no such volume or policy.
+    /// When the volume or the policy does not exist.
     pub fn modify(&self, request: &ModifyRequest) -> Result<Empty, Fault> {
         let row = self.common.volume(&request.volume_id)?;
         let _reserved = self.common.reserve(&row.uuid)?;

@@ -146,7 +146,7 @@ pub struct VolumeCapability {
     /// A block device or a file system.
     #[prost(oneof = "AccessType", tags = "1, 2")]
     pub access_type: Option<AccessType>,
-    /// Who may use it at the same time.
+    /// Which workloads may use it at the same time.
     #[prost(message, optional, tag = "3")]
     pub access_mode: Option<Choice>,
 }
@@ -173,7 +173,7 @@ pub struct MountVolume {
     pub mount_flags: Vec<String>,
 }
 
-/// Who may use a volume at the same time: the interface's `AccessMode.Mode`.
+/// Which workloads may use a volume at the same time: the interface's `AccessMode.Mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum AccessMode {

@@ -101,7 +101,7 @@ impl Node {
     /// Prepares a volume, or repairs what an earlier call prepared.
     ///
     /// # Errors
-    /// When there is no such volume, it is staged differently, or a layer cannot be built.
+    /// When the volume does not exist, is staged with other options, or a layer cannot be built.
     pub fn stage(&self, request: &StageRequest) -> Result<Empty, Fault> {
         check_id(&request.volume_id)?;
         let staging = path_of(&request.staging_target_path, "staging target path")?;

@@ -27,7 +27,7 @@ pub struct Placement {
 /// Reads parameters; later maps override earlier ones. `None` if none names a policy.
 ///
 /// # Errors
-/// When a parameter is unknown, both keys name a policy, or there is no such policy of that kind.
+/// When a parameter is unknown, both parameters are given, or the policy does not exist or is of the other kind.
 pub fn placement(parameters: &[&Texts], policies: &[PolicyRow]) -> Result<Option<Placement>, Fault> {
     let mut named: Option<(&str, &str)> = None;
     for texts in parameters {

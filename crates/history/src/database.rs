@@ -38,7 +38,7 @@ impl Database {
         Self::opened(location, true)
     }
 
-    /// Opens an existing history for reading. `None` if there is no file.
+    /// Opens an existing history for reading. Returns `None` if the file does not exist.
     ///
     /// # Errors
     /// As [`Database::open`].

@@ -162,7 +162,7 @@ impl Cluster {
         self.send(Method::PUT, &path, Some(object), "application/json", &format!("put {what} back"))
     }
 
-    /// Deletes an object and then, in the background, the objects that it owns. An absent object is no error.
+    /// Deletes an object and then, in the background, the objects that it owns. An absent object is not an error.
     pub(crate) fn delete(&self, path: &str, what: &str) -> Result<(), Error> {
         let options = serde_json::json!({ "propagationPolicy": "Background" });
         let what = format!("delete {what}");

@@ -176,8 +176,8 @@ async fn carry(
     }
 }
 
-/// Copies input to a process. Returns only if the process reads nothing for `stall` while input waits: a node
-/// that fails closes no connection.
+/// Copies input to a process. Returns only if the process does not read a chunk within `stall`: a node that
+/// fails closes no connection.
 async fn feed(input: &mut (impl AsyncRead + Unpin), mut stdin: impl AsyncWrite + Unpin, stall: Duration) {
     let mut buffer = vec![0; CHUNK];
     // Each end notices by its own stream that the other has closed.
@@ -233,6 +233,9 @@ mod tests {
     use super::*;
     use tokio::io::duplex;
 
+    /// Longer than any step of a test takes.
+    const LONG: Duration = Duration::from_secs(20);
+
     fn wait<T>(what: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(what)
     }
@@ -243,12 +246,12 @@ mod tests {
             let (mut input, mut ours) = duplex(1 << 20);
             let (stdin, _unread) = duplex(16);
             ours.write_all(&[7; 1 << 10]).await.unwrap();
-            feed(&mut input, stdin, Duration::from_millis(20)).await;
+            timeout(LONG, feed(&mut input, stdin, Duration::from_millis(20))).await.unwrap();
         });
     }
 
     #[test]
-    fn a_process_without_input_is_left_in_peace_and_gets_all_of_it_later() {
+    fn a_process_may_wait_for_input_and_then_gets_all_of_it() {
         wait(async {
             let (mut input, mut ours) = duplex(1 << 20);
             let (stdin, mut theirs) = duplex(16);
@@ -261,8 +264,8 @@ mod tests {
                 all
             };
             let all = tokio::select! {
-                () = feed(&mut input, stdin, Duration::from_millis(50)) => panic!("it was given up"),
-                all = read => all,
+                () = feed(&mut input, stdin, Duration::from_millis(50)) => panic!("the process was given up"),
+                all = timeout(LONG, read) => all.unwrap(),
             };
             assert_eq!(all, [7; 1 << 10]);
         });

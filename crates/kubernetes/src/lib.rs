@@ -4,7 +4,7 @@
 //! deadline that the runner keeps moving. Once the runner stops, Kubernetes deletes the Job and all that it
 //! owns.
 //!
-//! The client is asynchronous and has a thread of its own. The public interface blocks.
+//! The client is asynchronous and runs on its own thread. The public interface blocks.
 
 mod access;
 mod api;

@@ -240,7 +240,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan of these variants without settings, in one cell, with windows of one second and the defaults of everything else.
+    /// A plan with these variants in one cell, without settings. Windows last one second, and all other fields have their defaults.
     #[must_use]
     pub fn new(name: &str, path: &str, variants: Vec<Variant>) -> Self {
         let planned = (0..variants.len()).map(|variant| PlannedVariant::new(variant, "{}".to_owned()));

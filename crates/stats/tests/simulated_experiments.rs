@@ -174,11 +174,11 @@ fn an_effect_that_wanders_is_found_too_often() {
 /// After which blocks a quick run looks.
 const QUICK: RangeInclusive<usize> = 6..=12;
 
-/// A made-up experiment at each look of [`QUICK`]: its mean over the half-width that independent blocks have there, and the
-/// correlation that its blocks show.
+/// A simulated experiment at each look of [`QUICK`]: the number of blocks, the mean divided by the half-width for independent
+/// blocks, and the correlation that the blocks show.
 type Looked = Vec<(usize, f64, f64)>;
 
-/// Experiments whose blocks have this mean, a standard deviation of one and this correlation.
+/// Simulates experiments whose blocks have this mean, a standard deviation of one and this correlation.
 fn looked_at(mean: f64, correlation: f64) -> Vec<Looked> {
     let level = Level { alpha: ALPHA, looks: Looks::Planned { first: *QUICK.start(), last: *QUICK.end() } };
     let spread =
@@ -208,12 +208,12 @@ fn looked_at(mean: f64, correlation: f64) -> Vec<Looked> {
     (0..4_000).map(|_| experiment()).collect()
 }
 
-/// Why that limit stays. A widening may take what the blocks show of a correlation, what so few blocks may hide, and a bound,
-/// in any proportion. With the boundary that then brings errors down to 6.5% for a correlation of 0.5, an effect of one standard
-/// deviation is decided within 12 blocks about as seldom as by the confidence sequence, which was 45%.
+/// Why that limit stays. Each rule of widening weighs the correlation that the blocks show, the correlation that so few blocks
+/// may hide, and a fixed bound. Each gets the boundary that brings errors down to 6.5% for a correlation of 0.5. An effect of one
+/// standard deviation is then decided within 12 blocks hardly more often than by the confidence sequence, which decides 45%.
 #[test]
 fn to_allow_for_an_effect_that_wanders_costs_what_planned_looks_gain() {
-    let [still, little, much] = [0.0, 0.3, 0.5].map(|correlation| looked_at(0.0, correlation));
+    let [independent, little, much] = [0.0, 0.3, 0.5].map(|correlation| looked_at(0.0, correlation));
     let moved = looked_at(1.0, 0.0);
     let furthest = |experiments: &[Looked], bound: &dyn Fn(usize, f64) -> f64| {
         let of_one = |looked: &Looked| {
@@ -236,7 +236,7 @@ fn to_allow_for_an_effect_that_wanders_costs_what_planned_looks_gain() {
         for hidden in [0.0, 1.0, 2.0, 3.0] {
             for least in [0.0, 0.2, 0.4] {
                 let bound = |blocks: usize, seen: f64| shown * seen + hidden / blocks as f64 + least;
-                let boundaries = [&still, &little, &much].map(|experiments| {
+                let boundaries = [&independent, &little, &much].map(|experiments| {
                     let all = furthest(experiments, &bound);
                     all[((1.0 - FALSE_SHARE_MAX) * all.len() as f64) as usize]
                 });
