@@ -222,6 +222,10 @@ fn resumption_warning(tally: &Tally) -> Option<String> {
     })
 }
 
+fn requests(count: u64) -> String {
+    if count == 1 { "1 request".to_owned() } else { format!("{count} requests") }
+}
+
 fn warnings(tally: &Tally, pending: (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
     let count = |failure: &Failure| tally.errors.get(&failure.to_string()).copied().unwrap_or(0);
@@ -230,16 +234,17 @@ fn warnings(tally: &Tally, pending: (u64, u64)) -> Vec<String> {
         let longest_ms = longest_ns as f64 / 1e6;
         let slowest_ms = tally.slowest_ns as f64 / 1e6;
         warnings.push(format!(
-            "{stalled} requests had no answer when the window closed, after waiting for up to {longest_ms:.0} ms; the \
-             slowest answer took {slowest_ms:.0} ms. http_req_duration and iteration_duration include these waits"
+            "{} had no answer when the window closed, after waiting for up to {longest_ms:.0} ms; the \
+             slowest answer took {slowest_ms:.0} ms. http_req_duration and iteration_duration include these waits",
+            requests(stalled)
         ));
     }
     warnings.extend(resumption_warning(tally));
     let unfinished = count(&Failure::Unfinished);
     if unfinished > 0 {
         warnings.push(format!(
-            "{unfinished} requests that were due in the window had no answer when the load stopped waiting for them; \
-             http_req_duration includes the time for which they had waited"
+            "{} due in the window had no answer when the load stopped waiting; http_req_duration includes that wait",
+            requests(unfinished)
         ));
     }
     if count(&Failure::NoLocalPort) > 0 {
