@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use plumb_model::{Evidence, Measurement};
 use plumb_path::{Snapshot, tool};
 
+use crate::far::UNSHARED;
 use crate::settings::{NetworkSettings, Test};
 use crate::system;
 
@@ -44,8 +45,7 @@ pub fn of_load(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evi
     if busy_poll_us > 0 {
         evidence.push(only(measurement, "SO_BUSY_POLL in us", "busy_poll_us", &[busy_poll_us.to_string()]));
     }
-    // Between hosts there is no CPU to share, of which a warning tells.
-    let shared = of(|_| true).filter(|test| load.shares_cpus(*test) && !system::are_apart(measurement));
+    let shared = of(|_| true).filter(|test| load.shares_cpus(*test));
     evidence.extend(shared.map(|test| one_cpu(test, measurement)));
     evidence.extend(sends::evidence(settings, measurement));
     let tcp: Vec<Test> = of(|test| !test.is_udp()).collect();
@@ -66,8 +66,18 @@ pub fn of_load(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evi
     evidence
 }
 
-/// Holds where the threads of both ends may run on the same single CPUs, as often as each other.
+/// Holds where the threads of both ends may run on the same single CPUs, as often as each other, and where the ends have no CPU in
+/// common, as on different hosts.
 fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
+    let what = format!("{} on one CPU", test.name());
+    if measurement.observed.contains_key(UNSHARED) {
+        return Evidence {
+            what,
+            expected: "both ends of each flow on the same CPU, if they have one in common".to_owned(),
+            observed: "they have none in common, so every message wakes a CPU at each end".to_owned(),
+            holds: true,
+        };
+    }
     let nothing = BTreeMap::new();
     let observed = measurement.observed.get("cpu").unwrap_or(&nothing);
     let of = |end: &str| -> BTreeMap<&str, u64> {
@@ -81,7 +91,7 @@ fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
         if words.is_empty() { "anywhere".to_owned() } else { format!("on CPU {}", words.join(", ")) }
     };
     Evidence {
-        what: format!("{} on one CPU", test.name()),
+        what,
         expected: "both ends of each flow on the same CPU".to_owned(),
         observed: format!("client {}, server {}", words(&client), words(&server)),
         holds: !client.is_empty() && client == server && client.keys().all(|cpu| cpu.parse::<u32>().is_ok()),
@@ -129,5 +139,15 @@ mod tests {
         assert_eq!(broken(&["50"]), [""; 0]);
         assert_eq!(broken(&["50", "0"]), ["SO_BUSY_POLL in us"]);
         assert_eq!(broken(&[]), ["SO_BUSY_POLL in us"]);
+    }
+
+    #[test]
+    fn ends_that_have_no_cpu_in_common_need_not_share_one() {
+        let mut measurement = Measurement::default();
+        assert!(!one_cpu(Test::TcpLat, &measurement).holds);
+        measurement.observed.insert(UNSHARED.to_owned(), [("no CPU".to_owned(), 1)].into());
+        let evidence = one_cpu(Test::TcpLat, &measurement);
+        assert!(evidence.holds);
+        assert_eq!(evidence.observed, "they have none in common, so every message wakes a CPU at each end");
     }
 }

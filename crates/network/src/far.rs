@@ -10,16 +10,19 @@ use plumb_path::{Load, Mark, PathError, Snapshot, Window};
 
 use crate::load::any_load;
 use crate::options::Placement;
-use crate::settings::{Apart, LoadSettings, NetworkSettings, Target};
+use crate::settings::{Apart, NetworkSettings, Target};
 use crate::system::half::{Half, of_client};
 use crate::system::halves::note;
+
+/// What a measurement has among the observed where its ends have no CPU in common.
+pub(crate) const UNSHARED: &str = "in common";
 
 /// A load with its half of the network.
 struct FarLoad {
     load: Box<dyn Load>,
     half: Half,
-    /// What the reader has to know.
-    warning: Option<String>,
+    /// Whether the ends are to share a CPU and have none in common.
+    is_unshared: bool,
 }
 
 /// Builds a load's half, and makes sure that the server answers through it.
@@ -34,23 +37,16 @@ pub(crate) fn far_load(
 ) -> Result<impl Load + use<>, PathError> {
     let half = of_client(&settings.system, apart, number)?;
     let target = Target { netns: half.netns(), ..target };
-    // Nothing on this host can share a CPU with the server.
-    let spec = LoadSettings { cpus: Placement::Apart, ..settings.load.clone() };
-    let load = any_load(&spec, &target).map_err(|error| {
+    let is_unshared = settings.load.cpus == Placement::Shared && target.common_cpus()?.is_none();
+    let load = any_load(&settings.load, &target).map_err(|error| {
         PathError::new(format!("reach the server's end from this host: {error}; {}", half.way()))
     })?;
-    let is_unshared = settings.load.tests.iter().any(|test| settings.load.shares_cpus(*test));
-    let warning = is_unshared.then(|| {
-        "the ends are on different hosts, so that they do not share a CPU as `cpus: shared` asks: times of round trips include \
-         waking a CPU at each end, and compare only with runs between hosts"
-            .to_owned()
-    });
-    Ok(FarLoad { load, half, warning })
+    Ok(FarLoad { load, half, is_unshared })
 }
 
 impl Load for FarLoad {
     fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
-        let Self { load, half, warning } = self;
+        let Self { load, half, is_unshared } = self;
         let (measured, seen) = std::thread::scope(|scope| {
             let (teller, told): (Sender<Mark>, _) = channel();
             let watcher = scope.spawn(|| watch(half, told));
@@ -67,7 +63,9 @@ impl Load for FarLoad {
         if let Some((opened, closed)) = seen? {
             note(&mut measurement, opened, closed);
         }
-        measurement.warnings.extend(warning.clone());
+        if *is_unshared {
+            measurement.observed.insert(UNSHARED.to_owned(), [("no CPU".to_owned(), 1)].into());
+        }
         Ok(measurement)
     }
 }

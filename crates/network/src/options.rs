@@ -42,7 +42,7 @@ pub enum Placement {
     /// Each end on the CPUs of its own side, as on two hosts.
     #[default]
     Apart,
-    /// Both on one of the load's CPUs. They work in turns, so one is enough; waking a CPU that idles is then no part of what
+    /// Both on one CPU that both may use. They work in turns, so one is enough; waking a CPU that idles is then no part of what
     /// is measured, which in a virtual machine costs more than the network and varies more.
     Shared,
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::driver::{DEFAULT_PORT, Driver};
 use crate::options::{Fastpath, LinkShape, Offloads, Placement, Receive, Switch, TunnelType, ZeroCopy};
+use crate::wire::placement::SharedCpus;
 
 /// What a `network` experiment sets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -299,8 +300,19 @@ pub struct Target {
     pub apart: Option<Apart>,
 }
 
+impl Target {
+    /// The CPUs on which both ends of a flow can run; none where they are on different hosts, or have no CPU in common.
+    pub(crate) fn common_cpus(&self) -> Result<Option<SharedCpus>, plumb_host::Error> {
+        let ours = SharedCpus::ours()?;
+        match &self.apart {
+            None => Ok(Some(ours)),
+            Some(apart) => Ok(apart.cpus.as_ref().and_then(|theirs| ours.common(theirs))),
+        }
+    }
+}
+
 /// What the two halves of a network on different hosts have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apart {
     /// The address of the server's host.
     pub host: IpAddr,
@@ -308,4 +320,6 @@ pub struct Apart {
     pub number: u32,
     /// Where the server's end is.
     pub address: IpAddr,
+    /// The CPUs that the server's end may use. Two places, such as two pods of one node, can be on one host.
+    pub cpus: Option<SharedCpus>,
 }

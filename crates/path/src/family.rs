@@ -357,13 +357,17 @@ pub struct Window {
     /// The earliest beginning of its warm-up, in ns of the monotonic clock of the load's host; 0 for at once.
     #[serde(default)]
     pub start_ns: u64,
+    /// How long a load of several tests has between two of them, where moments are agreed on: one test's connections end and the
+    /// next one's begin.
+    #[serde(default)]
+    pub gap_ns: u64,
 }
 
 impl Window {
     /// A first window that begins at once.
     #[must_use]
     pub fn at_once(warmup_ns: u64, window_ns: u64, seed: u64) -> Self {
-        Self { warmup_ns, window_ns, seed, index: 0, attempt: 0, start_ns: 0 }
+        Self { warmup_ns, window_ns, seed, index: 0, attempt: 0, start_ns: 0, gap_ns: 0 }
     }
 }
 

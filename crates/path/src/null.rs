@@ -333,7 +333,7 @@ mod tests {
     }
 
     fn window(seed: u64, index: u64) -> Window {
-        Window { warmup_ns: 0, window_ns: 1_000_000_000, seed, index, attempt: 0, start_ns: 0 }
+        Window { index, ..Window::at_once(0, 1_000_000_000, seed) }
     }
 
     fn rate(settings: &NullSettings, window: Window) -> f64 {

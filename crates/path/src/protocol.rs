@@ -95,13 +95,12 @@ mod tests {
 
     #[test]
     fn a_request_is_one_line_and_is_read_back() {
-        let request = Request::Measure {
-            window: Window { warmup_ns: 1, window_ns: 2, seed: u64::MAX, index: 3, attempt: 0, start_ns: 0 },
-        };
+        let request =
+            Request::Measure { window: Window { seed: u64::MAX, index: 3, ..Window::at_once(1, 2, 0) } };
         let line = serde_json::to_string(&request).unwrap();
         assert_eq!(
             line,
-            r#"{"request":"measure","window":{"warmup_ns":1,"window_ns":2,"seed":18446744073709551615,"index":3,"attempt":0,"start_ns":0}}"#
+            r#"{"request":"measure","window":{"warmup_ns":1,"window_ns":2,"seed":18446744073709551615,"index":3,"attempt":0,"start_ns":0,"gap_ns":0}}"#
         );
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
     }

@@ -139,12 +139,12 @@ impl Course<'_> {
     /// agreed moment.
     fn begin(&mut self, window: Window, clocks: &[Clock]) -> Result<(), SlotError> {
         self.hosts.begin_window();
-        let lead_ns = self.hosts.lead_ns(self.threads);
+        let (lead_ns, gap_ns) = self.hosts.ahead_ns(self.threads);
         let start_ns = (lead_ns > 0).then(|| monotonic_ns().saturating_add(lead_ns));
         for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
             let seed = if number == 0 { window.seed } else { SplitMix::seed_of(window.seed, number) };
             let start_ns = start_ns.map_or(0, |start_ns| clock.theirs(start_ns));
-            load.send(&Request::Measure { window: Window { seed, start_ns, ..window } })?;
+            load.send(&Request::Measure { window: Window { seed, start_ns, gap_ns, ..window } })?;
         }
         Ok(())
     }

@@ -123,13 +123,10 @@ impl Dispatch<'_, '_> {
             let (variant, settings) = (&planned.variants[*index], &self.planned.settings(cell)[*index]);
             let name = &self.plan.variants[variant.variant].name;
             (self.outlets.emit)(&Event::VariantTried { cell, position, of, variant: name.clone() });
+            let seed = slot_seed(self.plan.seed, cell, u32::MAX, position);
             let window = Window {
-                warmup_ns: 0,
-                window_ns: self.plan.window_ns.min(TRIAL_NS),
-                seed: slot_seed(self.plan.seed, cell, u32::MAX, position),
                 index: self.slots.len() as u64,
-                attempt: 0,
-                start_ns: 0,
+                ..Window::at_once(0, self.plan.window_ns.min(TRIAL_NS), seed)
             };
             let reason = match self.measure(
                 SlotOrder { name, settings, treatment: treatment(variant), pods: &variant.pods, window },
@@ -217,13 +214,10 @@ impl Dispatch<'_, '_> {
                 variant: name.clone(),
                 left_s,
             });
+            let seed = slot_seed(self.plan.seed, cell, block, position);
             let window = Window {
-                warmup_ns: self.plan.warmup_ns,
-                window_ns: self.plan.window_ns,
-                seed: slot_seed(self.plan.seed, cell, block, position),
                 index: self.slots.len() as u64,
-                attempt: 0,
-                start_ns: 0,
+                ..Window::at_once(self.plan.warmup_ns, self.plan.window_ns, seed)
             };
             let Some(slot) = self.slot(
                 (cell, block, position),

@@ -16,7 +16,6 @@ use crate::settings::{LoadSettings, Target, Test};
 use crate::wire::control::{SocketTerms, Terms};
 use crate::wire::hello::{HELLO_BYTES, Purpose};
 use crate::wire::options::{self, Observed};
-use crate::wire::placement::SharedCpus;
 use crate::wire::socket;
 
 /// A hello of a flow of datagrams that is not answered is sent again so often.
@@ -43,8 +42,8 @@ pub struct Prepared {
     pub netns: Option<PathBuf>,
 }
 
-pub(super) fn terms(spec: &LoadSettings, test: Test) -> Result<Terms, Error> {
-    let shared_cpus = if spec.shares_cpus(test) { Some(SharedCpus::ours()?) } else { None };
+pub(super) fn terms(spec: &LoadSettings, target: &Target, test: Test) -> Result<Terms, Error> {
+    let shared_cpus = if spec.shares_cpus(test) { target.common_cpus()? } else { None };
     let small = |bytes: plumb_model::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
     Ok(Terms {
         test,
@@ -67,7 +66,7 @@ pub(super) fn terms(spec: &LoadSettings, test: Test) -> Result<Terms, Error> {
 /// # Errors
 /// When the server is not there, or one of the two ends cannot do what is asked for.
 pub fn prepare(spec: &LoadSettings, target: &Target, test: Test) -> Result<Prepared, Error> {
-    let terms = terms(spec, test)?;
+    let terms = terms(spec, target, test)?;
     let mut control = Control::connect(target)?;
     let token = control.begin(&terms)?;
     let netns = target.netns.clone();

@@ -26,9 +26,6 @@ use crate::wire::tcp_info::{self, TcpInfo};
 
 /// How long a flow may take to see that it is over before it is woken.
 const END_NS: u64 = 300_000_000;
-/// Between the window of one test and the start of the next, where the moments are agreed on: its flows end, others connect, and
-/// their threads start.
-const BETWEEN_NS: u64 = 500_000_000;
 /// How often the watching thread looks for flows that wait for a datagram, in ns.
 const PROBE_LOOK_NS: u64 = 10_000_000;
 
@@ -89,9 +86,9 @@ impl Moments {
 
     /// The window of one test, with the moment of its start where the first one has one.
     pub fn part(self, at: usize) -> Window {
-        let Window { warmup_ns, start_ns, .. } = self.window;
+        let Window { warmup_ns, start_ns, gap_ns, .. } = self.window;
         let window_ns = self.window.window_ns / self.tests;
-        let stride_ns = warmup_ns.saturating_add(window_ns).saturating_add(BETWEEN_NS);
+        let stride_ns = warmup_ns.saturating_add(window_ns).saturating_add(gap_ns);
         let after_ns = if start_ns == 0 { 0 } else { stride_ns.saturating_mul(at as u64) };
         Window { window_ns, start_ns: start_ns.saturating_add(after_ns), ..self.window }
     }
@@ -369,7 +366,7 @@ mod tests {
     use super::*;
 
     fn moments(start_ns: u64, tests: usize) -> Moments {
-        let window = Window { warmup_ns: 20, window_ns: 900, seed: 1, index: 0, attempt: 0, start_ns };
+        let window = Window { start_ns, gap_ns: 50, ..Window::at_once(20, 900, 1) };
         Moments::new(window, tests)
     }
 
@@ -377,11 +374,10 @@ mod tests {
     fn tests_of_several_hosts_start_at_moments_known_before_the_first() {
         let three = moments(5_000, 3);
         let starts = [0, 1, 2].map(|at| three.part(at).start_ns);
-        assert_eq!(starts, [5_000, 5_320 + BETWEEN_NS, 5_640 + 2 * BETWEEN_NS]);
+        assert_eq!(starts, [5_000, 5_370, 5_740]);
         assert_eq!(three.part(2).window_ns, 300);
         let first = Frame::new(5_000, 20, 300);
-        let close_ns = 5_960 + 2 * BETWEEN_NS;
-        assert_eq!(three.agreed(first), Some(Mark::Agreed { open_ns: 5_020, close_ns }));
+        assert_eq!(three.agreed(first), Some(Mark::Agreed { open_ns: 5_020, close_ns: 6_060 }));
     }
 
     #[test]

@@ -116,7 +116,7 @@ fn connect_to(address: SocketAddr) -> Control {
 }
 
 fn sharing(shared_cpus: SharedCpus) -> Terms {
-    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), Test::TcpLat).unwrap();
+    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), &Target::default(), Test::TcpLat).unwrap();
     Terms { shared_cpus: Some(shared_cpus), ..terms }
 }
 
@@ -150,7 +150,9 @@ fn a_server_refuses_a_cpu_that_it_has_not() {
 fn a_connection_that_ends_before_its_message_is_whole_brought_none() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let mut control = connect_to(server.address());
-    let token = control.begin(&prepare::terms(&spec(&[Test::TcpCrr], 100), Test::TcpCrr).unwrap()).unwrap();
+    let token = control
+        .begin(&prepare::terms(&spec(&[Test::TcpCrr], 100), &Target::default(), Test::TcpCrr).unwrap())
+        .unwrap();
     let hello = crate::wire::hello::Purpose::Once { token }.encode();
     let mut broken = TcpStream::connect(server.address()).unwrap();
     broken.write_all(&[&hello[..], &[7; 50]].concat()).unwrap();
@@ -318,7 +320,7 @@ fn silent_peers_hold_nobody_up_and_have_no_threads() {
 fn too_many_control_connections_and_flows_are_refused_with_a_reason() {
     let server = Server::start(&ServerOptions::default()).unwrap();
     let mut controls: Vec<Control> = (0..64).map(|_| connect_to(server.address())).collect();
-    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), Test::TcpLat).unwrap();
+    let terms = prepare::terms(&spec(&[Test::TcpLat], 1), &Target::default(), Test::TcpLat).unwrap();
     let refused = connect_to(server.address()).begin(&terms).unwrap_err().to_string();
     let reason =
         "the server failed to take 1 more control connections from 127.0.0.1: it has 64, of at most 64";

@@ -23,6 +23,7 @@ use super::layout::{Layout, Role, TUNNEL_BYTES, quiet_namespace, tunnel_link};
 use super::observe::observe;
 use crate::options::{Offloads, TunnelType};
 use crate::settings::{Apart, SystemKind, SystemSettings};
+use crate::wire::placement::SharedCpus;
 
 /// The state that says that the ends are on different hosts, and whose filters packets cross first.
 pub(super) const APART: &str = "ends on different hosts";
@@ -97,8 +98,8 @@ struct Names {
 pub(super) fn of_server(spec: &SystemSettings, host: IpAddr) -> Result<(Half, Apart), PathError> {
     let number = NUMBERS | (std::process::id() % NUMBERS);
     let half = Half::build(spec, Names { number, end: 2, host, server: None })?;
-    let address = half.address;
-    Ok((half, Apart { host, number, address }))
+    let apart = Apart { host, number, address: half.address, cpus: Some(SharedCpus::ours()?) };
+    Ok((half, apart))
 }
 
 /// Builds the half of the `load`th load.

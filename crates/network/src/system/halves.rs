@@ -59,11 +59,6 @@ pub(super) fn joined(system: &Snapshot, measurement: &Measurement, when: &str) -
     all
 }
 
-/// Whether the ends were on different hosts.
-pub fn are_apart(measurement: &Measurement) -> bool {
-    measurement.observed.contains_key(CLOSED)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,7 +23,6 @@ use crate::settings::{NetworkSettings, SystemKind, SystemSettings, Target};
 pub use check::{check, feasible, feasible_half};
 pub use evidence::evidence;
 pub use half::may_span_hosts;
-pub(crate) use halves::are_apart;
 
 /// Builds the network and starts the server's end.
 ///

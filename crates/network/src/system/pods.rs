@@ -103,7 +103,7 @@ pub(super) fn start_near(settings: &NetworkSettings, host: IpAddr, place: &Place
 
 impl System for Near {
     fn target(&self) -> serde_json::Value {
-        let (address, apart) = (self.end.address(), Some(self.apart));
+        let (address, apart) = (self.end.address(), Some(self.apart.clone()));
         let target = Target { address: address.ip().to_string(), port: address.port(), netns: None, apart };
         serde_json::json!(target)
     }

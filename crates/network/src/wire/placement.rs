@@ -23,6 +23,15 @@ impl SharedCpus {
         Ok(Self { boot: boot().unwrap_or_default(), cpus: available_cpus()?.iter().collect() })
     }
 
+    /// Those that are also among the others.
+    #[must_use]
+    pub fn common(&self, others: &Self) -> Option<Self> {
+        let mut common = self.clone();
+        common.cpus.retain(|cpu| others.cpus.contains(cpu));
+        let is_one_host = !self.boot.is_empty() && self.boot == others.boot;
+        (is_one_host && !common.cpus.is_empty()).then_some(common)
+    }
+
     /// Whether they are this host's.
     #[must_use]
     pub fn are_here(&self) -> bool {
@@ -55,6 +64,16 @@ mod tests {
         let shared = SharedCpus { cpus: vec![4, 7], ..SharedCpus::ours().unwrap() };
         assert_eq!([0, 1, 2, 3].map(|flow| shared.of(flow)), [Some(4), Some(7), Some(4), Some(7)]);
         assert_eq!(SharedCpus { cpus: Vec::new(), ..shared }.of(0), None);
+    }
+
+    #[test]
+    fn only_cpus_of_one_host_are_common() {
+        let of = |boot: &str, cpus: &[u32]| SharedCpus { boot: boot.to_owned(), cpus: cpus.to_vec() };
+        let ours = of("1f", &[0, 1, 2]);
+        assert_eq!(ours.common(&of("1f", &[1, 2, 3])), Some(of("1f", &[1, 2])));
+        assert_eq!(ours.common(&of("1f", &[3])), None);
+        assert_eq!(ours.common(&of("2e", &[1, 2])), None);
+        assert_eq!(of("", &[0]).common(&of("", &[0])), None, "no kernel says which host it is");
     }
 
     #[test]

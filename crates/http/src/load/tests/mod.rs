@@ -105,7 +105,7 @@ fn a_load_can_be_measured_again() {
     let target = Target { url: server.url, ..Target::default() };
     let mut load = http_load(&spec(), &target).unwrap();
     for index in 0..2 {
-        let window = Window { warmup_ns: 0, window_ns: 50 * MS, seed: index, index, attempt: 0, start_ns: 0 };
+        let window = Window { index, ..Window::at_once(0, 50 * MS, index) };
         assert!(load.measure(window, &mut |_| ()).unwrap().work > 0);
     }
 }

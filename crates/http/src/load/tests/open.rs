@@ -83,7 +83,11 @@ fn what_is_never_answered_is_counted_with_the_time_it_had() {
     assert!(statistic_ms(&measurement, "http_req_duration", Statistic::Min) >= 300.0);
     assert_eq!(share_of(&measurement, "http_req_failed"), (20, 0));
     let waited = "had no answer when the load stopped waiting";
-    assert!(measurement.warnings.iter().any(|warning| warning.contains(waited)), "{:?}", measurement.warnings);
+    assert!(
+        measurement.warnings.iter().any(|warning| warning.contains(waited)),
+        "{:?}",
+        measurement.warnings
+    );
 }
 
 #[test]
