@@ -11,7 +11,7 @@
 #   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh, sshd,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
 #            nbdkit, fio, qemu-storage-daemon, mkfs.ext4, Postgres, chromium with its driver, axe-core from npm's registry into
-#            ~/.cache/plumb-tests, and csi-sanity, where there is Go to build it with
+#            ~/.cache/plumb-tests, and csi-sanity and csi-provisioner, where there is Go to build them with
 #   cluster  what the test cluster is made of (scripts/cluster.sh): the tools of its scripts, and Kubernetes itself, built from Go's
 #            module proxy into ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
@@ -27,8 +27,9 @@ export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sb
 RUST_MIN=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 CARGO_DENY=0.20.2
 MDBOOK=0.5.4
-# The version of csi-sanity that the CSI driver passes.
+# The version of csi-sanity that the CSI driver passes, and that of csi-provisioner in deploy/csi.
 CSI_SANITY=v5.6.0
+CSI_PROVISIONER=v6.4.0
 # The accessibility checker for the pages; it is not a part of the program.
 AXE_CORE=4.11.0
 AXE_FILE=$HOME/.cache/plumb-tests/node_modules/axe-core/axe.min.js
@@ -224,17 +225,27 @@ install_lint() {
     mdbook --version >/dev/null 2>&1 || build_tool mdbook "$MDBOOK" --no-default-features --features search
 }
 
-# Builds csi-sanity, the conformance test of CSI drivers, for which Debian has no package. It is installed
-# beside cargo's programs, where the tests look for it. Without Go, its test is skipped.
-install_csi_sanity() {
-    ! have csi-sanity || return 0
-    local go bin=${CARGO_HOME:-$HOME/.cargo}/bin
+# Builds csi-sanity, the conformance test of CSI drivers, and csi-provisioner, which has a driver make volumes for
+# claims: Debian has no packages of them. They are installed beside cargo's programs, where the tests look for
+# them. Without Go, their tests are skipped.
+install_csi_tools() {
+    install_go_tool csi-sanity github.com/kubernetes-csi/csi-test/v5 "$CSI_SANITY"
+    install_go_tool csi-provisioner github.com/kubernetes-csi/external-provisioner/v6 "$CSI_PROVISIONER"
+}
+
+# install_go_tool NAME MODULE VERSION: builds MODULE/cmd/NAME in the module's own directory, as `go install` refuses
+# modules that replace others.
+install_go_tool() {
+    local name=$1 module=$2 version=$3 go directory bin=${CARGO_HOME:-$HOME/.cargo}/bin
+    ! have "$name" || return 0
     for go in go /usr/local/go/bin/go "$HOME"/.cache/plumb-cluster/go-*/bin/go; do
         have "$go" || continue
-        say "building csi-sanity $CSI_SANITY"
-        GOBIN=$bin "$go" install "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$CSI_SANITY" >&2 && return 0
+        say "building $name $version"
+        directory=$("$go" mod download -json "$module@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') || continue
+        [ -d "$directory" ] && (cd "$directory" && CGO_ENABLED=0 GOFLAGS=-mod=readonly "$go" build -o "$bin/" "./cmd/$name") >&2 &&
+            return 0
     done
-    say "csi-sanity could not be built; it needs Go 1.25 or newer (https://go.dev/dl)"
+    say "$name could not be built; it needs Go 1.26 or newer (https://go.dev/dl)"
 }
 
 install_axe_core() {
@@ -270,8 +281,8 @@ main() {
             tests) install_axe_core ;;
         esac
     done
-    # This step is last, because the test cluster may bring the Go that csi-sanity needs.
-    case " $* " in *" tests "*) install_csi_sanity ;; esac
+    # This step is last, because the test cluster may bring the Go that these need.
+    case " $* " in *" tests "*) install_csi_tools ;; esac
 }
 
 main "$@"

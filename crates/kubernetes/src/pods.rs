@@ -38,6 +38,8 @@ pub struct Pods {
     made: Mutex<Vec<String>>,
     /// How many times the pod of a place was created, by the place's name.
     times: Mutex<BTreeMap<String, u32>>,
+    /// The names of those pods that somebody else has deleted.
+    deleted: Mutex<BTreeSet<String>>,
 }
 
 /// A pod as the cluster sees it.
@@ -74,6 +76,7 @@ impl Pods {
             lease: Mutex::new(Lease::begin(cluster)?),
             made: Mutex::default(),
             times: Mutex::default(),
+            deleted: Mutex::default(),
         })
     }
 
@@ -135,6 +138,14 @@ impl Pods {
     fn run(&self) -> (String, Value) {
         let lease = self.lease();
         (lease.name().to_owned(), lease.owner())
+    }
+
+    /// Whether somebody else has deleted the newest pod of a place, as far as is known.
+    #[must_use]
+    pub fn was_deleted(&self, name: &str) -> bool {
+        let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);
+        let deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        deleted.contains(&self.name_of(name, now))
     }
 
     fn path(&self, pod: &str) -> String {
@@ -224,8 +235,9 @@ impl Pods {
         })
     }
 
-    /// The error for a pod that is gone or is being deleted.
+    /// Notes that a pod is gone or is being deleted, and returns the error for it.
     fn deleted(&self, pod: &str) -> Error {
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.to_owned());
         let has_ended = matches!(self.lease().lasts(), Ok(false));
         let reason = if has_ended { WITH_LEASE } else { "it was deleted during the run" };
         Error::Pod { pod: pod.to_owned(), reason: reason.to_owned() }

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use plumb_host::cpu::{CpuTime, available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
+use plumb_host::signals::was_asked_to_stop;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
@@ -136,7 +137,7 @@ impl Hosts {
             .collect();
         let (build, pods) = (build.as_str(), pods.as_ref());
         let connect =
-            |place: PlaceOf| Remote::connect(&place, build, pods).map(|remote| Other { place, remote });
+            |place: PlaceOf| first_connection(&place, build, pods).map(|remote| Other { place, remote });
         let connected = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 missing.into_iter().map(|place| scope.spawn(move || connect(place))).collect();
@@ -303,15 +304,17 @@ impl Hosts {
         self.remotes().try_for_each(Remote::compare_clocks).map_err(lost)
     }
 
-    /// How far in advance the moments of a load with this many threads have to be agreed on, in ns; 0 if all
-    /// sides are here and there is one load.
-    pub(crate) fn lead_ns(&self, threads: u32) -> u64 {
+    /// How far in advance the moments of a load with this many threads have to be agreed on, and how long the load has between two
+    /// tests, in ns; both 0 if all sides are here and there is one load.
+    pub(crate) fn ahead_ns(&self, threads: u32) -> (u64, u64) {
         if self.others.is_empty() && self.loads() == 1 {
-            return 0;
+            return (0, 0);
         }
         let all = self.others.iter().chain(&self.readers);
         let trip_ns = all.map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
-        LEAD_NS + 3 * trip_ns + plumb_path::drive::lead_ns(threads)
+        let threads_ns = plumb_path::drive::lead_ns(threads);
+        // From a load to the system is at most as far as from this host to both.
+        (LEAD_NS + 3 * trip_ns + threads_ns, GAP_NS + 2 * GAP_TRIPS * trip_ns + threads_ns)
     }
 
     /// The uncertainty between a window's moments on the hosts of a run; `None` if all share one clock.
@@ -528,8 +531,29 @@ impl Hosts {
 const PATIENCE_NS: u64 = 20_000_000_000;
 const PATIENCE_WITH_PODS_NS: u64 = 60_000_000_000;
 const PAUSE: Duration = Duration::from_secs(1);
+/// How many pods a place may get until one is reached.
+const PODS_MAX: u32 = 3;
 /// The time that agents need to begin, beside round trips.
 const LEAD_NS: u64 = 50_000_000;
+/// The time that a load needs between two tests, beside round trips to the system, and how many of these it needs.
+const GAP_NS: u64 = 150_000_000;
+const GAP_TRIPS: u64 = 6;
+
+/// Connects to a host for the first time. A pod that somebody deletes meanwhile is replaced.
+fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Remote, String> {
+    let mut pods_left = PODS_MAX;
+    loop {
+        let connected = Remote::connect(place, build, pods);
+        pods_left -= 1;
+        let was_deleted = || {
+            let pod = place.pod.as_ref().zip(pods);
+            pod.is_some_and(|(pod, pods)| pods.was_deleted(pod::name_of(pod)))
+        };
+        if connected.is_ok() || pods_left == 0 || was_asked_to_stop() || !was_deleted() {
+            return connected;
+        }
+    }
+}
 
 /// The cluster of places, if they name one.
 ///

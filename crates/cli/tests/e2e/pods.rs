@@ -197,6 +197,31 @@ fn a_pod_that_is_killed_is_made_anew_and_named() {
 }
 
 #[test]
+fn a_pod_that_is_killed_before_its_agent_starts_is_replaced() {
+    let test = "pods::a_pod_that_is_killed_before_its_agent_starts_is_replaced";
+    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", slow_experiment());
+    let places = namespace.places(directory.path(), TWO_NODES);
+    let run = directory.path().join("run");
+    let mut runner = namespace.plumb();
+    runner.args(["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+    let runner = runner.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let load = || namespace.made().into_iter().find(|name| name.ends_with("-load"));
+    wait_until("the load's pod", || load().is_some());
+    let pod = load().unwrap();
+    namespace.kubectl(&["delete", &pod, "-n", namespace.name(), "--grace-period=0", "--force"]);
+    assert_eq!(slots_on_disk(&run), 0);
+    wait_until("a pod in its place", || {
+        load().is_none() && namespace.made().contains(&format!("{pod}-again-1"))
+    });
+    let output = wait(runner);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert!(slots(&run).iter().all(|slot| slot["retried"].as_array().is_none_or(Vec::is_empty)));
+    namespace.wait_until_empty(SOON);
+}
+
+#[test]
 fn a_kubelet_that_is_killed_and_comes_back_costs_no_verdict() {
     let test = "pods::a_kubelet_that_is_killed_and_comes_back_costs_no_verdict";
     let Some(namespace) = Namespace::new(test, "restricted") else { return };

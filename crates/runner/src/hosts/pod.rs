@@ -23,10 +23,14 @@ struct InPod {
     exec: Exec,
 }
 
+/// The name of a place's pod among the run's.
+pub(super) fn name_of(place: &PodPlace) -> &str {
+    place.name.as_deref().unwrap_or("pod")
+}
+
 /// Starts a pod for a place, and a shell in it.
 pub(super) fn open(pods: &Arc<Pods>, place: &PodPlace) -> Result<(Opened, PodSeen), String> {
-    let seen =
-        pods.start(place.name.as_deref().unwrap_or("pod"), place).map_err(|error| error.to_string())?;
+    let seen = pods.start(name_of(place), place).map_err(|error| error.to_string())?;
     let (exec, input, output) =
         pods.exec(&seen.pod, &["/bin/sh", "-c", SCRIPT]).map_err(|error| error.to_string())?;
     let connection = Box::new(InPod { pods: Arc::clone(pods), pod: seen.pod.clone(), exec });

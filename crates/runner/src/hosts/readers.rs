@@ -6,9 +6,8 @@ use plumb_kubernetes::{NODE_ROOT, Pods};
 use plumb_model::{Json, JsonValue, PlaceOf, PodPlace, Readers};
 
 use super::node::{SeenNode, Watched};
-use super::remote::Remote;
 use super::sight::HostSight;
-use super::{Hosts, Other, Side};
+use super::{Hosts, Other, Side, first_connection};
 
 impl Hosts {
     /// Connects a reader on each node with a current pod, if the places ask for readers. A lost reader is
@@ -63,7 +62,7 @@ pub(super) fn reader(
     pods: Option<&Arc<Pods>>,
 ) -> Result<Other, String> {
     let place = PlaceOf { pod: Some(reader_on(node, asked)), ..PlaceOf::default() };
-    let connected = Remote::connect(&place, build, pods);
+    let connected = first_connection(&place, build, pods);
     let mut remote = connected.map_err(|reason| format!("read node {node}: failed to {reason}"))?;
     let Readers { fw_counters, network, .. } = *asked;
     remote.watch_node(Watched { root: NODE_ROOT.into(), fw_counters, network })?;

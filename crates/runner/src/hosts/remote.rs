@@ -20,7 +20,7 @@ use super::here::Rights;
 use super::node::Watched;
 use super::pod;
 use super::sight::HostSight;
-use super::ssh::{self, Client, Shell};
+use super::ssh::{self, Client, LACKS, Shell};
 use super::trouble::Step;
 use super::wire::{Answer, Ask, Hello, OwnTreatment, Treat, of_agent};
 use crate::host_tunings::{Obstacle, Proof};
@@ -481,17 +481,17 @@ fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(She
     if let Some(misfit) = shell.misfit() {
         return Err(Stuck::Because(misfit));
     }
-    let bytes = ssh::program_bytes().map_err(|error| Stuck::Because(format!("this program: {error}")))?;
-    write!(input, "{build}\n{bytes}\n").map_err(|_| Stuck::At(Step::Begin, None))?;
+    writeln!(input, "{build}").map_err(|_| Stuck::At(Step::Begin, None))?;
     let mut copied = false;
     let hello = loop {
         let timeout = if copied { COPY_TIMEOUT } else { START_TIMEOUT };
         match line(timeout, Step::Start)? {
-            Ok(word) if word == "plumb-lacks" => {
-                ssh::send_program(input).map_err(|_| Stuck::At(Step::Copy, None))?;
-                copied = true;
+            Ok(word) => {
+                if let Some(with) = word.strip_prefix(LACKS) {
+                    ssh::send_program(input, with == " gzip").map_err(|_| Stuck::At(Step::Copy, None))?;
+                    copied = true;
+                }
             }
-            Ok(_) => {}
             Err(hello) => break *hello,
         }
     };

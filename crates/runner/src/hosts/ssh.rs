@@ -9,9 +9,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write, copy};
 use std::process::ChildStderr;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use plumb_host::own_program;
 use plumb_host::process::{Child, Command, Stream};
 
@@ -45,7 +47,7 @@ pub(super) const SHELL: &str = "plumb-shell";
 pub(super) const SCRIPT: &str = r#"umask 077
 echo
 echo "plumb-shell $(uname -s) $(uname -m) $(getconf GNU_LIBC_VERSION 2>/dev/null || echo unknown)"
-IFS= read -r build && IFS= read -r size || exit 1
+IFS= read -r build || exit 1
 n=$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc 0-9)
 d=$(mktemp -d "${TMPDIR:-/tmp}/plumb-$n-$$-XXXXXXXX") || exit 1
 trap "rm -rf \"$d\"" EXIT
@@ -54,9 +56,15 @@ p=$(command -v plumb 2>/dev/null)
 if [ -n "$p" ] && [ "$("$p" keep --build 2>/dev/null </dev/null)" = "$build" ]; then
   echo plumb-has
 else
-  echo plumb-lacks
   p=$d/plumb
-  head -c "$size" > "$p" && chmod 700 "$p" || exit 1
+  if gzip --help >/dev/null 2>&1 </dev/null; then
+    echo "plumb-lacks gzip"
+    IFS= read -r size && head -c "$size" | gzip -dc > "$p" || exit 1
+  else
+    echo plumb-lacks
+    IFS= read -r size && head -c "$size" > "$p" || exit 1
+  fi
+  chmod 700 "$p" || exit 1
 fi
 "$p" keep "$d"
 "#;
@@ -186,15 +194,35 @@ impl Shell {
     }
 }
 
-/// Sends this program to the shell.
-pub(crate) fn send_program(to: &mut impl Write) -> std::io::Result<()> {
-    copy(&mut File::open(own_program())?, to)?;
+/// What a shell says if its host lacks this build, with `gzip` after it if it has that program.
+pub(super) const LACKS: &str = "plumb-lacks";
+
+/// Sends this program's size and bytes to the shell, compressed if it can unpack them.
+pub(crate) fn send_program(to: &mut impl Write, has_gzip: bool) -> std::io::Result<()> {
+    if has_gzip {
+        let packed = packed()?;
+        writeln!(to, "{}", packed.len())?;
+        to.write_all(&packed)?;
+    } else {
+        let mut program = File::open(own_program())?;
+        writeln!(to, "{}", program.metadata()?.len())?;
+        copy(&mut program, to)?;
+    }
     to.flush()
 }
 
-/// The size of this program in bytes.
-pub(crate) fn program_bytes() -> std::io::Result<u64> {
-    Ok(File::open(own_program())?.metadata()?.len())
+/// This program, compressed once for all hosts that get it at the same time.
+fn packed() -> std::io::Result<Arc<Vec<u8>>> {
+    static PACKED: Mutex<Weak<Vec<u8>>> = Mutex::new(Weak::new());
+    let mut kept = PACKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(packed) = kept.upgrade() {
+        return Ok(packed);
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    copy(&mut File::open(own_program())?, &mut encoder)?;
+    let packed = Arc::new(encoder.finish()?);
+    *kept = Arc::downgrade(&packed);
+    Ok(packed)
 }
 
 #[cfg(test)]

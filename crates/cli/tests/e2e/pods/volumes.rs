@@ -1,6 +1,7 @@
 //! Pods with volumes of their own, under policies of `plumb volumes csi` on a node of the test cluster.
 
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
@@ -11,34 +12,32 @@ use crate::common::{code, skip, stderr, stdout, unless_busy, wait_until, write};
 use crate::places::slots;
 use crate::volumes_rest::{Serving, state_with_user, volumes};
 
-/// The program on the node, and the driver's state there.
+/// The program on the node.
 const PROGRAM: &str = "/root/plumb";
-const STATE: &str = "/var/lib/plumb";
 /// What the nodes' cluster is run by.
 const CLUSTER: &str = "/opt/plumb-cluster/kubernetes";
+/// What has the driver make volumes for claims.
+const PROVISIONER: &str = "/root/csi-provisioner";
 const SOCKET: &str = "/var/lib/kubelet/plugins/csi.plumbline.dev/csi.sock";
 
-/// The driver on a node, and the program by which the kubelet finds it. They end with this value.
+/// The driver on a node, the program by which the kubelet finds it, and the one that has it make volumes. They end with this value.
 struct Driver<'n> {
     namespace: &'n Namespace,
-    processes: [Child; 2],
+    /// Where its volumes are on the node.
+    state: &'static str,
+    processes: Vec<Child>,
 }
 
 impl<'n> Driver<'n> {
-    fn start(namespace: &'n Namespace) -> Self {
-        let program = File::open(env!("CARGO_BIN_EXE_plumb")).unwrap();
-        let words = format!("cat >{PROGRAM} && chmod 755 {PROGRAM} && mkdir -p {STATE} $(dirname {SOCKET})");
-        let copied = namespace.enter("node1", &["sh", "-c", &words]).stdin(program).status().unwrap();
-        assert!(copied.success());
+    fn start(namespace: &'n Namespace, state: &'static str) -> Self {
+        let mut driver = Self { namespace, state, processes: Vec::new() };
+        driver.copy(Path::new(env!("CARGO_BIN_EXE_plumb")), PROGRAM);
+        let directories = format!("mkdir -p {state} $(dirname {SOCKET})");
+        assert!(namespace.enter("node1", &["sh", "-c", &directories]).status().unwrap().success());
         let endpoint = format!("--endpoint=unix://{SOCKET}");
-        let start = |command: &[&str]| {
-            let mut command = namespace.enter("node1", command);
-            command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-        };
-        let driver = start(&[PROGRAM, "volumes", "csi", "--state", STATE, &endpoint, "--node=node1"]);
+        driver.run(&[PROGRAM, "volumes", "csi", "--state", state, &endpoint, "--node=node1"]);
         let registry = "/var/lib/kubelet/plugins_registry";
-        let registrar = start(&[CLUSTER, "csi-registrar", "csi.plumbline.dev", SOCKET, registry]);
-        let driver = Self { namespace, processes: [driver, registrar] };
+        driver.run(&[CLUSTER, "csi-registrar", "csi.plumbline.dev", SOCKET, registry]);
         namespace.apply(include_str!("../../../../../deploy/csi/driver.yaml"));
         wait_until("the kubelet to know the driver", || {
             let known = ["get", "csinode", "node1", "-o", "jsonpath={.spec.drivers[*].name}"];
@@ -47,30 +46,67 @@ impl<'n> Driver<'n> {
         driver
     }
 
+    /// Has the cluster ask the driver for the volumes of claims, by the program at this path.
+    fn provision(&mut self, provisioner: &Path) {
+        self.copy(provisioner, PROVISIONER);
+        self.copy(&self.namespace.directory().join("kubeconfig"), "/root/kubeconfig");
+        let (address, namespace) =
+            (format!("--csi-address={SOCKET}"), format!("NAMESPACE={}", self.namespace.name()));
+        let program = ["env", "-u", "KUBECONFIG", "NODE_NAME=node1", &namespace, PROVISIONER, &address];
+        let modes = ["--node-deployment=true", "--strict-topology=true", "--immediate-topology=false"];
+        // The scheduler asks which nodes have room; no pod of the driver's owns these objects here.
+        let capacity = ["--enable-capacity=true", "--capacity-ownerref-level=-1"];
+        self.run(&[&program[..], &["--kubeconfig=/root/kubeconfig"], &modes, &capacity].concat());
+    }
+
+    /// Copies a program to the node.
+    fn copy(&self, program: &Path, to: &str) {
+        let words = format!("cat >{to} && chmod 755 {to}");
+        let mut copy = self.namespace.enter("node1", &["sh", "-c", &words]);
+        assert!(copy.stdin(File::open(program).unwrap()).status().unwrap().success());
+    }
+
+    /// Runs a program on the node for as long as this value lives.
+    fn run(&mut self, command: &[&str]) {
+        let mut command = self.namespace.enter("node1", command);
+        self.processes.push(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    }
+
+    /// Adds the class `sc-NAME`, which asks for a policy of its own name.
+    fn class(&self, name: &str, policy: Option<&str>) {
+        let parameters = policy.map(|policy| format!("parameters: {{ qosPolicy: {policy} }}\n"));
+        self.namespace.apply(&format!(
+            "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {{ name: sc-{name} }}\n\
+             provisioner: csi.plumbline.dev\nvolumeBindingMode: WaitForFirstConsumer\n{}",
+            parameters.unwrap_or_default()
+        ));
+    }
+
+    /// The names of the node's volumes.
+    fn names(&self) -> Vec<String> {
+        let list: Value = serde_json::from_str(&self.volumes(&["list", "--json"])).unwrap();
+        list.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// What a command on volumes prints on the node.
     fn volumes(&self, arguments: &[&str]) -> String {
-        let command = [&[PROGRAM, "volumes", "--state", STATE], arguments].concat();
+        let command = [&[PROGRAM, "volumes", "--state", self.state], arguments].concat();
         let output = self.namespace.enter("node1", &command).output().unwrap();
         assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
         stdout(&output)
     }
 
-    /// Offers a volume of a class and a policy to claims, as an administrator does by hand.
+    /// Offers a volume of the class `sc-NAME` to claims, as an administrator does by hand.
     fn offer(&self, name: &str, size: &str, policy: Option<&str>) {
+        self.class(name, policy);
         let under: Vec<&str> = policy.into_iter().flat_map(|policy| ["--policy", policy]).collect();
         self.volumes(&[&["create", name, "--size", size], &under[..]].concat());
         let list: Value = serde_json::from_str(&self.volumes(&["list", "--json"])).unwrap();
         let row = list.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
         let (uuid, capacity) = (row["uuid"].as_str().unwrap(), size.trim_end_matches('B'));
-        let (class, parameters) = match policy {
-            Some(policy) => (format!("sc-{policy}"), format!("parameters: {{ qosPolicy: {policy} }}\n")),
-            None => ("sc-free".to_owned(), String::new()),
-        };
         self.namespace.apply(&format!(
-            "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {{ name: {class} }}\n\
-             provisioner: csi.plumbline.dev\nvolumeBindingMode: WaitForFirstConsumer\n{parameters}---\n\
-             apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: {name} }}\nspec:\n  \
-             capacity: {{ storage: {capacity} }}\n  accessModes: [ReadWriteOnce]\n  storageClassName: {class}\n  \
+            "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: {name} }}\nspec:\n  \
+             capacity: {{ storage: {capacity} }}\n  accessModes: [ReadWriteOnce]\n  storageClassName: sc-{name}\n  \
              persistentVolumeReclaimPolicy: Retain\n  csi: {{ driver: csi.plumbline.dev, volumeHandle: node1/{uuid}, volumeAttributes: {{ internalName: {name} }} }}\n  \
              nodeAffinity: {{ required: {{ nodeSelectorTerms: [{{ matchExpressions: [\n    \
              {{ key: kubernetes.io/hostname, operator: In, values: [node1] }}] }}] }} }}\n"
@@ -80,7 +116,7 @@ impl<'n> Driver<'n> {
 
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
-        let ended = ["pkill", "-TERM", "-f", "csi-registrar|volumes csi"];
+        let ended = ["pkill", "-TERM", "-f", "csi-registrar|csi-provisioner|volumes csi"];
         let _ = self.namespace.enter("node1", &ended).status();
         for process in &mut self.processes {
             let _ = process.wait();
@@ -116,7 +152,7 @@ fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
         return skip(&format!("{test}: {reason}"));
     }
     let Some(namespace) = Namespace::new(test, "restricted") else { return };
-    let driver = Driver::start(&namespace);
+    let driver = Driver::start(&namespace, "/var/lib/plumb-offered");
     driver.volumes(&["policy", "create", "slow", "--max-iops", "500 IOPS"]);
     driver.offer("free", "1GB", None);
     driver.offer("slow", "1GB", Some("slow"));
@@ -162,5 +198,46 @@ fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
     assert!(!std::fs::read_to_string(run.join("slots.jsonl")).unwrap().contains("Netapp1!"));
     let reason = variant(&report, "none")["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("the cluster has no storage class `gold`"), "{reason}");
+    assert_eq!(namespace.made(), Vec::<String>::new());
+}
+
+/// A program on the path.
+fn found(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|directory| directory.join(program))
+        .find(|path| path.is_file())
+}
+
+#[test]
+fn the_cluster_makes_each_variant_a_volume_of_its_class_and_deletes_it() {
+    let test = "pods::volumes::the_cluster_makes_each_variant_a_volume_of_its_class_and_deletes_it";
+    if let Err(reason) = plumb_csi::node::Node::can_serve() {
+        return skip(&format!("{test}: {reason}"));
+    }
+    let Some(provisioner) = found("csi-provisioner") else {
+        return skip(&format!("{test}: csi-provisioner is not installed"));
+    };
+    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let mut driver = Driver::start(&namespace, "/var/lib/plumb-made");
+    driver.provision(&provisioner);
+    driver.volumes(&["policy", "create", "slow", "--max-iops", "500 IOPS"]);
+    driver.class("free", None);
+    driver.class("slow", Some("slow"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "test.yaml", EXPERIMENT);
+    let both = "system: { pod: { name: disk, nodeName: node1 } }\nload: [{ pod: { name: disk, nodeName: node1 } }]\n";
+    let places = namespace.places(directory.path(), both);
+    let (run, output) = unless_busy(|attempt| {
+        let run = directory.path().join(format!("run{attempt}"));
+        let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+        (run, output)
+    });
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let evidence = |name: &str| variant(&report(&run), name)["evidence"].to_string();
+    let expected = "Filesystem, ReadWriteOnce, class sc-free (csi.plumbline.dev)";
+    assert!(evidence("free").contains(expected), "{}", evidence("free"));
+    let expected = "Filesystem, ReadWriteOnce, class sc-slow (csi.plumbline.dev, qosPolicy: slow)";
+    assert!(evidence("slow").contains(expected), "{}", evidence("slow"));
+    wait_until("the volumes to be deleted with their pods", || driver.names().is_empty());
     assert_eq!(namespace.made(), Vec::<String>::new());
 }
