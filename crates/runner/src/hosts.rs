@@ -536,7 +536,7 @@ const PODS_MAX: u32 = 3;
 /// The time that agents need to begin, beside round trips.
 const LEAD_NS: u64 = 50_000_000;
 /// The time that a load needs between two tests, beside round trips to the system, and how many of these it needs.
-const GAP_NS: u64 = 150_000_000;
+const GAP_NS: u64 = 250_000_000;
 const GAP_TRIPS: u64 = 6;
 
 /// Connects to a host for the first time. A pod that somebody deletes meanwhile is replaced.
