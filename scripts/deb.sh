@@ -35,7 +35,7 @@ architecture=$(dpkg --print-architecture)
 # dpkg-deb writes no time later than this.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
-work=$(mktemp -d "${TMPDIR:-/tmp}/plumb-deb-XXXXXXXX")
+work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
 mkdir -p "$(dirname "$out")" "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/man/man1" "$root/usr/share/doc/plumb"

@@ -45,7 +45,7 @@ suite=$(. /etc/os-release 2>/dev/null && [ "${ID:-}" = debian ] && echo "${VERSI
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 mkdir -p "$(dirname "$out")"
-work=$(mktemp -d "${TMPDIR:-/tmp}/plumb-image-XXXXXXXX")
+work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 hooks=(--customize-hook='chroot "$1" dpkg-query -W >"'"$work"'/packages"')
 # What differs from one installation to the next, or is of no use without a person.

@@ -225,16 +225,16 @@ install_lint() {
     mdbook --version >/dev/null 2>&1 || build_tool mdbook "$MDBOOK" --no-default-features --features search
 }
 
-# Builds csi-sanity, the conformance test of CSI drivers, and csi-provisioner, which has a driver make volumes for
-# claims: Debian has no packages of them. They are installed beside cargo's programs, where the tests look for
+# Builds csi-sanity, the conformance test of CSI drivers, and csi-provisioner, which asks a driver for the volumes of
+# claims. Debian has packages of neither. They are installed beside cargo's programs, where the tests look for
 # them. Without Go, their tests are skipped.
 install_csi_tools() {
     install_go_tool csi-sanity github.com/kubernetes-csi/csi-test/v5 "$CSI_SANITY"
     install_go_tool csi-provisioner github.com/kubernetes-csi/external-provisioner/v6 "$CSI_PROVISIONER"
 }
 
-# install_go_tool NAME MODULE VERSION: builds MODULE/cmd/NAME in the module's own directory, as `go install` refuses
-# modules that replace others.
+# install_go_tool NAME MODULE VERSION: builds MODULE/cmd/NAME in the module's own directory, because `go install`
+# refuses a module with `replace` lines.
 install_go_tool() {
     local name=$1 module=$2 version=$3 go directory bin=${CARGO_HOME:-$HOME/.cargo}/bin
     ! have "$name" || return 0
@@ -242,7 +242,7 @@ install_go_tool() {
         have "$go" || continue
         say "building $name $version"
         directory=$("$go" mod download -json "$module@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') || continue
-        [ -d "$directory" ] && (cd "$directory" && CGO_ENABLED=0 GOFLAGS=-mod=readonly "$go" build -o "$bin/" "./cmd/$name") >&2 &&
+        [ -d "$directory" ] && (cd "$directory" && CGO_ENABLED=0 GOFLAGS=-mod=readonly "$go" build -ldflags "-s -w" -o "$bin/" "./cmd/$name") >&2 &&
             return 0
     done
     say "$name could not be built; it needs Go 1.26 or newer (https://go.dev/dl)"

@@ -140,7 +140,7 @@ impl Pods {
         (lease.name().to_owned(), lease.owner())
     }
 
-    /// Whether somebody else has deleted the newest pod of a place, as far as is known.
+    /// Whether the newest pod of a place turned out to be deleted by somebody else.
     #[must_use]
     pub fn was_deleted(&self, name: &str) -> bool {
         let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);

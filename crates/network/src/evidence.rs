@@ -66,8 +66,8 @@ pub fn of_load(settings: &NetworkSettings, measurement: &Measurement) -> Vec<Evi
     evidence
 }
 
-/// Holds where the threads of both ends may run on the same single CPUs, as often as each other, and where the ends have no CPU in
-/// common, as on different hosts.
+/// Holds where the threads of both ends may run on the same single CPUs, as often as each other, or where the ends have no CPU in
+/// common because they are on different hosts.
 fn one_cpu(test: Test, measurement: &Measurement) -> Evidence {
     let what = format!("{} on one CPU", test.name());
     if measurement.observed.contains_key(UNSHARED) {
@@ -145,7 +145,7 @@ mod tests {
     fn ends_that_have_no_cpu_in_common_need_not_share_one() {
         let mut measurement = Measurement::default();
         assert!(!one_cpu(Test::TcpLat, &measurement).holds);
-        measurement.observed.insert(UNSHARED.to_owned(), [("no CPU".to_owned(), 1)].into());
+        measurement.observed.insert(UNSHARED.to_owned(), [("yes".to_owned(), 1)].into());
         let evidence = one_cpu(Test::TcpLat, &measurement);
         assert!(evidence.holds);
         assert_eq!(evidence.observed, "they have none in common, so every message wakes a CPU at each end");

@@ -42,8 +42,8 @@ impl Family for Network {
     fn load(settings: &NetworkSettings, target: &Value, place: &Place) -> Result<Box<dyn Load>, PathError> {
         check::check_own_load(settings)?;
         let target: Target = read_target(target)?;
-        match target.apart.clone() {
-            Some(apart) => Ok(Box::new(far::far_load(settings, target, &apart, place.number)?)),
+        match &target.apart {
+            Some(apart) => Ok(Box::new(far::far_load(settings, &target, apart, place.number)?)),
             None => load::any_load(&settings.load, &target),
         }
     }

@@ -14,8 +14,8 @@ use crate::settings::{Apart, NetworkSettings, Target};
 use crate::system::half::{Half, of_client};
 use crate::system::halves::note;
 
-/// What a measurement has among the observed where its ends have no CPU in common.
-pub(crate) const UNSHARED: &str = "in common";
+/// What was observed of ends that have no CPU in common.
+pub(crate) const UNSHARED: &str = "ends without a CPU in common";
 
 /// A load with its half of the network.
 struct FarLoad {
@@ -31,12 +31,12 @@ struct FarLoad {
 /// When something cannot be made, or the server does not answer.
 pub(crate) fn far_load(
     settings: &NetworkSettings,
-    target: Target,
+    target: &Target,
     apart: &Apart,
     number: u32,
 ) -> Result<impl Load + use<>, PathError> {
     let half = of_client(&settings.system, apart, number)?;
-    let target = Target { netns: half.netns(), ..target };
+    let target = Target { netns: half.netns(), ..target.clone() };
     let is_unshared = settings.load.cpus == Placement::Shared && target.common_cpus()?.is_none();
     let load = any_load(&settings.load, &target).map_err(|error| {
         PathError::new(format!("reach the server's end from this host: {error}; {}", half.way()))
@@ -64,7 +64,7 @@ impl Load for FarLoad {
             note(&mut measurement, opened, closed);
         }
         if *is_unshared {
-            measurement.observed.insert(UNSHARED.to_owned(), [("no CPU".to_owned(), 1)].into());
+            measurement.observed.insert(UNSHARED.to_owned(), [("yes".to_owned(), 1)].into());
         }
         Ok(measurement)
     }

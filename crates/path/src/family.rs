@@ -357,8 +357,8 @@ pub struct Window {
     /// The earliest beginning of its warm-up, in ns of the monotonic clock of the load's host; 0 for at once.
     #[serde(default)]
     pub start_ns: u64,
-    /// How long a load of several tests has between two of them, where moments are agreed on: one test's connections end and the
-    /// next one's begin.
+    /// The pause between two tests of one window, where moments are agreed on: the first test's connections end, and the second's
+    /// begin.
     #[serde(default)]
     pub gap_ns: u64,
 }

@@ -304,8 +304,8 @@ impl Hosts {
         self.remotes().try_for_each(Remote::compare_clocks).map_err(lost)
     }
 
-    /// How far in advance the moments of a load with this many threads have to be agreed on, and how long the load has between two
-    /// tests, in ns; both 0 if all sides are here and there is one load.
+    /// How far in advance the moments of a load with this many threads have to be agreed on, and the pause between two of its tests,
+    /// in ns; both 0 if all sides are here and there is one load.
     pub(crate) fn ahead_ns(&self, threads: u32) -> (u64, u64) {
         if self.others.is_empty() && self.loads() == 1 {
             return (0, 0);
@@ -313,7 +313,7 @@ impl Hosts {
         let all = self.others.iter().chain(&self.readers);
         let trip_ns = all.map(|other| other.remote.round_trip_ns()).max().unwrap_or(0);
         let threads_ns = plumb_path::drive::lead_ns(threads);
-        // From a load to the system is at most as far as from this host to both.
+        // A round trip from a load to the system takes at most as long as one to each of them from here.
         (LEAD_NS + 3 * trip_ns + threads_ns, GAP_NS + 2 * GAP_TRIPS * trip_ns + threads_ns)
     }
 
@@ -531,7 +531,7 @@ impl Hosts {
 const PATIENCE_NS: u64 = 20_000_000_000;
 const PATIENCE_WITH_PODS_NS: u64 = 60_000_000_000;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many pods a place may get until one is reached.
+/// How many pods are created for a place until one of them can be reached.
 const PODS_MAX: u32 = 3;
 /// The time that agents need to begin, beside round trips.
 const LEAD_NS: u64 = 50_000_000;
@@ -541,18 +541,17 @@ const GAP_TRIPS: u64 = 6;
 
 /// Connects to a host for the first time. A pod that somebody deletes meanwhile is replaced.
 fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Remote, String> {
-    let mut pods_left = PODS_MAX;
-    loop {
+    let was_deleted = || {
+        let pod = place.pod.as_ref().zip(pods);
+        pod.is_some_and(|(pod, pods)| pods.was_deleted(pod::name_of(pod)))
+    };
+    for _ in 1..PODS_MAX {
         let connected = Remote::connect(place, build, pods);
-        pods_left -= 1;
-        let was_deleted = || {
-            let pod = place.pod.as_ref().zip(pods);
-            pod.is_some_and(|(pod, pods)| pods.was_deleted(pod::name_of(pod)))
-        };
-        if connected.is_ok() || pods_left == 0 || was_asked_to_stop() || !was_deleted() {
+        if connected.is_ok() || was_asked_to_stop() || !was_deleted() {
             return connected;
         }
     }
+    Remote::connect(place, build, pods)
 }
 
 /// The cluster of places, if they name one.

@@ -1,7 +1,7 @@
 //! Another host as the runner sees it: a keeper that answers requests, and the agents behind it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write, copy};
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -487,8 +487,11 @@ fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(She
         let timeout = if copied { COPY_TIMEOUT } else { START_TIMEOUT };
         match line(timeout, Step::Start)? {
             Ok(word) => {
-                if let Some(with) = word.strip_prefix(LACKS) {
-                    ssh::send_program(input, with == " gzip").map_err(|_| Stuck::At(Step::Copy, None))?;
+                if let Some(unpack) = word.strip_prefix(LACKS) {
+                    let program = ssh::program(unpack);
+                    let program =
+                        program.map_err(|error| Stuck::Because(format!("this program: {error}")))?;
+                    send(input, program).map_err(|_| Stuck::At(Step::Copy, None))?;
                     copied = true;
                 }
             }
@@ -500,6 +503,13 @@ fn begin(input: &mut Input, heard: &Receiver<Heard>, build: &str) -> Result<(She
         return Err(Stuck::Because(reason));
     }
     Ok((shell, hello, copied))
+}
+
+/// Sends a size, and as many bytes.
+fn send(to: &mut Input, (size, mut bytes): (u64, Box<dyn Read>)) -> std::io::Result<()> {
+    writeln!(to, "{size}")?;
+    copy(&mut bytes, to)?;
+    to.flush()
 }
 
 /// Passes each line of a host to its receiver, until the host's output ends.

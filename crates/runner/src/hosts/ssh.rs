@@ -6,7 +6,7 @@
 //! keeper, and removes the directory at the end.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write, copy};
+use std::io::{BufRead, BufReader, Cursor, Read, copy};
 use std::process::ChildStderr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -57,14 +57,10 @@ if [ -n "$p" ] && [ "$("$p" keep --build 2>/dev/null </dev/null)" = "$build" ]; 
   echo plumb-has
 else
   p=$d/plumb
-  if gzip --help >/dev/null 2>&1 </dev/null; then
-    echo "plumb-lacks gzip"
-    IFS= read -r size && head -c "$size" | gzip -dc > "$p" || exit 1
-  else
-    echo plumb-lacks
-    IFS= read -r size && head -c "$size" > "$p" || exit 1
-  fi
-  chmod 700 "$p" || exit 1
+  unpack=cat
+  gzip --help >/dev/null 2>&1 </dev/null && unpack="gzip -dc"
+  echo "plumb-lacks $unpack"
+  IFS= read -r size && head -c "$size" | $unpack > "$p" && chmod 700 "$p" || exit 1
 fi
 "$p" keep "$d"
 "#;
@@ -194,34 +190,30 @@ impl Shell {
     }
 }
 
-/// What a shell says if its host lacks this build, with `gzip` after it if it has that program.
-pub(super) const LACKS: &str = "plumb-lacks";
+/// What a shell says if its host lacks this build, before the command by which it unpacks the copy.
+pub(super) const LACKS: &str = "plumb-lacks ";
 
-/// Sends this program's size and bytes to the shell, compressed if it can unpack them.
-pub(crate) fn send_program(to: &mut impl Write, has_gzip: bool) -> std::io::Result<()> {
-    if has_gzip {
+/// This program as a shell expects it, which unpacks it by this command: its size, and its bytes.
+pub(crate) fn program(unpack: &str) -> std::io::Result<(u64, Box<dyn Read>)> {
+    if unpack.starts_with("gzip") {
         let packed = packed()?;
-        writeln!(to, "{}", packed.len())?;
-        to.write_all(&packed)?;
-    } else {
-        let mut program = File::open(own_program())?;
-        writeln!(to, "{}", program.metadata()?.len())?;
-        copy(&mut program, to)?;
+        return Ok((packed.len() as u64, Box::new(Cursor::new(packed))));
     }
-    to.flush()
+    let program = File::open(own_program())?;
+    Ok((program.metadata()?.len(), Box::new(program)))
 }
 
 /// This program, compressed once for all hosts that get it at the same time.
-fn packed() -> std::io::Result<Arc<Vec<u8>>> {
-    static PACKED: Mutex<Weak<Vec<u8>>> = Mutex::new(Weak::new());
+fn packed() -> std::io::Result<Arc<[u8]>> {
+    static PACKED: Mutex<Option<Weak<[u8]>>> = Mutex::new(None);
     let mut kept = PACKED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(packed) = kept.upgrade() {
+    if let Some(packed) = kept.as_ref().and_then(Weak::upgrade) {
         return Ok(packed);
     }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     copy(&mut File::open(own_program())?, &mut encoder)?;
-    let packed = Arc::new(encoder.finish()?);
-    *kept = Arc::downgrade(&packed);
+    let packed = Arc::from(encoder.finish()?);
+    *kept = Some(Arc::downgrade(&packed));
     Ok(packed)
 }
 

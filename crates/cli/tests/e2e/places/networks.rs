@@ -101,7 +101,7 @@ fn a_network_between_hosts_goes_with_a_runner_that_is_killed() {
     wait_until("two slots", || slots_on_disk(&path) >= 2);
     child.kill().unwrap();
     child.wait().unwrap();
-    // Simulated hosts are one machine, so the ends have CPUs in common.
+    // Simulated hosts share this machine, so the ends have CPUs in common.
     let cpus = results(&path)[0]["measurement"]["observed"]["cpu"].to_string();
     let shared = (0..64)
         .any(|cpu| ["client", "server"].iter().all(|end| cpus.contains(&format!("tcp_lat {end}: {cpu}\""))));

@@ -17,11 +17,12 @@
 //! | a full disk | the command's code | what the command says |
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::is_clean;
-use crate::common::{code, stderr, stdout, wait_until, write};
+use crate::common::{code, plumb, stderr, stdout, wait_until, write};
 use crate::hosts::Hosts;
 
 /// What the client is told to wait for an answer, and what the rest may take on a busy machine. It tells an end from a hang.
@@ -44,6 +45,26 @@ fn says(said: &str, words: &[&str]) {
     for words in words {
         assert!(said.contains(words), "no `{words}` in: {said}");
     }
+}
+
+#[test]
+fn a_host_without_gzip_gets_the_program_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let programs = directory.path().join("bin");
+    fs::create_dir(&programs).unwrap();
+    for program in ["sh", "uname", "getconf", "readlink", "tr", "mktemp", "rm", "head", "cat", "chmod"] {
+        let found =
+            ["/bin", "/usr/bin"].map(|at| Path::new(at).join(program)).into_iter().find(|path| path.exists());
+        symlink(found.unwrap(), programs.join(program)).unwrap();
+    }
+    // A client that runs its last argument here, with these programs alone.
+    let words =
+        format!("#!/bin/sh\nfor last; do :; done\nPATH={} exec sh -c \"$last\"\n", programs.display());
+    let client = write(directory.path(), "client", words);
+    fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = plumb().env("PLUMB_SSH", &client).args(["host", "--on", "here"]).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("kernel"), "{}", stdout(&output));
 }
 
 #[test]

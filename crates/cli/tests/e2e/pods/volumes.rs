@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use serde_json::Value;
 
@@ -16,11 +16,11 @@ use crate::volumes_rest::{Serving, state_with_user, volumes};
 const PROGRAM: &str = "/root/plumb";
 /// What the nodes' cluster is run by.
 const CLUSTER: &str = "/opt/plumb-cluster/kubernetes";
-/// What has the driver make volumes for claims.
+/// csi-provisioner on the node.
 const PROVISIONER: &str = "/root/csi-provisioner";
 const SOCKET: &str = "/var/lib/kubelet/plugins/csi.plumbline.dev/csi.sock";
 
-/// The driver on a node, the program by which the kubelet finds it, and the one that has it make volumes. They end with this value.
+/// The driver on a node, the program by which the kubelet finds it, and csi-provisioner. They end with this value.
 struct Driver<'n> {
     namespace: &'n Namespace,
     /// Where its volumes are on the node.
@@ -46,7 +46,7 @@ impl<'n> Driver<'n> {
         driver
     }
 
-    /// Has the cluster ask the driver for the volumes of claims, by the program at this path.
+    /// Starts csi-provisioner, which asks the driver to create a volume for each claim.
     fn provision(&mut self, provisioner: &Path) {
         self.copy(provisioner, PROVISIONER);
         self.copy(&self.namespace.directory().join("kubeconfig"), "/root/kubeconfig");
@@ -54,7 +54,7 @@ impl<'n> Driver<'n> {
             (format!("--csi-address={SOCKET}"), format!("NAMESPACE={}", self.namespace.name()));
         let program = ["env", "-u", "KUBECONFIG", "NODE_NAME=node1", &namespace, PROVISIONER, &address];
         let modes = ["--node-deployment=true", "--strict-topology=true", "--immediate-topology=false"];
-        // The scheduler asks which nodes have room; no pod of the driver's owns these objects here.
+        // The scheduler wants to know which nodes have room. No pod runs the driver here, so none can own these objects.
         let capacity = ["--enable-capacity=true", "--capacity-ownerref-level=-1"];
         self.run(&[&program[..], &["--kubeconfig=/root/kubeconfig"], &modes, &capacity].concat());
     }
@@ -72,7 +72,7 @@ impl<'n> Driver<'n> {
         self.processes.push(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     }
 
-    /// Adds the class `sc-NAME`, which asks for a policy of its own name.
+    /// Creates the storage class `sc-NAME`, with this policy if there is one.
     fn class(&self, name: &str, policy: Option<&str>) {
         let parameters = policy.map(|policy| format!("parameters: {{ qosPolicy: {policy} }}\n"));
         self.namespace.apply(&format!(
@@ -145,6 +145,18 @@ spec:
   claims: [slow.read_iops <= 500 IOPS within 5%]
 ";
 
+/// Runs the experiment with both sides in one pod, and a further key of the cluster.
+fn measured(namespace: &Namespace, directory: &Path, key: &str) -> (PathBuf, Output) {
+    let file = write(directory, "test.yaml", EXPERIMENT);
+    let both = "system: { pod: { name: disk, nodeName: node1 } }\nload: [{ pod: { name: disk, nodeName: node1 } }]\n";
+    let places = namespace.places_with(directory, key, both);
+    unless_busy(|attempt| {
+        let run = directory.join(format!("run{attempt}"));
+        let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
+        (run, output)
+    })
+}
+
 #[test]
 fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
     let test = "pods::volumes::each_variant_has_a_claim_of_its_class_whose_policy_holds";
@@ -157,8 +169,6 @@ fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
     driver.offer("free", "1GB", None);
     driver.offer("slow", "1GB", Some("slow"));
     let directory = tempfile::tempdir().unwrap();
-    let file = write(directory.path(), "test.yaml", EXPERIMENT);
-    let both = "system: { pod: { name: disk, nodeName: node1 } }\nload: [{ pod: { name: disk, nodeName: node1 } }]\n";
     // An array with volumes of these names, under the policies that their classes ask for.
     let state = state_with_user();
     volumes(state.path(), &["policy", "create", "slow", "--max-iops", "500 IOPS"]);
@@ -171,12 +181,7 @@ fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
         serving.certificate.display()
     );
     namespace.apply("apiVersion: v1\nkind: Secret\nmetadata: { name: array }\nstringData: { username: admin, password: Netapp1! }\n");
-    let places = namespace.places_with(directory.path(), &array, both);
-    let (run, output) = unless_busy(|attempt| {
-        let run = directory.path().join(format!("run{attempt}"));
-        let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
-        (run, output)
-    });
+    let (run, output) = measured(&namespace, directory.path(), &array);
     let report = report(&run);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     let measured = slots(&run).into_iter().filter(|slot| !slot["outcome"]["measured"].is_null());
@@ -224,15 +229,9 @@ fn the_cluster_makes_each_variant_a_volume_of_its_class_and_deletes_it() {
     driver.class("free", None);
     driver.class("slow", Some("slow"));
     let directory = tempfile::tempdir().unwrap();
-    let file = write(directory.path(), "test.yaml", EXPERIMENT);
-    let both = "system: { pod: { name: disk, nodeName: node1 } }\nload: [{ pod: { name: disk, nodeName: node1 } }]\n";
-    let places = namespace.places(directory.path(), both);
-    let (run, output) = unless_busy(|attempt| {
-        let run = directory.path().join(format!("run{attempt}"));
-        let output = namespace.run(&["run", text(&file), "--places", text(&places), "--output", text(&run)]);
-        (run, output)
-    });
+    let (run, output) = measured(&namespace, directory.path(), "");
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(report(&run)["claims"][0]["verdict"], "holds");
     let evidence = |name: &str| variant(&report(&run), name)["evidence"].to_string();
     let expected = "Filesystem, ReadWriteOnce, class sc-free (csi.plumbline.dev)";
     assert!(evidence("free").contains(expected), "{}", evidence("free"));
