@@ -38,8 +38,8 @@ pub struct Pods {
     made: Mutex<Vec<String>>,
     /// How many times the pod of a place was created, by the place's name.
     times: Mutex<BTreeMap<String, u32>>,
-    /// The names of those pods that somebody else has deleted.
-    deleted: Mutex<BTreeSet<String>>,
+    /// The pods that somebody else has deleted, by name.
+    deleted: Mutex<BTreeMap<String, Error>>,
 }
 
 /// A pod as the cluster sees it.
@@ -140,12 +140,12 @@ impl Pods {
         (lease.name().to_owned(), lease.owner())
     }
 
-    /// Whether the newest pod of a place turned out to be deleted by somebody else.
+    /// The error for the newest pod of a place, if it turned out to be deleted by somebody else.
     #[must_use]
-    pub fn was_deleted(&self, name: &str) -> bool {
+    pub fn deletion(&self, name: &str) -> Option<Error> {
         let now = self.times.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(0);
         let deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
-        deleted.contains(&self.name_of(name, now))
+        deleted.get(&self.name_of(name, now)).cloned()
     }
 
     fn path(&self, pod: &str) -> String {
@@ -237,10 +237,11 @@ impl Pods {
 
     /// Notes that a pod is gone or is being deleted, and returns the error for it.
     fn deleted(&self, pod: &str) -> Error {
-        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.to_owned());
         let has_ended = matches!(self.lease().lasts(), Ok(false));
         let reason = if has_ended { WITH_LEASE } else { "it was deleted during the run" };
-        Error::Pod { pod: pod.to_owned(), reason: reason.to_owned() }
+        let error = Error::Pod { pod: pod.to_owned(), reason: reason.to_owned() };
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.to_owned(), error.clone());
+        error
     }
 
     /// Starts a process in a pod. The sockets are its standard input and output.

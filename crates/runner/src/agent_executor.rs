@@ -213,6 +213,9 @@ impl<'a> AgentExecutor<'a> {
         measurement.warnings.extend(closed.system.warnings.iter().cloned());
         evidence.extend(self.hosts.evidence_of_object(order.settings));
         evidence.extend(self.hosts.evidence_of_pods(&hosts));
+        if let Some(reason) = self.hosts.cut_deleted() {
+            return Err(SlotError::Killed(reason));
+        }
         evidence.extend(self.hosts.evidence_of_array(&self.path));
         evidence.extend(nodes.iter().flat_map(SeenNode::evidence));
         let (opened_ns, opened_at) = (opened.at_ns, opened.at.clone());

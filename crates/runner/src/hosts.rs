@@ -190,6 +190,17 @@ impl Hosts {
         self.others.iter().filter(is_at_hand).flat_map(evidence).collect()
     }
 
+    /// Ends the connection to a pod that somebody has deleted, so that it is replaced, and says why. What was measured with such a
+    /// pod has no proof.
+    pub(crate) fn cut_deleted(&mut self) -> Option<String> {
+        let pods = self.pods.as_ref()?;
+        self.others.iter_mut().find_map(|other| {
+            let error = pods.deletion(pod::name_of(other.place.pod.as_ref()?))?;
+            other.remote.cut();
+            Some(error.to_string())
+        })
+    }
+
     /// Why a connection has ended or is about to end, if one has: an agent's end may be noticed before that
     /// of its pod.
     pub(crate) fn why_lost(&mut self) -> Option<String> {
@@ -543,7 +554,7 @@ const GAP_TRIPS: u64 = 6;
 fn first_connection(place: &PlaceOf, build: &str, pods: Option<&Arc<Pods>>) -> Result<Remote, String> {
     let was_deleted = || {
         let pod = place.pod.as_ref().zip(pods);
-        pod.is_some_and(|(pod, pods)| pods.was_deleted(pod::name_of(pod)))
+        pod.is_some_and(|(pod, pods)| pods.deletion(pod::name_of(pod)).is_some())
     };
     for _ in 1..PODS_MAX {
         let connected = Remote::connect(place, build, pods);
