@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::common::{code, null_experiment, plumb, run, slots_on_disk, stderr, stdout, write};
-use crate::network::Server;
-use crate::systems::small_server;
+use crate::systems::ingresses::small_server;
+use crate::systems::network::Server;
 
 #[test]
 fn built_in_experiments_are_listed_and_valid() {

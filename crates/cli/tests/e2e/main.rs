@@ -1,4 +1,5 @@
-//! End to end, through the built `plumb`: on the null data path where speed matters, on real systems where truth does.
+//! End to end, through the built `plumb`. Tests at the top level need no root and measure nothing real; those in [`systems`] do, and
+//! those in [`lab`] need more than this machine has by itself.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,42 +9,18 @@
 )]
 
 mod audit;
-mod browser;
-mod cluster;
-mod codec;
 mod command;
 mod commands;
 mod common;
 mod compare;
-mod configs;
-mod crypto;
-mod csi;
 mod directories;
-mod documents;
-mod drivers;
 mod endings;
-mod engines;
-mod existing;
 mod export;
 mod gate;
 mod history;
-mod hosts;
 mod import;
-mod integrity;
-mod migration;
-mod migration_qemu;
-mod network;
-mod networks;
-mod places;
-mod pods;
-mod qos;
+mod lab;
 mod single;
-mod storage;
-mod storage_ontap;
 mod systems;
-mod tunings;
 mod ui;
-mod user_changes;
 mod verdicts;
-mod volumes;
-mod volumes_rest;

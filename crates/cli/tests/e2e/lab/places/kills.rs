@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{HTTP, is_clean};
 use crate::common::{Random, code, signal, slots_on_disk, stderr, wait, wait_until, write};
-use crate::hosts::Hosts;
+use crate::lab::hosts::Hosts;
 
 /// What is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -43,7 +43,7 @@ fn by_tool(program: &str, arguments: &[&str], data: &Path) -> Option<(u64, Strin
 /// Data of several kinds, in a file.
 fn data(directory: &Path, bytes: usize) -> std::path::PathBuf {
     let program = fs::read(env!("CARGO_BIN_EXE_plumb")).unwrap();
-    let text = include_str!("../../../../Cargo.lock").as_bytes();
+    let text = include_str!("../../../../../Cargo.lock").as_bytes();
     let mixed = [&program[..bytes / 2], &text.repeat(1 + bytes / text.len())[..bytes / 2]].concat();
     write(directory, "data", mixed)
 }

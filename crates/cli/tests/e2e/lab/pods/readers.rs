@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{TWO_NODES, report, text, variant};
-use crate::cluster::Namespace;
 use crate::common::{code, null_experiment, stderr, stdout, write};
+use crate::lab::cluster::Namespace;
 
 const EXPERIMENT: &str = "load: { duration: 300 ms, real_time: true }
 baseline: one

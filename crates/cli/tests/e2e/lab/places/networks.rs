@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{is_clean, results, slots};
 use crate::common::{is_busy, slots_on_disk, stderr, stdout, unless_busy, wait_until, write};
-use crate::hosts::Hosts;
+use crate::lab::hosts::Hosts;
 
 /// An experiment with this load and these variants, the first of which is `overlay`.
 fn experiment(load: &str, variants: &str) -> String {

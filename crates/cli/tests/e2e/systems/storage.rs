@@ -156,7 +156,7 @@ fn dbenchs_jobs_are_a_load_of_an_experiment() {
     let report = std::fs::read_to_string(format!("{into}/report.json"));
     let report: serde_json::Value =
         serde_json::from_str(&report.unwrap_or_else(|_| panic!("{}", stderr(&output)))).unwrap();
-    for slot in crate::places::slots(Path::new(&into)) {
+    for slot in crate::lab::places::slots(Path::new(&into)) {
         let measured = &slot["outcome"]["measured"];
         let readings = &measured["measurement"]["readings"];
         for metric in [

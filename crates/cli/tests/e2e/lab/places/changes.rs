@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use super::kills::clients;
 use super::{HTTP, changed, is_clean, results, slots};
 use crate::common::{code, signal, slots_on_disk, stderr, stdout, wait, wait_until, write};
-use crate::hosts::Hosts;
+use crate::lab::hosts::Hosts;
 
 const HOSTS: usize = 3;
 const CHANGES: &str = "load: { reuse: none }, changes: [\

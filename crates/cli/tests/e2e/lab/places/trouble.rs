@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use super::is_clean;
 use crate::common::{code, plumb, stderr, stdout, wait_until, write};
-use crate::hosts::Hosts;
+use crate::lab::hosts::Hosts;
 
 /// What the client is told to wait for an answer, and what the rest may take on a busy machine. It tells an end from a hang.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{HTTP, results};
 use crate::common::{code, run, stderr, stdout, unless_busy, write};
-use crate::hosts::Hosts;
+use crate::lab::hosts::Hosts;
 
 /// What a link to a slow host adds to each round trip, in ns.
 const DELAY_NS: u64 = 50_000_000;

@@ -127,7 +127,7 @@ fn a_device_whose_results_are_wrong_is_an_error() {
     }
     let directory = tempfile::tempdir().unwrap();
     let library = directory.path().join("libcrypto_mb.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/crypto/wrong_library.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/systems/crypto/wrong_library.c");
     let built =
         Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).output().unwrap();
     assert!(built.status.success(), "{}", stderr(&built));

@@ -2,9 +2,9 @@
 
 use std::process::Stdio;
 
-use crate::cluster::{IMAGE, Namespace};
 use crate::common::{code, run, signal, slots_on_disk, stderr, stdout, unless_busy, wait, wait_until, write};
-use crate::places::slots;
+use crate::lab::cluster::{IMAGE, Namespace};
+use crate::lab::places::slots;
 
 use super::{TWO_NODES, report, text, variant};
 

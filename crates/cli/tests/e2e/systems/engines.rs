@@ -6,11 +6,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::{code, plumb, processes_with_files_in, stderr, stdout, write};
-use crate::systems::installed;
+use crate::systems::ingresses::installed;
 
 /// Compiles the stand-in; `None`, with the reason printed, where there is no compiler or no headers of OpenSSL.
 fn standin(directory: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/engines/standin.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/systems/engines/standin.c");
     let library = directory.join("standin.so");
     let output = Command::new("cc")
         .args(["-shared", "-fPIC", "-Wno-deprecated-declarations", "-o"])

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::{GONE_WITHIN, IMAGE, Namespace};
 use crate::common::{
     code, null_experiment, signal, slots_on_disk, slow_experiment, stderr, stdout, unless_busy, wait,
     wait_until, write,
 };
-use crate::places::{HTTP, slots};
+use crate::lab::cluster::{GONE_WITHIN, IMAGE, Namespace};
+use crate::lab::places::{HTTP, slots};
 
 /// Each side in a pod of its own, on nodes of their own.
 const TWO_NODES: &str =

@@ -16,7 +16,7 @@ use crate::common::{
     code, null_experiment, plumb, signal, slots_on_disk, slow_experiment, stderr, stdout, unless_busy, wait,
     wait_until, write,
 };
-use crate::hosts::Hosts;
+use crate::lab::hosts::Hosts;
 
 /// The slots of a run.
 pub fn slots(directory: &Path) -> Vec<Value> {

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::common::{
     code, plumb, processes_with_files_in, run, slots_on_disk, stderr, stdout, wait_until, write,
 };
-use crate::volumes_rest::{POLICIES, Serving, VOLUMES, get, has_curl, send, state_with_user, volumes};
+use crate::systems::volumes_rest::{
+    POLICIES, Serving, VOLUMES, get, has_curl, send, state_with_user, volumes,
+};
 
 /// An array with a volume of 64 MiB under a policy `gold`.
 struct Array {

@@ -7,10 +7,10 @@ use std::process::{Child, Output, Stdio};
 use serde_json::Value;
 
 use super::{report, text, variant};
-use crate::cluster::Namespace;
 use crate::common::{code, skip, stderr, stdout, unless_busy, wait_until, write};
-use crate::places::slots;
-use crate::volumes_rest::{Serving, state_with_user, volumes};
+use crate::lab::cluster::Namespace;
+use crate::lab::places::slots;
+use crate::systems::volumes_rest::{Serving, state_with_user, volumes};
 
 /// The program on the node.
 const PROGRAM: &str = "/root/plumb";
@@ -38,7 +38,7 @@ impl<'n> Driver<'n> {
         driver.run(&[PROGRAM, "volumes", "csi", "--state", state, &endpoint, "--node=node1"]);
         let registry = "/var/lib/kubelet/plugins_registry";
         driver.run(&[CLUSTER, "csi-registrar", "csi.plumbline.dev", SOCKET, registry]);
-        namespace.apply(include_str!("../../../../../deploy/csi/driver.yaml"));
+        namespace.apply(include_str!("../../../../../../deploy/csi/driver.yaml"));
         wait_until("the kubelet to know the driver", || {
             let known = ["get", "csinode", "node1", "-o", "jsonpath={.spec.drivers[*].name}"];
             namespace.kubectl(&known).contains("csi.plumbline.dev")
