@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Where rustup puts cargo, also in a shell that was opened before rustup ran; and where Debian puts nginx.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo check test lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history image deb docs tools clean
+.PHONY: help demo check test test-lab lint format tidy deny clippy bench bench-http bench-network bench-offload bench-migration bench-storage bench-codec bench-shifts bench-history image deb docs tools clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -15,13 +15,18 @@ help: ## List these targets
 demo: ## Install what is missing, build, run one experiment and show its report
 	@scripts/demo.sh
 
-check: ## Run what answers within two minutes: format, house rules, clippy and the unit tests
+check: ## Run what answers within three minutes: format, house rules, clippy, and the tests that need no root
 	@$(MAKE) --no-print-directory format tidy clippy
-	@RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --lib --bins --quiet  # many of them wait
+	@scripts/install-tools.sh nextest
+	@cargo nextest run --workspace --cargo-quiet --profile check
 
-test: ## Run every test, the end-to-end ones on real systems too
-	@scripts/install-tools.sh build systems tests cluster || echo "tests that need what is missing will be skipped"
-	@cargo test --workspace --no-fail-fast
+test: ## Run every test but those of the laboratory; they install what they lack, and need ten minutes
+	@scripts/install-tools.sh build systems tests nextest || echo "tests that need what is missing will be skipped"
+	@scripts/test.sh default
+
+test-lab: ## Run the tests of the laboratory: a Kubernetes cluster, other hosts by ssh, a browser, the CSI driver
+	@scripts/install-tools.sh build systems tests nextest lab || echo "tests that need what is missing will be skipped"
+	@scripts/lab.sh scripts/test.sh lab
 
 # Separate targets, so that `make --keep-going lint` shows the findings of each. The quick ones come first.
 lint: format tidy deny clippy ## Check format, house rules, the dependencies' licences and sources, clippy
@@ -77,7 +82,7 @@ docs: ## Build the documentation as a book, in target/book
 	@mdbook build docs
 
 tools: ## Install the tools of tests, benchmarks and lints, from the registries of Debian, Rust, Python and Go
-	@scripts/install-tools.sh build systems tests cluster lint
+	@scripts/install-tools.sh build systems tests nextest lab lint
 
 clean: ## Remove build products and the demo's runs; other runs are yours and stay
 	@cargo clean

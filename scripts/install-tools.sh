@@ -8,12 +8,13 @@
 #            libcrypto_mb, where the CPU can run it
 #   systems  the systems under test: HAProxy, nginx, QEMU, ISA-L, nft, Open vSwitch, and the accelerator; a variant that needs
 #            a missing one is skipped
-#   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh, sshd,
+#   tests    the tools that tests and benchmarks drive and compare with: ab, wrk, h2load, openssl, curl, python3, ip, ssh,
 #            nsenter, losetup, zstd, lz4, gzip, igzip, libdeflate-gzip, qperf, sockperf, iperf3, qemu-io, qemu-nbd, nbdcopy, nbdinfo,
-#            nbdkit, fio, qemu-storage-daemon, mkfs.ext4, Postgres, chromium with its driver, axe-core from npm's registry into
-#            ~/.cache/plumb-tests, and csi-sanity and csi-provisioner, where there is Go to build them with
-#   cluster  what the test cluster is made of (scripts/cluster.sh): the tools of its scripts, and Kubernetes itself, built from Go's
-#            module proxy into ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old
+#            nbdkit, fio, qemu-storage-daemon, mkfs.ext4 and Postgres
+#   nextest  cargo-nextest, which runs the tests
+#   lab      what the tests of the laboratory need: sshd; chromium with its driver, and axe-core from npm's registry into
+#            ~/.cache/plumb-tests; the test cluster (scripts/cluster.sh), whose Kubernetes is built from Go's module proxy into
+#            ~/.cache/plumb-cluster, with a Go that is fetched there where the machine's is too old; csi-sanity and csi-provisioner
 #   lint     git, rustfmt, clippy, cargo-deny, and mdbook, which builds docs/
 #
 # apt installs Debian packages, as root or through sudo. When a tool of a group stays missing, the script exits with 1 and says
@@ -22,11 +23,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
-# The oldest Rust that the workspace supports, the cargo-deny that `deny.toml` was tested with, and the mdbook
-# that `docs/book.toml` was tested with.
+# The oldest Rust that the workspace supports, and the versions that `deny.toml`, `docs/book.toml` and
+# `.config/nextest.toml` were tested with.
 RUST_MIN=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 CARGO_DENY=0.20.2
 MDBOOK=0.5.4
+NEXTEST=0.9.151
 # The version of csi-sanity that the CSI driver passes, and that of csi-provisioner in deploy/csi.
 CSI_SANITY=v5.6.0
 CSI_PROVISIONER=v6.4.0
@@ -106,7 +108,6 @@ note_missing() {
             want python3 have python3
             want iproute2 have ip
             want openssh-client have ssh
-            want openssh-server have sshd
             want util-linux have nsenter
             want fio have fio
             want qperf have qperf
@@ -124,11 +125,13 @@ note_missing() {
             want gzip have gzip
             want isal have igzip
             want libdeflate-tools have libdeflate-gzip
+            ;;
+        nextest) ;;
+        lab)
+            want openssh-server have sshd
             want chromium have chromium
             want chromium-driver have chromedriver
             [ -e "$AXE_FILE" ] || want npm have npm
-            ;;
-        cluster)
             want curl have curl
             want python3 have python3
             want openssl have openssl
@@ -139,7 +142,7 @@ note_missing() {
             want mmdebstrap have mmdebstrap
             ;;
         lint) want git have git ;;
-        *) fail "there is no group \`$1\`; the groups are build, accelerator, systems, tests, cluster and lint" ;;
+        *) fail "there is no group \`$1\`; the groups are build, accelerator, systems, tests, nextest, lab and lint" ;;
     esac
 }
 
@@ -225,6 +228,11 @@ install_lint() {
     mdbook --version >/dev/null 2>&1 || build_tool mdbook "$MDBOOK" --no-default-features --features search
 }
 
+# Leaves out the part that updates the program itself.
+install_nextest() {
+    cargo nextest --version >/dev/null 2>&1 || build_tool cargo-nextest "$NEXTEST" --no-default-features --features default-no-update
+}
+
 # Builds csi-sanity, the conformance test of CSI drivers, and csi-provisioner, which asks a driver for the volumes of
 # claims. Debian has packages of neither. They are installed beside cargo's programs, where the tests look for
 # them. Without Go, their tests are skipped.
@@ -276,13 +284,16 @@ main() {
         case $group in
             build) install_rust ;;
             accelerator | systems) ! cpu_has_ifma || scripts/install-crypto-mb.sh ;;
-            cluster) scripts/cluster.sh build ;;
+            nextest) install_nextest ;;
             lint) install_lint ;;
-            tests) install_axe_core ;;
+            lab)
+                scripts/cluster.sh build
+                install_axe_core
+                # After the cluster, which may bring the Go that these need.
+                install_csi_tools
+                ;;
         esac
     done
-    # This step is last, because the test cluster may bring the Go that these need.
-    case " $* " in *" tests "*) install_csi_tools ;; esac
 }
 
 main "$@"

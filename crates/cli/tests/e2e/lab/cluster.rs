@@ -65,7 +65,7 @@ impl Namespace {
             return None;
         }
         if !script().arg("ready").status().unwrap().success() {
-            skip(&format!("{test}: the test cluster is not built: scripts/install-tools.sh cluster"));
+            skip(&format!("{test}: the test cluster is not built: scripts/install-tools.sh lab"));
             return None;
         }
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

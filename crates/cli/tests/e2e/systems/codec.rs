@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::common::{code, plumb, run, stderr, stdout, write};
+use crate::common::{code, plumb, run, stderr, stdout, write};
 
 /// The rows of a measurement of some data in one form.
 fn rows(data: &Path, form: &str, codecs: &str) -> Vec<Value> {
