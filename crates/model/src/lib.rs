@@ -12,6 +12,7 @@ pub mod finding;
 pub mod histogram;
 mod json;
 pub mod judgement;
+mod log_line;
 pub mod measurement;
 pub mod metric;
 pub mod name;
@@ -37,6 +38,7 @@ pub use finding::{Change, Findings, Question};
 pub use histogram::Histogram;
 pub use json::{Json, JsonValue};
 pub use judgement::Judgement;
+pub use log_line::{LOG_BYTES_MAX, LOG_LINE_BYTES_MAX, LogLevel, LogLine};
 pub use measurement::{
     Attempts, Column, LoadHealth, LoadLimit, Measurement, Reading, Share, ShareTimes, Shortage, Table,
 };
