@@ -14,6 +14,7 @@ use crate::error::StoreError;
 use crate::folder::{COMMON, Folder, PRIVATE};
 use crate::now::{NOW_FORMAT, Now, NowRecord};
 use crate::record::{EndRecord, FORMAT, HeaderRecord, SlotRecord};
+use crate::run_log::RunLog;
 
 pub(crate) const RUN: &str = "run.json";
 const EXPERIMENT: &str = "experiment.yaml";
@@ -140,6 +141,14 @@ impl RunDirectory {
         let text =
             serde_json::to_vec(&record).map_err(|error| StoreError::io("write", &path)(error.into()))?;
         self.folder.write_unsynced(NOW, &text, PRIVATE)
+    }
+
+    /// Opens the log of the run.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn log(&self) -> Result<RunLog, StoreError> {
+        RunLog::open(self.folder.again()?)
     }
 
     /// Writes how the run ended.

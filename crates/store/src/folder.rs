@@ -102,6 +102,12 @@ impl Folder {
         Ok(Self { path: path.to_owned(), descriptor: descriptor.into() })
     }
 
+    /// The same directory, open a second time.
+    pub(crate) fn again(&self) -> Result<Self, StoreError> {
+        let descriptor = self.descriptor.try_clone().map_err(StoreError::io("open", &self.path))?;
+        Ok(Self { path: self.path.clone(), descriptor })
+    }
+
     /// The path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path

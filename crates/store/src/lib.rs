@@ -5,6 +5,7 @@
 //! DIR/experiment.yaml  the experiment file, byte for byte
 //! DIR/slots.jsonl      one line a slot, on disk before the next slot begins
 //! DIR/end.json         how it ended; absent while it runs and after a kill
+//! DIR/log.jsonl        what each process of the run logged; reports do not read it
 //! DIR/now.json         what it does at this moment; absent before and after
 //! DIR/lock             held by the run that writes
 //! ```
@@ -23,9 +24,11 @@ mod folder;
 mod following;
 mod now;
 mod record;
+mod run_log;
 
 pub use directory::{RunDirectory, read, write_report};
 pub use error::StoreError;
 pub use folder::{make_unique, run_name};
 pub use following::{Following, Stamp, is_being_written, lock_of, now};
 pub use now::{Now, Phase};
+pub use run_log::RunLog;
