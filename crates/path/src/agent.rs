@@ -2,22 +2,27 @@
 //!
 //! A separate thread reads requests, so that the agent notices the end of the control channel even during a
 //! measurement. An agent whose runner is gone stops whatever it started, and ends.
+//!
+//! The lines of its log go the same way as its replies. A thread sends them as they come, and each reply sends those
+//! before it, so that the runner knows them when it reads the reply.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
 use plumb_model::FailureCause;
 use serde::Serialize;
 use serde_json::Value;
+use tracing::{debug, error, info, trace};
 
 use crate::data_path::{DataPath, find};
-use crate::family::{Load, PathError, System};
-use crate::protocol::{Reply, Request};
+use crate::family::{Load, Mark, PathError, System, Window};
+use crate::log::Log;
+use crate::protocol::{Logged, Reply, Request};
 
 /// How long an agent without a runner may take to stop its system before everything below it is killed.
 const ORPHAN_GRACE: Duration = Duration::from_millis(1200);
@@ -29,7 +34,7 @@ const ORPHAN_GRACE: Duration = Duration::from_millis(1200);
 pub fn serve(
     paths: &[DataPath],
     input: impl BufRead + Send + 'static,
-    output: impl Write,
+    output: impl Write + Send,
 ) -> std::io::Result<()> {
     let (sender, requests) = channel();
     let done = Arc::new(AtomicBool::new(false));
@@ -38,14 +43,67 @@ pub fn serve(
         .name("control".to_owned())
         .spawn(move || read_requests(input, &sender, &seen_by_control))?;
     let requests = Requests { lines: requests, early: VecDeque::new() };
-    let mut agent = Agent { paths, output, requests, system: None, load: None };
-    let outcome = agent.run();
-    if let Some(mut system) = agent.system.take() {
-        // No reader is left for a failure here. The end of the process kills whatever does not stop.
-        let _ = system.stop();
-    }
+    let output = Output { to: Mutex::new(output), log: Log::current() };
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| output.send_log());
+        // Also after a panic, because the scope waits for the thread.
+        let _closing = Closing(output.log.clone());
+        let mut agent = Agent { paths, output: &output, requests, system: None, load: None };
+        let outcome = agent.run();
+        if let Some(mut system) = agent.system.take() {
+            info!("the runner is gone: stopping the system");
+            // No reader is left for a failure here. The end of the process kills whatever does not stop.
+            let _ = system.stop();
+        }
+        outcome
+    });
     done.store(true, Ordering::Release);
     outcome
+}
+
+/// The agent's output, which its replies and its log share.
+struct Output<W> {
+    to: Mutex<W>,
+    log: Option<Log>,
+}
+
+impl<W: Write> Output<W> {
+    /// Sends the lines of the log until it is closed.
+    fn send_log(&self) {
+        let Some(log) = &self.log else { return };
+        while log.wait() {
+            // The control thread notices a runner that is gone.
+            let _ = self.write(None);
+        }
+        let _ = self.write(None);
+    }
+
+    /// Writes the lines of the log that are held, and a reply after them.
+    fn write(&self, reply: Option<&Reply>) -> std::io::Result<()> {
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, log) in self.log.as_ref().map(Log::take).unwrap_or_default() {
+            write_line(&mut *to, &Logged { log })?;
+        }
+        reply.map_or(Ok(()), |reply| write_line(&mut *to, reply))
+    }
+
+    /// Writes a mark alone: it must not wait for anything.
+    fn mark(&self, mark: Mark) {
+        let reply = Reply::Mark { mark, at_ns: monotonic_ns() };
+        // The control thread notices a runner that is gone.
+        let _ = write_line(&mut *self.to.lock().unwrap_or_else(PoisonError::into_inner), &reply);
+    }
+}
+
+/// Closes the log when it is dropped.
+struct Closing(Option<Log>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(log) = &self.0 {
+            log.close();
+        }
+    }
 }
 
 fn read_requests(input: impl BufRead, requests: &Sender<String>, done: &AtomicBool) {
@@ -100,7 +158,7 @@ fn parse(line: &str) -> Result<Request, String> {
 
 struct Agent<'p, W> {
     paths: &'p [DataPath],
-    output: W,
+    output: &'p Output<W>,
     requests: Requests,
     system: Option<Box<dyn System>>,
     load: Option<Box<dyn Load>>,
@@ -116,12 +174,12 @@ impl<W: Write> Agent<'_, W> {
                 Ok(Request::Hurry) => continue,
                 Ok(request) => request,
                 Err(reason) => {
-                    self.reply(&Reply::Failed { reason, cause: FailureCause::Harness })?;
+                    self.output.write(Some(&Reply::Failed { reason, cause: FailureCause::Harness }))?;
                     continue;
                 }
             };
             let reply = self.answer(request).unwrap_or_else(|error| failed(&error));
-            self.reply(&reply)?;
+            self.output.write(Some(&reply))?;
         }
         Ok(())
     }
@@ -129,51 +187,70 @@ impl<W: Write> Agent<'_, W> {
     fn answer(&mut self, request: Request) -> Result<Reply, PathError> {
         match request {
             Request::PrepareSystem { path, settings, place } => {
+                info!(path, cpus = place.cpus, "preparing the system");
                 let system = find(self.paths, &path)?.decode(&settings)?.system(&place)?;
                 let target = system.target();
                 self.system = Some(system);
+                info!("the system is ready");
                 Ok(Reply::Ready { target })
             }
             Request::PrepareLoad { path, settings, target, place } => {
+                info!(path, cpus = place.cpus, "preparing the load");
                 // The previous load holds resources that this one may need, such as the name of a device.
                 self.load = None;
                 self.load = Some(find(self.paths, &path)?.decode(&settings)?.load(&target, &place)?);
+                info!("the load is ready");
                 Ok(Reply::Ready { target: Value::Null })
             }
             Request::Snapshot { at_ns } => {
                 self.requests.wait_until(at_ns);
+                trace!("reading the counters");
                 let system =
                     self.system.as_mut().ok_or_else(|| PathError::new("there is no system to ask"))?;
                 let snapshot = system.snapshot()?;
                 Ok(Reply::Snapshot { at_ns: monotonic_ns(), snapshot })
             }
-            Request::Measure { window } => {
-                let Self { load, output, .. } = self;
-                let load = load.as_mut().ok_or_else(|| PathError::new("there is no load to measure with"))?;
-                let measurement = load.measure(window, &mut |mark| {
-                    // The control thread notices a runner that is gone.
-                    let _ = write_line(output, &Reply::Mark { mark, at_ns: monotonic_ns() });
-                })?;
-                Ok(Reply::Measured { measurement: Box::new(measurement) })
-            }
+            Request::Measure { window } => self.measure(window),
             Request::Hurry | Request::Stop => Ok(Reply::Stopped),
         }
     }
 
-    fn stop(&mut self) -> std::io::Result<()> {
-        let stopped = self.system.take().map_or(Ok(()), |mut system| system.stop());
-        self.reply(&match stopped {
-            Ok(()) => Reply::Stopped,
-            Err(error) => failed(&error),
-        })
+    /// Measures a window. Its moments are logged after it.
+    fn measure(&mut self, window: Window) -> Result<Reply, PathError> {
+        let Self { load, output, .. } = self;
+        let load = load.as_mut().ok_or_else(|| PathError::new("there is no load to measure with"))?;
+        let (index, window_ms, warmup_ms) =
+            (window.index, window.window_ns / 1_000_000, window.warmup_ns / 1_000_000);
+        info!(index, attempt = window.attempt, window_ms, warmup_ms, "measuring");
+        let (mut opened_ns, mut closed_ns) = (0, 0);
+        let measurement = load.measure(window, &mut |mark| {
+            output.mark(mark);
+            match mark {
+                Mark::Opened => opened_ns = monotonic_ns(),
+                Mark::Closed => closed_ns = monotonic_ns(),
+                Mark::Agreed { .. } => debug!("agreed on the window"),
+                Mark::Progress { .. } => {}
+            }
+        })?;
+        let open_ms = u64::saturating_sub(closed_ns, opened_ns) / 1_000_000;
+        let closed_ms_ago = monotonic_ns().saturating_sub(closed_ns) / 1_000_000;
+        info!(index, work = measurement.work, open_ms, closed_ms_ago, "measured");
+        Ok(Reply::Measured { measurement: Box::new(measurement) })
     }
 
-    fn reply(&mut self, reply: &Reply) -> std::io::Result<()> {
-        write_line(&mut self.output, reply)
+    fn stop(&mut self) -> std::io::Result<()> {
+        let stopped = self.system.take().map_or(Ok(()), |mut system| system.stop());
+        let reply = match stopped {
+            Ok(()) => Reply::Stopped,
+            Err(error) => failed(&error),
+        };
+        info!("stopped");
+        self.output.write(Some(&reply))
     }
 }
 
 fn failed(error: &PathError) -> Reply {
+    error!(cause = ?error.cause(), reason = %error, "the request failed");
     Reply::Failed { reason: error.to_string(), cause: error.cause() }
 }
 
@@ -229,6 +306,25 @@ mod tests {
             r#"{"request":"snapshot","at_ns":0}"#
         ));
         assert_eq!(words(&replies), ["ready", "snapshot", "stopped"]);
+    }
+
+    #[test]
+    fn the_log_comes_before_the_reply_that_it_belongs_to() {
+        let log = Log::new("load", None);
+        let talked = tracing::subscriber::with_default(log, || {
+            talk(
+                r#"{"request":"prepare-system","path":"storage","settings":{"password":"hunter2"},"place":{"scratch":"/tmp","cpus":1}}"#,
+            )
+        });
+        let words = |line: &Value| {
+            let log = line["log"]["message"].as_str().map(str::to_owned);
+            log.unwrap_or_else(|| line["reply"].as_str().unwrap().to_owned())
+        };
+        assert_eq!(
+            talked.iter().map(words).collect::<Vec<_>>(),
+            ["preparing the system", "the request failed", "failed", "stopped", "stopped"]
+        );
+        assert!(!format!("{talked:?}").contains("hunter2"), "settings are not logged");
     }
 
     #[test]

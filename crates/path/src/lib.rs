@@ -12,6 +12,7 @@ mod erased;
 pub mod existing;
 pub mod family;
 mod joined;
+pub mod log;
 pub mod null;
 pub mod portion;
 pub mod protocol;

@@ -2,9 +2,9 @@
 //!
 //! It is small enough to run over a network connection: prepare, snapshot, measure, stop. An agent answers
 //! every request but `hurry` with exactly one final reply. Marks come before the final reply of a measure
-//! request.
+//! request. Lines of the agent's log may come at any time, and answer nothing.
 
-use plumb_model::{FailureCause, Measurement};
+use plumb_model::{FailureCause, LogLine, Measurement};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -89,9 +89,44 @@ pub enum Reply {
     },
 }
 
+/// A line of the agent's log. It is no [`Reply`], so that whoever reads an agent's output can put it aside at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// The line.
+    pub log: LogLine,
+}
+
+impl Logged {
+    /// The log line in a line of an agent's output; `None` if that is a reply.
+    #[must_use]
+    pub fn read(line: &str) -> Option<LogLine> {
+        if !line.starts_with(r#"{"log":"#) {
+            return None;
+        }
+        serde_json::from_str::<Self>(line).ok().map(|logged| logged.log.bounded())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use plumb_model::LogLevel;
+
     use super::*;
+
+    #[test]
+    fn a_line_of_a_log_is_told_from_a_reply() {
+        let log = crate::log::line_now(LogLevel::Warn, "plumb_path::agent", "careful");
+        let line = serde_json::to_string(&Logged { log: log.clone() }).unwrap();
+        assert_eq!(Logged::read(&line), Some(log));
+        let long = line.replace("careful", &"x".repeat(100_000));
+        let bytes = serde_json::to_string(&Logged::read(&long).unwrap()).unwrap().len();
+        assert!(bytes <= plumb_model::LOG_LINE_BYTES_MAX, "whatever an agent sends, {bytes} bytes are kept");
+        assert!(serde_json::from_str::<Reply>(&line).is_err());
+        let reply = serde_json::to_string(&Reply::Stopped).unwrap();
+        for other in [reply.as_str(), "", r#"{"log":"#, r#"{"log":7}"#] {
+            assert_eq!(Logged::read(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_request_is_one_line_and_is_read_back() {
