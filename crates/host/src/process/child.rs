@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, kill_process_group, pidfd_open, pidfd_send_signal};
+use tracing::debug;
 
 use super::tree::{KnownTree, kill_tree};
 use super::usage::{Usage, wait_for};
@@ -31,6 +32,8 @@ pub struct Child {
     is_own_group: bool,
     started_ns: u64,
     ended: Option<(Exit, Usage)>,
+    /// Its program, if the log is to say how it ends. Its arguments may have secrets in them.
+    program: Option<String>,
 }
 
 impl Child {
@@ -44,13 +47,20 @@ impl Child {
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
             .and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?));
         match opened {
-            Ok(pidfd) => Ok(Self { inner, pidfd, is_own_group, started_ns, ended: None }),
+            Ok(pidfd) => Ok(Self { inner, pidfd, is_own_group, started_ns, ended: None, program: None }),
             Err(cause) => {
                 inner.kill()?;
                 inner.wait()?;
                 Err(cause)
             }
         }
+    }
+
+    /// Logs its start now and its end later.
+    pub(super) fn logged(mut self, program: String) -> Self {
+        debug!(program, pid = self.pid(), "started a process");
+        self.program = Some(program);
+        self
     }
 
     /// The child's pid. Once its end was reported by a wait, the number may belong to another process.
@@ -201,6 +211,9 @@ impl Child {
         drop(self.inner.stdin.take());
         let ended = wait_for(self.pid()).map_err(|cause| Error::Wait { pid: self.pid(), cause })?;
         self.ended = Some(ended);
+        if let Some(program) = &self.program {
+            debug!(program, pid = self.pid(), how = %ended.0, "a process ended");
+        }
         Ok(())
     }
 

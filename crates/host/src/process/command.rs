@@ -11,6 +11,7 @@ use std::sync::{PoisonError, RwLock};
 
 use rustix::process::{getpid, getppid, set_parent_process_death_signal, setsid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_no_new_privs};
+use tracing::debug;
 
 use super::capabilities::drop_capabilities;
 use super::nobody::become_nobody;
@@ -226,7 +227,19 @@ impl Command {
     ///
     /// When the program is not there or not executable, or a stream, the directory or a CPU is not to
     /// be had.
-    pub fn spawn(mut self) -> Result<Child, Error> {
+    pub fn spawn(self) -> Result<Child, Error> {
+        let program = self.inner.get_program().to_string_lossy().into_owned();
+        match self.spawn_unlogged() {
+            Ok(child) => Ok(child.logged(program)),
+            Err(error) => {
+                debug!(program, error = %error, "failed to start a process");
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`Command::spawn`], without a line in the log about its start and its end: for what is measured.
+    pub(super) fn spawn_unlogged(mut self) -> Result<Child, Error> {
         if self.is_own_group {
             self.inner.process_group(0);
         }

@@ -78,7 +78,7 @@ pub fn run_measured(
     let captures = [stdout, stderr].map(Capture::new);
     let [mut stdout, mut stderr] = captures;
     let command = command.stdout(stdout.stream()?).stderr(stderr.stream()?);
-    let mut child = command.own_group().spawn()?;
+    let mut child = command.own_group().spawn_unlogged()?;
     let ended_ns = follow(&child, [&mut stdout, &mut stderr], timeout, while_running)?;
     let exit = if ended_ns.is_some() { child.wait()? } else { child.kill()? };
     let wall_ns = ended_ns.unwrap_or_else(monotonic_ns).saturating_sub(child.started_ns());
