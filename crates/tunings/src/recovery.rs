@@ -8,6 +8,7 @@ use plumb_host::settings::state::{LockError, StateDirectory};
 use plumb_host::settings::{Machine, Setting};
 
 use crate::TuningError;
+use crate::transaction::note;
 
 /// The journal of a run, which has to be empty when nothing runs.
 pub(crate) fn run_journal(state: &StateDirectory) -> PathBuf {
@@ -63,6 +64,9 @@ pub(crate) fn put_back(machine: &Machine, entries: &[Entry]) -> PutBack {
         outcome.put_back_one(machine, entry);
     }
     outcome.still_due.reverse();
+    for entry in &outcome.still_due {
+        note("failed to put a setting back", entry);
+    }
     let has_restored = !outcome.restored.is_empty();
     for (at, entry) in actions.iter().enumerate() {
         if actions[..at].iter().all(|earlier| earlier.setting != entry.setting) {
@@ -102,7 +106,10 @@ impl PutBack {
             return self.leave_alone(setting, "is", sentence);
         }
         match machine.write(setting, old).and_then(|()| machine.read(setting)) {
-            Ok(back) if back == *old => self.restored.push(entry.clone()),
+            Ok(back) if back == *old => {
+                note("put a setting back", entry);
+                self.restored.push(entry.clone());
+            }
             // The kernel changed the value that was written, so the remaining change is this one and not another user's.
             Ok(back) => self.fail(
                 format!("{setting} was put back to {was:?} and reads {:?}", shown(&back)),

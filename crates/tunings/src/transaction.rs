@@ -27,8 +27,18 @@ pub(crate) fn apply(
             }
             return Err(TuningError::Refused { tuning: tuning.name.clone(), reason, trouble: Vec::new() });
         }
+        note("changed a setting", entry);
     }
     Ok(entries)
+}
+
+/// Logs that something was done to a setting. Values and commands may have secrets in them.
+pub(crate) fn note(what: &'static str, entry: &Entry) {
+    if entry.setting.is_command() {
+        tracing::info!(setting = "a command's", "{what}");
+    } else {
+        tracing::info!(setting = %entry.setting, "{what}");
+    }
 }
 
 /// What there is to change: settings that already have their value are left alone.
