@@ -11,7 +11,7 @@ use plumb_path::Place;
 use plumb_path::protocol::{Reply, Request};
 
 use crate::error::SlotError;
-use crate::hosts::{Link, Received};
+use crate::hosts::{Link, ProcessLog, Received};
 
 /// How often a wait checks for an interruption.
 pub(crate) const GLANCE: Duration = Duration::from_millis(50);
@@ -22,6 +22,7 @@ const STOP_GRACE: Duration = Duration::from_millis(1000);
 pub(crate) struct Agent {
     link: Box<dyn Link>,
     place: Place,
+    log: ProcessLog,
     /// Its name in messages: `load`, `system-b`, `load on client1`.
     name: String,
     is_released: bool,
@@ -30,8 +31,8 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Wraps an agent that was started.
-    pub(crate) fn new(name: String, link: Box<dyn Link>, place: Place) -> Self {
-        Self { link, place, name, is_released: false, stop_grace: STOP_GRACE }
+    pub(crate) fn new(name: String, link: Box<dyn Link>, place: Place, log: ProcessLog) -> Self {
+        Self { link, place, log, name, is_released: false, stop_grace: STOP_GRACE }
     }
 
     /// Gives the agent longer to stop its system or load.
@@ -50,6 +51,7 @@ impl Agent {
         let mut line = serde_json::to_vec(request)
             .map_err(|error| SlotError::Harness(format!("write a request as JSON: {error}")))?;
         line.push(b'\n');
+        self.log.begin_request();
         self.link.write(&line).map_err(|_| self.death())
     }
 
@@ -77,7 +79,7 @@ impl Agent {
     /// Waits for the next reply, at most this long; `None` if none comes.
     pub(crate) fn reply_within(&mut self, wait: Duration) -> Result<Option<Reply>, SlotError> {
         match self.link.receive(wait) {
-            Received::Line(line) => read(&self.name, &line).map(Some),
+            Received::Line(line) => read(&self.name, &line, &self.log).map(Some),
             Received::Nothing => Ok(None),
             Received::End => Err(self.death()),
         }
@@ -85,7 +87,8 @@ impl Agent {
 
     /// The error for an agent that did not answer in time.
     pub(crate) fn silence(&self, timeout: Duration) -> SlotError {
-        SlotError::Failed(format!("get an answer from the agent {} within {timeout:?}", self.name))
+        let said = self.log.last_lines();
+        SlotError::Failed(format!("get an answer from the agent {} within {timeout:?}{said}", self.name))
     }
 
     /// Sends a request and waits for its reply.
@@ -102,11 +105,15 @@ impl Agent {
     /// The error for an agent that no longer answers. A kill from outside says nothing about the variant. A
     /// kill by the kernel for want of memory may, because the variant may have taken that memory.
     fn death(&mut self) -> SlotError {
-        let Some(ended) = self.link.ended(STOP_GRACE) else {
-            return SlotError::Failed(format!("go on: the agent {} closed its output", self.name));
+        let ended = self.link.ended(STOP_GRACE);
+        // Its last lines come before the end of its output.
+        while matches!(self.link.receive(GLANCE), Received::Line(_)) {}
+        let said = self.log.last_lines();
+        let Some(ended) = ended else {
+            return SlotError::Failed(format!("go on: the agent {} closed its output{said}", self.name));
         };
-        let words = ended.last_words.map(|line| format!("; its last words: {line}")).unwrap_or_default();
-        let reason = format!("go on: the agent {} {}{words}", self.name, ended.how);
+        let reason = format!("go on: the agent {} {}{said}", self.name, ended.how);
+        tracing::warn!(agent = self.name, how = ended.how, "an agent ended");
         if ended.is_from_outside { SlotError::Killed(reason) } else { SlotError::Failed(reason) }
     }
 
@@ -145,10 +152,15 @@ pub(crate) fn unexpected(expected: &str, reply: &Reply) -> SlotError {
 }
 
 /// Parses a line from the named agent.
-fn read(name: &str, line: &str) -> Result<Reply, SlotError> {
+fn read(name: &str, line: &str, log: &ProcessLog) -> Result<Reply, SlotError> {
     match serde_json::from_str(line) {
-        Ok(Reply::Failed { reason, cause: FailureCause::System }) => Err(SlotError::Failed(reason)),
-        Ok(Reply::Failed { reason, cause: FailureCause::Harness }) => Err(SlotError::Harness(reason)),
+        Ok(Reply::Failed { reason, cause }) => {
+            let reason = format!("{reason}{}", log.complaints(&reason));
+            Err(match cause {
+                FailureCause::System => SlotError::Failed(reason),
+                FailureCause::Harness => SlotError::Harness(reason),
+            })
+        }
         Ok(reply) => Ok(reply),
         Err(error) => Err(SlotError::Harness(format!("understand the agent {name}: {error}"))),
     }
@@ -160,11 +172,12 @@ mod tests {
 
     #[test]
     fn a_load_that_fails_by_itself_says_nothing_about_the_system() {
+        let log = ProcessLog::here("load");
         let failed = |cause: &str| {
-            read("load", &format!(r#"{{"reply":"failed","reason":"measure","cause":"{cause}"}}"#))
+            read("load", &format!(r#"{{"reply":"failed","reason":"measure","cause":"{cause}"}}"#), &log)
         };
         assert_eq!(failed("harness"), Err(SlotError::Harness("measure".to_owned())));
         assert_eq!(failed("system"), Err(SlotError::Failed("measure".to_owned())));
-        assert!(matches!(read("load", "hello"), Err(SlotError::Harness(_))));
+        assert!(matches!(read("load", "hello", &log), Err(SlotError::Harness(_))));
     }
 }

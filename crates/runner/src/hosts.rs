@@ -14,6 +14,7 @@ mod link;
 mod node;
 mod objects;
 mod pod;
+mod process_log;
 mod readers;
 mod remote;
 mod service;
@@ -53,6 +54,7 @@ pub use keeper::keep;
 pub(crate) use link::{Link, Received};
 pub(crate) use node::SeenNode;
 use objects::Objects;
+pub(crate) use process_log::ProcessLog;
 pub(crate) use remote::Remote;
 pub use sight::noise_between;
 pub(crate) use sight::{HostSight, SeenHost, noise_by_machine};
@@ -236,8 +238,13 @@ impl Hosts {
                 match Remote::connect(&other.place, &self.build, self.pods.as_ref()) {
                     Ok(remote) => other.remote = remote,
                     Err(_) if interrupted() => return Err(SlotError::Interrupted),
-                    Err(reason) if monotonic_ns() >= last_ns => return Err(SlotError::Gone(reason)),
-                    Err(_) => sleep(PAUSE),
+                    Err(reason) if monotonic_ns() >= last_ns => {
+                        return Err(SlotError::Gone(format!("{reason}{}", other.remote.last_lines())));
+                    }
+                    Err(reason) => {
+                        tracing::debug!(host = other.remote.name(), reason, "the host is still away");
+                        sleep(PAUSE);
+                    }
                 }
             }
         }
@@ -287,22 +294,25 @@ impl Hosts {
             Side::System => 0,
             Side::Load(load) => u32::try_from(load).unwrap_or(u32::MAX),
         };
-        let (link, place): (Box<dyn Link>, _) = match self.other(side) {
+        let (link, place, log): (Box<dyn Link>, _, _) = match self.other(side) {
             None => {
+                let log = ProcessLog::here(&label);
                 let cpus = cpus
                     .parse()
                     .map_err(|error| SlotError::Harness(format!("read the CPUs `{cpus}`: {error}")))?;
                 let (link, place) =
-                    LocalLink::start(launch, name, &cpus, rights).map_err(SlotError::Harness)?;
-                (Box::new(link), place)
+                    LocalLink::start(launch, name, &cpus, rights, log.clone()).map_err(SlotError::Harness)?;
+                (Box::new(link), place, log)
             }
             Some(other) => {
-                let started = other.remote.start(name, &cpus, rights, &launch.environment);
+                let log = other.remote.log_of(&label);
+                let started = other.remote.start((name, log.clone()), &cpus, rights, &launch.environment);
                 let (link, place) = started.map_err(SlotError::Harness)?;
-                (Box::new(link), place)
+                (Box::new(link), place, log)
             }
         };
-        Ok(Agent::new(label, link, Place { address, number, ..place }))
+        tracing::info!(agent = label, cpus = place.cpus, "started an agent");
+        Ok(Agent::new(label, link, Place { address, number, ..place }, log))
     }
 
     /// The current estimate of a side's clock.

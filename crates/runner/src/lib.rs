@@ -14,6 +14,7 @@ mod foreign;
 mod host_tunings;
 mod hosts;
 mod moment;
+mod narration;
 mod order;
 mod prepare;
 mod session;

@@ -20,6 +20,7 @@ use crate::error::RunError;
 use crate::host_tunings;
 use crate::hosts::{Hosts, Launch, Side};
 use crate::moment::Moment;
+use crate::narration::{Narration, narrate};
 use crate::prepare::Planned;
 
 /// The inputs of a run beside its plan.
@@ -103,7 +104,25 @@ impl Session<'_> {
         self.carry_on(run, &planned, store, hosts, tuner)
     }
 
+    /// Measures what is left of a run, with its log in its directory.
     fn carry_on(
+        self,
+        run: Run,
+        planned: &Planned,
+        store: RunDirectory,
+        hosts: Hosts,
+        tuner: Option<Tuner>,
+    ) -> Result<Run, RunError> {
+        // The log is an aid, so the run does without if it cannot be written.
+        let narration = store.log().ok().map(|log| Narration::begin(log, &run));
+        let ended = self.measure(run, planned, store, hosts, tuner);
+        if let Some(narration) = narration {
+            narration.end(&ended);
+        }
+        ended
+    }
+
+    fn measure(
         self,
         mut run: Run,
         planned: &Planned,
@@ -113,7 +132,10 @@ impl Session<'_> {
     ) -> Result<Run, RunError> {
         let Self { agent_program, emit, interrupted, .. } = self;
         let scratch = Scratch::create(&whole_path(store.path())?, SCRATCH_PREFIX)?;
-        announce(&run, emit);
+        announce(&run, &mut |event: &Event| {
+            narrate(event);
+            emit(event);
+        });
         let launch = Launch {
             program: agent_program.0,
             arguments: agent_program.1,
@@ -129,6 +151,7 @@ impl Session<'_> {
             // The executor reports a slot's progress while the dispatcher waits for it.
             let teller = RefCell::new((&mut *emit, Moment::new()));
             let tell = |event: &Event| {
+                narrate(event);
                 let (emit, moment) = &mut *teller.borrow_mut();
                 emit(event);
                 if moment.take(event) {

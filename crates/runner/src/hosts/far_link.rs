@@ -1,15 +1,43 @@
 //! The link to an agent on another host, and the lines to that host.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plumb_host::time::monotonic_ns;
+use plumb_path::protocol::Logged;
 
 use super::connection::Input;
 use super::link::{Ended, Link, Received};
+use super::process_log::ProcessLog;
 use super::wire::Ask;
+
+/// Where the lines of an agent go.
+pub(super) struct Route {
+    pub replies: Sender<FromAgent>,
+    pub log: ProcessLog,
+}
+
+impl Route {
+    /// Passes on a line of the agent.
+    pub(super) fn line(&self, line: &str) {
+        match Logged::read(line) {
+            Some(line) => self.log.take(line),
+            None => self.pass_on(FromAgent::Line(line.to_owned())),
+        }
+    }
+
+    /// Passes on how the agent ended.
+    pub(super) fn end(&self, ended: Ended) {
+        self.pass_on(FromAgent::Ended(ended));
+    }
+
+    fn pass_on(&self, what: FromAgent) {
+        // An agent that was given up has no link any more.
+        let _ = self.replies.send(what);
+    }
+}
 
 /// A message from an agent to its link.
 pub(super) enum FromAgent {
@@ -54,7 +82,6 @@ impl RemoteLink {
         Ended {
             how: format!("cannot be reached any more: the connection to {} ended", self.destination),
             is_from_outside: true,
-            last_words: None,
         }
     }
 }

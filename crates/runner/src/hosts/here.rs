@@ -2,9 +2,12 @@
 //!
 //! An agent has its own process group. Ctrl-C in the terminal then reaches only the runner, which decides in
 //! what order things end.
+//!
+//! What an agent writes to its standard error goes to a file, so that it never waits for a reader. The file's last
+//! lines join the agent's log when its output ends.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -14,10 +17,18 @@ use plumb_host::cpu::CpuSet;
 use plumb_host::memory::out_of_memory_kills;
 use plumb_host::process::{Child, Command, Exit, Stream, kill_tree};
 use plumb_host::scratch::Scratch;
+use plumb_model::LogLevel;
 use plumb_path::Place;
+use plumb_path::log::line_now;
+use plumb_path::protocol::Logged;
 use serde::{Deserialize, Serialize};
 
 use super::link::{Ended, Link, Received};
+use super::process_log::ProcessLog;
+
+/// How much of the end of an agent's standard error joins its log, in bytes and in lines.
+const STDERR_BYTES_MAX: u64 = 16 << 10;
+const STDERR_LINES_MAX: usize = 40;
 
 /// The command that starts agents.
 #[derive(Debug, Clone)]
@@ -48,7 +59,8 @@ pub(crate) enum Rights {
 pub(crate) struct Local {
     child: Child,
     input: Option<ChildStdin>,
-    scratch: Scratch,
+    /// Removed when the agent is gone.
+    _scratch: Scratch,
     /// How many processes the kernel had killed for want of memory when this one started.
     memory_kills: Option<u64>,
 }
@@ -66,7 +78,9 @@ impl Local {
         let failed = |error: &dyn std::fmt::Display| format!("start the agent {name}: {error}");
         let scratch =
             Scratch::create(&launch.directory, &format!("{name}-")).map_err(|error| failed(&error))?;
-        let log = File::create(scratch.path().join("agent.log")).map_err(|error| failed(&error))?;
+        let path = scratch.path().join("agent.log");
+        let log = File::create(&path).map_err(|error| failed(&error))?;
+        let stderr = File::open(&path).map_err(|error| failed(&error))?;
         let command = Command::new(&launch.program);
         let command = if rights == Rights::Few { command.without_capabilities() } else { command };
         let mut child = command
@@ -84,20 +98,39 @@ impl Local {
         let output = child.take_stdout().ok_or_else(|| failed(&"it has no standard output"))?;
         std::thread::Builder::new()
             .name(format!("from {name}"))
-            .spawn(move || pass_on(output, deliver))
+            .spawn(move || pass_on(output, stderr, deliver))
             .map_err(|error| failed(&error))?;
         let place = Place { scratch: scratch.path().to_owned(), cpus: cpus.len(), address: None, number: 0 };
-        Ok((Self { child, input, scratch, memory_kills: out_of_memory_kills() }, place))
+        Ok((Self { child, input, _scratch: scratch, memory_kills: out_of_memory_kills() }, place))
     }
 }
 
-fn pass_on(output: ChildStdout, mut deliver: impl FnMut(Option<String>) -> bool) {
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
+fn pass_on(output: ChildStdout, stderr: File, mut deliver: impl FnMut(Option<String>) -> bool) {
+    for line in BufReader::new(output).lines().map_while(Result::ok).chain(logged(stderr)) {
         if !deliver(Some(line)) {
             return;
         }
     }
     deliver(None);
+}
+
+/// The last lines of a standard error, as an agent logs a line. The file is read when the first one is wanted.
+fn logged(mut stderr: File) -> impl Iterator<Item = String> {
+    let read = move || {
+        let bytes = stderr.metadata().map_or(0, |metadata| metadata.len());
+        let mut text = Vec::new();
+        // Without the file there are no lines.
+        let _ = stderr.seek(SeekFrom::Start(bytes.saturating_sub(STDERR_BYTES_MAX)));
+        let _ = stderr.take(STDERR_BYTES_MAX).read_to_end(&mut text);
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.len().saturating_sub(STDERR_LINES_MAX);
+        let logged = |line: &&str| {
+            serde_json::to_string(&Logged { log: line_now(LogLevel::Warn, "stderr", line) }).ok()
+        };
+        lines[last..].iter().filter_map(logged).collect::<Vec<String>>()
+    };
+    std::iter::once_with(read).flatten()
 }
 
 impl Local {
@@ -123,9 +156,7 @@ impl Local {
         } else {
             exit.to_string()
         };
-        let log = std::fs::read_to_string(self.scratch.path().join("agent.log")).unwrap_or_default();
-        let last_words = log.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned);
-        Some(Ended { how, is_from_outside: exit.is_from_outside() && !memory_is_short, last_words })
+        Some(Ended { how, is_from_outside: exit.is_from_outside() && !memory_is_short })
     }
 
     /// Kills it and everything below it.
@@ -150,15 +181,25 @@ pub(crate) struct LocalLink {
 }
 
 impl LocalLink {
-    /// Starts an agent, see [`Local::start`].
+    /// Starts an agent, see [`Local::start`]. The lines of its log go to `log`.
     pub(crate) fn start(
         launch: &Launch,
         name: &str,
         cpus: &CpuSet,
         rights: Rights,
+        log: ProcessLog,
     ) -> Result<(Self, Place), String> {
         let (sender, lines) = channel();
-        let deliver = move |line: Option<String>| line.is_some_and(|line| sender.send(line).is_ok());
+        let deliver = move |line: Option<String>| match line {
+            Some(line) => match Logged::read(&line) {
+                Some(line) => {
+                    log.take(line);
+                    true
+                }
+                None => sender.send(line).is_ok(),
+            },
+            None => false,
+        };
         let (local, place) = Local::start(launch, name, cpus, rights, deliver)?;
         Ok((Self { local, lines }, place))
     }

@@ -17,7 +17,9 @@ use plumb_host::facts::{HostFacts, boot};
 use plumb_host::own_program;
 use plumb_host::process::{Command, output_of};
 use plumb_host::time::monotonic_ns;
+use plumb_path::log::Log;
 use plumb_path::{DataPath, find};
+use tracing::{info, warn};
 
 use super::facts;
 use super::here::{Launch, Local, Rights};
@@ -34,6 +36,8 @@ const SILENCE: Duration = Duration::from_secs(6);
 /// How long an agent that closed its output may take to end, and how long all may take once the runner is
 /// gone.
 const GRACE: Duration = Duration::from_millis(2500);
+/// How long the last lines of the log may take to leave.
+const LAST_LINES: Duration = Duration::from_millis(500);
 /// How long a program that reports on the host may take.
 const TELL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -91,11 +95,53 @@ pub fn keep(
         node: None,
     };
     keeper.say(&Answer::Hello(Box::new(hello()?)));
-    keeper.serve(&happenings);
+    let all_sent = send_log(&keeper.output);
+    info!(pid = std::process::id(), "keeping this host");
+    match keeper.serve(&happenings) {
+        Gone::Closed => info!("the runner has ended the connection"),
+        Gone::Silent => warn!(silent_s = SILENCE.as_secs(), "the runner is silent, and taken for gone"),
+    }
     keeper.end();
+    info!("all agents have ended");
+    end_log(&all_sent);
     // The shell that created the directory removes it as well, unless it was killed.
     let _ = std::fs::remove_dir_all(directory);
     Ok(())
+}
+
+/// Sends the lines of this process's log from a thread, which tells when the log is closed and all are sent.
+fn send_log(output: &Output) -> Receiver<()> {
+    let (sent, all_sent) = channel();
+    let (log, output) = (Log::current(), Arc::clone(output));
+    std::thread::spawn(move || {
+        let Some(log) = log else { return };
+        loop {
+            let is_open = log.wait();
+            log.take().into_iter().for_each(|(_, line)| say(&output, &Answer::Log(line)));
+            if !is_open {
+                break;
+            }
+        }
+        drop::<Sender<()>>(sent);
+    });
+    all_sent
+}
+
+/// Sends the last lines, unless the runner does not read.
+fn end_log(all_sent: &Receiver<()>) {
+    if let Some(log) = Log::current() {
+        log.close();
+    }
+    let _ = all_sent.recv_timeout(LAST_LINES);
+}
+
+/// Why a keeper stops serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// The runner closed its output.
+    Closed,
+    /// The runner was silent for too long.
+    Silent,
 }
 
 /// The output of agents and the keeper, a line at a time.
@@ -115,13 +161,13 @@ struct Keeper<'p> {
 }
 
 impl Keeper<'_> {
-    fn serve(&mut self, happenings: &Receiver<Happening>) {
+    fn serve(&mut self, happenings: &Receiver<Happening>) -> Gone {
         let silence_ns = SILENCE.as_nanos() as u64;
         let mut gone_ns = monotonic_ns() + silence_ns;
         loop {
             let now_ns = monotonic_ns();
             if now_ns >= gone_ns {
-                return;
+                return Gone::Silent;
             }
             while let Some((_, window)) = self.looks.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
                 self.look(window);
@@ -134,7 +180,7 @@ impl Keeper<'_> {
                     gone_ns = monotonic_ns() + silence_ns;
                 }
                 Ok(Happening::Closed(agent)) => self.bury(agent),
-                Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return Gone::Closed,
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -155,7 +201,10 @@ impl Keeper<'_> {
         match answer {
             Ok(None) => {}
             Ok(Some(answer)) => self.say(&answer),
-            Err(reason) => self.say(&Answer::Failed { reason }),
+            Err(reason) => {
+                warn!(reason, "the request failed");
+                self.say(&Answer::Failed { reason });
+            }
         }
     }
 
@@ -226,6 +275,7 @@ impl Keeper<'_> {
             None => sender.send(Happening::Closed(agent)).is_ok(),
         };
         let (local, place) = Local::start(&launch, name, &cpus, rights, deliver)?;
+        info!(agent, name, %cpus, "started an agent");
         self.agents.insert(agent, local);
         Ok(Answer::Started { place })
     }
@@ -235,8 +285,9 @@ impl Keeper<'_> {
         let Some(mut local) = self.agents.remove(&agent) else { return };
         let ended = local.ended(GRACE).unwrap_or_else(|| {
             local.kill();
-            Ended { how: "closed its output".to_owned(), is_from_outside: false, last_words: None }
+            Ended { how: "closed its output".to_owned(), is_from_outside: false }
         });
+        info!(agent, how = ended.how, "an agent ended");
         self.say(&Answer::Ended { agent, ended });
     }
 

@@ -41,6 +41,4 @@ pub(crate) struct Ended {
     pub how: String,
     /// Whether a process outside the run ended it, so that the end says nothing about its variant.
     pub is_from_outside: bool,
-    /// The last line of its log.
-    pub last_words: Option<String>,
 }

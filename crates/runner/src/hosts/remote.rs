@@ -10,15 +10,17 @@ use std::time::Duration;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{PodSeen, Pods, VolumeOnArray};
 use plumb_model::{Evidence, PlaceOf, PlannedVariant};
+use plumb_path::protocol::Logged;
 use plumb_path::{Place, Sides};
 use serde_json::Value;
 
 use super::clock::{Clock, Clocks};
 use super::connection::{Connection, Input, Opened, Output};
-use super::far_link::{FromAgent, RemoteLink, Writer, say};
+use super::far_link::{FromAgent, RemoteLink, Route, Writer, say};
 use super::here::Rights;
 use super::node::Watched;
 use super::pod;
+use super::process_log::ProcessLog;
 use super::sight::HostSight;
 use super::ssh::{self, Client, LACKS, Shell};
 use super::trouble::Step;
@@ -42,6 +44,9 @@ const BEAT: Duration = Duration::from_secs(1);
 const FIRST_TRIPS: usize = 10;
 /// How long the runner waits for the end of a keeper.
 const END_GRACE: Duration = Duration::from_secs(5);
+/// How long the runner waits for the last lines of a connection that has ended, and how often it looks.
+const LAST_LINES: Duration = Duration::from_millis(500);
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// A line from a host that is not an agent's.
 enum Heard {
@@ -52,7 +57,7 @@ enum Heard {
 }
 
 /// The receivers of agents' lines; `None` once no more lines come.
-type Routes = Arc<Mutex<Option<BTreeMap<u32, Sender<FromAgent>>>>>;
+type Routes = Arc<Mutex<Option<BTreeMap<u32, Route>>>>;
 
 /// Another host.
 pub(crate) struct Remote {
@@ -61,6 +66,8 @@ pub(crate) struct Remote {
     writer: Writer,
     heard: Receiver<Heard>,
     routes: Routes,
+    /// The keeper's log.
+    log: ProcessLog,
     clocks: Clocks,
     /// The current window, and its looks that arrived while another answer was awaited.
     window: u64,
@@ -90,8 +97,9 @@ impl Remote {
         let destination = place.ssh.as_deref().unwrap_or(place.name());
         let routes: Routes = Arc::new(Mutex::new(Some(BTreeMap::new())));
         let (sender, heard) = channel();
-        let to_agents = Arc::clone(&routes);
-        std::thread::spawn(move || sort(output, &sender, &to_agents));
+        let log = ProcessLog::elsewhere(&format!("keeper {}", without_scheme(destination)));
+        let (to_agents, of_keeper) = (Arc::clone(&routes), log.clone());
+        std::thread::spawn(move || sort(output, &sender, &to_agents, &of_keeper));
         let begun = begin(&mut input, &heard, build);
         let (shell, mut hello, copied) = match begun {
             Ok(begun) => begun,
@@ -116,6 +124,7 @@ impl Remote {
             writer,
             heard,
             routes,
+            log,
             clocks: Clocks::default(),
             window: 0,
             looks: VecDeque::new(),
@@ -129,12 +138,13 @@ impl Remote {
         for _ in 0..FIRST_TRIPS {
             remote.compare_clocks()?;
         }
+        tracing::info!(host = remote.name(), copied, round_trip_ns = remote.round_trip_ns(), "connected");
         Ok(remote)
     }
 
     /// The name of the host in messages.
     pub(crate) fn name(&self) -> &str {
-        self.destination.strip_prefix("ssh://").unwrap_or(&self.destination)
+        without_scheme(&self.destination)
     }
 
     /// The keeper's facts about the host.
@@ -170,6 +180,16 @@ impl Remote {
         self.loss()
     }
 
+    /// The last lines of the keeper's log, as the end of an error.
+    pub(crate) fn last_lines(&self) -> String {
+        self.log.last_lines()
+    }
+
+    /// The log of an agent on this host.
+    pub(crate) fn log_of(&self, agent: &str) -> ProcessLog {
+        self.log.beside(agent)
+    }
+
     /// The host's C library.
     pub(crate) fn library(&self) -> &str {
         &self.shell.library
@@ -196,6 +216,7 @@ impl Remote {
         match self.answer()? {
             (came_ns, Answer::Clock { sent_ns, at_ns }) => {
                 self.clocks.add(sent_ns, at_ns, came_ns);
+                self.log.set_clock(self.clock());
                 Ok(())
             }
             (_, other) => Err(self.odd(&other)),
@@ -349,19 +370,19 @@ impl Remote {
         }
     }
 
-    /// Starts an agent.
+    /// Starts an agent. The lines of its log go to `log`.
     pub(crate) fn start(
         &mut self,
-        name: &str,
+        (name, log): (&str, ProcessLog),
         cpus: &str,
         rights: Rights,
         environment: &[String],
     ) -> Result<(RemoteLink, Place), String> {
         self.next_agent += 1;
         let agent = self.next_agent;
-        let (sender, lines) = channel();
+        let (replies, lines) = channel();
         if let Some(routes) = &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
-            routes.insert(agent, sender);
+            routes.insert(agent, Route { replies, log });
         }
         self.say(&Ask::Start {
             agent,
@@ -442,7 +463,18 @@ impl Drop for Remote {
         if !self.connection.has_ended(END_GRACE) {
             self.connection.kill();
         }
+        // The keeper's last lines may still be on their way.
+        let last_ns = monotonic_ns() + LAST_LINES.as_nanos() as u64;
+        while self.routes.lock().unwrap_or_else(PoisonError::into_inner).is_some() && monotonic_ns() < last_ns
+        {
+            sleep(GLANCE);
+        }
     }
+}
+
+/// A destination as the user knows it.
+fn without_scheme(destination: &str) -> &str {
+    destination.strip_prefix("ssh://").unwrap_or(destination)
 }
 
 /// Why the start of a keeper failed.
@@ -513,22 +545,28 @@ fn send(to: &mut Input, (size, mut bytes): (u64, Box<dyn Read>)) -> std::io::Res
 }
 
 /// Passes each line of a host to its receiver, until the host's output ends.
-fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes) {
+fn sort(output: Output, heard: &Sender<Heard>, routes: &Routes, log: &ProcessLog) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let (came_ns, line) = (monotonic_ns(), String::from_utf8_lossy(&line).into_owned());
-        let to = |agent: u32, what: FromAgent| {
+        let to = |agent: u32, pass: &dyn Fn(&Route)| {
             let routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
             // An agent without a route has been given up.
-            routes.as_ref().and_then(|routes| routes.get(&agent)).map(|route| route.send(what))
+            if let Some(route) = routes.as_ref().and_then(|routes| routes.get(&agent)) {
+                pass(route);
+            }
         };
         if let Some((agent, line)) = of_agent(&line) {
-            to(agent, FromAgent::Line(line.to_owned()));
+            to(agent, &|route| route.line(line));
             continue;
         }
         let is_wanted = match serde_json::from_str(&line) {
             Ok(Answer::Beat) => true,
+            Ok(Answer::Log(line)) => {
+                log.take(line.bounded());
+                true
+            }
             Ok(Answer::Ended { agent, ended }) => {
-                to(agent, FromAgent::Ended(ended));
+                to(agent, &|route| route.end(ended.clone()));
                 true
             }
             Ok(answer) => heard.send(Heard::Answer(came_ns, answer)).is_ok(),

@@ -1,6 +1,7 @@
 //! Treatments of another host, as its keeper carries them out.
 
 use plumb_tunings::{Sight, Tuner};
+use tracing::info;
 
 use super::wire::{Answer, OwnTreatment, Treat};
 use crate::host_tunings;
@@ -54,6 +55,7 @@ impl Treating {
     }
 
     fn begin(&mut self, treatment: OwnTreatment) -> Result<Answer, String> {
+        info!("beginning a slot's changes");
         let before = host_tunings::begin(self.tuner()?, treatment.as_treatment());
         self.slot = Some((treatment, before.map_err(|error| error.words())?));
         self.seen.clear();
@@ -70,6 +72,7 @@ impl Treating {
         };
         let (treatment, tuner) = (treatment.as_treatment(), self.tuner()?);
         let back = host_tunings::undo(tuner, treatment, is_ok).map_err(|error| error.words())?;
+        info!("undid a slot's changes");
         if !is_ok {
             return Ok(Answer::Done);
         }

@@ -3,7 +3,7 @@
 //! Each message is a line of JSON. A line that begins with a number belongs to the agent with that number,
 //! and the keeper passes it on unchanged.
 
-use plumb_model::{ChangePlace, PlannedVariant, UserChange};
+use plumb_model::{ChangePlace, LogLine, PlannedVariant, UserChange};
 use plumb_path::{Place, Sides};
 use plumb_tunings::Treatment;
 use serde::{Deserialize, Serialize};
@@ -125,6 +125,8 @@ pub(crate) enum Answer {
     Hello(Box<Hello>),
     /// The keeper is still there.
     Beat,
+    /// A line of the keeper's log. This answers no request.
+    Log(LogLine),
     /// The reading of the monotonic clock.
     Clock {
         /// The time from the request: a late answer is not taken for the answer to another question.
