@@ -9,6 +9,7 @@ mod data_paths;
 mod exit;
 mod experiments;
 mod live;
+mod logging;
 mod output;
 mod progress;
 
@@ -26,6 +27,10 @@ fn main() -> ExitCode {
             return ExitCode::from(refused(&error));
         }
     };
+    if let Err(failure) = logging::start(&arguments.command) {
+        output::failure(&failure);
+        return ExitCode::from(failure.code);
+    }
     let may_be_changed = matches!(arguments.command, Command::Tune(_));
     if arguments.command.measures()
         && let Err(failure) = commands::tune::put_back_leftovers(may_be_changed)

@@ -55,6 +55,13 @@ pub fn message(text: &str) {
     let _ = writeln!(output, "{}", printable_lines(text));
 }
 
+/// As [`message`], at any moment: a line of progress that is shown on the terminal gives way to it.
+pub fn aside(text: &str) {
+    let mut output = std::io::stderr().lock();
+    let clear = if output.is_terminal() { "\r\x1b[K" } else { "" };
+    let _ = writeln!(output, "{clear}{}", printable_lines(text));
+}
+
 /// As [`message`], for a text whose colours are its own.
 fn painted_message(text: &str) {
     let mut output = std::io::stderr().lock();
