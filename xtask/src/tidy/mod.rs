@@ -14,6 +14,7 @@ mod links;
 mod manifests;
 mod modules;
 mod prose;
+mod quiet;
 mod ratchet;
 mod rust_file;
 mod silence;
@@ -65,6 +66,7 @@ fn judge(repository: &Repository) -> Result<Vec<Violation>, Error> {
         found.extend(silence::check(file));
         found.extend(unsafe_code::check(file));
         found.extend(doors::check(file));
+        found.extend(quiet::check(file));
     }
     found.extend(cycles::check(&rust_files));
     let data_paths = data_paths::find(&rust_files);
