@@ -20,6 +20,7 @@ mod gate;
 mod history;
 mod import;
 mod lab;
+mod log;
 mod single;
 mod systems;
 mod ui;

@@ -97,7 +97,7 @@ impl ProcessLog {
         let is_new = |line: &&LogLine| {
             line.level <= LogLevel::Warn
                 && !reason.contains(&line.message)
-                && line.fields.values().all(|value| value != reason)
+                && line.fields.get("reason").is_none_or(|said| !reason.contains(said))
         };
         quoted(last.lines.iter().rev().take(last.fresh).filter(is_new))
     }

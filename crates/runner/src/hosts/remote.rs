@@ -10,13 +10,12 @@ use std::time::Duration;
 use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{PodSeen, Pods, VolumeOnArray};
 use plumb_model::{Evidence, PlaceOf, PlannedVariant};
-use plumb_path::protocol::Logged;
 use plumb_path::{Place, Sides};
 use serde_json::Value;
 
 use super::clock::{Clock, Clocks};
 use super::connection::{Connection, Input, Opened, Output};
-use super::far_link::{FromAgent, RemoteLink, Route, Writer, say};
+use super::far_link::{RemoteLink, Route, Writer, say};
 use super::here::Rights;
 use super::node::Watched;
 use super::pod;

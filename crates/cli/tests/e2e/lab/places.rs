@@ -95,6 +95,10 @@ fn both_sides_on_other_hosts_give_a_verdict_with_evidence() {
     for fact in ["host1: kernel", "host2: round trip", "0 of host1"] {
         assert!(header.contains(fact), "{fact}: {header}");
     }
+    let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
+    for process in ["keeper host1", "keeper host2", "system-kept on host1", "load on host2"] {
+        assert!(log.contains(&format!("{{\"process\":\"{process}\",\"time\":")), "{process}: {log}");
+    }
     wait_until("the hosts to be clean", || is_clean(&hosts, 2));
 }
 

@@ -331,12 +331,13 @@ fn secrets_appear_in_nothing_that_a_run_leaves() {
     let run = bench.path("run");
     let with_secret = |arguments: &[&str]| {
         let mut command = bench.command(arguments);
-        command.env("PLUMB_TEST_PASSWORD", SECRET.to_uppercase()).output().unwrap()
+        command.env("PLUMB_TEST_PASSWORD", SECRET.to_uppercase()).env("PLUMB_LOG", "trace").output().unwrap()
     };
     let output = with_secret(&["run", file.to_str().unwrap(), "--json", "--output", run.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(bench.is_as_it_was());
     let mut texts = vec![stdout(&output), stderr(&output)];
+    assert!(texts[1].contains("runner: changed a setting") && run.join("log.jsonl").exists(), "{}", texts[1]);
     assert!(texts[0].contains("text with a secret"), "{}", texts[0]);
     for format in ["text", "html", "markdown", "json"] {
         texts.push(stdout(&bench.run(&["report", run.to_str().unwrap(), "--format", format])));
