@@ -48,18 +48,23 @@ pub fn slow_experiment() -> String {
     )
 }
 
-/// Says that a test cannot run here, past the test runner, which swallows what tests print.
-pub fn skip(test_and_reason: &str) {
-    let _ = writeln!(std::io::stderr(), "test skipped: {test_and_reason}");
+/// The path of the running test, after which the test runner names its thread.
+pub fn test_name() -> String {
+    std::thread::current().name().expect("a test asks on its own thread").to_owned()
+}
+
+/// Says that this test cannot run here, past the test runner, which swallows what tests print.
+pub fn skip(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "test skipped: {}: {reason}", test_name());
 }
 
 /// Says that a test cannot run because this process may not `what`. An ordinary user lacks root, which `.ci/run` has; where root may
 /// not either, the machine is what is missing.
-pub fn skip_unprivileged(test: &str, what: &str) {
+pub fn skip_unprivileged(what: &str) {
     if rustix::process::geteuid().is_root() {
-        skip(&format!("{test}: hardware: this machine does not let root {what}"));
+        skip(&format!("hardware: this machine does not let root {what}"));
     } else {
-        skip(&format!("{test}: only root may {what}"));
+        skip(&format!("only root may {what}"));
     }
 }
 

@@ -325,10 +325,9 @@ fn what_the_history_does_not_have_is_named_with_what_it_has() {
 
 #[test]
 fn a_history_moves_to_another_database_and_back() {
-    let test = "a_history_moves_to_another_database_and_back";
     let server = match server::Server::start() {
         Ok(server) => server,
-        Err(reason) => return skip(&format!("{test}: {reason}")),
+        Err(reason) => return skip(&reason),
     };
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

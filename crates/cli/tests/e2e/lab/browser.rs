@@ -44,11 +44,11 @@ struct Browser {
 
 impl Browser {
     /// Starts one; `None`, after saying so, where there is none.
-    fn start(test: &str) -> Option<Self> {
+    fn start() -> Option<Self> {
         let Ok(mut driver) =
             Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
         else {
-            skip(&format!("{test}: there is no chromedriver"));
+            skip("there is no chromedriver");
             return None;
         };
         let lines = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -172,13 +172,13 @@ impl Drop for Browser {
     }
 }
 
-fn axe(test: &str) -> Option<String> {
+fn axe() -> Option<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from)?;
     let file = home.join(".cache/plumb-tests/node_modules/axe-core/axe.min.js");
     match fs::read_to_string(&file) {
         Ok(text) => Some(text),
         Err(_) => {
-            skip(&format!("{test}: there is no axe-core in ~/.cache/plumb-tests"));
+            skip("there is no axe-core in ~/.cache/plumb-tests");
             None
         }
     }
@@ -222,8 +222,7 @@ fn views(page: &Page, folder: &Path) -> Vec<(&'static str, String)> {
 
 #[test]
 fn every_view_is_for_everybody_in_light_and_dark_and_on_a_narrow_screen() {
-    const TEST: &str = "browser::every_view_is_for_everybody_in_light_and_dark_and_on_a_narrow_screen";
-    let (Some(axe), Some(browser)) = (axe(TEST), Browser::start(TEST)) else { return };
+    let (Some(axe), Some(browser)) = (axe(), Browser::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
     quick_run(folder.path(), "one");
     quick_run(folder.path(), "two");
@@ -261,10 +260,9 @@ fn every_view_is_for_everybody_in_light_and_dark_and_on_a_narrow_screen() {
 
 #[test]
 fn the_page_is_used_by_keyboard_alone() {
-    const TEST: &str = "browser::the_page_is_used_by_keyboard_alone";
     const TAB: &str = "\u{e004}";
     const ENTER: &str = "\u{e007}";
-    let Some(browser) = Browser::start(TEST) else { return };
+    let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     quick_run(folder.path(), "one");
     quick_run(folder.path(), "two");
@@ -322,8 +320,7 @@ fn the_page_is_used_by_keyboard_alone() {
 
 #[test]
 fn a_run_is_followed_to_its_end_through_a_cut_connection() {
-    const TEST: &str = "browser::a_run_is_followed_to_its_end_through_a_cut_connection";
-    let (Some(axe), Some(browser)) = (axe(TEST), Browser::start(TEST)) else { return };
+    let (Some(axe), Some(browser)) = (axe(), Browser::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let run = slow_run(folder.path(), "live");
     let directory = folder.path().join("live");
@@ -362,8 +359,7 @@ fn a_run_is_followed_to_its_end_through_a_cut_connection() {
 
 #[test]
 fn a_run_that_is_killed_is_seen_to_die() {
-    const TEST: &str = "browser::a_run_that_is_killed_is_seen_to_die";
-    let Some(browser) = Browser::start(TEST) else { return };
+    let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut run = slow_run(folder.path(), "live");
     let page = Page::of(folder.path());
@@ -380,8 +376,7 @@ fn a_run_that_is_killed_is_seen_to_die() {
 
 #[test]
 fn a_finished_run_needs_no_script() {
-    const TEST: &str = "browser::a_finished_run_needs_no_script";
-    let Some(browser) = Browser::start(TEST) else { return };
+    let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     quick_run(folder.path(), "one");
     let page = Page::of(folder.path());

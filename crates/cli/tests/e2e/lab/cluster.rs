@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{code, plumb, skip, skip_unprivileged, stderr, stdout};
+use crate::common::{code, plumb, skip, skip_unprivileged, stderr, stdout, test_name};
 
 /// The image that every node has.
 pub const IMAGE: &str = "plumb.test/plumb:1";
@@ -53,24 +53,22 @@ fn hold() -> Result<Held, String> {
 
 impl Namespace {
     /// Makes a namespace with this level of Pod Security, or says why the test is skipped.
-    pub fn new(test: &str, level: &str) -> Option<Self> {
+    pub fn new(level: &str) -> Option<Self> {
         if !plumb_host::namespace::may_create() || !rustix::process::geteuid().is_root() {
-            skip_unprivileged(test, "make nodes of namespaces");
+            skip_unprivileged("make nodes of namespaces");
             return None;
         }
         if !Path::new("/sys/fs/cgroup/memory").exists() {
-            skip(&format!(
-                "{test}: hardware: this machine has no cgroup v1, which the nodes of the test cluster need"
-            ));
+            skip("hardware: this machine has no cgroup v1, which the nodes of the test cluster need");
             return None;
         }
         if !script().arg("ready").status().unwrap().success() {
-            skip(&format!("{test}: the test cluster is not built: scripts/install-tools.sh lab"));
+            skip("the test cluster is not built: scripts/install-tools.sh lab");
             return None;
         }
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let held = HELD.get_or_init(hold).as_ref().unwrap();
-        let name = test.rsplit("::").next().unwrap().replace('_', "-");
+        let name = test_name().rsplit("::").next().unwrap().replace('_', "-");
         let name = name.chars().take(50).collect::<String>().trim_end_matches('-').to_owned();
         let namespace = Self { name, directory: held.directory.clone(), _turn: turn };
         namespace.kubectl(&["create", "namespace", &namespace.name]);

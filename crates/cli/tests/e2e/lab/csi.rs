@@ -18,12 +18,12 @@ use crate::common::{code, plumb, run, signal, skip, skip_unprivileged, stderr, w
 const MIB: i64 = 1 << 20;
 
 /// Whether this machine can mount volumes.
-fn can_mount(test: &str) -> bool {
+fn can_mount() -> bool {
     if let Err(reason) = plumb_csi::node::Node::can_serve() {
         if reason.contains("there is no qemu-storage-daemon") || reason.contains("e2fsprogs") {
-            skip(&format!("{test}: {reason}"));
+            skip(&reason);
         } else {
-            skip_unprivileged(test, &format!("mount volumes ({reason})"));
+            skip_unprivileged(&format!("mount volumes ({reason})"));
         }
         return false;
     }
@@ -273,8 +273,7 @@ fn drop_caches() {
 
 #[test]
 fn a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind() {
-    const TEST: &str = "a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind";
-    if !can_mount(TEST) {
+    if !can_mount() {
         return;
     }
     let mut driver = Driver::start();
@@ -295,7 +294,7 @@ fn a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind() {
         if volume.expand(256 * MIB) {
             assert!(volume.total_bytes() > 200 * MIB);
         } else {
-            skip_unprivileged(&format!("{TEST}_while_mounted"), "grow a file system that is mounted");
+            skip_unprivileged("grow a file system that is mounted");
         }
         assert_eq!(volume.read("first").unwrap(), "before any kill");
     }
@@ -345,7 +344,7 @@ fn a_mounted_volume_survives_kills_grows_and_leaves_nothing_behind() {
 
 #[test]
 fn a_block_volume_is_a_device_that_grows() {
-    if !can_mount("a_block_volume_is_a_device_that_grows") {
+    if !can_mount() {
         return;
     }
     let driver = Driver::start();
@@ -375,8 +374,7 @@ fn a_block_volume_is_a_device_that_grows() {
 
 #[test]
 fn writes_under_way_survive_kills_of_the_server_and_the_driver() {
-    const TEST: &str = "writes_under_way_survive_kills_of_the_server_and_the_driver";
-    if !can_mount(TEST) {
+    if !can_mount() {
         return;
     }
     let mut driver = Driver::start();
@@ -392,7 +390,7 @@ fn writes_under_way_survive_kills_of_the_server_and_the_driver() {
     fio.args(["--name=verify", "--rw=randwrite", "--bs=4k", "--size=16000k", "--direct=1", "--iodepth=16"]);
     fio.args(["--ioengine=libaio", "--verify=crc32c", "--verify_fatal=1", "--end_fsync=1", &file]);
     let Ok(mut fio) = fio.current_dir(driver.directory.path()).stdout(Stdio::null()).spawn() else {
-        return skip(&format!("{TEST}: fio is not installed"));
+        return skip("fio is not installed");
     };
     for round in 0..3 {
         driver.kill_and_await("volumes serve");
@@ -408,8 +406,7 @@ fn writes_under_way_survive_kills_of_the_server_and_the_driver() {
 
 #[test]
 fn csi_sanity_finds_nothing_wrong() {
-    const TEST: &str = "csi_sanity_finds_nothing_wrong";
-    if !can_mount(TEST) {
+    if !can_mount() {
         return;
     }
     let driver = Driver::start();
@@ -417,7 +414,7 @@ fn csi_sanity_finds_nothing_wrong() {
     let (staging, target) = (driver.path("staging"), driver.path("target"));
     let arguments = ["--csi.endpoint", &endpoint, "--csi.stagingdir", &staging, "--csi.mountdir", &target];
     let Ok(output) = Command::new("csi-sanity").args(arguments).arg("--ginkgo.no-color").output() else {
-        return skip(&format!("{TEST}: csi-sanity is not installed"));
+        return skip("csi-sanity is not installed");
     };
     let said = String::from_utf8_lossy(&output.stdout);
     let closing = said.lines().find(|line| line.contains(" Passed | "));
@@ -427,7 +424,7 @@ fn csi_sanity_finds_nothing_wrong() {
 
 #[test]
 fn what_fails_leaves_nothing_and_what_is_read_only_is_not_written() {
-    if !can_mount("what_fails_leaves_nothing_and_what_is_read_only_is_not_written") {
+    if !can_mount() {
         return;
     }
     let driver = Driver::start();

@@ -29,19 +29,19 @@ pub struct Process {
 
 impl Hosts {
     /// Makes this many, or says why the test is skipped.
-    pub fn up(test: &str, count: usize) -> Option<Self> {
+    pub fn up(count: usize) -> Option<Self> {
         if !plumb_host::namespace::may_create() {
-            skip_unprivileged(test, "make network namespaces");
+            skip_unprivileged("make network namespaces");
             return None;
         }
         if !rustix::process::geteuid().is_root() {
-            skip(&format!("{test}: only root may start sshd for others"));
+            skip("only root may start sshd for others");
             return None;
         }
         for program in ["ssh", "sshd", "ip", "nsenter", "python3"] {
             if plumb_host::process::which(program).is_none() && !Path::new("/usr/sbin").join(program).exists()
             {
-                skip(&format!("{test}: {program} is not installed"));
+                skip(&format!("{program} is not installed"));
                 return None;
             }
         }
@@ -188,7 +188,7 @@ fn process(pid: u32) -> Option<Process> {
 
 #[test]
 fn hosts_are_apart_and_nothing_is_left_of_them() {
-    let Some(hosts) = Hosts::up("hosts::hosts_are_apart_and_nothing_is_left_of_them", 2) else { return };
+    let Some(hosts) = Hosts::up(2) else { return };
     for host in ["host1", "host2", "host1-slow"] {
         let output = hosts.ssh_to(host, "hostname");
         assert_eq!(stdout(&output).trim(), &host[..5], "{output:?}");
@@ -214,7 +214,7 @@ fn hosts_are_apart_and_nothing_is_left_of_them() {
 
 #[test]
 fn a_slow_host_is_50_ms_away() {
-    let Some(hosts) = Hosts::up("hosts::a_slow_host_is_50_ms_away", 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     let far = |host: &str| {
         let begun = Instant::now();
         assert!(hosts.ssh_to(host, "true").status.success());
@@ -226,7 +226,7 @@ fn a_slow_host_is_50_ms_away() {
 
 #[test]
 fn hosts_that_fail_half_way_are_removed() {
-    if Hosts::up("hosts::hosts_that_fail_half_way_are_removed", 1).is_none() {
+    if Hosts::up(1).is_none() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -60,7 +60,7 @@ spec:
 
 #[test]
 fn both_sides_on_other_hosts_give_a_verdict_with_evidence() {
-    let Some(hosts) = Hosts::up("places::both_sides_on_other_hosts_give_a_verdict_with_evidence", 2) else {
+    let Some(hosts) = Hosts::up(2) else {
         return;
     };
     (1..=2).for_each(|host| hosts.install(host));
@@ -104,7 +104,7 @@ fn both_sides_on_other_hosts_give_a_verdict_with_evidence() {
 
 #[test]
 fn several_loads_measure_one_window_together() {
-    let Some(hosts) = Hosts::up("places::several_loads_measure_one_window_together", 3) else { return };
+    let Some(hosts) = Hosts::up(3) else { return };
     (1..=3).for_each(|host| hosts.install(host));
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", HTTP);
@@ -128,7 +128,7 @@ fn several_loads_measure_one_window_together() {
 
 #[test]
 fn a_single_measurement_comes_from_other_hosts() {
-    let Some(hosts) = Hosts::up("places::a_single_measurement_comes_from_other_hosts", 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     hosts.install(1);
     let told = hosts.run(&["host", "--on", "host1"]);
     assert!(stdout(&told).contains("kernel") && code(&told) == 0, "{}{}", stdout(&told), stderr(&told));
@@ -147,7 +147,7 @@ fn a_single_measurement_comes_from_other_hosts() {
 
 #[test]
 fn single_measurements_are_made_on_other_hosts() {
-    let Some(hosts) = Hosts::up("places::single_measurements_are_made_on_other_hosts", 3) else { return };
+    let Some(hosts) = Hosts::up(3) else { return };
     (1..=3).for_each(|host| hosts.install(host));
     let (address, program) = (hosts.address(1), "/run/host/bin/plumb");
     hosts.start(1, &[program, "network", "serve", "--quiet", "--listen", &format!("{address}:19766")]);
@@ -176,8 +176,7 @@ fn single_measurements_are_made_on_other_hosts() {
 
 #[test]
 fn a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on() {
-    let Some(hosts) = Hosts::up("places::a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on", 2)
-    else {
+    let Some(hosts) = Hosts::up(2) else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -208,7 +207,7 @@ fn a_killed_side_or_runner_leaves_nothing_and_the_run_can_go_on() {
 
 #[test]
 fn ctrl_c_ends_what_runs_on_other_hosts() {
-    let Some(hosts) = Hosts::up("places::ctrl_c_ends_what_runs_on_other_hosts", 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     hosts.install(1);
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment());
@@ -225,7 +224,7 @@ fn ctrl_c_ends_what_runs_on_other_hosts() {
 
 #[test]
 fn a_host_that_stays_away_ends_the_run_and_can_come_back() {
-    let Some(hosts) = Hosts::up("places::a_host_that_stays_away_ends_the_run_and_can_come_back", 1) else {
+    let Some(hosts) = Hosts::up(1) else {
         return;
     };
     hosts.install(1);
@@ -249,8 +248,7 @@ fn a_host_that_stays_away_ends_the_run_and_can_come_back() {
 
 #[test]
 fn what_cannot_be_on_another_host_is_skipped_with_the_reason() {
-    let Some(hosts) = Hosts::up("places::what_cannot_be_on_another_host_is_skipped_with_the_reason", 1)
-    else {
+    let Some(hosts) = Hosts::up(1) else {
         return;
     };
     let output = hosts.run(&["check", "migration-codecs", "--load-on", "host1"]);
@@ -280,7 +278,7 @@ fn changed(directory: &Path, changes: &str) -> PathBuf {
 
 #[test]
 fn changes_are_made_on_the_systems_host_and_undone_there() {
-    let Some(hosts) = Hosts::up("places::changes_are_made_on_the_systems_host_and_undone_there", 1) else {
+    let Some(hosts) = Hosts::up(1) else {
         return;
     };
     let conf = hosts.path(1, "/root/app.conf");

@@ -39,8 +39,7 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn restricted_pods_give_a_verdict_with_evidence_and_leave_nothing() {
-    let test = "pods::restricted_pods_give_a_verdict_with_evidence_and_leave_nothing";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", HTTP);
     let places = "system: { pod: { nodeName: node1 }, cpus: 1 }\nload: { pods: 2, pod: { nodeName: node2 }, cpus: 0 }\n";
@@ -71,8 +70,7 @@ fn restricted_pods_give_a_verdict_with_evidence_and_leave_nothing() {
 
 #[test]
 fn a_variant_has_pods_of_its_own_and_what_the_cluster_refuses_is_skipped() {
-    let test = "pods::a_variant_has_pods_of_its_own_and_what_the_cluster_refuses_is_skipped";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let directory = tempfile::tempdir().unwrap();
     let experiment = "apiVersion: plumbline.dev/v1alpha1
 kind: Experiment
@@ -111,8 +109,7 @@ spec:
 
 #[test]
 fn a_killed_runner_leaves_nothing_in_the_cluster() {
-    let Some(namespace) = Namespace::new("pods::a_killed_runner_leaves_nothing_in_the_cluster", "restricted")
-    else {
+    let Some(namespace) = Namespace::new("restricted") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -133,7 +130,7 @@ fn a_killed_runner_leaves_nothing_in_the_cluster() {
 
 #[test]
 fn ctrl_c_ends_the_wait_for_a_pod() {
-    let Some(namespace) = Namespace::new("pods::ctrl_c_ends_the_wait_for_a_pod", "restricted") else {
+    let Some(namespace) = Namespace::new("restricted") else {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
@@ -183,8 +180,7 @@ fn slots_of_disturbed(namespace: &Namespace, disturb: impl FnOnce(&Namespace)) -
 
 #[test]
 fn a_pod_that_is_killed_is_made_anew_and_named() {
-    let Some(namespace) = Namespace::new("pods::a_pod_that_is_killed_is_made_anew_and_named", "restricted")
-    else {
+    let Some(namespace) = Namespace::new("restricted") else {
         return;
     };
     let mut killed = String::new();
@@ -198,8 +194,7 @@ fn a_pod_that_is_killed_is_made_anew_and_named() {
 
 #[test]
 fn a_pod_that_is_killed_before_its_agent_starts_is_replaced() {
-    let test = "pods::a_pod_that_is_killed_before_its_agent_starts_is_replaced";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment());
     let places = namespace.places(directory.path(), TWO_NODES);
@@ -223,8 +218,7 @@ fn a_pod_that_is_killed_before_its_agent_starts_is_replaced() {
 
 #[test]
 fn a_kubelet_that_is_killed_and_comes_back_costs_no_verdict() {
-    let test = "pods::a_kubelet_that_is_killed_and_comes_back_costs_no_verdict";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     slots_of_disturbed(&namespace, |namespace| {
         namespace.script("kill", "kubelet2");
         namespace.script("start", "kubelet2");
@@ -233,8 +227,7 @@ fn a_kubelet_that_is_killed_and_comes_back_costs_no_verdict() {
 
 #[test]
 fn a_run_whose_job_is_gone_goes_on_with_another() {
-    let test = "pods::a_run_whose_job_is_gone_goes_on_with_another";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     // What passes a deadline does, but at once.
     let all = slots_of_disturbed(&namespace, |namespace| {
         let job = namespace.made().into_iter().find(|name| name.starts_with("job")).unwrap();
@@ -288,8 +281,7 @@ const RIGHTS: [(&str, &str); 12] = [
 
 #[test]
 fn each_missing_right_is_named_before_anything_is_made() {
-    let test = "pods::each_missing_right_is_named_before_anything_is_made";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", slow_experiment());
     let with_all = "system: { pod: { nodeName: node1, service: true, volumeClaim: { resources: { requests: { storage: 1G } } } } }\n";
@@ -337,8 +329,7 @@ fn variable(object: &Value) -> &str {
 
 #[test]
 fn an_object_is_patched_for_its_slots_and_put_back() {
-    let test = "pods::an_object_is_patched_for_its_slots_and_put_back";
-    let Some(namespace) = Namespace::new(test, "privileged") else { return };
+    let Some(namespace) = Namespace::new("privileged") else { return };
     namespace.apply(&deployment());
     let before = namespace.object("deployment", "web")["spec"].clone();
     let directory = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ fn sizes_are_those_of_the_libraries_own_tools() {
         ("isal:1", "igzip", vec!["-1", "-c"], 0.02),
     ] {
         let Some((size, version)) = by_tool(program, &arguments, &path) else {
-            crate::common::skip(&format!("size_of_{codec}: {program} is not installed"));
+            crate::common::skip(&format!("{program}, which {codec} is compared with, is not installed"));
             continue;
         };
         let ours = compressed(&rows, codec);
@@ -94,7 +94,7 @@ fn units_are_compressed_each_for_itself() {
             let ratio = compressed(&units, "zstd:1") as f64 / size as f64;
             assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
         }
-        None => crate::common::skip("units_are_compressed_each_for_itself: zstd is not installed"),
+        None => crate::common::skip("zstd is not installed"),
     }
     assert!(units.iter().all(|row| row["hardware_frames"] == 0 && row["software_frames"].as_u64() > Some(5)));
 }

@@ -122,7 +122,7 @@ fn a_device_that_is_not_there_costs_the_others_nothing() {
 fn a_device_whose_results_are_wrong_is_an_error() {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap();
     if !cpu.contains("avx512ifma") {
-        skip("a_device_whose_results_are_wrong_is_an_error: hardware: no AVX-512 IFMA on this CPU");
+        skip("hardware: no AVX-512 IFMA on this CPU");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

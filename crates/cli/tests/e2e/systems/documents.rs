@@ -77,7 +77,7 @@ macro_rules! pages_with_commands {
         $(
             #[test]
             fn $name() {
-                runs_from_top_to_bottom(stringify!($name), $page);
+                runs_from_top_to_bottom($page);
             }
         )*
     };
@@ -124,10 +124,10 @@ fn every_page_with_commands_is_a_test() {
     );
 }
 
-fn runs_from_top_to_bottom(test: &str, page: &str) {
+fn runs_from_top_to_bottom(page: &str) {
     let has_namespaces = Command::new("unshare").args(["--net", "--pid", "--fork", "true"]).status();
     if !has_namespaces.is_ok_and(|status| status.success()) {
-        skip_unprivileged(test, "make namespaces");
+        skip_unprivileged("make namespaces");
         return;
     }
     let text = fs::read_to_string(repository().join(page)).unwrap();

@@ -21,7 +21,7 @@ fn standin(directory: &Path) -> Option<PathBuf> {
         Ok(output) if output.status.success() => Some(library),
         Ok(output) => panic!("{}", stderr(&output)),
         Err(error) => {
-            crate::common::skip(&format!("engines: cc cannot be run: {error}"));
+            crate::common::skip(&format!("cc cannot be run: {error}"));
             None
         }
     }

@@ -46,9 +46,7 @@ fn experiment(directory: &Path, port: u16, named: &str, claim: &str) -> std::pat
 #[test]
 fn a_system_that_exists_has_counters_however_it_is_named() {
     if Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_err() {
-        return skip(
-            "existing::a_system_that_exists_has_counters_however_it_is_named: nginx is not installed",
-        );
+        return skip("nginx is not installed");
     }
     let directory = tempfile::tempdir().unwrap();
     let (server, port) = nginx(directory.path());

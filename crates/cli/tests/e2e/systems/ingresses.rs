@@ -18,7 +18,7 @@ pub fn installed(program: &str) -> bool {
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
     if !found {
-        skip(&format!("systems: {program} is not installed"));
+        skip(&format!("{program} is not installed"));
     }
     found
 }
@@ -233,10 +233,7 @@ impl Drop for Quota {
 #[test]
 fn a_load_under_a_cpu_quota_is_the_limit_and_says_so() {
     let Some(quota) = Quota::make() else {
-        return skip_unprivileged(
-            "a_load_under_a_cpu_quota_is_the_limit_and_says_so",
-            "make control groups with a CPU quota",
-        );
+        return skip_unprivileged("make control groups with a CPU quota");
     };
     let url = format!("http://127.0.0.1:{}/", small_server());
     let mut load = plumb();
@@ -326,9 +323,7 @@ fn under_process_1(name: &str) -> Option<Value> {
 fn a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown() {
     // As systemd does for a unit that it starts on demand, a shell as process 1 of a PID namespace has the socket open.
     let Some(json) = under_process_1("systemd") else {
-        return skip(
-            "a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown: root is needed",
-        );
+        return skip("root is needed");
     };
     let metrics = &json["variants"][0]["metrics"];
     assert!(metrics["http_reqs"]["median"].as_f64().unwrap() > 0.0, "{json:#}");
@@ -344,7 +339,7 @@ fn a_socket_that_process_1_holds_for_a_service_leaves_its_cpu_time_unknown() {
 #[test]
 fn a_server_that_is_a_containers_process_1_is_no_init() {
     let Some(json) = under_process_1("server") else {
-        return skip("a_server_that_is_a_containers_process_1_is_no_init: root is needed");
+        return skip("root is needed");
     };
     // The shell itself spends nothing while it waits, so there is no CPU time to show.
     let warnings = json["warnings"].to_string();

@@ -224,7 +224,7 @@ fn fio_finds_every_block_right_while_the_server_is_killed_and_started_again() {
     let port = free_port();
     let mut server = Server::start(directory.path(), port);
     let Some((mut proxy, proxy_port)) = proxy(server.port) else {
-        crate::common::skip("fio_finds_every_block_right: qemu-nbd is not installed");
+        crate::common::skip("qemu-nbd is not installed");
         return;
     };
     let is_over = AtomicBool::new(false);

@@ -26,12 +26,12 @@ spec:
 ";
 
 /// Whether there is a QEMU to test with.
-fn is_installed(test: &str) -> bool {
+fn is_installed() -> bool {
     let name = format!("qemu-system-{}", std::env::consts::ARCH);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&path).any(|directory| directory.join(&name).is_file());
     if !is_there {
-        crate::common::skip(&format!("migration_qemu::{test}: {name} is not installed"));
+        crate::common::skip(&format!("{name} is not installed"));
     }
     is_there
 }
@@ -42,7 +42,7 @@ fn variant<'r>(report: &'r Value, name: &str) -> &'r Value {
 
 #[test]
 fn qemu_migrates_and_every_variant_is_proven() {
-    if !is_installed("qemu_migrates_and_every_variant_is_proven") {
+    if !is_installed() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn is_qemu(pid: u32) -> bool {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_qemu() {
-    if !is_installed("a_run_that_is_killed_leaves_no_qemu") {
+    if !is_installed() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

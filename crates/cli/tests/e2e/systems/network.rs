@@ -105,13 +105,10 @@ fn without_a_size_each_test_has_qperf_s_and_the_output_says_it() {
 /// A flow that never sleeps has the only CPU, which nothing of the same priority would share. Other tests keep the other CPUs.
 #[test]
 fn real_time_flows_let_the_thread_that_ends_them_run() {
-    const TEST: &str = "real_time_flows_let_the_thread_that_ends_them_run";
     let bounded = ["-s", "KILL", "60", "taskset", "-c", "0", "chrt", "-f", "50"];
     let may = Command::new("timeout").args(bounded).arg("true").output();
     if !may.is_ok_and(|output| output.status.success()) {
-        return skip(&format!(
-            "{TEST}: it needs `chrt` (util-linux), CPU 0, and the right to real-time priorities"
-        ));
+        return skip("it needs `chrt` (util-linux), CPU 0, and the right to real-time priorities");
     }
     let server = Server::start();
     let arguments = ["network", &server.address, "udp_bw", "-d", "200ms", "--json", "-q"];
@@ -342,7 +339,7 @@ fn an_option_without_the_privilege_says_which_one_it_needs() {
         (code(&output), stderr(&output))
     };
     if !rustix::process::geteuid().is_root() {
-        skip("an_option_without_the_privilege_says_which_one_it_needs: it takes privileges away from root");
+        skip("it takes privileges away from root");
         return;
     }
     let (exit, message) = without(&["--receive-buffer", "512M"]);
@@ -353,9 +350,7 @@ fn an_option_without_the_privilege_says_which_one_it_needs() {
 #[test]
 fn memory_that_may_not_be_lent_is_said_with_the_limits_that_it_needs() {
     if !rustix::process::geteuid().is_root() {
-        skip(
-            "memory_that_may_not_be_lent_is_said_with_the_limits_that_it_needs: it takes privileges away from root",
-        );
+        skip("it takes privileges away from root");
         return;
     }
     let server = Server::start();

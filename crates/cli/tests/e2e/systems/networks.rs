@@ -13,18 +13,18 @@ use crate::common::{
 };
 
 /// Why a test that builds networks does nothing, if so.
-fn may(test: &str) -> bool {
+fn may() -> bool {
     let may = plumb_host::namespace::may_create();
     if !may {
-        skip_unprivileged(test, "make network namespaces");
+        skip_unprivileged("make network namespaces");
     }
     may
 }
 
-fn has(test: &str, program: &str) -> bool {
+fn has(program: &str) -> bool {
     let has = plumb_host::process::which(program).is_some();
     if !has {
-        skip(&format!("{test}: {program} is not installed"));
+        skip(&format!("{program} is not installed"));
     }
     has
 }
@@ -67,7 +67,7 @@ fn proven(variant: &Value, what: &[&str]) {
 
 #[test]
 fn hosts_underlay_and_overlay_are_built_and_prove_which_way_messages_went() {
-    if !may("hosts_underlay_and_overlay_are_built_and_prove_which_way_messages_went") {
+    if !may() {
         return;
     }
     let found = variants(&experiment(
@@ -81,8 +81,7 @@ fn hosts_underlay_and_overlay_are_built_and_prove_which_way_messages_went() {
 
 #[test]
 fn open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for() {
-    let test = "open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for";
-    if !may(test) || !has(test, "ovs-vswitchd") {
+    if !may() || !has("ovs-vswitchd") {
         return;
     }
     let found = variants(&experiment(
@@ -90,7 +89,7 @@ fn open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for() {
         "    vxlan: { system: { tunnel: vxlan } }\n    lb: { system: { conntrack: on, service_rules: 20 } }\n",
     ));
     if found[0]["state"] == "skipped" {
-        skip(&format!("{test}: hardware: {}", found[0]["reason"]));
+        skip(&format!("hardware: {}", found[0]["reason"]));
         return;
     }
     proven(
@@ -103,8 +102,7 @@ fn open_vswitch_wraps_packets_in_the_tunnel_that_is_asked_for() {
 
 #[test]
 fn rules_and_ways_past_them_prove_themselves_by_their_counters() {
-    let test = "rules_and_ways_past_them_prove_themselves_by_their_counters";
-    if !may(test) || !has(test, "nft") {
+    if !may() || !has("nft") {
         return;
     }
     let found = variants(&experiment(
@@ -123,7 +121,7 @@ fn rules_and_ways_past_them_prove_themselves_by_their_counters() {
 
 #[test]
 fn settings_of_devices_are_read_back() {
-    if !may("settings_of_devices_are_read_back") {
+    if !may() {
         return;
     }
     let found = variants(&experiment(
@@ -135,7 +133,7 @@ fn settings_of_devices_are_read_back() {
     proven(&found[1], &["mtu", "queue_length", "rps", "xps"]);
     proven(&found[2], &["tso", "gso", "gro", "tx-checksum", "rx-checksum"]);
     if found[3]["state"] == "skipped" {
-        skip(&format!("settings_of_devices_are_read_back: hardware: {}", found[3]["reason"]));
+        skip(&format!("hardware: {}", found[3]["reason"]));
         return;
     }
     proven(&found[3], &["qdisc", "link rate", "link burst"]);
@@ -145,7 +143,7 @@ fn settings_of_devices_are_read_back() {
 
 #[test]
 fn batches_and_sends_without_a_copy_prove_what_the_kernel_made_of_them() {
-    if !may("batches_and_sends_without_a_copy_prove_what_the_kernel_made_of_them") {
+    if !may() {
         return;
     }
     let found = variants(&experiment(
@@ -170,7 +168,7 @@ fn batches_and_sends_without_a_copy_prove_what_the_kernel_made_of_them() {
 
 #[test]
 fn what_this_host_cannot_build_is_skipped_and_named() {
-    if !may("what_this_host_cannot_build_is_skipped_and_named") {
+    if !may() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -272,14 +270,13 @@ fn kills() -> u32 {
 
 #[test]
 fn a_run_that_is_killed_leaves_no_namespace_device_rule_process_or_setting() {
-    let test = "a_run_that_is_killed_leaves_no_namespace_device_rule_process_or_setting";
-    if !may(test) || !has(test, "nft") {
+    if !may() || !has("nft") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     let mut lines =
         "    overlay: { system: { kind: vxlan, fastpath: redirect } }\n    underlay: { system: { kind: bridge } }\n".to_owned();
-    if has(test, "ovs-vswitchd") {
+    if has("ovs-vswitchd") {
         lines.push_str("    ovs: { system: { kind: ovs, service_rules: 5 } }\n");
     }
     let file = write(
@@ -334,14 +331,13 @@ fn kill_quietly(pid: u32) {
 
 #[test]
 fn an_ordinary_user_builds_networks_in_a_user_namespace() {
-    let test = "an_ordinary_user_builds_networks_in_a_user_namespace";
-    if !may(test) || !has(test, "setpriv") {
+    if !may() || !has("setpriv") {
         return;
     }
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let may_do = std::process::Command::new("setpriv").args(user).args(["unshare", "-Urn", "true"]).status();
     if !may_do.is_ok_and(|status| status.success()) {
-        skip(&format!("{test}: hardware: this kernel lets no ordinary user make user namespaces"));
+        skip("hardware: this kernel lets no ordinary user make user namespaces");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

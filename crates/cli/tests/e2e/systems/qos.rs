@@ -72,11 +72,11 @@ fn policies_are_in_effect_on_volumes_that_are_served_by_nbd() {
     policies_are_in_effect("nbd", "the NBD server");
 }
 
-fn can_make_devices(test: &str) -> bool {
+fn can_make_devices() -> bool {
     let root = std::fs::File::options().write(true).open("/dev/loop-control").is_ok();
     let groups = block_groups().is_some();
     if !(root && groups) {
-        crate::common::skip_unprivileged(test, "make loop devices and control groups of block devices");
+        crate::common::skip_unprivileged("make loop devices and control groups of block devices");
     }
     root && groups
 }
@@ -109,8 +109,7 @@ fn devices_over(directory: &Path) -> usize {
 
 #[test]
 fn policies_are_in_effect_on_volumes_that_the_kernel_limits_and_nothing_is_left_after_kill_9() {
-    let test = "policies_are_in_effect_on_volumes_that_the_kernel_limits_and_nothing_is_left_after_kill_9";
-    if !can_make_devices(test) {
+    if !can_make_devices() {
         return;
     }
     policies_are_in_effect("kernel", "the kernel");

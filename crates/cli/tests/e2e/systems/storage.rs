@@ -231,7 +231,7 @@ impl LoopDevice {
         match output {
             Ok(output) if output.status.success() => Some(Self(stdout(&output).trim().to_owned())),
             _ => {
-                crate::common::skip_unprivileged("a_loop_device", "make loop devices");
+                crate::common::skip_unprivileged("make loop devices");
                 None
             }
         }
@@ -303,7 +303,7 @@ impl NbdServer {
         ]);
         let child = command.arg(format!("--port={port}")).arg(file).spawn();
         let Ok(child) = child else {
-            crate::common::skip("an_export_of_qemu_nbd: qemu-nbd is not installed");
+            crate::common::skip("qemu-nbd is not installed");
             return None;
         };
         let server = Self(child, format!("nbd://127.0.0.1:{port}/blocks"));

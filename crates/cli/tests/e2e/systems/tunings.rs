@@ -218,17 +218,17 @@ fn a_kill_between_slots_is_made_good_by_the_next_run() {
 }
 
 /// Whether this process may set sysctls; says which test is skipped where not.
-fn may_set_sysctls(test: &str) -> bool {
+fn may_set_sysctls() -> bool {
     let may = fs::OpenOptions::new().write(true).open("/proc/sys/vm/stat_interval").is_ok();
     if !may {
-        skip_unprivileged(test, "set sysctls");
+        skip_unprivileged("set sysctls");
     }
     may
 }
 
 #[test]
 fn this_machine_takes_refuses_and_gets_back() {
-    if !may_set_sysctls("this_machine_takes_refuses_and_gets_back") {
+    if !may_set_sysctls() {
         return;
     }
     let state = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ fn this_machine_takes_refuses_and_gets_back() {
 
 #[test]
 fn a_setting_of_a_network_namespace_is_that_of_the_one_it_was_set_in() {
-    if !may_set_sysctls("a_setting_of_a_network_namespace_is_that_of_the_one_it_was_set_in") {
+    if !may_set_sysctls() {
         return;
     }
     let state = tempfile::tempdir().unwrap();

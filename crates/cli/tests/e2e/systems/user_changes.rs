@@ -377,10 +377,9 @@ esac
 
 #[test]
 fn a_service_notices_the_change_and_its_end() {
-    let test = "user_changes::a_service_notices_the_change_and_its_end";
     let may_mount = Command::new("unshare").args(["--mount", "true"]).status();
     if !may_mount.is_ok_and(|status| status.success()) {
-        return skip_unprivileged(test, "make mount namespaces");
+        return skip_unprivileged("make mount namespaces");
     }
     for (manager, action) in [("init", "reload"), ("systemd", "restart")] {
         let bench = Bench::new();

@@ -79,9 +79,9 @@ fn volumes(state: &Path, arguments: &[&str]) -> String {
 }
 
 /// Runs a client; `None`, said aloud, where it is not installed.
-fn client(test: &str, program: &str, arguments: &[&str]) -> Option<String> {
+fn client(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(program).args(arguments).output() else {
-        crate::common::skip(&format!("{test}: {program} is not installed"));
+        crate::common::skip(&format!("{program} is not installed"));
         return None;
     };
     let text = format!("{}{}", stdout(&output), stderr(&output));
@@ -91,7 +91,6 @@ fn client(test: &str, program: &str, arguments: &[&str]) -> Option<String> {
 
 #[test]
 fn the_clients_that_people_use_read_what_others_wrote() {
-    const TEST: &str = "the_clients_that_people_use_read_what_others_wrote";
     let directory = tempfile::tempdir().unwrap();
     volumes(directory.path(), &["create", "vol1", "--size", "64MiB"]);
     let serving = Serving::start(directory.path());
@@ -108,9 +107,9 @@ fn the_clients_that_people_use_read_what_others_wrote() {
     ];
     let commands: Vec<&str> = qemu.iter().flat_map(|command| ["-c", command]).collect();
     let arguments = [&["-f", "raw", uri.as_str()][..], &commands].concat();
-    let said = client(TEST, "qemu-io", &arguments);
+    let said = client("qemu-io", &arguments);
     assert!(said.is_none_or(|said| !said.contains("verification failed")));
-    if let Some(said) = client(TEST, "nbdinfo", &["--json", &uri]) {
+    if let Some(said) = client("nbdinfo", &["--json", &uri]) {
         for expected in [
             "\"export-size\": 67108864",
             "\"can_multi_conn\": true",
@@ -121,13 +120,12 @@ fn the_clients_that_people_use_read_what_others_wrote() {
         }
     }
     let copy = directory.path().join("copy");
-    let copied = client(TEST, "nbdcopy", &["--connections=4", &uri, copy.to_str().unwrap()]);
+    let copied = client("nbdcopy", &["--connections=4", &uri, copy.to_str().unwrap()]);
     if copied.is_some() {
         let original = std::fs::read(directory.path().join("data/vol1")).unwrap();
         assert!(std::fs::read(&copy).unwrap() == original, "nbdcopy read something else");
     }
     client(
-        TEST,
         "fio",
         &[
             "--name=verify",
@@ -145,13 +143,12 @@ fn the_clients_that_people_use_read_what_others_wrote() {
 
 #[test]
 fn what_was_flushed_is_there_after_kill_9() {
-    const TEST: &str = "what_was_flushed_is_there_after_kill_9";
     let directory = tempfile::tempdir().unwrap();
     volumes(directory.path(), &["create", "vol1", "--size", "16MiB"]);
     for round in 1..4 {
         let serving = Serving::start(directory.path());
         let write = format!("write -f -P {round} {round}M 1M");
-        let wrote = client(TEST, "qemu-io", &["-f", "raw", "-c", &write, &serving.uri("vol1")]);
+        let wrote = client("qemu-io", &["-f", "raw", "-c", &write, &serving.uri("vol1")]);
         serving.kill();
         if wrote.is_none() {
             return;
@@ -159,7 +156,7 @@ fn what_was_flushed_is_there_after_kill_9() {
         let serving = Serving::start(directory.path());
         for earlier in 1..=round {
             let read = format!("read -P {earlier} {earlier}M 1M");
-            client(TEST, "qemu-io", &["-f", "raw", "-c", &read, &serving.uri("vol1")]);
+            client("qemu-io", &["-f", "raw", "-c", &read, &serving.uri("vol1")]);
         }
     }
 }
@@ -224,14 +221,13 @@ fn an_adaptive_policy_limits_an_empty_volume_by_its_size_unless_it_is_told_other
 
 #[test]
 fn a_full_disk_is_the_affair_of_who_writes() {
-    const TEST: &str = "a_full_disk_is_the_affair_of_who_writes";
     let directory = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs -o size=6m none $1 && $0 volumes --state $1 create thin --size 64MiB \
                   && $0 volumes --state $1 create other --size 1MiB \
                   && exec $0 volumes --state $1 serve --listen 127.0.0.1:0";
     let before = ["unshare", "--map-root-user", "--mount"];
     let Some(serving) = Serving::by_script(script, &before, directory.path()) else {
-        return crate::common::skip_unprivileged(TEST, "make a mount namespace");
+        return crate::common::skip_unprivileged("make a mount namespace");
     };
     let measure = |volume: &str, access: &str, seconds: &str| {
         let uri = serving.uri(volume);

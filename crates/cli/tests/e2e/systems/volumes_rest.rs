@@ -70,10 +70,10 @@ pub fn volumes(state: &Path, arguments: &[&str]) -> String {
 }
 
 /// Whether there is curl, said aloud where there is none.
-pub fn has_curl(test: &str) -> bool {
+pub fn has_curl() -> bool {
     let has = Command::new("curl").arg("--version").output().is_ok();
     if !has {
-        skip(&format!("{test}: curl is not installed"));
+        skip("curl is not installed");
     }
     has
 }
@@ -147,8 +147,7 @@ curl -X POST -ku admin:Netapp1! -H "accept: application/json" -H "Content-Type: 
 
 #[test]
 fn the_published_commands_work_as_they_stand() {
-    const TEST: &str = "the_published_commands_work_as_they_stand";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let directory = state_with_user();
@@ -552,8 +551,7 @@ fn furnished() -> (tempfile::TempDir, Serving) {
 
 #[test]
 fn whatever_is_wrong_with_a_request_is_named_and_nothing_is_done() {
-    const TEST: &str = "whatever_is_wrong_with_a_request_is_named_and_nothing_is_done";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let (_directory, serving) = furnished();
@@ -576,8 +574,7 @@ fn whatever_is_wrong_with_a_request_is_named_and_nothing_is_done() {
 
 #[test]
 fn what_a_query_finds_is_changed_and_deleted() {
-    const TEST: &str = "what_a_query_finds_is_changed_and_deleted";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let (_directory, serving) = furnished();
@@ -641,8 +638,7 @@ fn what_a_query_finds_is_changed_and_deleted() {
 
 #[test]
 fn who_is_not_known_gets_nothing_and_what_is_too_large_is_refused() {
-    const TEST: &str = "who_is_not_known_gets_nothing_and_what_is_too_large_is_refused";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let (directory, serving) = furnished();
@@ -678,8 +674,7 @@ fn who_is_not_known_gets_nothing_and_what_is_too_large_is_refused() {
 
 #[test]
 fn what_is_answered_survives_kill_9() {
-    const TEST: &str = "what_is_answered_survives_kill_9";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let directory = state_with_user();
@@ -703,8 +698,7 @@ fn what_is_answered_survives_kill_9() {
 
 #[test]
 fn a_renamed_volume_keeps_its_connections_and_survives_kill_9() {
-    const TEST: &str = "a_renamed_volume_keeps_its_connections_and_survives_kill_9";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let (directory, serving) = furnished();
@@ -752,8 +746,7 @@ fn a_renamed_volume_keeps_its_connections_and_survives_kill_9() {
 
 #[test]
 fn of_many_that_make_the_same_at_once_one_does() {
-    const TEST: &str = "of_many_that_make_the_same_at_once_one_does";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let directory = state_with_user();
@@ -796,8 +789,7 @@ fn without_a_user_or_a_key_nothing_is_served() {
 /// Queries as people type them, and the two meanings of GB.
 #[test]
 fn a_query_may_have_its_signs_as_they_are_and_every_refusal_says_why() {
-    const TEST: &str = "a_query_may_have_its_signs_as_they_are_and_every_refusal_says_why";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let directory = state_with_user();
@@ -834,8 +826,7 @@ fn a_query_may_have_its_signs_as_they_are_and_every_refusal_says_why() {
 /// 200 connections that say nothing, and guesses at a password, keep nobody out who knows it.
 #[test]
 fn neither_silence_nor_guesses_keep_a_valid_login_out() {
-    const TEST: &str = "neither_silence_nor_guesses_keep_a_valid_login_out";
-    if !has_curl(TEST) {
+    if !has_curl() {
         return;
     }
     let directory = state_with_user();

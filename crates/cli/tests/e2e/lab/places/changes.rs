@@ -54,8 +54,7 @@ fn proven(path: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
 
 #[test]
 fn every_host_of_the_load_is_changed_and_put_back() {
-    let Some(hosts) = Hosts::up("places::changes::every_host_of_the_load_is_changed_and_put_back", HOSTS)
-    else {
+    let Some(hosts) = Hosts::up(HOSTS) else {
         return;
     };
     for host in 1..=HOSTS {
@@ -102,8 +101,7 @@ fn every_host_of_the_load_is_changed_and_put_back() {
 
 #[test]
 fn a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named() {
-    let test = "places::changes::a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named";
-    let Some(hosts) = Hosts::up(test, 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     hosts.install(1);
     let directory = tempfile::tempdir().unwrap();
     let (root, journals) = (directory.path().join("root"), directory.path().join("journals"));
@@ -143,8 +141,7 @@ const SLOW: &str = "load: { reuse: none }, changes: [{ command: { apply: 'touch 
 
 #[test]
 fn a_connection_that_ends_while_a_change_is_tried_out_is_made_again() {
-    let name = "places::changes::a_connection_that_ends_while_a_change_is_tried_out_is_made_again";
-    let Some(hosts) = Hosts::up(name, 2) else { return };
+    let Some(hosts) = Hosts::up(2) else { return };
     let directory = tempfile::tempdir().unwrap();
     let text =
         HTTP.replace("load: { reuse: none }", SLOW).replace("{ min: 6, max: 6 }", "{ min: 2, max: 2 }");

@@ -61,8 +61,7 @@ fn verdicts(json: &str) -> Vec<(Value, Value)> {
 
 #[test]
 fn hosts_far_away_agree_on_windows_within_the_bound_and_come_to_the_verdicts_of_one_host() {
-    let test = "places::clocks::hosts_far_away_agree_on_windows_within_the_bound_and_come_to_the_verdicts_of_one_host";
-    let Some(hosts) = Hosts::up(test, 3) else { return };
+    let Some(hosts) = Hosts::up(3) else { return };
     (1..=3).for_each(|host| hosts.install(host));
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", HTTP);

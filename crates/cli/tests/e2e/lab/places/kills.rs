@@ -100,7 +100,7 @@ struct Lab {
 
 impl Lab {
     fn up() -> Option<Self> {
-        let hosts = Hosts::up("places::kills::whatever_is_killed_nothing_is_left_on_any_host", HOSTS)?;
+        let hosts = Hosts::up(HOSTS)?;
         (1..=HOSTS).for_each(|host| hosts.install(host));
         let changed = hosts.path(1, "/root/app.conf");
         std::fs::write(&changed, "mode slow\n").unwrap();

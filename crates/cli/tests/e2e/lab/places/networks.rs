@@ -30,8 +30,7 @@ fn is_untouched(hosts: &Hosts, count: usize) -> bool {
 
 #[test]
 fn each_host_builds_its_half_of_a_network_and_evidence_is_of_both() {
-    let test = "places::networks::each_host_builds_its_half_of_a_network_and_evidence_is_of_both";
-    let Some(hosts) = Hosts::up(test, 3) else { return };
+    let Some(hosts) = Hosts::up(3) else { return };
     (1..=3).for_each(|host| hosts.install(host));
     let directory = tempfile::tempdir().unwrap();
     let variants = "    notrack: { system: { fastpath: notrack } }\n    redirect: { system: { fastpath: redirect } }\n    \
@@ -86,8 +85,7 @@ fn each_host_builds_its_half_of_a_network_and_evidence_is_of_both() {
 
 #[test]
 fn a_network_between_hosts_goes_with_a_runner_that_is_killed() {
-    let test = "places::networks::a_network_between_hosts_goes_with_a_runner_that_is_killed";
-    let Some(hosts) = Hosts::up(test, 2) else { return };
+    let Some(hosts) = Hosts::up(2) else { return };
     (1..=2).for_each(|host| hosts.install(host));
     let directory = tempfile::tempdir().unwrap();
     let variants = "    hosts: { system: { kind: veth } }\n";
@@ -111,8 +109,7 @@ fn a_network_between_hosts_goes_with_a_runner_that_is_killed() {
 
 #[test]
 fn what_halves_cannot_have_is_skipped_with_the_reason() {
-    let test = "places::networks::what_halves_cannot_have_is_skipped_with_the_reason";
-    let Some(hosts) = Hosts::up(test, 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     hosts.install(1);
     let directory = tempfile::tempdir().unwrap();
     let variants = "    ovs: { system: { kind: ovs } }\n    slow: { system: { link: { delay: 1 ms } } }\n";

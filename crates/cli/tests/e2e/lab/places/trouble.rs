@@ -69,8 +69,7 @@ fn a_host_without_gzip_gets_the_program_as_it_is() {
 
 #[test]
 fn a_host_that_ssh_does_not_reach_is_told_with_a_command_to_try() {
-    let test = "places::trouble::a_host_that_ssh_does_not_reach_is_told_with_a_command_to_try";
-    let Some(hosts) = Hosts::up(test, 2) else { return };
+    let Some(hosts) = Hosts::up(2) else { return };
     hosts.drop_packets(2);
     let cases: [(&str, &[&str]); 8] = [
         ("stranger", &["Permission denied (publickey"]),
@@ -98,8 +97,7 @@ fn a_host_that_ssh_does_not_reach_is_told_with_a_command_to_try() {
 
 #[test]
 fn a_host_key_that_is_not_the_known_one_is_told() {
-    let test = "places::trouble::a_host_key_that_is_not_the_known_one_is_told";
-    let Some(hosts) = Hosts::up(test, 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     let directory = tempfile::tempdir().unwrap();
     let known = |name: &str, text: &str| {
         let file = write(directory.path(), name, text);
@@ -119,8 +117,7 @@ fn a_host_key_that_is_not_the_known_one_is_told() {
 
 #[test]
 fn an_account_without_a_shell_is_told() {
-    let test = "places::trouble::an_account_without_a_shell_is_told";
-    let Some(hosts) = Hosts::up(test, 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     let needs = "; the account needs `sh`, and a login shell that runs commands";
     let said = complaint(&hosts, &hosts.ssh(), "no-shell@host1");
     assert_eq!(said, format!("start a shell on no-shell@host1: ssh ended with code 1{needs}"));
@@ -136,8 +133,7 @@ fn an_account_without_a_shell_is_told() {
 
 #[test]
 fn what_a_start_up_file_says_and_how_long_it_takes_do_no_harm() {
-    let test = "places::trouble::what_a_start_up_file_says_and_how_long_it_takes_do_no_harm";
-    let Some(hosts) = Hosts::up(test, 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     hosts.install(1);
     let home = hosts.path(1, "/root");
     write(&home, ".bashrc", "echo Welcome; echo careful >&2; printf 'a line without its end'");
@@ -152,8 +148,7 @@ fn what_a_start_up_file_says_and_how_long_it_takes_do_no_harm() {
 
 #[test]
 fn a_host_that_cannot_take_the_program_says_so() {
-    let test = "places::trouble::a_host_that_cannot_take_the_program_says_so";
-    let Some(hosts) = Hosts::up(test, 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     let elsewhere = "; `TMPDIR` in that account's environment can name another directory than /tmp";
     let cases = [
         ("size=1m", "copy plumb to host1: ", "No space left on device"),
@@ -171,8 +166,7 @@ fn a_host_that_cannot_take_the_program_says_so() {
 
 #[test]
 fn a_host_of_another_kind_or_with_another_build_is_noticed() {
-    let test = "places::trouble::a_host_of_another_kind_or_with_another_build_is_noticed";
-    let Some(hosts) = Hosts::up(test, 1) else { return };
+    let Some(hosts) = Hosts::up(1) else { return };
     let program = |name: &str, text: &str| {
         let file = write(&hosts.path(1, "/run/host/bin"), name, format!("#!/bin/sh\n{text}\n"));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();

@@ -134,9 +134,7 @@ fn lead(namespace: &Namespace, address: &str) {
 
 #[test]
 fn a_system_is_found_by_what_leads_to_it() {
-    let Some(namespace) =
-        Namespace::new("pods::endpoints::a_system_is_found_by_what_leads_to_it", "restricted")
-    else {
+    let Some(namespace) = Namespace::new("restricted") else {
         return;
     };
     let address = prepared(&namespace);
@@ -180,8 +178,7 @@ fn a_system_is_found_by_what_leads_to_it() {
 
 #[test]
 fn a_front_that_leads_elsewhere_during_a_run_is_found_out() {
-    let test = "pods::endpoints::a_front_that_leads_elsewhere_during_a_run_is_found_out";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let address = prepared(&namespace);
     let directory = tempfile::tempdir().unwrap();
     let two = "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: { name: moved }\nspec:\n  path: http\n  \

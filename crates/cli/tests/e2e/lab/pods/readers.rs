@@ -31,8 +31,7 @@ fn evidence(directory: &Path, what: &str) -> Value {
 
 #[test]
 fn what_a_node_counts_is_a_statement_of_every_slot() {
-    let test = "pods::readers::what_a_node_counts_is_a_statement_of_every_slot";
-    let Some(namespace) = Namespace::new(test, "privileged") else { return };
+    let Some(namespace) = Namespace::new("privileged") else { return };
     let on_node = |words: &str| {
         let output = namespace.enter("node1", &["sh", "-c", words]).output().unwrap();
         assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
@@ -69,8 +68,7 @@ fn what_a_node_counts_is_a_statement_of_every_slot() {
 
 #[test]
 fn a_namespace_that_allows_no_readers_says_so() {
-    let test = "pods::readers::a_namespace_that_allows_no_readers_says_so";
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "test.yaml", null_experiment(EXPERIMENT));
     let places = namespace.places_with(directory.path(), READERS, TWO_NODES);

@@ -159,11 +159,10 @@ fn measured(namespace: &Namespace, directory: &Path, key: &str) -> (PathBuf, Out
 
 #[test]
 fn each_variant_has_a_claim_of_its_class_whose_policy_holds() {
-    let test = "pods::volumes::each_variant_has_a_claim_of_its_class_whose_policy_holds";
     if let Err(reason) = plumb_csi::node::Node::can_serve() {
-        return skip(&format!("{test}: {reason}"));
+        return skip(&reason);
     }
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let driver = Driver::start(&namespace, "/var/lib/plumb-offered");
     driver.volumes(&["policy", "create", "slow", "--max-iops", "500 IOPS"]);
     driver.offer("free", "1GB", None);
@@ -215,14 +214,13 @@ fn found(program: &str) -> Option<PathBuf> {
 
 #[test]
 fn the_cluster_makes_each_variant_a_volume_of_its_class_and_deletes_it() {
-    let test = "pods::volumes::the_cluster_makes_each_variant_a_volume_of_its_class_and_deletes_it";
     if let Err(reason) = plumb_csi::node::Node::can_serve() {
-        return skip(&format!("{test}: {reason}"));
+        return skip(&reason);
     }
     let Some(provisioner) = found("csi-provisioner") else {
-        return skip(&format!("{test}: csi-provisioner is not installed"));
+        return skip("csi-provisioner is not installed");
     };
-    let Some(namespace) = Namespace::new(test, "restricted") else { return };
+    let Some(namespace) = Namespace::new("restricted") else { return };
     let mut driver = Driver::start(&namespace, "/var/lib/plumb-made");
     driver.provision(&provisioner);
     driver.volumes(&["policy", "create", "slow", "--max-iops", "500 IOPS"]);
