@@ -5,7 +5,8 @@
 #                                                  2 cores), a container runtime and the test image from Debian
 #        scripts/cluster.sh ready                  says by its exit code whether the cache has all of it
 #        scripts/cluster.sh up [DIRECTORY]         makes the cluster, which stays until `down`; DIRECTORY/kubeconfig reaches it
-#        scripts/cluster.sh hold [DIRECTORY]       makes it, says `up`, and removes it when its input ends; it ends with its holder
+#        scripts/cluster.sh hold [DIRECTORY]       makes it once no other holder has one, says `up`, and removes it when its input ends;
+#                                                  it ends with its holder
 #        scripts/cluster.sh down [DIRECTORY]       ends all that runs in it, and removes it, also what is left of a killed one
 #        scripts/cluster.sh status [DIRECTORY]     says which of its parts run, and whether its nodes are ready
 #        scripts/cluster.sh kubectl DIRECTORY WORD…       kubectl's command line, as the administrator
@@ -147,7 +148,11 @@ in_machine() {
 take_turn() {
     local name left
     exec 9>>"$LOCK"
-    flock --nonblock 9 || { say "there is another cluster on this machine, in $(cat "$LOCK"), which another process holds"; exit 3; }
+    if ! flock --nonblock 9; then
+        say "there is another cluster on this machine, in $(cat "$LOCK"), which another process holds"
+        [ "$command" = hold ] || exit 3
+        flock 9
+    fi
     left=$(cat "$LOCK")
     for name in "${MACHINES[@]}"; do
         is_empty "$name" || { say "there is another cluster on this machine: scripts/cluster.sh down $left"; exit 3; }

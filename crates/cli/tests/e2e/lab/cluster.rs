@@ -1,9 +1,11 @@
-//! A Kubernetes cluster for tests (`scripts/cluster.sh`), which all tests of this program share, one at a time.
+//! A Kubernetes cluster for tests (`scripts/cluster.sh`), which tests use one at a time. `scripts/lab.sh` starts it for all of them.
+//! Without that script, each program of tests starts its own.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,7 +17,12 @@ pub const IMAGE: &str = "plumb.test/plumb:1";
 /// After this long without a runner nothing of it is left.
 pub const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// The cluster, which goes with this program: its holder notices by its closed input.
+/// Names the directory of a cluster that is up already, as `scripts/lab.sh` sets it.
+const LAB: &str = "PLUMB_LAB_CLUSTER";
+/// What a cluster may take to be whole again.
+const MENDED_WITHIN: Duration = Duration::from_secs(120);
+
+/// A cluster of this program, which goes with it: its holder notices by its closed input.
 struct Held {
     directory: PathBuf,
     _holder: Child,
@@ -23,13 +30,13 @@ struct Held {
 }
 
 static HELD: OnceLock<Result<Held, String>> = OnceLock::new();
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A namespace of the cluster. The pods and Jobs that are left in it when it is dropped fail the test.
+/// A namespace of the cluster. When it is dropped it is deleted, and nodes that the test killed are started again.
 pub struct Namespace {
     name: String,
     directory: PathBuf,
-    _turn: MutexGuard<'static, ()>,
+    /// Locked, because a test has the cluster to itself.
+    _turn: File,
 }
 
 fn script() -> Command {
@@ -51,26 +58,38 @@ fn hold() -> Result<Held, String> {
     Ok(Held { directory, _holder: holder, _input: input })
 }
 
+/// The cluster of this program, or nothing, after saying why the test is skipped.
+fn own_cluster() -> Option<PathBuf> {
+    if !plumb_host::namespace::may_create() || !rustix::process::geteuid().is_root() {
+        skip_unprivileged("make nodes of namespaces");
+        return None;
+    }
+    if !Path::new("/sys/fs/cgroup/memory").exists() {
+        skip("hardware: this machine has no cgroup v1, which the nodes of the test cluster need");
+        return None;
+    }
+    if !script().arg("ready").status().unwrap().success() {
+        skip("the test cluster is not built: scripts/install-tools.sh lab");
+        return None;
+    }
+    let held = HELD.get_or_init(hold).as_ref().unwrap();
+    Some(held.directory.clone())
+}
+
 impl Namespace {
     /// Makes a namespace with this level of Pod Security, or says why the test is skipped.
     pub fn new(level: &str) -> Option<Self> {
-        if !plumb_host::namespace::may_create() || !rustix::process::geteuid().is_root() {
-            skip_unprivileged("make nodes of namespaces");
-            return None;
-        }
-        if !Path::new("/sys/fs/cgroup/memory").exists() {
-            skip("hardware: this machine has no cgroup v1, which the nodes of the test cluster need");
-            return None;
-        }
-        if !script().arg("ready").status().unwrap().success() {
-            skip("the test cluster is not built: scripts/install-tools.sh lab");
-            return None;
-        }
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = HELD.get_or_init(hold).as_ref().unwrap();
+        let directory = match std::env::var_os(LAB) {
+            Some(directory) => PathBuf::from(directory),
+            None => own_cluster()?,
+        };
+        let turn = File::create(std::env::temp_dir().join("plumb-lab-cluster.lock")).unwrap();
+        turn.lock().unwrap();
         let name = test_name().rsplit("::").next().unwrap().replace('_', "-");
-        let name = name.chars().take(50).collect::<String>().trim_end_matches('-').to_owned();
-        let namespace = Self { name, directory: held.directory.clone(), _turn: turn };
+        let name: String = name.chars().take(50).collect();
+        // A run of the same test may have just begun to delete its namespace.
+        let name = format!("{}-{}", name.trim_end_matches('-'), std::process::id());
+        let namespace = Self { name, directory, _turn: turn };
         namespace.kubectl(&["create", "namespace", &namespace.name]);
         let label = format!("pod-security.kubernetes.io/enforce={level}");
         namespace.kubectl(&["label", "namespace", &namespace.name, &label]);
@@ -132,6 +151,13 @@ impl Namespace {
         stdout(&output)
     }
 
+    /// Deletes what a test made outside of its namespace. It is called where a test ends, and must not end it a second time.
+    pub fn delete(&self, kind: &str, name: &str) {
+        let mut command = script();
+        command.arg("kubectl").arg(&self.directory).args(["delete", kind, name, "--ignore-not-found"]);
+        let _ = command.arg("--timeout=60s").output();
+    }
+
     /// Has the cluster make objects.
     pub fn apply(&self, yaml: &str) {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -161,6 +187,30 @@ impl Namespace {
                 return;
             }
             assert!(begun.elapsed() < within, "still there after {within:?}: {left:?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let done = |command: &str, arguments: &[&str]| {
+            let output = script().arg(command).arg(&self.directory).args(arguments).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        done("kubectl", &["delete", "namespace", &self.name, "--wait=false"]);
+        // What runs already is not started a second time. A node is ready for a while without its kubelet.
+        let begun = Instant::now();
+        loop {
+            for kubelet in ["kubelet1", "kubelet2"] {
+                done("start", &[kubelet]);
+            }
+            if done("status", &[]) || begun.elapsed() > MENDED_WITHIN {
+                return;
+            }
+            for node in ["node1", "node2"] {
+                done("start", &[node]);
+            }
             std::thread::sleep(Duration::from_millis(200));
         }
     }
