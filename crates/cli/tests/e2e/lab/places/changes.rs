@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use super::kills::clients;
-use super::{HTTP, changed, is_clean, results, slots};
+use super::{HTTP, changed, is_clean, kill_one, measured};
 use crate::common::{code, signal, slots_on_disk, stderr, stdout, wait, wait_until, write};
 use crate::lab::hosts::Hosts;
 
 const HOSTS: usize = 3;
-const CHANGES: &str = "load: { reuse: none }, changes: [\
+const CHANGES: &str = "[\
     { file: { path: /root/app.conf, replace: ^mode, with: mode fast, place: load } }, \
     { file: { path: /root/system.conf, contents: new } }]";
 
@@ -21,6 +21,8 @@ fn state(hosts: &Hosts) -> Vec<(bool, bool)> {
     (1..=HOSTS).map(|host| (is_fast(host), hosts.path(host, "/root/system.conf").exists())).collect()
 }
 
+/// The exit codes of a run that went to its end, whatever the machine let it measure.
+const ENDED: [i32; 3] = [0, 3, 4];
 const AS_IT_WAS: [(bool, bool); HOSTS] = [(false, false); HOSTS];
 const CHANGED: [(bool, bool); HOSTS] = [(false, true), (true, false), (true, false)];
 
@@ -37,7 +39,7 @@ fn is_back(hosts: &Hosts) -> bool {
 /// What each variant's slots say should have been so on each host; it was so in all of them.
 fn proven(path: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut proven: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    for (slot, result) in slots(path).into_iter().zip(results(path)) {
+    for (variant, result) in measured(path) {
         let mut of_slot = BTreeMap::new();
         for evidence in result["evidence"].as_array().unwrap() {
             let what = evidence["what"].as_str().unwrap();
@@ -46,7 +48,6 @@ fn proven(path: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
                 of_slot.insert(what.to_owned(), evidence["expected"].to_string());
             }
         }
-        let variant = slot["variant"].as_str().unwrap().to_owned();
         assert_eq!(*proven.entry(variant).or_insert_with(|| of_slot.clone()), of_slot);
     }
     proven
@@ -62,9 +63,7 @@ fn every_host_of_the_load_is_changed_and_put_back() {
         std::fs::write(hosts.path(host, "/root/app.conf"), "mode slow\n").unwrap();
     }
     let directory = tempfile::tempdir().unwrap();
-    let text =
-        HTTP.replace("load: { reuse: none }", CHANGES).replace("{ min: 6, max: 6 }", "{ min: 4, max: 4 }");
-    let file = write(directory.path(), "test.yaml", text);
+    let file = changed(directory.path(), 8, CHANGES);
     let path = directory.path().join("run");
     let [file, into] = [&file, &path].map(|path| path.to_str().unwrap());
     let sides = ["--system-on", "host1", "--load-on", "host2,host3"];
@@ -75,23 +74,26 @@ fn every_host_of_the_load_is_changed_and_put_back() {
     wait_until("the keepers to undo it", || is_back(&hosts));
 
     let runner = start(&hosts, &["--resume", into]);
-    wait_until("a changed slot", || state(&hosts) == CHANGED);
-    signal(hosts.process(3, " keep ").unwrap(), "KILL");
-    let before = slots_on_disk(&path);
-    wait_until("another changed slot", || slots_on_disk(&path) > before && state(&hosts) == CHANGED);
+    // The keeper of the system's host, and of a load's.
+    for host in [1, 3] {
+        wait_until("a changed slot", || state(&hosts) == CHANGED);
+        kill_one(&hosts, host, " keep ");
+        let before = slots_on_disk(&path);
+        wait_until("another changed slot", || slots_on_disk(&path) > before && state(&hosts) == CHANGED);
+    }
     signal(runner.id(), "INT");
     let output = wait(runner);
     assert_eq!(code(&output), 130, "{}", stderr(&output));
     assert_eq!(state(&hosts), AS_IT_WAS);
 
     let output = wait(start(&hosts, &["--resume", into]));
-    assert!([0, 3].contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert!(ENDED.contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
     assert_eq!(state(&hosts), AS_IT_WAS);
     for host in 1..=HOSTS {
         assert!(!hosts.path(host, "/var/lib/plumb/tunings-of-a-run.jsonl").exists());
     }
     let proven = proven(&path);
-    let (kept, fresh) = (&proven["kept"], &proven["fresh"]);
+    let (kept, fresh) = (&proven["a"], &proven["b"]);
     let names = ["host: /root/app.conf on host2", "host: /root/app.conf on host3", "host: /root/system.conf"];
     assert_eq!(kept.keys().collect::<Vec<_>>(), names);
     assert!(names.iter().all(|name| kept[*name] != fresh[*name]), "{proven:?}");
@@ -100,7 +102,7 @@ fn every_host_of_the_load_is_changed_and_put_back() {
 }
 
 #[test]
-fn a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named() {
+fn a_load_here_is_changed_here_and_what_cannot_be_on_a_host_is_named() {
     let Some(hosts) = Hosts::up(1) else { return };
     hosts.install(1);
     let directory = tempfile::tempdir().unwrap();
@@ -108,7 +110,7 @@ fn a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named() {
     std::fs::create_dir_all(root.join("root")).unwrap();
     let here = write(&root, "root/app.conf", "mode slow\n");
     let changes = "[{ file: { path: /root/app.conf, replace: ^mode, with: mode fast, place: load } }]";
-    let file = changed(directory.path(), changes);
+    let file = changed(directory.path(), 2, changes);
     let path = directory.path().join("run");
     let run = |arguments: &[&str]| {
         let mut command = hosts.plumb();
@@ -116,7 +118,7 @@ fn a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named() {
         command.args(arguments).arg(&file).output().unwrap()
     };
     let output = run(&["run", "--system-on", "host1", "--output", path.to_str().unwrap()]);
-    assert!([0, 3].contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert!(ENDED.contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
     assert_eq!(std::fs::read_to_string(here).unwrap(), "mode slow\n");
     let proven = proven(&path);
     let name = "host: /root/app.conf on this host";
@@ -133,27 +135,33 @@ fn a_load_here_is_changed_here_and_a_host_that_cannot_be_is_named() {
     let output = run(&["check", "--load-on", "host1"]);
     let refused = "on host1: file /root/app.conf";
     assert!(stdout(&output).contains(refused), "{}{}", stdout(&output), stderr(&output));
+
+    let output = hosts.run(&["check", "migration-codecs", "--load-on", "host1"]);
+    let refused = "the load of the migration data path has to be on the system's host";
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(said.contains(refused), "{said}");
 }
 
-/// A change that takes a second to apply.
-const SLOW: &str = "load: { reuse: none }, changes: [{ command: { apply: 'touch /root/trying; sleep 1; touch /root/there', \
+/// A change that takes as long as there is no `/root/go`.
+const SLOW: &str = "[{ command: { apply: 'touch /root/trying; until test -e /root/go; do sleep 0.01; done; touch /root/there', \
                     revert: 'rm -f /root/there', verify: 'ls /root/there 2>&1 || true', expect: /root/there } }]";
 
 #[test]
 fn a_connection_that_ends_while_a_change_is_tried_out_is_made_again() {
     let Some(hosts) = Hosts::up(2) else { return };
+    (1..=2).for_each(|host| hosts.install(host));
     let directory = tempfile::tempdir().unwrap();
-    let text =
-        HTTP.replace("load: { reuse: none }", SLOW).replace("{ min: 6, max: 6 }", "{ min: 2, max: 2 }");
-    let file = write(directory.path(), "test.yaml", text);
+    let file = changed(directory.path(), 2, SLOW);
     let path = directory.path().join("run");
     let [file, into] = [&file, &path].map(|path| path.to_str().unwrap());
     let runner = start(&hosts, &[file, "--output", into, "--system-on", "host1", "--load-on", "host2"]);
     wait_until("the change to be tried out", || hosts.path(1, "/root/trying").exists());
     // One of them is that of the host.
     clients(runner.id()).into_iter().for_each(|client| signal(client, "KILL"));
+    write(&hosts.path(1, "/root"), "go", "");
     let output = wait(runner);
-    assert!([0, 3].contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert!(ENDED.contains(&code(&output)), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(slots_on_disk(&path), 8);
     assert!(!hosts.path(1, "/root/there").exists());
     wait_until("the hosts to be clean", || is_clean(&hosts, 2));
 }

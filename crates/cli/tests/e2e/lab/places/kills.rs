@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{HTTP, is_clean};
-use crate::common::{Random, code, signal, slots_on_disk, stderr, wait, wait_until, write};
+use super::{changed, is_clean};
+use crate::common::{Random, code, signal, slots_on_disk, stderr, wait, wait_until};
 use crate::lab::hosts::Hosts;
 
 /// What is killed.
@@ -32,15 +32,24 @@ const HOSTS: usize = 2;
 /// A run that is not disturbed takes longer. Some kills come before anything is measured.
 const LATEST: Duration = Duration::from_secs(8);
 
-/// What is killed on which host, and how long after the start.
-type Kill = (Victim, usize, Duration);
+/// The moment of a kill.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// With this many slots on disk.
+    Slots(usize),
+    /// This long after the start.
+    After(Duration),
+}
+
+/// What is killed on which host, and when.
+type Kill = (Victim, usize, Moment);
 
 const FEW: [Kill; 5] = [
-    (Runner, 1, Duration::from_millis(4000)),
-    (Copier, 2, Duration::ZERO),
-    (Keeper, 1, Duration::from_millis(4000)),
-    (Ssh, 2, Duration::from_millis(500)),
-    (Agent, 2, Duration::from_millis(2000)),
+    (Runner, 1, Moment::Slots(3)),
+    (Copier, 2, Moment::Slots(0)),
+    (Keeper, 1, Moment::Slots(2)),
+    (Ssh, 2, Moment::Slots(0)),
+    (Agent, 2, Moment::Slots(1)),
 ];
 
 impl Victim {
@@ -100,7 +109,7 @@ struct Lab {
 
 impl Lab {
     fn up() -> Option<Self> {
-        let hosts = Hosts::up(HOSTS)?;
+        let hosts = Hosts::own(HOSTS)?;
         (1..=HOSTS).for_each(|host| hosts.install(host));
         let changed = hosts.path(1, "/root/app.conf");
         std::fs::write(&changed, "mode slow\n").unwrap();
@@ -120,24 +129,28 @@ impl Lab {
         (1..=HOSTS).all(|host| self.hosts.processes(host).is_empty())
     }
 
-    fn command(&self, directory: &Path, blocks: &str) -> std::process::Command {
-        let changes = "load: { reuse: none }, changes: [{ file: { path: /root/app.conf, replace: ^mode, with: mode fast } }]";
-        let text = HTTP.replace("load: { reuse: none }", changes);
-        let file = write(directory, "test.yaml", text.replace("{ min: 6, max: 6 }", blocks));
+    fn command(&self, directory: &Path, blocks: u32) -> std::process::Command {
+        let changes = "[{ file: { path: /root/app.conf, replace: ^mode, with: mode fast } }]";
+        let file = changed(directory, blocks, changes);
         let mut command = self.hosts.plumb();
         command.arg("run").arg(file).args(["--system-on", "host1", "--load-on", "host2", "--output"]);
         command.arg(directory.join("run")).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
 
-    fn round(&self, (victim, host, after): Kill) -> Round {
+    fn round(&self, (victim, host, moment): Kill) -> Round {
         let directory = tempfile::tempdir().unwrap();
+        let slots = || slots_on_disk(&directory.path().join("run"));
         if victim == Copier {
             self.hosts.uninstall(host);
         }
-        let mut runner = self.command(directory.path(), "{ min: 40, max: 40 }").spawn().unwrap();
-        // A copy lasts for a moment only.
-        std::thread::sleep(if victim == Copier { Duration::ZERO } else { after });
+        let mut runner = self.command(directory.path(), 40).spawn().unwrap();
+        match moment {
+            // A copy lasts for a moment only.
+            _ if victim == Copier => {}
+            Moment::Slots(count) => wait_until("the slots before the kill", || slots() >= count),
+            Moment::After(after) => std::thread::sleep(after),
+        }
         wait_until("something to kill", || victim.kill(&self.hosts, host, &runner));
         let begun = Instant::now();
         match victim {
@@ -148,7 +161,12 @@ impl Lab {
                 });
             }
             // What is lost is measured again, which is interrupted at some moment, too.
-            Ssh | Shell | Copier | Keeper | Agent => std::thread::sleep(after / 3),
+            Ssh | Shell | Copier | Keeper | Agent => match moment {
+                Moment::Slots(count) => wait_until("as many slots again, or the end", || {
+                    slots() >= 2 * count || runner.try_wait().unwrap().is_some()
+                }),
+                Moment::After(after) => std::thread::sleep(after / 3),
+            },
         }
         let alone = if matches!(victim, Runner | Link) { begun.elapsed() } else { Duration::ZERO };
         if victim != Runner && runner.try_wait().unwrap().is_none() {
@@ -169,14 +187,14 @@ impl Lab {
             self.start_again();
         }
         let exit = (output.status.code(), stderr(&output).lines().last().unwrap_or_default().to_owned());
-        Round { slots: slots_on_disk(&directory.path().join("run")), exit, quiet, left }
+        Round { slots: slots(), exit, quiet, left }
     }
 
     /// The next start puts in order what was left.
     fn start_again(&self) {
         let directory = tempfile::tempdir().unwrap();
-        let output = self.command(directory.path(), "{ min: 2, max: 2 }").output().unwrap();
-        assert_eq!(code(&output), 3, "two blocks decide nothing: {}", stderr(&output));
+        let output = self.command(directory.path(), 2).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
         wait_until("the hosts to be clean", || is_clean(&self.hosts, HOSTS));
         assert_eq!(self.left(), Vec::<String>::new());
     }
@@ -189,7 +207,8 @@ fn many(count: usize) -> Vec<Kill> {
     let kill = |_| {
         let victim = VICTIMS[random.below(VICTIMS.len() as u64) as usize];
         let host = 1 + random.below(HOSTS as u64) as usize;
-        (victim, host, Duration::from_millis(random.below(LATEST.as_millis() as u64)))
+        let after = Duration::from_millis(random.below(LATEST.as_millis() as u64));
+        (victim, host, Moment::After(after))
     };
     (0..count).map(kill).collect()
 }
