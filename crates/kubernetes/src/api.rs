@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use k8s_openapi::ByteString;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use plumb_model::ClusterPlace;
 use serde_json::Value;
@@ -52,13 +52,17 @@ impl Cluster {
             .enable_all()
             .build()
             .map_err(|error| lost(&error))?;
-        let config = runtime.block_on(config(place))?;
+        let config = runtime.block_on(config(place, Kubeconfig::read()))?;
+        Self::over(runtime, config, place)
+    }
+
+    fn over(runtime: Runtime, config: Config, place: &ClusterPlace) -> Result<Self, Error> {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = place.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         // Requests are sent by the runtime, which the client looks up when it is created.
         let client = {
             let _guard = runtime.enter();
-            Client::try_from(config).map_err(|error| lost(&error))?
+            Client::try_from(config).map_err(|error| Error::NoCluster(error.to_string()))?
         };
         let cluster = Self {
             runtime: Arc::new(runtime),
@@ -210,10 +214,11 @@ fn brief(message: &str) -> String {
     parts.map_or(message, |(_, part)| part).trim().to_owned()
 }
 
-async fn config(place: &ClusterPlace) -> Result<Config, Error> {
+/// The API server and account of a place, given what the reading of the kubeconfig led to.
+async fn config(place: &ClusterPlace, read: Result<Kubeconfig, KubeconfigError>) -> Result<Config, Error> {
     let lost = |error: &dyn std::error::Error| Error::NoCluster(innermost(error));
     let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    let kubeconfig = match Kubeconfig::read() {
+    let kubeconfig = match read {
         Ok(kubeconfig) => kubeconfig,
         Err(_) if in_cluster && place.context.is_none() => {
             return Config::incluster().map_err(|error| lost(&error));
@@ -231,4 +236,29 @@ pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
         cause = inner;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_cannot_be_reached_is_one_sentence() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        // Nothing listens at this port.
+        let config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        let error = Cluster::over(runtime, config, &ClusterPlace::default()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "reach the cluster at http://127.0.0.1:1: Connection refused (os error 111)"
+        );
+    }
+
+    #[test]
+    fn without_a_kubeconfig_there_is_no_cluster() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let read = Kubeconfig::read_from("/there/is/no/such/file");
+        let error = runtime.block_on(config(&ClusterPlace::default(), read)).unwrap_err();
+        assert!(error.to_string().starts_with("find a cluster: "), "{error}");
+    }
 }

@@ -56,3 +56,19 @@ impl Endpoints {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::ClusterObjectKind;
+
+    use super::*;
+
+    #[test]
+    fn without_a_cluster_the_missing_key_is_named() {
+        let object = ClusterObject::written(ClusterObjectKind::Service, "web:web", None);
+        insta::assert_snapshot!(
+            Endpoints::default().find(None, &object, false).unwrap_err(),
+            @"find Service web:web: the places name no cluster; add `kubernetes: {}` to a places file, and give it with `--places`"
+        );
+    }
+}
