@@ -18,6 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plumb-background", &[]),
     ("plumb-judge", &["plumb-model", "plumb-stats"]),
     ("plumb-host", &[]),
+    // Only tests link it, and dependencies of tests are free: so no row below names it.
+    ("plumb-fuzz", &["plumb-host", "plumb-model"]),
     ("plumb-tools", &["plumb-model"]),
     ("plumb-audit", &["plumb-model", "plumb-tools"]),
     ("plumb-path", &["plumb-model", "plumb-host", "plumb-pace", "plumb-tools"]),
@@ -163,6 +165,7 @@ const MEASURES: &[&str] = &[
     "plumb-store",
     "plumb-report",
     "plumb-export",
+    "plumb-fuzz",
     "xtask",
 ];
 
