@@ -487,3 +487,6 @@ pub struct NodeInfo {
     #[prost(message, optional, tag = "3")]
     pub accessible_topology: Option<Topology>,
 }
+
+#[cfg(test)]
+mod fuzz;
