@@ -1,5 +1,7 @@
 //! The parser against responses in every split, and against bytes that are none.
 
+mod fuzz;
+
 use proptest::prelude::*;
 
 use super::*;
