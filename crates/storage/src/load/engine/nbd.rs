@@ -152,10 +152,7 @@ impl Nbd {
 
     fn receive(&mut self, completions: &mut Vec<Completion>) -> Result<(), Error> {
         loop {
-            if self.filled == self.input.len() {
-                self.input.resize(self.input.len() * 2, 0);
-            }
-            match self.stream.read(&mut self.input[self.filled..]) {
+            match self.stream.read(room(&mut self.input, self.filled)) {
                 // Replies before the end count; the next call comes here again.
                 Ok(0) if !completions.is_empty() => return Ok(()),
                 Ok(0) => return Err(self.address.error("the server closed the connection")),
@@ -164,13 +161,19 @@ impl Nbd {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
                 Err(cause) => return Err(self.address.error(format!("receiving failed: {cause}"))),
             }
-            let mut at = 0;
-            while let Some(length) = self.take(at, completions)? {
-                at += length;
-            }
-            self.input.copy_within(at..self.filled, 0);
-            self.filled -= at;
+            self.take_whole(completions)?;
         }
+    }
+
+    /// Takes every whole reply out of the input.
+    fn take_whole(&mut self, completions: &mut Vec<Completion>) -> Result<(), Error> {
+        let mut at = 0;
+        while let Some(length) = self.take(at, completions)? {
+            at += length;
+        }
+        self.input.copy_within(at..self.filled, 0);
+        self.filled -= at;
+        Ok(())
     }
 
     /// Takes the reply that begins at `at`. Returns its length, `None` while it is not whole.
@@ -254,6 +257,14 @@ impl Nbd {
     }
 }
 
+/// The part of the input that holds nothing yet, after making it larger if there is none.
+fn room(input: &mut Vec<u8>, filled: usize) -> &mut [u8] {
+    if filled == input.len() {
+        input.resize(input.len() * 2, 0);
+    }
+    &mut input[filled..]
+}
+
 /// Puts what was read where it was asked to be; the caller made sure that it fits.
 fn place(request: &Request, begin: u64, data: &[u8]) {
     assert!(begin + data.len() as u64 <= request.length.into(), "the caller made sure that it fits");
@@ -329,7 +340,7 @@ impl Drop for Nbd {
     }
 }
 
-fn negotiate(stream: &mut TcpStream, address: &Address) -> Result<Export, Error> {
+fn negotiate(stream: &mut (impl Read + Write), address: &Address) -> Result<Export, Error> {
     let failed = |cause: io::Error| address.error(format!("the negotiation failed: {cause}"));
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).map_err(failed)?;
@@ -371,7 +382,7 @@ fn negotiate(stream: &mut TcpStream, address: &Address) -> Result<Export, Error>
     }
 }
 
-fn ask(stream: &mut TcpStream, option: u32, data: &[u8]) -> io::Result<()> {
+fn ask(stream: &mut impl Write, option: u32, data: &[u8]) -> io::Result<()> {
     let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
     bytes.extend(option.to_be_bytes());
     bytes.extend(u32::try_from(data.len()).unwrap_or(0).to_be_bytes());
@@ -380,7 +391,7 @@ fn ask(stream: &mut TcpStream, option: u32, data: &[u8]) -> io::Result<()> {
 }
 
 /// The kind of the next answer to an option, and its data.
-fn answer(stream: &mut TcpStream, option: u32, address: &Address) -> Result<(u32, Vec<u8>), Error> {
+fn answer(stream: &mut impl Read, option: u32, address: &Address) -> Result<(u32, Vec<u8>), Error> {
     let failed = |cause: io::Error| address.error(format!("the negotiation failed: {cause}"));
     let mut header = [0; 20];
     stream.read_exact(&mut header).map_err(failed)?;
@@ -394,6 +405,9 @@ fn answer(stream: &mut TcpStream, option: u32, address: &Address) -> Result<(u32
     let kind = u32::try_from(field(12, 4)).unwrap_or(REFUSED);
     Ok((kind, data))
 }
+
+#[cfg(test)]
+mod fuzz;
 
 #[cfg(test)]
 mod tests {
