@@ -245,6 +245,9 @@ pub(crate) fn of_agent(line: &str) -> Option<(u32, &str)> {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -4,6 +4,7 @@
 //! file is read, and not the rules of one family.
 
 mod family;
+mod fuzz;
 mod hostile;
 mod malformed;
 mod places;
