@@ -147,7 +147,7 @@ impl Workers {
     }
 }
 
-fn perform(job: &Job, scratch: &mut Vec<u8>) -> Result<(), Fault> {
+pub(super) fn perform(job: &Job, scratch: &mut Vec<u8>) -> Result<(), Fault> {
     let then_sync = match job.work {
         Work::Sync => true,
         Work::Discard { offset, bytes, then_sync } => {

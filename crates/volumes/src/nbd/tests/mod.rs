@@ -3,6 +3,7 @@
 mod client;
 mod cold;
 mod floors;
+mod fuzz;
 mod unix;
 
 use std::io::{Read, Write};
