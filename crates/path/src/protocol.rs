@@ -108,6 +108,9 @@ impl Logged {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use plumb_model::LogLevel;
 
