@@ -1,6 +1,7 @@
 //! The hosts of a run, on which agents run: this one, and others through a keeper.
 
 mod account;
+mod agenda;
 mod array;
 mod clock;
 mod connection;

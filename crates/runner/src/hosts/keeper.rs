@@ -3,9 +3,9 @@
 //!
 //! It answers its own requests in order, except that a look at the host waits for its moment while other
 //! requests continue. A runner that stops or becomes unreachable is silent. The keeper takes it for gone
-//! after [`SILENCE`].
+//! after a while, see [`Agenda`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,6 +21,7 @@ use plumb_path::log::Log;
 use plumb_path::{DataPath, find};
 use tracing::{info, warn};
 
+use super::agenda::{Agenda, SILENCE};
 use super::facts;
 use super::here::{Launch, Local, Rights};
 use super::leftovers::{lock, sweep};
@@ -30,9 +31,6 @@ use super::sight::HostSight;
 use super::treating::Treating;
 use super::wire::{Answer, Ask, Hello, of_agent};
 
-/// How long the runner may be silent before the keeper takes it for gone. The runner sends a line every
-/// second.
-const SILENCE: Duration = Duration::from_secs(6);
 /// How long an agent that closed its output may take to end, and how long all may take once the runner is
 /// gone.
 const GRACE: Duration = Duration::from_millis(2500);
@@ -90,7 +88,7 @@ pub fn keep(
         output,
         sender,
         agents: BTreeMap::new(),
-        looks: VecDeque::new(),
+        agenda: Agenda::new(monotonic_ns()),
         treating: Treating::default(),
         node: None,
     };
@@ -153,8 +151,7 @@ struct Keeper<'p> {
     output: Output,
     sender: Sender<Happening>,
     agents: BTreeMap<u32, Local>,
-    /// The moments of pending looks, each with its window.
-    looks: VecDeque<(u64, u64)>,
+    agenda: Agenda,
     treating: Treating,
     /// What each look reads of the node.
     node: Option<NodeReader>,
@@ -162,22 +159,17 @@ struct Keeper<'p> {
 
 impl Keeper<'_> {
     fn serve(&mut self, happenings: &Receiver<Happening>) -> Gone {
-        let silence_ns = SILENCE.as_nanos() as u64;
-        let mut gone_ns = monotonic_ns() + silence_ns;
         loop {
             let now_ns = monotonic_ns();
-            if now_ns >= gone_ns {
-                return Gone::Silent;
-            }
-            while let Some((_, window)) = self.looks.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
+            while let Some(window) = self.agenda.due(now_ns) {
                 self.look(window);
             }
-            let next_ns = self.looks.front().map_or(u64::MAX, |(at_ns, _)| *at_ns).min(gone_ns);
-            match happenings.recv_timeout(Duration::from_nanos(next_ns.saturating_sub(now_ns))) {
+            let Some(wait) = self.agenda.wait(now_ns) else { return Gone::Silent };
+            match happenings.recv_timeout(wait) {
                 Ok(Happening::Line(line)) => {
                     self.take(&line);
                     // The request may have taken longer than the runner may be silent.
-                    gone_ns = monotonic_ns() + silence_ns;
+                    self.agenda.heard(monotonic_ns());
                 }
                 Ok(Happening::Closed(agent)) => self.bury(agent),
                 Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return Gone::Closed,
@@ -235,17 +227,13 @@ impl Keeper<'_> {
                     agent.kill();
                 }
             }
-            Ask::Look { window, at_ns } => {
-                // A failed window must not hold up the looks of the next one.
-                self.looks.retain(|(_, waiting)| *waiting == window);
-                self.looks.push_back((at_ns, window));
-            }
+            Ask::Look { window, at_ns } => self.agenda.add(window, at_ns),
             Ask::WatchNode { watched } => {
                 self.node = Some(NodeReader::open(watched)?);
                 return Ok(Some(Answer::Done));
             }
             Ask::Hurry => {
-                while let Some((_, window)) = self.looks.pop_front() {
+                while let Some(window) = self.agenda.due(u64::MAX) {
                     self.look(window);
                 }
             }
