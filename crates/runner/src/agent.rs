@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use plumb_host::time::monotonic_ns;
 use plumb_model::FailureCause;
 use plumb_path::Place;
 use plumb_path::protocol::{Reply, Request};
 
+use crate::clock::Patience;
 use crate::error::SlotError;
 use crate::hosts::{Link, ProcessLog, Received};
 
@@ -56,21 +56,14 @@ impl Agent {
     }
 
     /// Waits for the next reply.
-    pub(crate) fn reply(
-        &mut self,
-        timeout: Duration,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Reply, SlotError> {
-        let deadline_ns =
-            monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+    pub(crate) fn reply(&mut self, timeout: Duration, patience: Patience<'_>) -> Result<Reply, SlotError> {
+        let end_ns = patience.end_ns(timeout);
         loop {
-            if interrupted() {
-                return Err(SlotError::Interrupted);
-            }
+            patience.go_on()?;
             if let Some(reply) = self.reply_within(GLANCE)? {
                 return Ok(reply);
             }
-            if monotonic_ns() >= deadline_ns {
+            if patience.is_over(end_ns) {
                 return Err(self.silence(timeout));
             }
         }
@@ -96,10 +89,10 @@ impl Agent {
         &mut self,
         request: &Request,
         timeout: Duration,
-        interrupted: &dyn Fn() -> bool,
+        patience: Patience<'_>,
     ) -> Result<Reply, SlotError> {
         self.send(request)?;
-        self.reply(timeout, interrupted)
+        self.reply(timeout, patience)
     }
 
     /// The error for an agent that no longer answers. A kill from outside says nothing about the variant. A
@@ -168,7 +161,35 @@ fn read(name: &str, line: &str, log: &ProcessLog) -> Result<Reply, SlotError> {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
+    use crate::clock::{Clock, SimulatedClock};
+    use crate::scripted;
+
+    /// The reply of an agent that takes so long to answer, for which a minute is waited, and how long that took.
+    fn asked(takes: Duration, interrupted_after: Duration) -> (Result<Reply, SlotError>, Duration) {
+        let clock = Rc::new(SimulatedClock::default());
+        let mut agent = scripted::agent("load", &clock, &[(takes, Reply::Stopped)]);
+        let now = || Duration::from_nanos(clock.monotonic_ns());
+        let interrupted = || now() >= interrupted_after;
+        let patience = Patience { clock: &*clock, interrupted: &interrupted };
+        (agent.ask(&Request::Hurry, Duration::from_secs(60), patience), now())
+    }
+
+    #[test]
+    fn an_agent_has_as_long_as_it_was_given_to_answer() {
+        let (never, just, long) = (Duration::MAX, Duration::from_millis(59_990), Duration::from_secs(61));
+        assert_eq!(asked(just, never), (Ok(Reply::Stopped), just));
+        let silence = "get an answer from the agent load within 60s".to_owned();
+        assert_eq!(asked(long, never), (Err(SlotError::Failed(silence)), Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn the_user_need_not_wait_for_an_agent() {
+        let (asks, long) = (Duration::from_millis(1_020), Duration::from_secs(50));
+        assert_eq!(asked(long, asks), (Err(SlotError::Interrupted), Duration::from_millis(1_050)));
+    }
 
     #[test]
     fn a_load_that_fails_by_itself_says_nothing_about_the_system() {

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumb_host::time::{monotonic_ns, sleep};
 use plumb_model::metric::CPU_SYSTEM;
 use plumb_model::{CpuCost, Evidence, Measurement, Noise, SlotResult};
 use plumb_path::protocol::{Reply, Request};
@@ -16,6 +15,7 @@ use plumb_tunings::{Treatment, Tuner};
 use serde_json::Value;
 
 use crate::agent::{Agent, unexpected};
+use crate::clock::Patience;
 use crate::course::{Course, SeenWindow, Sight};
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
@@ -27,7 +27,7 @@ use crate::hosts::{Hosts, Launch, Rights, SeenHost, SeenNode, Side, noise_by_mac
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a Service may take until it leads to the system, and the pause between tries.
-const SERVICE_PATIENCE_NS: u64 = 15_000_000_000;
+const SERVICE_PATIENCE: Duration = Duration::from_secs(15);
 const SERVICE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Measures slots with agents.
@@ -37,7 +37,7 @@ pub struct AgentExecutor<'a> {
     hosts: Hosts,
     /// Whether the loads have a system beside them, with which they share CPUs.
     has_system: bool,
-    interrupted: &'a dyn Fn() -> bool,
+    patience: Patience<'a>,
     watch: Option<&'a dyn Fn(Mark, Option<f64>)>,
     tuner: Option<&'a mut Tuner>,
     /// The treatments of all variants, on whichever hosts.
@@ -55,14 +55,14 @@ impl<'a> AgentExecutor<'a> {
         path: DataPath,
         launch: Launch,
         (hosts, has_system): (Hosts, bool),
-        interrupted: &'a dyn Fn() -> bool,
+        patience: Patience<'a>,
     ) -> Self {
         Self {
             path,
             launch,
             hosts,
             has_system,
-            interrupted,
+            patience,
             watch: None,
             tuner: None,
             treatments: &[],
@@ -120,7 +120,7 @@ impl<'a> AgentExecutor<'a> {
             settings: json(settings)?,
             place: agent.place(),
         };
-        match agent.ask(&request, PREPARE_TIMEOUT, self.interrupted) {
+        match agent.ask(&request, PREPARE_TIMEOUT, self.patience) {
             Ok(Reply::Ready { target }) => {
                 let target = self.hosts.target_for_loads(target)?;
                 self.systems.insert(name.to_owned(), (agent, target));
@@ -135,11 +135,14 @@ impl<'a> AgentExecutor<'a> {
     }
 
     fn prepare_loads(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
-        let last_ns = monotonic_ns() + if self.hosts.have_service() { SERVICE_PATIENCE_NS } else { 0 };
+        let wait = if self.hosts.have_service() { SERVICE_PATIENCE } else { Duration::ZERO };
+        let end_ns = self.patience.end_ns(wait);
         loop {
             match self.try_prepare_loads(order) {
                 // Nodes learn of a Service and its pods a while after the API server does.
-                Err(SlotError::Failed(_)) if monotonic_ns() < last_ns => sleep(SERVICE_PAUSE),
+                Err(SlotError::Failed(_)) if !self.patience.is_over(end_ns) => {
+                    self.patience.clock.sleep(SERVICE_PAUSE);
+                }
                 prepared => return prepared,
             }
         }
@@ -167,7 +170,7 @@ impl<'a> AgentExecutor<'a> {
             };
             agent.send(&request)?;
         }
-        let reply = |agent: &mut Agent| match agent.reply(PREPARE_TIMEOUT, self.interrupted)? {
+        let reply = |agent: &mut Agent| match agent.reply(PREPARE_TIMEOUT, self.patience)? {
             Reply::Ready { .. } => Ok(()),
             other => Err(unexpected("ready", &other)),
         };
@@ -193,7 +196,7 @@ impl<'a> AgentExecutor<'a> {
             threads: order.settings.threads(),
             tuner: self.tuner.as_deref(),
             watch: &tell,
-            interrupted: self.interrupted,
+            patience: self.patience,
         };
         let SeenWindow { measurements, mut opened, mut closed, skew_ns, hosts, nodes } =
             course.run(order.window)?;
@@ -239,7 +242,7 @@ impl<'a> AgentExecutor<'a> {
     /// Connects every host on which the slot is measured.
     fn make_ready(&mut self, order: SlotOrder<'_>) -> Result<(), SlotError> {
         self.hosts.turn_to(order.pods).map_err(SlotError::Harness)?;
-        if self.hosts.revive(self.interrupted)? {
+        if self.hosts.revive(self.patience)? {
             // Agents end with their connection. Those of other variants are dropped, so that they do not fail
             // later slots.
             self.systems.retain(|_, (agent, _)| !agent.has_ended());

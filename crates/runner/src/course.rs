@@ -7,15 +7,15 @@
 use std::time::Duration;
 
 use plumb_host::cpu::CpuTime;
-use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Measurement, SplitMix};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{Mark, Snapshot, Window};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
 
 use crate::agent::{Agent, GLANCE, unexpected};
+use crate::clock::Patience;
 use crate::error::SlotError;
-use crate::hosts::{Clock, HostSight, Hosts, SeenHost, SeenNode, Side};
+use crate::hosts::{ClockOffset, HostSight, Hosts, SeenHost, SeenNode, Side};
 
 /// How long a system may take to report its counters.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,8 +41,8 @@ pub(crate) struct Course<'a> {
     pub tuner: Option<&'a Tuner>,
     /// Receives the progress of the loads.
     pub watch: &'a dyn Fn(Mark),
-    /// Whether the user wants the run to end.
-    pub interrupted: &'a dyn Fn() -> bool,
+    /// How long the window is waited for.
+    pub patience: Patience<'a>,
 }
 
 /// The observations of a window. All moments are on the runner's clock.
@@ -96,19 +96,17 @@ struct Progress {
 impl Course<'_> {
     /// Measures a window.
     pub(crate) fn run(mut self, window: Window) -> Result<SeenWindow, SlotError> {
-        let clocks: Vec<Clock> =
+        let clocks: Vec<ClockOffset> =
             (0..self.loads.len()).map(|load| self.hosts.clock(Side::Load(load))).collect();
         self.begin(window, &clocks)?;
         let timeout = Duration::from_nanos(window.warmup_ns.saturating_add(window.window_ns)) + MEASURE_SLACK;
-        let last_ns = monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let end_ns = self.patience.end_ns(timeout);
         let count = self.loads.len();
         let mut progress =
             Progress { work: vec![0; count], measurements: vec![None; count], ..Progress::default() };
         while let Some(waiting) = waiting(&progress) {
-            if (self.interrupted)() {
-                return Err(SlotError::Interrupted);
-            }
-            if monotonic_ns() >= last_ns {
+            self.patience.go_on()?;
+            if self.patience.is_over(end_ns) {
                 return Err(self.loads[waiting[0]].silence(timeout));
             }
             let glance = GLANCE / u32::try_from(waiting.len()).unwrap_or(1);
@@ -137,10 +135,10 @@ impl Course<'_> {
 
     /// Starts the measurement of all loads. With several loads, or one on another host, they start at an
     /// agreed moment.
-    fn begin(&mut self, window: Window, clocks: &[Clock]) -> Result<(), SlotError> {
+    fn begin(&mut self, window: Window, clocks: &[ClockOffset]) -> Result<(), SlotError> {
         self.hosts.begin_window();
         let (lead_ns, gap_ns) = self.hosts.ahead_ns(self.threads);
-        let start_ns = (lead_ns > 0).then(|| monotonic_ns().saturating_add(lead_ns));
+        let start_ns = (lead_ns > 0).then(|| self.patience.end_ns(Duration::from_nanos(lead_ns)));
         for (number, (load, clock)) in (0_u64..).zip(self.loads.iter_mut().zip(clocks)) {
             let seed = if number == 0 { window.seed } else { SplitMix::seed_of(window.seed, number) };
             let start_ns = start_ns.map_or(0, |start_ns| clock.theirs(start_ns));
@@ -153,7 +151,7 @@ impl Course<'_> {
     fn take(
         &mut self,
         load: usize,
-        clock: Clock,
+        clock: ClockOffset,
         reply: Reply,
         progress: &mut Progress,
     ) -> Result<(), SlotError> {
@@ -238,7 +236,7 @@ impl Course<'_> {
 
     /// Takes a look at this host at an end of the window.
     fn look(&self, at_ns: u64) -> Result<End, SlotError> {
-        let at = wall_clock_rfc3339();
+        let at = self.patience.clock.wall_clock_rfc3339();
         let host = self.hosts.has_one_here().then(HostSight::take).transpose();
         let host = host.map_err(|error| SlotError::Harness(error.to_string()))?;
         Ok(End { at_ns, at, host, settings: self.tuner.map(Tuner::look) })
@@ -247,7 +245,7 @@ impl Course<'_> {
     /// Adds the system's answer and the looks at this host and the others.
     fn sight(&mut self, end: End) -> Result<(Sight, Option<HostSight>, Vec<HostSight>), SlotError> {
         let End { at_ns, at, host, settings } = end;
-        let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.interrupted)? {
+        let (read_ns, system) = match self.system.reply(SNAPSHOT_TIMEOUT, self.patience)? {
             Reply::Snapshot { at_ns, snapshot } => (self.hosts.clock(Side::System).ours(at_ns), snapshot),
             other => return Err(unexpected("snapshot", &other)),
         };

@@ -4,12 +4,12 @@
 //! It knows executors, a recorder and a stream of events only as functions, so that all of it is tested
 //! without a process, a disk or a terminal.
 
-use plumb_host::time::monotonic_ns;
 use plumb_judge::{is_proven, judge_claims};
 use plumb_model::event::TimeLeft;
 use plumb_model::{Cell, ClaimVerdict, Ending, Event, Plan, Slot, SlotOutcome, Verdict};
 use plumb_path::Window;
 
+use crate::clock::{Clock, Patience};
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
 use crate::host_tunings::treatment;
@@ -26,8 +26,8 @@ pub struct Outlets<'a> {
     pub record: &'a mut dyn FnMut(&Slot) -> Result<(), RunError>,
     /// Receives the events of the run.
     pub emit: &'a mut dyn FnMut(&Event),
-    /// Whether the user wants the run to end.
-    pub interrupted: &'a dyn Fn() -> bool,
+    /// The clock of the run, and whether the user wants it to end.
+    pub patience: Patience<'a>,
 }
 
 /// Runs a plan from where `slots` ends. Returns how it ended, with all slots.
@@ -43,16 +43,9 @@ pub fn dispatch(
 ) -> Result<(Ending, Vec<Slot>), RunError> {
     let plan = planned.plan();
     let base_s = slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s);
-    let mut run = Dispatch {
-        planned,
-        plan,
-        slots,
-        executor,
-        outlets,
-        started_ns: monotonic_ns(),
-        base_s,
-        verdicts: Vec::new(),
-    };
+    let started_ns = outlets.patience.clock.monotonic_ns();
+    let mut run =
+        Dispatch { planned, plan, slots, executor, outlets, started_ns, base_s, verdicts: Vec::new() };
     run.verdicts = judge_claims(plan, &run.slots);
     for (index, cell) in plan.cells.iter().enumerate() {
         let ending = run.cell(index, cell)?;
@@ -83,7 +76,7 @@ impl Dispatch<'_, '_> {
         let mut is_tried = false;
         for block in 0..self.plan.blocks.max {
             let is_done = || self.is_decided(index) && self.is_proven(index);
-            let is_late = || is_out_of_time(self.plan, index, before + block, self.elapsed_s(monotonic_ns()));
+            let is_late = || is_out_of_time(self.plan, index, before + block, self.elapsed_s(self.now_ns()));
             if block >= self.plan.blocks.min && (is_done() || is_late()) {
                 break;
             }
@@ -238,7 +231,7 @@ impl Dispatch<'_, '_> {
     /// Measures one slot; `None` if it was interrupted. A failure is an outcome, too: a second measurement of
     /// failed slots would drop slow and broken ones.
     fn slot(&mut self, place: (usize, u32, u32), order: SlotOrder<'_>) -> Result<Option<Slot>, RunError> {
-        let begun_ns = monotonic_ns();
+        let begun_ns = self.now_ns();
         let mut retried: Vec<String> = Vec::new();
         let measured = match self.measure(order, &mut retried) {
             Ok(Measured { doubt: Some(reason), .. }) => Err(SlotError::Harness(reason)),
@@ -252,9 +245,7 @@ impl Dispatch<'_, '_> {
     /// affects all variants alike, whatever the slot would have shown.
     fn measure(&mut self, order: SlotOrder<'_>, retried: &mut Vec<String>) -> Result<Measured, SlotError> {
         loop {
-            if (self.outlets.interrupted)() {
-                return Err(SlotError::Interrupted);
-            }
+            self.outlets.patience.go_on()?;
             let attempt = u32::try_from(retried.len()).unwrap_or(u32::MAX);
             let window = Window { attempt, ..order.window };
             match self.executor.measure(SlotOrder { window, ..order }) {
@@ -281,7 +272,7 @@ impl Dispatch<'_, '_> {
             Ok(measured) => {
                 (measured.opened_ns, measured.opened_at, SlotOutcome::Measured(Box::new(measured.result)))
             }
-            Err(error) => (begun_ns, plumb_host::time::wall_clock_rfc3339(), error.into_outcome()?),
+            Err(error) => (begun_ns, self.clock().wall_clock_rfc3339(), error.into_outcome()?),
         };
         Some(Slot {
             cell,
@@ -290,10 +281,18 @@ impl Dispatch<'_, '_> {
             variant: name.to_owned(),
             started_at,
             offset_s: self.elapsed_s(opened_ns),
-            took_s: seconds(monotonic_ns().saturating_sub(begun_ns)),
+            took_s: seconds(self.now_ns().saturating_sub(begun_ns)),
             retried,
             outcome,
         })
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.outlets.patience.clock
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock().monotonic_ns()
     }
 
     /// Seconds from the beginning of the run to a monotonic moment.
@@ -310,7 +309,7 @@ impl Dispatch<'_, '_> {
         let block_s = slot_s * slots;
         let left = time_left(self.plan, cell, block, &self.verdicts, block_s);
         let spent_s = slot_s * f64::from(position);
-        let elapsed_s = self.elapsed_s(monotonic_ns());
+        let elapsed_s = self.elapsed_s(self.now_ns());
         let begun_s = elapsed_s - spent_s;
         let least_s = begun_s + block_s * f64::from(self.plan.blocks.min.saturating_sub(block).max(1));
         let at_most_s = at_most_s(self.plan, least_s, begun_s + left.at_most_s) - elapsed_s;

@@ -34,24 +34,26 @@ use std::time::Duration;
 use plumb_host::cpu::{CpuTime, available_cpus, sides};
 use plumb_host::facts::{HostFacts, boot};
 use plumb_host::signals::was_asked_to_stop;
-use plumb_host::time::{monotonic_ns, sleep};
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
 use plumb_path::{DataPath, PathSettings, Place, Sides};
 use plumb_tunings::Treatment;
 
 use crate::agent::Agent;
+use crate::clock::Patience;
 use crate::error::SlotError;
 
 pub use account::{HostAccount, accounts, told_by};
 use array::Array;
-pub(crate) use clock::Clock;
+pub(crate) use clock::ClockOffset;
 use endpoints::Endpoints;
 pub use facts::host_lines;
 pub use here::Launch;
 use here::LocalLink;
 pub(crate) use here::Rights;
 pub use keeper::keep;
+#[cfg(test)]
+pub(crate) use link::Ended;
 pub(crate) use link::{Link, Received};
 pub(crate) use node::SeenNode;
 use objects::Objects;
@@ -225,10 +227,9 @@ impl Hosts {
 
     /// Reconnects to hosts whose connection has ended. Returns whether there were any. A host that stays away
     /// ends the run, which can be continued later.
-    pub(crate) fn revive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<bool, SlotError> {
+    pub(crate) fn revive(&mut self, patience: Patience<'_>) -> Result<bool, SlotError> {
         // A pod may have to be replaced, on a node that the scheduler has to find first.
-        let patience_ns = if self.pods.is_some() { PATIENCE_WITH_PODS_NS } else { PATIENCE_NS };
-        let last_ns = monotonic_ns() + patience_ns;
+        let end_ns = patience.end_ns(if self.pods.is_some() { PATIENCE_WITH_PODS } else { PATIENCE });
         let is_one_lost = self.others.iter_mut().any(|other| other.remote.is_lost());
         for other in &mut self.others {
             // The cause of one lost pod may be about to take another.
@@ -236,17 +237,17 @@ impl Hosts {
                 other.remote.cut();
             }
             while other.remote.is_lost() {
-                match Remote::connect(&other.place, &self.build, self.pods.as_ref()) {
-                    Ok(remote) => other.remote = remote,
-                    Err(_) if interrupted() => return Err(SlotError::Interrupted),
-                    Err(reason) if monotonic_ns() >= last_ns => {
+                let connect = || {
+                    let host = other.remote.name();
+                    Remote::connect(&other.place, &self.build, self.pods.as_ref())
+                        .inspect_err(|reason| tracing::debug!(host, reason, "the host is still away"))
+                };
+                other.remote = match patience.keep_trying((end_ns, PAUSE), connect) {
+                    Err(SlotError::Gone(reason)) => {
                         return Err(SlotError::Gone(format!("{reason}{}", other.remote.last_lines())));
                     }
-                    Err(reason) => {
-                        tracing::debug!(host = other.remote.name(), reason, "the host is still away");
-                        sleep(PAUSE);
-                    }
-                }
+                    tried => tried?,
+                };
             }
         }
         // A pod may now be on another node.
@@ -317,8 +318,8 @@ impl Hosts {
     }
 
     /// The current estimate of a side's clock.
-    pub(crate) fn clock(&mut self, side: Side) -> Clock {
-        self.other(side).map_or_else(Clock::default, |other| other.remote.clock())
+    pub(crate) fn clock(&mut self, side: Side) -> ClockOffset {
+        self.other(side).map_or_else(ClockOffset::default, |other| other.remote.clock())
     }
 
     /// Compares the clocks of all hosts with this one's.
@@ -550,8 +551,8 @@ impl Hosts {
 }
 
 /// How long a host whose connection ended is tried again, without and with pods, and how often.
-const PATIENCE_NS: u64 = 20_000_000_000;
-const PATIENCE_WITH_PODS_NS: u64 = 60_000_000_000;
+const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many pods are created for a place until one of them can be reached.
 const PODS_MAX: u32 = 3;

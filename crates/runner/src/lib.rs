@@ -5,6 +5,7 @@
 
 mod agent;
 mod agent_executor;
+mod clock;
 mod course;
 mod dispatcher;
 mod error;
@@ -21,6 +22,7 @@ mod session;
 mod time_left;
 
 pub use agent_executor::AgentExecutor;
+pub use clock::{Clock, HostClock, Patience, SimulatedClock};
 pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
@@ -30,5 +32,7 @@ pub use prepare::{PlanError, Planned, prepare};
 pub use session::Session;
 pub use time_left::at_most_s;
 
+#[cfg(test)]
+mod scripted;
 #[cfg(test)]
 mod tests;

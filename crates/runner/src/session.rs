@@ -6,15 +6,16 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use plumb_host::scratch::Scratch;
-use plumb_host::time::{monotonic_ns, wall_clock_rfc3339};
 use plumb_model::{Ending, Event, Header, Plan, Run, Slot, Source, VariantState};
 use plumb_path::Mark;
 use plumb_store::RunDirectory;
 use plumb_tunings::{Treatment, Tuner};
 
 use crate::agent_executor::AgentExecutor;
+use crate::clock::Patience;
 use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
 use crate::host_tunings;
@@ -37,8 +38,8 @@ pub struct Session<'a> {
     pub labels: BTreeMap<String, String>,
     /// Receives the events of the run.
     pub emit: &'a mut dyn FnMut(&Event),
-    /// Whether the user wants the run to end.
-    pub interrupted: &'a dyn Fn() -> bool,
+    /// The clock of the run, and whether the user wants it to end.
+    pub patience: Patience<'a>,
 }
 
 impl Session<'_> {
@@ -48,7 +49,7 @@ impl Session<'_> {
     /// When the directory cannot be written, or the harness itself fails.
     pub fn start(self, mut planned: Planned, directory: &Path) -> Result<Run, RunError> {
         let mut hosts = planned.take_hosts();
-        let tuner = try_treatments(&mut planned, &mut hosts, self.interrupted)?;
+        let tuner = try_treatments(&mut planned, &mut hosts, self.patience)?;
         if let Some(reason) = planned.hopeless() {
             return Err(RunError::Harness(format!("begin: {reason}")));
         }
@@ -57,7 +58,7 @@ impl Session<'_> {
         let header = Header {
             program_version: self.program_version.to_owned(),
             build: Some(self.build.to_owned()),
-            started_at: wall_clock_rfc3339(),
+            started_at: self.patience.clock.wall_clock_rfc3339(),
             plan: planned.plan().clone(),
             host: hosts.lines(has_system).map_err(failed)?,
             system_cpus: hosts.cpus_of(Side::System, has_system).map_err(failed)?,
@@ -130,7 +131,7 @@ impl Session<'_> {
         hosts: Hosts,
         mut tuner: Option<Tuner>,
     ) -> Result<Run, RunError> {
-        let Self { agent_program, emit, interrupted, .. } = self;
+        let Self { agent_program, emit, patience, .. } = self;
         let scratch = Scratch::create(&whole_path(store.path())?, SCRATCH_PREFIX)?;
         announce(&run, &mut |event: &Event| {
             narrate(event);
@@ -144,7 +145,7 @@ impl Session<'_> {
         };
         let before_s =
             run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));
-        let begun_ns = monotonic_ns();
+        let begun_ns = patience.clock.monotonic_ns();
         let store = RefCell::new(store);
         let treatments = host_tunings::treatments(planned.plan());
         let (dispatched, back) = {
@@ -168,17 +169,18 @@ impl Session<'_> {
                 Mark::Opened | Mark::Closed => {}
             };
             let mut executor =
-                AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), interrupted)
+                AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), patience)
                     .watched_by(&watch)
                     .tuned_by(tuner.as_mut())
                     .treating(&treatments);
             let mut record = |slot: &Slot| store.borrow_mut().append(slot).map_err(RunError::from);
             let mut emit = tell;
-            let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted };
+            let mut outlets = Outlets { record: &mut record, emit: &mut emit, patience };
             let dispatched = dispatch(planned, std::mem::take(&mut run.slots), &mut executor, &mut outlets);
             (dispatched, executor.put_back())
         };
-        let took_s = before_s + std::time::Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64();
+        let took_ns = patience.clock.monotonic_ns() - begun_ns;
+        let took_s = before_s + Duration::from_nanos(took_ns).as_secs_f64();
         let (ending, slots) = match dispatched {
             Ok(done) => done,
             Err(error) => {
@@ -207,7 +209,7 @@ fn tuner(plan: &Plan, hosts: &Hosts) -> Result<Option<Tuner>, RunError> {
 fn try_treatments(
     planned: &mut Planned,
     hosts: &mut Hosts,
-    interrupted: &dyn Fn() -> bool,
+    patience: Patience<'_>,
 ) -> Result<Option<Tuner>, RunError> {
     let mut tuner = tuner(planned.plan(), hosts)?;
     let before = planned.plan().clone();
@@ -222,7 +224,7 @@ fn try_treatments(
         if let Some(refused) = try_on_cluster(hosts, treatment)? {
             return Ok(Some(refused));
         }
-        try_on_others(hosts, (&treatments, treatment), interrupted)
+        try_on_others(hosts, (&treatments, treatment), patience)
     })?;
     Ok(tuner)
 }
@@ -239,14 +241,14 @@ fn try_on_cluster(hosts: &mut Hosts, treatment: Treatment<'_>) -> Result<Option<
 fn try_on_others(
     hosts: &mut Hosts,
     (all, treatment): (&[Treatment<'_>], Treatment<'_>),
-    interrupted: &dyn Fn() -> bool,
+    patience: Patience<'_>,
 ) -> Result<Option<String>, RunError> {
     let mut is_again = false;
     loop {
         let tried = hosts.treated(all).iter_mut().find_map(|host| host.try_out(treatment).transpose());
         match tried.transpose() {
             Err(_) if !std::mem::replace(&mut is_again, true) && hosts.has_lost_one() => {
-                hosts.revive(interrupted).map_err(|error| RunError::Harness(error.words()))?;
+                hosts.revive(patience).map_err(|error| RunError::Harness(error.words()))?;
             }
             tried => return tried.map_err(RunError::Harness),
         }

@@ -128,7 +128,8 @@ fn run(plan: &Plan, before: Vec<Slot>, executor: &mut InProcess, stop_after: Opt
     };
     let mut emit = |event: &Event| events.borrow_mut().push(event.clone());
     let interrupted = || stop_after.is_some_and(|slots| recorded.get() >= slots);
-    let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &interrupted };
+    let patience = Patience { clock: &HostClock, interrupted: &interrupted };
+    let mut outlets = Outlets { record: &mut record, emit: &mut emit, patience };
     let (ending, slots) = dispatch(&planned(plan), before, executor, &mut outlets).unwrap();
     Outcome { ending, slots, events: events.into_inner() }
 }
@@ -136,7 +137,8 @@ fn run(plan: &Plan, before: Vec<Slot>, executor: &mut InProcess, stop_after: Opt
 /// A run from the beginning, which may fail.
 fn attempt(plan: &Plan, executor: &mut InProcess) -> Result<(Ending, Vec<Slot>), RunError> {
     let (mut record, mut emit) = (|_: &Slot| Ok(()), |_: &Event| ());
-    let mut outlets = Outlets { record: &mut record, emit: &mut emit, interrupted: &|| false };
+    let patience = Patience { clock: &HostClock, interrupted: &|| false };
+    let mut outlets = Outlets { record: &mut record, emit: &mut emit, patience };
     dispatch(&planned(plan), Vec::new(), executor, &mut outlets)
 }
 

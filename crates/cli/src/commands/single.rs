@@ -5,7 +5,7 @@ use plumb_host::service::Service;
 use plumb_host::signals::Interrupts;
 use plumb_model::{Evidence, Measurement, Metric, MetricInfo, PodSides, SlotResult, Span};
 use plumb_path::{DataPath, Family, Mark, PathSettings, Settings, Window};
-use plumb_runner::{AgentExecutor, Executor, Hosts, Launch, SlotError, SlotOrder};
+use plumb_runner::{AgentExecutor, Executor, HostClock, Hosts, Launch, Patience, SlotError, SlotOrder};
 use plumb_tunings::Treatment;
 
 use super::surroundings::{self, Surroundings};
@@ -118,8 +118,9 @@ pub fn by_agents(
         environment: settings.environment(),
     };
     let interrupted = || interrupts.is_interrupted();
+    let patience = Patience { clock: &HostClock, interrupted: &interrupted };
     let mut executor =
-        AgentExecutor::new(path, launch, (hosts, settings.has_system()), &interrupted).watched_by(watch);
+        AgentExecutor::new(path, launch, (hosts, settings.has_system()), patience).watched_by(watch);
     let pods = PodSides::default();
     let order = SlotOrder { name: path.name, settings, treatment: Treatment::default(), pods: &pods, window };
     match executor.measure(order) {

@@ -42,9 +42,9 @@ impl Clocks {
     }
 
     /// The estimate of the other clock at a moment.
-    pub(crate) fn at(&self, at_ns: u64) -> Clock {
+    pub(crate) fn at(&self, at_ns: u64) -> ClockOffset {
         let best = self.0.iter().min_by_key(|trip| trip.bound_ns(at_ns));
-        best.map_or_else(Clock::default, |trip| Clock {
+        best.map_or_else(ClockOffset::default, |trip| ClockOffset {
             ahead_ns: trip.ahead_ns,
             bound_ns: trip.bound_ns(at_ns),
         })
@@ -58,14 +58,14 @@ impl Clocks {
 
 /// The relation of another monotonic clock to this process's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Clock {
+pub(crate) struct ClockOffset {
     /// How far it is ahead, in ns.
     pub ahead_ns: i64,
     /// The bound on the error of that, in ns.
     pub bound_ns: u64,
 }
 
-impl Clock {
+impl ClockOffset {
     /// Translates a moment of this process's clock to the other.
     pub(crate) fn theirs(self, ours_ns: u64) -> u64 {
         ours_ns.saturating_add_signed(self.ahead_ns)
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_moment_goes_there_and_back() {
-        let behind = Clock { ahead_ns: -300, bound_ns: 1 };
+        let behind = ClockOffset { ahead_ns: -300, bound_ns: 1 };
         assert_eq!((behind.theirs(1000), behind.ours(700)), (700, 1000));
         assert_eq!(behind.ours(behind.theirs(5_000)), 5_000);
     }

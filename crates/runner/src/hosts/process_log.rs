@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use plumb_model::{LogLevel, LogLine};
 use plumb_path::log::Log;
 
-use super::clock::Clock;
+use super::clock::ClockOffset;
 
 /// How many lines stay here.
 const LAST_MAX: usize = 16;
@@ -28,7 +28,7 @@ struct Inner {
 }
 
 /// The clock of a host, once it is known.
-type SharedClock = Arc<Mutex<Option<Clock>>>;
+type SharedClock = Arc<Mutex<Option<ClockOffset>>>;
 
 #[derive(Default)]
 struct Last {
@@ -40,7 +40,7 @@ struct Last {
 impl ProcessLog {
     /// The log of a process on this host.
     pub(crate) fn here(process: &str) -> Self {
-        Self::of(process, Arc::new(Mutex::new(Some(Clock::default()))))
+        Self::of(process, Arc::new(Mutex::new(Some(ClockOffset::default()))))
     }
 
     /// The log of a process on another host, whose clock is still unknown.
@@ -58,7 +58,7 @@ impl ProcessLog {
     }
 
     /// Sets the relation of the host's clock to this one's.
-    pub(crate) fn set_clock(&self, clock: Clock) {
+    pub(crate) fn set_clock(&self, clock: ClockOffset) {
         *self.0.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
@@ -170,7 +170,7 @@ mod tests {
             log.last().lines.back().unwrap().at_ns
         };
         assert_eq!((at_ns(&keeper), at_ns(&agent)), (None, None));
-        keeper.set_clock(Clock { ahead_ns: 400, bound_ns: 1 });
+        keeper.set_clock(ClockOffset { ahead_ns: 400, bound_ns: 1 });
         assert_eq!((at_ns(&keeper), at_ns(&agent)), (Some(600), Some(600)));
     }
 }

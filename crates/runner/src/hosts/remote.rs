@@ -13,7 +13,7 @@ use plumb_model::{Evidence, PlaceOf, PlannedVariant};
 use plumb_path::{Place, Sides};
 use serde_json::Value;
 
-use super::clock::{Clock, Clocks};
+use super::clock::{ClockOffset, Clocks};
 use super::connection::{Connection, Input, Opened, Output};
 use super::far_link::{RemoteLink, Route, Writer, say};
 use super::here::Rights;
@@ -205,7 +205,7 @@ impl Remote {
     }
 
     /// The current estimate of the host's clock.
-    pub(crate) fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> ClockOffset {
         self.clocks.at(monotonic_ns())
     }
 
