@@ -111,6 +111,9 @@ pub trait AnySettings {
     /// See [`Settings::has_system`].
     fn has_system(&self) -> bool;
 
+    /// See [`Settings::runs_in_process`].
+    fn runs_in_process(&self) -> bool;
+
     /// See [`Family::metrics`].
     fn metrics(&self) -> Vec<MetricInfo>;
 
@@ -208,6 +211,10 @@ impl<F: Family + 'static> AnySettings for Typed<F> {
 
     fn has_system(&self) -> bool {
         self.0.has_system()
+    }
+
+    fn runs_in_process(&self) -> bool {
+        self.0.runs_in_process()
     }
 
     fn metrics(&self) -> Vec<MetricInfo> {

@@ -181,6 +181,12 @@ pub trait Settings: Serialize + DeserializeOwned + schemars::JsonSchema + Clone 
         true
     }
 
+    /// Whether both sides may run in the runner's own process: their CPU time is not measured, and nothing that they do ends a
+    /// process. Otherwise each side is an agent.
+    fn runs_in_process(&self) -> bool {
+        false
+    }
+
     /// Evidence, from counters before and after the window, that the treatment was in effect and that the
     /// requested parameters were negotiated.
     fn evidence(&self, before: &Snapshot, after: &Snapshot, measurement: &Measurement) -> Vec<Evidence>;

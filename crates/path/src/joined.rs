@@ -151,6 +151,10 @@ impl AnySettings for Joined {
         self.system.has_system()
     }
 
+    fn runs_in_process(&self) -> bool {
+        self.system.runs_in_process() && self.load.runs_in_process()
+    }
+
     fn metrics(&self) -> Vec<MetricInfo> {
         self.load.metrics()
     }

@@ -110,7 +110,7 @@ pub struct NullLoadSettings {
     pub duration: Span,
     /// The warm-up before it.
     pub warmup: Span,
-    /// Whether it really takes that long.
+    /// Whether it really takes that long. Both sides then are agents, as those of every other data path.
     pub real_time: bool,
 }
 
@@ -152,6 +152,11 @@ impl Settings for NullSettings {
 
     fn timing(&mut self) -> Timing<'_> {
         Timing { window: &mut self.load.duration, warmup: &mut self.load.warmup, data: None }
+    }
+
+    fn runs_in_process(&self) -> bool {
+        let ends_its_process = matches!(self.system.fail, Failure::CrashOnce | Failure::KillOnce);
+        !ends_its_process && !self.load.real_time
     }
 
     fn evidence(&self, before: &Snapshot, after: &Snapshot, _: &Measurement) -> Vec<Evidence> {
@@ -384,6 +389,23 @@ mod tests {
         assert!((shares.sum::<f64>() - 1000.0).abs() < 1e-9);
         assert!(settings.feasible(Sides { system: true, load: false }).is_err());
         assert_eq!(settings.feasible(Sides { system: false, load: true }), Ok(()));
+    }
+
+    #[test]
+    fn only_what_takes_time_or_ends_a_process_needs_one() {
+        let with = |fail, real_time| NullSettings {
+            system: NullSystemSettings { fail, ..NullSystemSettings::default() },
+            load: NullLoadSettings { real_time, ..NullLoadSettings::default() },
+        };
+        for fail in
+            [Failure::None, Failure::Infeasible, Failure::Start, Failure::Measure, Failure::MeasureOnce]
+        {
+            assert!(with(fail, false).runs_in_process(), "{fail:?}");
+            assert!(!with(fail, true).runs_in_process(), "{fail:?}");
+        }
+        for fail in [Failure::CrashOnce, Failure::KillOnce] {
+            assert!(!with(fail, false).runs_in_process(), "{fail:?}");
+        }
     }
 
     #[test]

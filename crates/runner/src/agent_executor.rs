@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumb_model::metric::CPU_SYSTEM;
-use plumb_model::{CpuCost, Evidence, Measurement, Noise, SlotResult};
+use plumb_model::{Evidence, Measurement};
 use plumb_path::protocol::{Reply, Request};
 use plumb_path::{DataPath, Mark, PathSettings};
 use plumb_tunings::{Treatment, Tuner};
@@ -16,12 +15,12 @@ use serde_json::Value;
 
 use crate::agent::{Agent, unexpected};
 use crate::clock::Patience;
-use crate::course::{Course, SeenWindow, Sight};
+use crate::course::{Course, SeenWindow};
 use crate::error::{RunError, SlotError};
 use crate::executor::{Executor, Measured, SlotOrder};
-use crate::foreign;
 use crate::host_tunings::{self, Proof, SettingsSeen};
-use crate::hosts::{Hosts, Launch, Rights, SeenHost, SeenNode, Side, noise_by_machine};
+use crate::hosts::{Hosts, Launch, Rights, SeenNode, Side};
+use crate::seen_slot::{SeenSlot, is_late};
 
 /// How long a system may take to start and to answer.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -204,26 +203,18 @@ impl<'a> AgentExecutor<'a> {
         {
             node.add_to(&mut opened.system, &mut closed.system);
         }
-        let mut measurement = self.union(measurements)?;
-        let mut evidence = order.settings.evidence(&opened.system, &closed.system, &measurement);
-        // Without a system, no counters of it can be late.
-        let is_late = order.settings.has_system() && is_late((&opened, &closed), measurement.window_ns);
-        let doubt = is_late.then(|| in_doubt(&evidence)).flatten();
-        if is_late {
-            measurement.warnings.push(LATE.to_owned());
-        }
-        measurement.warnings.extend(skew_ns.and_then(|skew_ns| skew_warning(skew_ns, measurement.window_ns)));
-        measurement.warnings.extend(closed.system.warnings.iter().cloned());
-        evidence.extend(self.hosts.evidence_of_object(order.settings));
-        evidence.extend(self.hosts.evidence_of_pods(&hosts));
+        let measurement = self.union(measurements)?;
+        let mut more: Vec<Evidence> = self.hosts.evidence_of_object(order.settings).into_iter().collect();
+        more.extend(self.hosts.evidence_of_pods(&hosts));
         if let Some(reason) = self.hosts.cut_deleted() {
             return Err(SlotError::Killed(reason));
         }
-        evidence.extend(self.hosts.evidence_of_array(&self.path));
-        evidence.extend(nodes.iter().flat_map(SeenNode::evidence));
-        let (opened_ns, opened_at) = (opened.at_ns, opened.at.clone());
-        let result = SlotResult { skew_ns, ..assemble(measurement, (&opened, &closed), &hosts, evidence) };
-        Ok((Measured { result, opened_ns, opened_at, doubt }, opened.settings.zip(closed.settings)))
+        more.extend(self.hosts.evidence_of_array(&self.path));
+        more.extend(nodes.iter().flat_map(SeenNode::evidence));
+        let ends = (&opened, &closed);
+        let is_late = is_late(ends, measurement.window_ns);
+        let seen = SeenSlot { measurement, ends, hosts: &hosts, skew_ns, is_late };
+        Ok((seen.interpreted(order.settings, more), opened.settings.zip(closed.settings)))
     }
 
     /// Combines the measurements of all loads.
@@ -378,134 +369,4 @@ fn share(settings: &PathSettings, load: usize, count: usize) -> Result<Value, Sl
     let number = |number| u32::try_from(number).unwrap_or(u32::MAX);
     let share = settings.share(number(load), number(count));
     json(&share.map_err(|fault| SlotError::Harness(format!("share the load: {fault}")))?)
-}
-
-fn assemble(
-    mut measurement: Measurement,
-    (opened, closed): (&Sight, &Sight),
-    hosts: &[SeenHost],
-    evidence: Vec<plumb_model::Evidence>,
-) -> SlotResult {
-    let system_cpu = cpu_between(&opened.system.cpu, &closed.system.cpu);
-    let load_cpu = CpuCost {
-        user_ns: measurement.cpu_user_ns,
-        system_ns: measurement.cpu_system_ns,
-        components: BTreeMap::new(),
-    };
-    measurement.read_cpu(CPU_SYSTEM, system_cpu.total_ns());
-    measurement.read_cpu_load();
-    foreign::read(&mut measurement, &opened.system, &closed.system);
-    let noise_by_host = noise_by_machine(hosts);
-    let noise = noise_by_host.values().fold(Noise::default(), |worst, noise| worst.worst(noise));
-    // A run on this host alone needs no distinction by host.
-    let noise_by_host = if hosts.len() < 2 { BTreeMap::new() } else { noise_by_host };
-    SlotResult { measurement, system_cpu, load_cpu, evidence, noise, noise_by_host, skew_ns: None }
-}
-
-/// The warning for clocks whose uncertainty is large for the window.
-fn skew_warning(skew_ns: u64, window_ns: u64) -> Option<String> {
-    (skew_ns as f64 > SKEW_LIMIT * window_ns as f64).then(|| {
-        format!(
-            "the hosts' clocks may differ by {:.1} ms, more than 1% of the window: CPU costs are less exact; \
-             use a longer window",
-            skew_ns as f64 / 1e6
-        )
-    })
-}
-
-/// The uncertainty of clocks, as a share of the window, above which a warning is given.
-const SKEW_LIMIT: f64 = 0.01;
-
-/// How far the reading of the system's counters may be off, at either end or in length, as a share of the
-/// window.
-const TOLERANCE: f64 = 0.05;
-/// The delay of a request for counters, allowed at either end if the moment was not known in advance.
-const LAG_NS: u64 = 20_000_000;
-
-/// Whether the system's counters were read too far from the opening and the close of the window. Both
-/// readings may be late by the same time, which the time between them does not show.
-fn is_late((opened, closed): (&Sight, &Sight), window_ns: u64) -> bool {
-    let tolerance_ns = (window_ns as f64 * TOLERANCE) as u64;
-    let span_ns = closed.read_ns.saturating_sub(opened.read_ns);
-    let lag_ns = opened.read_ns.abs_diff(opened.at_ns).max(closed.read_ns.abs_diff(closed.at_ns));
-    span_ns.abs_diff(window_ns) > tolerance_ns || lag_ns > tolerance_ns.max(LAG_NS)
-}
-
-/// The warning for late counters.
-const LATE: &str = "the system's counters were read late in some slots, by more than 5% of the window: their CPU costs are less exact";
-
-/// Why a slot with late counters proves nothing either way: missing counts may have passed before the first
-/// reading.
-fn in_doubt(evidence: &[plumb_model::Evidence]) -> Option<String> {
-    let missing = evidence.iter().find(|evidence| !evidence.holds)?;
-    Some(format!(
-        "read the system's counters in time: {} should be {} and was {}",
-        missing.what, missing.expected, missing.observed
-    ))
-}
-
-fn cpu_between(before: &CpuCost, after: &CpuCost) -> CpuCost {
-    let components = after
-        .components
-        .iter()
-        .map(|(name, now)| {
-            (name.clone(), now.saturating_sub(before.components.get(name).copied().unwrap_or(0)))
-        })
-        .collect();
-    CpuCost {
-        user_ns: after.user_ns.saturating_sub(before.user_ns),
-        system_ns: after.system_ns.saturating_sub(before.system_ns),
-        components,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use plumb_model::Evidence;
-    use plumb_path::Snapshot;
-
-    use super::{in_doubt, is_late};
-    use crate::course::Sight;
-
-    const MS: u64 = 1_000_000;
-
-    /// Whether counters are late if they were read this long after the opening and the close of a window.
-    fn read_after(opened_ms: u64, closed_ms: u64, window_ms: u64) -> bool {
-        let sight = |at_ms: u64, after_ms: u64| Sight {
-            at_ns: at_ms * MS,
-            at: String::new(),
-            read_ns: (at_ms + after_ms) * MS,
-            system: Snapshot::default(),
-            settings: None,
-        };
-        is_late((&sight(500, opened_ms), &sight(500 + window_ms, closed_ms)), window_ms * MS)
-    }
-
-    #[test]
-    fn counters_are_late_beyond_a_twentieth_of_the_window() {
-        assert!(!read_after(0, 40, 1000) && !read_after(40, 0, 1000));
-        assert!(read_after(0, 60, 1000) && read_after(40, 0, 300));
-    }
-
-    #[test]
-    fn counters_that_are_both_late_are_of_another_time() {
-        assert!(!read_after(4, 4, 20), "asking takes that long");
-        assert!(!read_after(40, 40, 1000));
-        assert!(read_after(60, 60, 1000));
-    }
-
-    #[test]
-    fn what_late_counters_do_not_prove_is_in_doubt() {
-        let evidence = |holds| Evidence {
-            what: "packets".to_owned(),
-            expected: "at least 10".to_owned(),
-            observed: "8".to_owned(),
-            holds,
-        };
-        assert_eq!(in_doubt(&[evidence(true)]), None);
-        assert_eq!(
-            in_doubt(&[evidence(true), evidence(false)]).as_deref(),
-            Some("read the system's counters in time: packets should be at least 10 and was 8")
-        );
-    }
 }

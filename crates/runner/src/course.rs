@@ -6,23 +6,21 @@
 
 use std::time::Duration;
 
-use plumb_host::cpu::CpuTime;
 use plumb_model::{Measurement, SplitMix};
 use plumb_path::protocol::{Reply, Request};
-use plumb_path::{Mark, Snapshot, Window};
+use plumb_path::{Mark, Window};
 use plumb_tunings::{Sight as SettingsSight, Tuner};
 
 use crate::agent::{Agent, GLANCE, unexpected};
 use crate::clock::Patience;
 use crate::error::SlotError;
 use crate::hosts::{ClockOffset, HostSight, Hosts, SeenHost, SeenNode, Side};
+use crate::seen_slot::{Sight, foreign_cpu_time, is_cut_short};
 
 /// How long a system may take to report its counters.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much longer than its window a measurement may take (draining, slow connections).
 const MEASURE_SLACK: Duration = Duration::from_secs(60);
-/// How much earlier than planned a window must close to count as cut short, in ns.
-const EARLY_NS: u64 = 1_000_000;
 /// How far apart loads may begin and still measure the same window, in ns. A moment is translated to a load's
 /// clock and back, so the limit also holds for clocks that are known badly.
 const APART_NS: u64 = 1_000_000;
@@ -57,18 +55,6 @@ pub(crate) struct SeenWindow {
     pub hosts: Vec<SeenHost>,
     /// The nodes that are read, at both ends.
     pub nodes: Vec<SeenNode>,
-}
-
-/// One end of a window, as seen by everyone but the loads.
-pub(crate) struct Sight {
-    /// The moment, in ns.
-    pub at_ns: u64,
-    /// The moment as wall-clock time.
-    pub at: String,
-    /// When the system had read its counters.
-    pub read_ns: u64,
-    pub system: Snapshot,
-    pub settings: Option<SettingsSight>,
 }
 
 /// One end of a window before the others have answered.
@@ -212,7 +198,7 @@ impl Course<'_> {
     fn close(&mut self, at_ns: u64, agreed_ns: Option<(u64, u64)>) -> Result<u64, SlotError> {
         match agreed_ns {
             None => self.ask_now(at_ns),
-            Some((_, close_ns)) if at_ns + EARLY_NS < close_ns => {
+            Some((_, close_ns)) if is_cut_short(at_ns, close_ns) => {
                 self.system.send(&Request::Hurry)?;
                 self.hosts.hurry()?;
                 Ok(at_ns)
@@ -259,14 +245,116 @@ fn waiting(progress: &Progress) -> Option<Vec<usize>> {
     let waiting: Vec<usize> = progress.measurements.iter().enumerate().filter_map(open).collect();
     (!waiting.is_empty()).then_some(waiting)
 }
-/// CPU time in the window of a system that this program did not start.
-fn foreign_cpu_time(opened: &Snapshot, closed: &Snapshot) -> CpuTime {
-    let (before, after) = (&opened.cpu, &closed.cpu);
-    match closed.is_foreign {
-        true => CpuTime {
-            user_ns: after.user_ns.saturating_sub(before.user_ns),
-            system_ns: after.system_ns.saturating_sub(before.system_ns),
-        },
-        false => CpuTime::default(),
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use plumb_path::Snapshot;
+
+    use super::*;
+    use crate::clock::{Clock, SimulatedClock};
+    use crate::scripted;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const WINDOW: Duration = Duration::from_secs(30);
+
+    fn mark(mark: Mark, at: Duration) -> Reply {
+        Reply::Mark { mark, at_ns: at.as_nanos() as u64 }
+    }
+
+    fn snapshot(at: Duration) -> Reply {
+        Reply::Snapshot { at_ns: at.as_nanos() as u64, snapshot: Snapshot::default() }
+    }
+
+    /// A load that warms up for a second and measures until it closes its window.
+    fn load(until: Duration) -> Vec<(Duration, Reply)> {
+        let moment = |at: Duration| at.as_nanos() as u64;
+        let agreed = Mark::Agreed { open_ns: moment(SECOND), close_ns: moment(SECOND + WINDOW) };
+        let measured = Reply::Measured { measurement: Box::new(Measurement::default()) };
+        vec![
+            (Duration::ZERO, mark(agreed, Duration::ZERO)),
+            (SECOND, mark(Mark::Opened, SECOND)),
+            (until - SECOND, mark(Mark::Closed, until)),
+            (Duration::ZERO, measured),
+        ]
+    }
+
+    /// Runs a window with agents that reply so. Also returns how long that took.
+    fn course(
+        load: &[(Duration, Reply)],
+        system: &[(Duration, Reply)],
+        interrupted: &dyn Fn(Duration) -> bool,
+    ) -> (Result<SeenWindow, SlotError>, Duration) {
+        let clock = Rc::new(SimulatedClock::default());
+        let mut loads = [scripted::agent("load", &clock, load)];
+        let mut system = scripted::agent("system-b", &clock, system);
+        let now = || Duration::from_nanos(clock.monotonic_ns());
+        let interrupted = || interrupted(now());
+        let course = Course {
+            loads: &mut loads,
+            system: &mut system,
+            hosts: &mut Hosts::default(),
+            threads: 1,
+            tuner: None,
+            watch: &|_| (),
+            patience: Patience { clock: &*clock, interrupted: &interrupted },
+        };
+        let window = Window::at_once(SECOND.as_nanos() as u64, WINDOW.as_nanos() as u64, 1);
+        (course.run(window), now())
+    }
+
+    fn failure((seen, took): (Result<SeenWindow, SlotError>, Duration)) -> (SlotError, Duration) {
+        (seen.err().unwrap(), took)
+    }
+
+    #[test]
+    fn a_window_is_seen_at_the_moments_that_its_load_announced() {
+        let late = Duration::from_millis(3);
+        let system = [(Duration::ZERO, snapshot(SECOND + late)), (Duration::ZERO, snapshot(SECOND + WINDOW))];
+        let (seen, took) = course(&load(SECOND + WINDOW), &system, &|_| false);
+        let seen = seen.unwrap();
+        assert_eq!(took, SECOND + WINDOW);
+        let moments =
+            |sight: &Sight| (Duration::from_nanos(sight.at_ns), Duration::from_nanos(sight.read_ns));
+        assert_eq!(moments(&seen.opened), (SECOND, SECOND + late));
+        assert_eq!(moments(&seen.closed), (SECOND + WINDOW, SECOND + WINDOW));
+        assert_eq!((seen.opened.at.as_str(), seen.skew_ns), ("1970-01-01T00:00:01.000Z", None));
+    }
+
+    #[test]
+    fn a_window_that_closes_early_ends_then() {
+        let (until, moment) = (20 * SECOND, Duration::ZERO);
+        let system = [(moment, snapshot(SECOND)), (moment, snapshot(until))];
+        let seen = course(&load(until), &system, &|_| false).0.unwrap();
+        assert_eq!(Duration::from_nanos(seen.closed.at_ns), until);
+    }
+
+    #[test]
+    fn a_load_that_never_ends_is_given_up_a_minute_after_its_window() {
+        let limit = SECOND + WINDOW + MEASURE_SLACK;
+        let silence = SlotError::Failed(format!("get an answer from the agent load within {limit:?}"));
+        assert_eq!(failure(course(&load(SECOND + WINDOW)[..2], &[], &|_| false)), (silence, limit));
+    }
+
+    #[test]
+    fn a_system_that_does_not_report_its_counters_fails_the_slot() {
+        let silence = SlotError::Failed("get an answer from the agent system-b within 10s".to_owned());
+        let end = SECOND + WINDOW + SNAPSHOT_TIMEOUT;
+        assert_eq!(failure(course(&load(SECOND + WINDOW), &[], &|_| false)), (silence, end));
+    }
+
+    #[test]
+    fn the_user_ends_a_window_at_once() {
+        let asks = 7 * SECOND;
+        let (error, took) = failure(course(&load(SECOND + WINDOW), &[], &|now| now >= asks));
+        assert_eq!((error, took), (SlotError::Interrupted, asks));
+    }
+
+    #[test]
+    fn a_load_without_marks_has_measured_nothing() {
+        let (error, _) = failure(course(&load(SECOND + WINDOW)[3..], &[], &|_| false));
+        let words = "measure: the load never opened or closed its window".to_owned();
+        assert_eq!(error, SlotError::Harness(words));
     }
 }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plumb_host::cpu::{CpuTime, available_cpus, sides};
-use plumb_host::facts::{HostFacts, boot};
+use plumb_host::facts::HostFacts;
 use plumb_host::signals::was_asked_to_stop;
 use plumb_kubernetes::{Cluster, Pods};
 use plumb_model::{Evidence, Host, PlaceOf, Places, PodPlace};
@@ -431,12 +431,7 @@ impl Hosts {
     ) -> Vec<SeenHost> {
         let system = self.place(Side::System).host();
         let foreign = |host: Host<'_>| if system == host { foreign } else { CpuTime::default() };
-        let here = here.map(|ends| SeenHost {
-            name: "here".to_owned(),
-            boot: boot(),
-            foreign: foreign(Host::Here),
-            ends,
-        });
+        let here = here.map(|ends| SeenHost::here(foreign(Host::Here), ends));
         let others = self.others.iter().zip(others.0.into_iter().zip(others.1));
         let others = others.map(|(Other { remote, place }, ends)| SeenHost {
             name: remote.name().to_owned(),

@@ -1,7 +1,7 @@
 //! Runs experiments: from an experiment file to a plan, blocks, slots and a stream of events.
 //!
-//! The runner knows data paths only through [`plumb_path::DataPath`], sides only through agents and the line protocol,
-//! and the caller only as a function that takes events. It decides no exit code and draws nothing.
+//! The runner knows data paths only through [`plumb_path::DataPath`], sides through agents and the line protocol, or in
+//! its own process where nothing speaks against it, and the caller only as a function that takes events. It decides no exit code and draws nothing.
 
 mod agent;
 mod agent_executor;
@@ -14,10 +14,12 @@ pub mod file;
 mod foreign;
 mod host_tunings;
 mod hosts;
+mod in_process;
 mod moment;
 mod narration;
 mod order;
 mod prepare;
+mod seen_slot;
 mod session;
 mod time_left;
 
@@ -27,6 +29,7 @@ pub use dispatcher::{Outlets, dispatch};
 pub use error::{RunError, SlotError};
 pub use executor::{Executor, Measured, SlotOrder};
 pub use hosts::{HostAccount, Hosts, Launch, accounts, host_lines, keep, noise_between, told_by};
+pub use in_process::InProcess;
 pub use order::block_order;
 pub use prepare::{PlanError, Planned, prepare};
 pub use session::Session;

@@ -151,6 +151,13 @@ impl Planned {
         self.settings.iter().flatten().any(|settings| settings.has_system())
     }
 
+    /// Whether no variant needs agents: neither its settings, nor a place, nor a treatment of a host.
+    pub(crate) fn runs_in_process(&self, hosts: &Hosts) -> bool {
+        hosts.places().is_none()
+            && host_tunings::treatments(&self.plan).is_empty()
+            && self.settings.iter().flatten().all(|settings| settings.runs_in_process())
+    }
+
     /// The hosts, for the run that begins.
     pub(crate) fn take_hosts(&mut self) -> Hosts {
         std::mem::take(&mut self.hosts)

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plumb_host::cpu::available_cpus;
 use plumb_host::scratch::Scratch;
 use plumb_model::{Ending, Event, Header, Plan, Run, Slot, Source, VariantState};
-use plumb_path::Mark;
+use plumb_path::{Mark, Place};
 use plumb_store::RunDirectory;
 use plumb_tunings::{Treatment, Tuner};
 
@@ -20,6 +21,7 @@ use crate::dispatcher::{Outlets, dispatch};
 use crate::error::RunError;
 use crate::host_tunings;
 use crate::hosts::{Hosts, Launch, Side};
+use crate::in_process::InProcess;
 use crate::moment::Moment;
 use crate::narration::{Narration, narrate};
 use crate::prepare::Planned;
@@ -147,7 +149,6 @@ impl Session<'_> {
             run.took_s.unwrap_or_else(|| run.slots.last().map_or(0.0, |slot| slot.offset_s + slot.took_s));
         let begun_ns = patience.clock.monotonic_ns();
         let store = RefCell::new(store);
-        let treatments = host_tunings::treatments(planned.plan());
         let (dispatched, back) = {
             // The executor reports a slot's progress while the dispatcher waits for it.
             let teller = RefCell::new((&mut *emit, Moment::new()));
@@ -168,16 +169,11 @@ impl Session<'_> {
                 Mark::Agreed { open_ns, close_ns } => tell(&Event::WindowAgreed { open_ns, close_ns }),
                 Mark::Opened | Mark::Closed => {}
             };
-            let mut executor =
-                AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), patience)
-                    .watched_by(&watch)
-                    .tuned_by(tuner.as_mut())
-                    .treating(&treatments);
             let mut record = |slot: &Slot| store.borrow_mut().append(slot).map_err(RunError::from);
             let mut emit = tell;
             let mut outlets = Outlets { record: &mut record, emit: &mut emit, patience };
-            let dispatched = dispatch(planned, std::mem::take(&mut run.slots), &mut executor, &mut outlets);
-            (dispatched, executor.put_back())
+            let slots = std::mem::take(&mut run.slots);
+            measure(planned, slots, (launch, hosts, tuner.as_mut()), &watch, &mut outlets)
         };
         let took_ns = patience.clock.monotonic_ns() - begun_ns;
         let took_s = before_s + Duration::from_nanos(took_ns).as_secs_f64();
@@ -195,6 +191,30 @@ impl Session<'_> {
         emit(&Event::RunFinished { interrupted: ending == Ending::Interrupted });
         Ok(Run { slots, ending: Some(ending), took_s: Some(took_s), ..run })
     }
+}
+
+/// Runs a plan by the executor that it needs. Returns how it ended, and whether all hosts are as they were.
+fn measure(
+    planned: &Planned,
+    slots: Vec<Slot>,
+    (launch, hosts, tuner): (Launch, Hosts, Option<&mut Tuner>),
+    watch: &dyn Fn(Mark, Option<f64>),
+    outlets: &mut Outlets<'_>,
+) -> (Result<(Ending, Vec<Slot>), RunError>, Result<(), RunError>) {
+    if planned.runs_in_process(&hosts) {
+        let cpus = available_cpus().map_or(1, |cpus| cpus.len());
+        let place = Place { scratch: launch.directory, cpus, address: None, number: 0 };
+        let mut executor = InProcess::new(place, outlets.patience.clock).watched_by(watch).seeing_host();
+        return (dispatch(planned, slots, &mut executor, outlets), Ok(()));
+    }
+    let treatments = host_tunings::treatments(planned.plan());
+    let mut executor =
+        AgentExecutor::new(planned.path(), launch, (hosts, planned.has_system()), outlets.patience)
+            .watched_by(watch)
+            .tuned_by(tuner)
+            .treating(&treatments);
+    let dispatched = dispatch(planned, slots, &mut executor, outlets);
+    (dispatched, executor.put_back())
 }
 
 /// A tuner of this host, if variants change something on it.

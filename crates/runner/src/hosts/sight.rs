@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plumb_host::cpu::{CpuTime, available_cpus, tree_cpu_time};
+use plumb_host::facts::boot;
 use plumb_host::noise::{Noise as HostNoise, Snapshot};
 use plumb_model::{Evidence, Noise};
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,11 @@ pub(crate) struct SeenHost {
 }
 
 impl SeenHost {
+    /// This host.
+    pub(crate) fn here(foreign: CpuTime, ends: (HostSight, HostSight)) -> Self {
+        Self { name: "here".to_owned(), boot: boot(), foreign, ends }
+    }
+
     /// Evidence that it had the same CPUs throughout, with the time for which its CPU limit stopped it.
     pub(crate) fn evidence_of_cpus(&self) -> Evidence {
         let (opened, closed) = &self.ends;
