@@ -165,3 +165,140 @@ fn slot_error(error: PathError) -> SlotError {
         FailureCause::Harness => SlotError::Harness(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plumb_model::{Measurement, PodSides};
+    use plumb_path::null::Null;
+    use plumb_path::{DataPath, Snapshot, Window};
+    use plumb_tunings::Treatment;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::SimulatedClock;
+
+    /// A load that does this at these times after its beginning, and then ends.
+    struct Marking<'a> {
+        clock: &'a SimulatedClock,
+        marks: Vec<(Duration, Mark)>,
+        ends: Result<(), PathError>,
+    }
+
+    impl Load for Marking<'_> {
+        fn measure(&mut self, window: Window, mark: &mut dyn FnMut(Mark)) -> Result<Measurement, PathError> {
+            for (at, what) in &self.marks {
+                self.clock.advance(*at - Duration::from_nanos(self.clock.monotonic_ns()));
+                mark(*what);
+            }
+            self.ends.clone()?;
+            Ok(Measurement { window_ns: window.window_ns, ..Measurement::default() })
+        }
+    }
+
+    /// A system whose counter moves or not, or that is gone.
+    struct Counting {
+        step: u64,
+        operations: u64,
+        is_gone: bool,
+    }
+
+    impl System for Counting {
+        fn target(&self) -> Value {
+            Value::Null
+        }
+
+        fn snapshot(&mut self) -> Result<Snapshot, PathError> {
+            if self.is_gone {
+                return Err(PathError::new("read the counters: it is gone"));
+            }
+            self.operations += self.step;
+            let counters = [("operations".to_owned(), self.operations)].into();
+            Ok(Snapshot { counters, ..Snapshot::default() })
+        }
+
+        fn stop(&mut self) -> Result<(), PathError> {
+            Ok(())
+        }
+    }
+
+    const MOVES: Counting = Counting { step: 1, operations: 0, is_gone: false };
+    const RESTS: Counting = Counting { step: 0, operations: 0, is_gone: false };
+    const GONE: Counting = Counting { step: 0, operations: 0, is_gone: true };
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    /// The marks of a load that announces a window from 1 s to 3 s, and opens and closes it at these times.
+    fn announced(opened_ms: u64, closed_ms: u64) -> Vec<(Duration, Mark)> {
+        let agreed = Mark::Agreed { open_ns: 1_000_000_000, close_ns: 3_000_000_000 };
+        vec![(ms(0), agreed), (ms(opened_ms), Mark::Opened), (ms(closed_ms), Mark::Closed)]
+    }
+
+    /// Watches a window of 2 s. Also returns what was told.
+    fn watched(
+        marks: Vec<(Duration, Mark)>,
+        ends: Result<(), PathError>,
+        mut system: Counting,
+    ) -> (Result<Measured, SlotError>, Vec<Mark>) {
+        let clock = SimulatedClock::default();
+        let settings = DataPath::of::<Null>().decode(&json!({})).unwrap();
+        let pods = PodSides::default();
+        let window = Window::at_once(0, 2_000_000_000, 1);
+        let order = SlotOrder {
+            name: "a",
+            settings: &settings,
+            treatment: Treatment::default(),
+            pods: &pods,
+            window,
+        };
+        let told = std::cell::RefCell::new(Vec::new());
+        let watcher = Watcher { system: &mut system, clock: &clock, sees_host: false };
+        let mut load = Marking { clock: &clock, marks, ends };
+        let measured = watcher.watch(&mut load, order, &|mark| told.borrow_mut().push(mark));
+        (measured, told.into_inner())
+    }
+
+    #[test]
+    fn a_window_is_at_the_moments_that_its_load_announced() {
+        let progress = (ms(2000), Mark::Progress { work: 7, elapsed_ns: 1 });
+        let mut marks = announced(1003, 3000);
+        marks.insert(2, progress);
+        let (measured, told) = watched(marks, Ok(()), MOVES);
+        let measured = measured.unwrap();
+        assert_eq!((measured.opened_ns, measured.doubt), (1_000_000_000, None));
+        assert_eq!(measured.opened_at, "1970-01-01T00:00:01.003Z");
+        assert_eq!(measured.result.measurement.warnings, Vec::<String>::new());
+        assert!(measured.result.evidence.iter().all(|evidence| evidence.holds));
+        assert_eq!(told, [announced(0, 0)[0].1, progress.1]);
+    }
+
+    #[test]
+    fn counters_that_are_read_late_are_in_doubt_only_where_they_prove_nothing() {
+        let late = || announced(1500, 3500);
+        let measured = watched(late(), Ok(()), MOVES).0.unwrap();
+        assert_eq!((measured.doubt, measured.result.measurement.warnings.len()), (None, 1));
+        let doubt = watched(late(), Ok(()), RESTS).0.unwrap().doubt.unwrap();
+        assert!(doubt.starts_with("read the system's counters in time: operations"), "{doubt}");
+        // The window says that it took 2 s, but the load waits while counters are read.
+        let at_once = vec![(ms(5), Mark::Opened), (ms(5), Mark::Closed)];
+        let measured = watched(at_once, Ok(()), RESTS).0.unwrap();
+        assert_eq!((measured.opened_ns, measured.doubt), (5_000_000, None));
+        assert!(!measured.result.evidence[0].holds);
+    }
+
+    #[test]
+    fn a_failure_is_of_the_side_that_failed() {
+        let failed = |words: &str| Err(SlotError::Failed(words.to_owned()));
+        let harness = |words: &str| Err(SlotError::Harness(words.to_owned()));
+        let by_load = PathError::Load("open 9 sockets".to_owned());
+        assert_eq!(watched(announced(1000, 3000), Err(by_load), MOVES).0, harness("open 9 sockets"));
+        let by_system = PathError::new("connect");
+        assert_eq!(watched(announced(1000, 3000), Err(by_system), MOVES).0, failed("connect"));
+        assert_eq!(watched(announced(1000, 3000), Ok(()), GONE).0, failed("read the counters: it is gone"));
+        let unmarked = "measure: the load never opened or closed its window";
+        assert_eq!(watched(Vec::new(), Ok(()), MOVES).0, harness(unmarked));
+    }
+}
