@@ -67,3 +67,43 @@ fn code(measurement: &Measurement) -> u8 {
         _ => HOLDS,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+    use crate::exit::USAGE;
+
+    /// The message of a command line whose words are separated by `|`, and which is refused before anything is sent.
+    fn refused(line: &str) -> String {
+        let line = ["plumb", "http", "-q"].into_iter().chain(line.split('|'));
+        let Command::Http(arguments) = Arguments::try_parse_from(line).unwrap().command else { panic!() };
+        let failure = http(&arguments).unwrap_err();
+        assert_eq!(failure.code, USAGE);
+        failure.message
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused_with_its_flag() {
+        assert_snapshot!(refused("gopher://x/"), @"URL: failed to use `gopher://x/` as a URL such as `http://127.0.0.1:8080/path`: its scheme is not http or https");
+        assert_snapshot!(refused("http://127.0.0.1:1/|--check|status = 200"), @"--check: `status = 200` is not a check: it compares with `==`, `!=`, `<`, `<=`, `>` or `>=`");
+        assert_snapshot!(refused("http://127.0.0.1:1/|-d|5 parsec"), @"--duration: `parsec` is not a unit; known: s, ns, us, µs, ms, min, h");
+        assert_snapshot!(refused("http://127.0.0.1:1/|--cipher|ROT13"), @"--cipher: `ROT13` is not a cipher suite; `openssl ciphers -stdname` lists the known ones");
+        assert_snapshot!(refused("http://127.0.0.1:1/|-H|novalue"), @"--header: `novalue` has no colon; write `Name: value`");
+        let unknown = refused("http://no-such-host.invalid/|-d|300ms");
+        assert!(unknown.contains("no-such-host.invalid"), "{unknown}");
+    }
+
+    #[test]
+    fn no_answer_is_a_failure_and_a_failed_check_refutes() {
+        let measured = |work, no| {
+            let checks = Reading::Share { yes: 1, no };
+            let readings = [("checks".to_owned(), checks)].into();
+            code(&Measurement { work, readings, ..Measurement::default() })
+        };
+        assert_eq!([measured(0, 0), measured(1, 1), measured(1, 0)], [FAILED, REFUTED, HOLDS]);
+    }
+}

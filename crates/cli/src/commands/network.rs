@@ -187,7 +187,98 @@ fn serve(address: SocketAddr, quiet: bool) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use clap::Parser;
+    use insta::assert_snapshot;
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+
     use super::*;
+    use crate::args::{Arguments, Command};
+    use crate::exit::USAGE;
+
+    /// The exit code and the message of `plumb network LINE`, which fails.
+    fn fails(line: &str) -> (u8, String) {
+        let line = ["plumb", "network"].into_iter().chain(line.split(' ')).chain(["-q"]);
+        let Command::Network(arguments) = Arguments::try_parse_from(line).unwrap().command else { panic!() };
+        let Failure { code, message, .. } = network(&arguments).unwrap_err();
+        (code, message)
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_sent() {
+        let refused = |line: &str| {
+            let (code, message) = fails(line);
+            assert_eq!(code, USAGE);
+            message
+        };
+        assert_snapshot!(refused("127.0.0.1:9 udp_bw -m 64K"), @"--msg-size: udp_bw sends each message as one datagram, of at most 65507 B (64 KiB less the headers of IP and UDP), not of 65536 B");
+        assert_snapshot!(refused("127.0.0.1:9 tcp_bw -m 2M"), @"--msg-size: a message has 1 B to 1 MiB, not 2097152 B");
+        assert_snapshot!(refused("127.0.0.1:9 tcp_bw tcp_bw"), @"TEST: each test runs once; remove the duplicate");
+        assert_snapshot!(refused("127.0.0.1:99999"), @"`99999` in `127.0.0.1:99999` is not a port; it is a number from 1 to 65535");
+        let (code, message) = fails("no-such-host.invalid");
+        let begin = "failed to find no-such-host.invalid:19766: ";
+        assert!(code == USAGE && message.starts_with(begin), "{message}");
+    }
+
+    /// A socket with a port of loopback, at which nothing listens yet.
+    fn bound() -> (rustix::fd::OwnedFd, SocketAddr) {
+        let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&bound, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = SocketAddr::try_from(getsockname(&bound).unwrap()).unwrap();
+        (bound, address)
+    }
+
+    /// What is said of an address without its port, which differs in each run.
+    fn said_of(address: SocketAddr) -> String {
+        let (code, message) = fails(&address.to_string());
+        assert_eq!(code, FAILED);
+        message.replace(&address.to_string(), "ADDRESS")
+    }
+
+    #[test]
+    fn an_address_at_which_no_server_answers_is_said_with_what_to_do() {
+        let (socket, address) = bound();
+        assert_snapshot!(said_of(address), @"failed to connect to ADDRESS: nothing listens there; start `plumb network serve` at that end, or name its port");
+        // The kernel drops new connections while nobody accepts and the queue is full.
+        listen(&socket, 0).unwrap();
+        let _queued = TcpStream::connect(address).unwrap();
+        assert_snapshot!(said_of(address), @"failed to connect to ADDRESS: no answer; the address is wrong, the host is down, or something on the way drops packets");
+    }
+
+    #[test]
+    fn a_stranger_is_quoted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stranger = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+            // Until the client has read it and left.
+            let _ = peer.read_to_end(&mut Vec::new());
+        });
+        assert_snapshot!(said_of(address), @r#"failed to talk to ADDRESS: it is not a plumb server, it said "220 mail.example ESMTP\r\n""#);
+        stranger.join().unwrap();
+    }
+
+    #[test]
+    fn a_port_in_use_is_said_with_what_to_do() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let (code, message) = fails(&format!("serve --listen {address}"));
+        assert_eq!(code, FAILED);
+        assert_snapshot!(message.replace(&address.to_string(), "ADDRESS"), @"failed to listen on ADDRESS: the port is in use; end the program that has it, or choose another port");
+    }
+
+    #[test]
+    fn sizes_are_named_by_test_where_they_differ() {
+        let of = |tests: &[Test], msg_size| {
+            sizes(&LoadSettings { tests: tests.to_vec(), msg_size, ..LoadSettings::default() })
+        };
+        assert_eq!(of(&[Test::TcpLat, Test::TcpBw], None), "1 B (tcp_lat), 64 KiB (tcp_bw)");
+        assert_eq!(of(&[Test::TcpLat, Test::UdpLat], None), "1 B");
+        assert_eq!(of(&[Test::TcpLat, Test::TcpBw], Some(Bytes(1024))), "1 KiB");
+    }
 
     #[test]
     fn the_time_of_each_message_follows_from_the_rate_in_a_closed_loop_of_answers() {

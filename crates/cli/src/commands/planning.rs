@@ -9,6 +9,9 @@ use crate::exit::{Failure, USAGE};
 use crate::experiments::{self, Source};
 use crate::{data_paths, output};
 
+#[cfg(test)]
+mod refusals;
+
 /// Reads an experiment, connects to its hosts, and marks the variants that one of them cannot build.
 pub fn on(
     experiment: &str,
