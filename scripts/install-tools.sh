@@ -85,7 +85,6 @@ note_missing() {
             want build-essential have c++
             want pkg-config have pkg-config
             want libssl-dev pkg-config --exists openssl
-            want cmake have cmake
             want ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
             if ! rust_is_new_enough && ! have rustup; then want curl have curl; fi
             ;;

@@ -23,7 +23,7 @@ pub enum CodecKind {
     /// Memory travels as it is.
     #[default]
     None,
-    /// zlib's format by zlib-ng.
+    /// zlib's format by zlib-rs.
     Zlib,
     /// zstd.
     Zstd,

@@ -1,11 +1,11 @@
-//! zlib's format by zlib-ng, as QEMU's multifd has it: a new stream for each unit, in contexts that live on.
+//! zlib's format by zlib-rs, as QEMU's multifd has it: a new stream for each unit, in contexts that live on.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use super::{Codec, CodecCounters, CodecError};
 
-/// What a stream may take more than its input: zlib-ng's quick strategy (level 1) codes a literal in nine bits at most,
-/// and blocks and the stream have heads and tails.
+/// What a stream may take more than its input: the quick strategy (level 1), which zlib-rs has from zlib-ng, codes a literal in
+/// nine bits at most, and blocks and the stream have heads and tails.
 fn bound(bytes: usize) -> usize {
     bytes + bytes / 8 + bytes / 1024 + 256
 }

@@ -100,7 +100,7 @@ fn the_built_in_corpus_compresses_as_silesia_is_published_to() {
     }
 }
 
-/// The size that zlib itself gives at level 1: zlib-ng, the codec, has other strategies at that level.
+/// The size that zlib itself gives at level 1: zlib-rs, the codec, has other strategies at that level.
 fn deflate_fast(data: &[u8]) -> usize {
     use libz_sys as zlib;
     let mut out = vec![0_u8; data.len()];
