@@ -85,6 +85,7 @@ impl Epoll {
     ///
     /// # Errors
     /// When the kernel has no more memory or watches.
+    #[inline]
     pub fn watch(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.0, source, EventData::new_u64(token), READS | EventFlags::OUT)?)
     }
@@ -93,6 +94,7 @@ impl Epoll {
     ///
     /// # Errors
     /// As [`Epoll::watch`].
+    #[inline]
     pub fn watch_reads(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.0, source, EventData::new_u64(token), READS)?)
     }
@@ -101,6 +103,7 @@ impl Epoll {
     ///
     /// # Errors
     /// When it is not watched.
+    #[inline]
     pub fn watch_writes_too(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::modify(&self.0, source, EventData::new_u64(token), READS | EventFlags::OUT)?)
     }
@@ -110,6 +113,7 @@ impl Epoll {
     ///
     /// # Errors
     /// As [`Epoll::watch`].
+    #[inline]
     pub fn watch_arrivals(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.0, source, EventData::new_u64(token), EventFlags::IN | EventFlags::EXCLUSIVE)?)
     }
@@ -118,6 +122,7 @@ impl Epoll {
     ///
     /// # Errors
     /// When it is not watched.
+    #[inline]
     pub fn forget(&self, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.0, source)?)
     }
@@ -126,6 +131,7 @@ impl Epoll {
     ///
     /// # Errors
     /// When the kernel refuses to wait.
+    #[inline]
     pub fn wait(&self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
         events.reserve(EVENTS);
@@ -156,6 +162,7 @@ impl Alarm {
     ///
     /// # Errors
     /// When the kernel refuses the time.
+    #[inline]
     pub fn set(&self, at_ns: u64) -> io::Result<()> {
         let at = Timespec {
             tv_sec: i64::try_from(at_ns / 1_000_000_000).unwrap_or(i64::MAX),
@@ -168,6 +175,7 @@ impl Alarm {
 }
 
 impl AsFd for Alarm {
+    #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -187,12 +195,14 @@ impl Bell {
     }
 
     /// Makes it readable.
+    #[inline]
     pub fn ring(&self) {
         // The counter can refuse only when it is full, and then the thread is being woken already.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Takes the rings so far; later ones wake again.
+    #[inline]
     pub fn reset(&self) {
         // Nothing to take is not a failure.
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
@@ -200,6 +210,7 @@ impl Bell {
 }
 
 impl AsFd for Bell {
+    #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -3,6 +3,9 @@
 //! The monotonic clock is the kernel's `CLOCK_MONOTONIC`: one time line for every process of a host, so
 //! that timestamps of different agents can be compared. The wall clock is for people and for file names
 //! only; no measurement uses it.
+//!
+//! What a load calls for each unit of work is `#[inline]`, here and in `epoll.rs`: the load's crate compiles it with its own
+//! optimisation, while the profile `demo` does not optimise this crate.
 
 use std::time::Duration;
 
@@ -13,6 +16,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// Nanoseconds of `CLOCK_MONOTONIC`, comparable between the processes of one host.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock that others are to ask for")]
+#[inline]
 pub fn monotonic_ns() -> u64 {
     as_ns(clock_gettime(ClockId::Monotonic))
 }
@@ -51,6 +55,7 @@ pub fn keep_exact_timers() {
 }
 
 /// A kernel time as nanoseconds; times before the clock's origin are 0.
+#[inline]
 pub(crate) fn as_ns(time: rustix::time::Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let fraction_ns = u64::try_from(time.tv_nsec).unwrap_or(0);

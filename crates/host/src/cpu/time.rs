@@ -182,6 +182,7 @@ fn thread_time(tid: u32, task: &Path) -> Option<ThreadTime> {
 /// CPU time of the calling thread, in nanoseconds.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock that others are to ask for")]
+#[inline]
 pub fn current_thread_cpu_ns() -> u64 {
     as_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
