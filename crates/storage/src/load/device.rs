@@ -380,3 +380,32 @@ fn alignment(file: &File) -> u32 {
         _ => SECTOR_BYTES,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn direct_io_takes_whole_sectors_only_and_the_page_cache_takes_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("full");
+        std::fs::write(&path, vec![7; 64 << 10]).unwrap();
+        let target = Target::existing(path.to_str().unwrap());
+        let spec = LoadSettings { block_size: Bytes(1000), ..LoadSettings::default() };
+        let direct = Device::open(&target, &spec).unwrap();
+        match direct.direct {
+            Direct::Yes => {
+                let refused = direct.regions(&spec).unwrap_err().to_string();
+                assert!(refused.contains("takes multiples of"), "{refused}");
+            }
+            // Where the file system has no direct I/O, the measurement says so.
+            _ => assert!(direct.messages[0].contains("has no direct I/O"), "{:?}", direct.messages),
+        }
+        let spec = LoadSettings { direct: false, ..spec };
+        let buffered = Device::open(&target, &spec).unwrap();
+        assert_eq!((buffered.direct, buffered.messages.len()), (Direct::No, 0));
+        assert_eq!(buffered.regions(&spec).unwrap(), [(0, 64 << 10)]);
+    }
+}

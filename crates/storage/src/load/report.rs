@@ -270,3 +270,29 @@ fn warn(measurement: &mut Measurement, tally: &Tally, of: &Circumstances<'_>, fi
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::Seat;
+    use super::*;
+
+    #[test]
+    fn a_stall_that_percentiles_hide_is_told() {
+        const MS: u64 = 1_000_000;
+        let frame = Frame::new(0, 0, 2000 * MS);
+        let mut tally = Tally::new(frame, false);
+        let mut complete = |start_ns: u64, end_ns: u64| {
+            let seat = Seat { intended_ns: start_ns, start_ns, ..Seat::default() };
+            tally.complete(&seat, end_ns, frame.second(end_ns));
+        };
+        (0..1000).for_each(|at| complete(at * MS, (at + 1) * MS));
+        // In flight when the window closes.
+        complete(1000 * MS, 3000 * MS);
+        tally.gaps.close(frame.close_ns);
+        let stall_ns_max = tally.gaps.longest_ns();
+        assert_eq!(stall_ns_max, 1000 * MS);
+        let found = hidden_stalls(&tally, &LoadSettings::default(), Some(stall_ns_max));
+        assert!(found.len() == 1 && found[0].starts_with("nothing completed for 1"), "{found:?}");
+        assert!(found[0].contains("read_latency p99"), "{found:?}");
+    }
+}

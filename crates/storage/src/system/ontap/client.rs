@@ -159,3 +159,22 @@ fn roots(array: &ArrayAccess) -> Result<RootCerts, PathError> {
     let trusted: Vec<_> = trusted.iter().map(|one| Certificate::from_der(one.as_ref()).to_owned()).collect();
     Ok(RootCerts::new_with_certs(&trusted))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_that_does_not_answer_is_named_without_the_password() {
+        let array = ArrayAccess {
+            url: "https://127.0.0.1:1/".to_owned(),
+            certificate: None,
+            insecure: true,
+            user: "admin".to_owned(),
+            password: "secret-word".to_owned(),
+        };
+        let error = Client::of(&array).unwrap().get("/api/storage/volumes").unwrap_err().to_string();
+        assert!(error.starts_with("GET https://127.0.0.1:1/api/storage/volumes: "), "{error}");
+        assert!(!error.contains("secret-word"), "{error}");
+    }
+}

@@ -294,4 +294,25 @@ mod tests {
         assert_eq!(key(OntapSettings { volume: String::new(), ..good.clone() }), "system.ontap.volume");
         assert_eq!(key(OntapSettings { credentials_env: None, ..good }), "system.ontap.credentials_env");
     }
+
+    #[test]
+    fn credentials_that_are_not_there_are_named_and_those_that_are_wrong_are_not_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("credentials");
+        let of_file = OntapSettings { credentials_file: Some(file.clone()), ..OntapSettings::default() };
+        let missing = of_file.credentials().unwrap_err();
+        assert!(missing.contains("credentials: No such file or directory"), "{missing}");
+        std::fs::write(&file, "secret-word\nadmin:x\n").unwrap();
+        let wrong = of_file.credentials().unwrap_err();
+        assert!(wrong.ends_with("credentials does not hold `user:password`"), "{wrong}");
+        assert!(!wrong.contains("secret-word"), "{wrong}");
+        std::fs::write(&file, "admin:a:b\n").unwrap();
+        assert_eq!(of_file.credentials().unwrap(), ("admin".to_owned(), "a:b".to_owned()));
+        let name = "PLUMB_NO_SUCH_VARIABLE".to_owned();
+        let of_variable = OntapSettings { credentials_env: Some(name), ..OntapSettings::default() };
+        assert_eq!(
+            of_variable.credentials().unwrap_err(),
+            "the array's credentials: the environment variable PLUMB_NO_SUCH_VARIABLE: environment variable not found"
+        );
+    }
 }
