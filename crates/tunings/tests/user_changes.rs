@@ -174,6 +174,25 @@ fn a_regular_expression_matches_what_a_command_prints() {
 }
 
 #[test]
+fn a_change_that_does_not_last_until_the_window_closes_is_no_evidence() {
+    let bench = Bench::new();
+    let changes = [bench.command("on", Some("on"), None)];
+    let mut tuner = bench.tuner(&changes).unwrap();
+    let before = tuner.look();
+    tuner.apply(of(&changes)).unwrap();
+    let opened = tuner.look();
+    // Something else on the host undoes it while the window is open.
+    fs::write(bench.path("state"), "off\n").unwrap();
+    let closed = tuner.look();
+    tuner.put_back().unwrap();
+    let evidence = tuner.evidence(of(&changes), false, &[before, opened, closed, tuner.look()]);
+    assert_eq!(
+        (evidence[0].observed.as_str(), evidence[0].holds),
+        ("off before, on when the window opened, off when it closed, off afterwards", false)
+    );
+}
+
+#[test]
 fn what_a_kill_left_is_undone_at_the_next_start() {
     let bench = Bench::new();
     let changes = [
