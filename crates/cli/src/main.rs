@@ -8,6 +8,8 @@ mod commands;
 mod data_paths;
 mod exit;
 mod experiments;
+#[cfg(test)]
+mod in_process;
 mod live;
 mod logging;
 mod output;

@@ -127,9 +127,7 @@ impl Progress {
             self.blocks_max,
             position + 1
         );
-        let (probably, at_most) = (time(left.probably_s), time(left.at_most_s));
-        let marks = if self.marks.is_empty() { String::new() } else { format!("{} · ", self.marks) };
-        self.slot = (place, format!("{marks}about {probably} left, {at_most} at most"));
+        self.slot = (place, rest(&self.marks, left));
         self.done = (0, 0);
         self.live.show(&format!("{} · {}", self.slot.0, self.slot.1));
     }
@@ -177,6 +175,12 @@ impl Progress {
     }
 }
 
+/// What stands after a slot's pace: the verdicts so far, and the time that is left.
+fn rest(marks: &str, left: TimeLeft) -> String {
+    let marks = if marks.is_empty() { String::new() } else { format!("{marks} · ") };
+    format!("{marks}about {} left, {} at most", time(left.probably_s), time(left.at_most_s))
+}
+
 fn words(
     (place, rest): &(String, String),
     before: (u64, u64),
@@ -211,8 +215,9 @@ mod tests {
 
     #[test]
     fn a_slot_shows_its_pace_within_its_line() {
-        let slot =
-            ("block 1 of 20, slot 2 of 4: a".to_owned(), "?? · about 60 s left, 2 min at most".to_owned());
+        let left = TimeLeft { probably_s: 60.0, at_most_s: 120.0 };
+        assert_eq!(rest("", left), "about 60 s left, 2 min at most");
+        let slot = ("block 1 of 20, slot 2 of 4: a".to_owned(), rest("??", left));
         let words = |before, now| words(&slot, before, now, Some(20.0));
         assert_eq!(
             words((0, 0), (4000, 1_000_000_000)),

@@ -122,3 +122,78 @@ fn seconds(span_ns: u64) -> f64 {
 fn minutes(total_s: f64) -> String {
     if total_s < 120.0 { format!("{total_s:.0} s") } else { format!("{:.0} min", total_s / 60.0) }
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_runner::file::{ReadOptions, read};
+
+    use crate::data_paths;
+
+    /// What is wrong with an experiment of a data path whose `spec` goes on with these lines, in one line.
+    fn wrong(path: &str, spec: &str) -> String {
+        let text = format!(
+            "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: x }}\nspec:\n  path: \"{path}\"\n{spec}"
+        );
+        match read("x.yaml", text.as_bytes(), &ReadOptions::default(), &data_paths::all()) {
+            Err(error) => error.plain(),
+            Ok(_) => panic!("it is not refused: {text}"),
+        }
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_enforced_is_an_error_that_names_its_key() {
+        let volume = |volume: &str, load: &str| {
+            wrong(
+                "storage",
+                &format!(
+                    "  system: {{ kind: volumes, volume: {{ size: 10 GB, layer: kernel, {volume} }} }}\n  \
+                     load: {{ {load} }}\n  baseline: a\n  variants: {{ a: {{}}, b: {{ load: {{ depth: 2 }} }} }}\n"
+                ),
+            )
+        };
+        let capped = |max: &str| volume(&format!("policy: {{ fixed: {{ max_iops: {max} }} }}"), "depth: 4");
+        insta::assert_snapshot!(capped("300 MB"), @"x.yaml:6:95: `300 MB` is an amount of data such as `612 B` or `4 KiB`; expected a rate such as `500 IOPS` or `1000 /s`");
+        insta::assert_snapshot!(capped("0 IOPS"), @"x.yaml:6:85: 0 per second; from 1 to 10^15 is possible");
+        let adaptive = |peak: &str| {
+            let space = "peak_iops_allocation: allocated-space";
+            volume(&format!("policy: {{ adaptive: {{ peak_iops: {peak}, {space} }} }}"), "depth: 4")
+        };
+        insta::assert_snapshot!(adaptive("0 IOPS/GB"), @"x.yaml:6:66: an adaptive policy needs a peak above 0 IOPS/TB");
+        let both = "policy: { fixed: { max_iops: 9 IOPS }, adaptive: { peak_iops: 20 IOPS/GB } }";
+        insta::assert_snapshot!(volume(both, "depth: 4"), @"x.yaml:6:66: a policy is either `fixed` or `adaptive`");
+        let fixed = "policy: { fixed: { max_iops: 300 IOPS } }";
+        insta::assert_snapshot!(volume(fixed, "access: randrw"), @"x.yaml:7:11: the kernel limits reads and writes separately, so both at once could do twice what the policy allows; either read or write");
+        insta::assert_snapshot!(volume("filled: 40 GB", "depth: 4"), @"x.yaml:6:66: more than the volume holds");
+    }
+
+    #[test]
+    fn an_array_and_a_suite_say_what_they_lack_and_what_they_have_no_room_for() {
+        let storage = |system: &str, load: &str| {
+            let variants = "baseline: a\n  variants: { a: {}, b: { load: { compressible: 50% } } }";
+            wrong("storage", &format!("  system: {{ {system} }}\n  load: {{ {load} }}\n  {variants}\n"))
+        };
+        let array =
+            "kind: ontap, path: 'nbd://127.0.0.1:1/v', ontap: { url: 'https://a', svm: s, volume: v }";
+        insta::assert_snapshot!(storage(array, "depth: 1"), @"x.yaml:6:55: either `credentials_env` names an environment variable or `credentials_file` a file that holds `user:password`");
+        insta::assert_snapshot!(storage("kind: file, size: 32 MiB", "suite: dbench, verify: true"), @"x.yaml:7:26: the suite does not check what it reads");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_change_is_said_where_it_stands() {
+        let said = |changes: &str| {
+            wrong(
+                "null",
+                &format!(
+                    "  baseline: a\n  variants:\n    a: {{}}\n    b: {{ changes: [{{ {changes} }}] }}\n"
+                ),
+            )
+        };
+        insta::assert_snapshot!(said("command: { apply: a, revert: b, verify: c }"), @"x.yaml:9:54: nothing says what `verify` prints once the change is made, so it could not be proven: add `expect` with that text, or `matches` with a regular expression");
+        insta::assert_snapshot!(said("command: { apply: a, revert: b, expect: c }"), @"x.yaml:9:31: the key `verify` is missing here");
+        insta::assert_snapshot!(said("file: { path: etc/x, contents: a }"), @"x.yaml:9:30: `etc/x` is not the whole path of a file; write one such as `/etc/nginx/nginx.conf`");
+        insta::assert_snapshot!(said("kernel: { x: y }"), @"x.yaml:9:22: `kernel` is not a value of this key; known: command, file, sysctl, service, kubernetes");
+        insta::assert_snapshot!(said("file: { path: /etc/app.conf, contents: a, mood: x }"), @"x.yaml:9:64: unknown key `mood`; did you mean `mode`?");
+        insta::assert_snapshot!(said("file: { path: /etc/app.conf, contents: a, place: client }"), @"x.yaml:9:71: `client` is not a value of this key; known: system, load");
+        insta::assert_snapshot!(said("sysctl: { vm.swappiness: 7, place: client }"), @"x.yaml:9:30: `place` is `client`; write `system` or `load`");
+    }
+}

@@ -192,7 +192,11 @@ fn print(arguments: &CodecArguments, table: &CodecTable) -> Result<(), Failure> 
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::args::{Arguments, Command as Which};
+    use crate::in_process::refusals;
 
     #[test]
     fn the_median_is_the_middle() {
@@ -215,5 +219,59 @@ mod tests {
         assert_eq!(asked(&[zstd, "lz4".parse().unwrap(), "zstd:1".parse().unwrap()]).len(), 2);
         let names: Vec<String> = asked(&[]).iter().map(CodecSettings::name).collect();
         assert_eq!(names.join(" "), "none zlib:1 zstd:1 lz4:1 libdeflate:1 isal:1 qatzip:1 qpl:1");
+    }
+
+    #[test]
+    fn wrong_uses_are_said_in_one_message() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(path("empty"), "").unwrap();
+        std::fs::create_dir(path("nothing")).unwrap();
+        let (fifo, all) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, path("fifo"), fifo, all, 0).unwrap();
+        let lines: [&[&str]; 12] = [
+            &["codec", &path("none")],
+            &["codec", &path("empty")],
+            &["codec", &path("nothing")],
+            &["codec", "/dev/zero"],
+            &["codec", &path("fifo")],
+            &["codec", "--codecs", "zst"],
+            &["codec", "--codecs", "zlib:10"],
+            &["codec", "--duration", "0s"],
+            &["codec", "--size", "5 B"],
+            &["codec", &path("empty"), "--size", "2 GiB"],
+            &["codec", "--zero", "70%", "--incompressible", "70%"],
+            &["codec", &path("empty"), "--zero", "5%"],
+        ];
+        insta::assert_snapshot!(refusals(&lines).replace(directory.path().to_str().unwrap(), "…"), @"
+        2 failed to read …/none: No such file or directory (os error 2)
+        2 failed to read …/empty: it is empty
+        2 failed to read …/nothing: it is empty
+        2 failed to read /dev/zero: it is not a regular file
+        2 failed to read …/fifo: it is not a regular file
+        2 invalid value 'zst' for '--codecs <CODEC>': `zst` is not a codec; did you mean `zstd`?
+        2 invalid value 'zlib:10' for '--codecs <CODEC>': `zlib:10` is not a codec: zlib has levels from 1 to 9
+        2 --duration: must be longer than 0
+        2 --size: must be a multiple of 4 KiB, up to 1 GiB
+        2 --size: must be a size from 1 B to 1 GiB
+        2 --zero, --incompressible: failed to divide memory: the shares of zero and incompressible pages must be from 0% to 100%, and at most 100% together
+        2 the argument '[FILE|DIR]' cannot be used with '--zero <PERCENT>'
+        ");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        // It is for writing alone, even to root.
+        if std::fs::exists("/proc/sys/net/ipv4/route/flush").unwrap() {
+            insta::assert_snapshot!(refusals(&[&["codec", "/proc/sys/net/ipv4/route"]]), @"2 failed to read /proc/sys/net/ipv4/route/flush: Permission denied (os error 13)");
+        }
+    }
+
+    #[test]
+    fn the_built_in_content_needs_no_file_and_is_named() {
+        let line = ["plumb", "codec", "--size", "64 KiB", "--zero", "50%", "--seed", "7"];
+        let Which::Codec(arguments) = Arguments::try_parse_from(line).unwrap().command else { panic!() };
+        let (name, data) = data(&arguments).unwrap();
+        assert_eq!((name.as_str(), data.len()), ("content builtin, seed 7, 50% zero", 64 << 10));
     }
 }

@@ -126,3 +126,55 @@ fn print(arguments: &CryptoArguments, table: &DeviceTable) -> Result<(), Failure
     let style = TextStyle { colour: output::colour_on_stdout(), width: output::width(140) };
     output::painted(&text::crypto_text(table, &style))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::in_process::refusals;
+
+    #[test]
+    fn wrong_uses_are_told_what_would_be_right() {
+        let wrong: [&[&str]; 15] = [
+            &["--algorithms", "rsa-2084"],
+            &["--algorithms", "rsa-2048,md5"],
+            &["--devices", "multibufer"],
+            &["--batch", "0"],
+            &["--batch", "1,9"],
+            &["--in-flight", "0"],
+            &["--in-flight", "many"],
+            &["--duration", "1,5"],
+            &["--duration", "0s"],
+            &["--duration", "5 parsec"],
+            &["--block", "0B"],
+            &["--block", "1TB"],
+            &["--block", "16"],
+            &["--rounds", "0"],
+            &["--devices", "multibuffer", "--algorithms", "sha-256"],
+        ];
+        let lines: Vec<Vec<&str>> = wrong.iter().map(|line| [&["crypto"], *line].concat()).collect();
+        let lines: Vec<&[&str]> = lines.iter().map(Vec::as_slice).collect();
+        insta::assert_snapshot!(refusals(&lines), @"
+        2 invalid value 'rsa-2084' for '--algorithms <NAME>'
+          [possible values: rsa-2048, rsa-3072, rsa-4096, ecdsa-p256, x25519, p256, aes-128-gcm, aes-256-gcm, chacha20-poly1305, sha-256, sha-512]
+
+          tip: a similar value exists: 'rsa-2048'
+        2 invalid value 'md5' for '--algorithms <NAME>'
+          [possible values: rsa-2048, rsa-3072, rsa-4096, ecdsa-p256, x25519, p256, aes-128-gcm, aes-256-gcm, chacha20-poly1305, sha-256, sha-512]
+        2 invalid value 'multibufer' for '--devices <NAME>'
+          [possible values: software-openssl, software-aws-lc, multibuffer, openssl-speed]
+
+          tip: a similar value exists: 'multibuffer'
+        2 --batch: must be a number from 1 to 8
+        2 --batch: must be a number from 1 to 8
+        2 --in-flight: must be a number from 1 to 4096
+        2 --in-flight: expected a whole number from 0 to 4294967295, found `many`
+        2 --duration: `1,5` has a comma: write a decimal point: `1.5`
+        2 --duration: must be longer than 0
+        2 --duration: `parsec` is not a unit; known: s, ns, us, µs, ms, min, h
+        2 --block: must be a size from 1 B to 16 MiB
+        2 --block: must be a size from 1 B to 16 MiB
+        2 --block: `16` has no unit; expected an amount of data such as `612 B` or `4 KiB`
+        2 invalid value '0' for '--rounds <N>': 0 is not in 1..=1000
+        2 --devices: multibuffer does not do sha-256; it does RSA, ECDSA, X25519 and P-256
+        ");
+    }
+}

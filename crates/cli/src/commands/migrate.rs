@@ -168,3 +168,64 @@ fn show(live: &LiveLine, mark: Mark) {
         live.show(&format!("{elapsed_s:.1} s, {work} MiB on the wire"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plumb_model::{Evidence, Measurement};
+
+    use super::*;
+    use crate::in_process::refusals;
+
+    #[test]
+    fn wrong_flags_are_usage_errors_that_name_the_flag() {
+        let lines: [&[&str]; 9] = [
+            &["migrate", "--memory", "5 kB"],
+            &["migrate", "--channels", "0"],
+            &["migrate", "--cap", "10 Gbps"],
+            &["migrate", "--time-limit", "1h"],
+            &["migrate", "--zero", "200%"],
+            &["migrate", "--ca", "ca.pem"],
+            &["migrate", "-q", "--to", "127.0.0.1:1", "--memory", "1 MiB", "--tls", "on"],
+            &["migrate", "-q", "--to", "127.0.0.1:1", "--memory", "1 MiB", "--ca", "ca.pem"],
+            &["migrate", "-q", "--to", "127.0.0.1:1", "--memory", "1 MiB"],
+        ];
+        insta::assert_snapshot!(refusals(&lines), @"
+        2 --memory: must be a multiple of 4 KiB, such as `1 GiB`
+        2 --channels: must be a number from 1 to 255
+        2 --cap: `Gbps` is not a unit; write `Gbit/s` for bits or `GB/s` for bytes
+        2 --time-limit: must be above 0 and at most 46 s, which is `load.duration` and 45 s
+        2 --zero: `200%` is out of range; expected a percentage from `0%` to `100%`
+        2 the following required arguments were not provided:
+          --to <HOST:PORT>
+        2 --tls on: the source must know the destination's certificate: save what `plumb migrate --tls on serve` prints, and name the file with `--ca FILE`
+        2 --ca: only encrypted connections have a certificate: add `--tls on`
+        5 failed to connect to the destination at 127.0.0.1:1: Connection refused (os error 111)
+        ");
+    }
+
+    #[test]
+    fn the_first_line_has_the_cap_in_bytes_and_in_bits() {
+        let mut settings = MigrationSettings::default();
+        settings.system.cap = "1 Gbit/s".parse().unwrap();
+        insta::assert_snapshot!(what(&settings), @"migrate 1 GiB · 2 channels · none · cap 125 MB/s (1 Gbit/s)");
+        settings.system.cap = "none".parse().unwrap();
+        insta::assert_snapshot!(what(&settings), @"migrate 1 GiB · 2 channels · none · no cap");
+    }
+
+    #[test]
+    fn what_was_given_up_refutes_and_what_is_not_proven_is_void() {
+        let result = |converged: Option<(u64, u64)>, holds| {
+            let share = converged.map(|(yes, no)| ("converged".to_owned(), Reading::Share { yes, no }));
+            let measurement = Measurement { readings: share.into_iter().collect(), ..Measurement::default() };
+            let [what, expected, observed] = ["memory", "the source's", "compared"].map(str::to_owned);
+            let evidence = vec![Evidence { what, expected, observed, holds }];
+            code(&SlotResult { measurement, evidence, ..SlotResult::default() })
+        };
+        assert_eq!(result(Some((3, 0)), true), HOLDS);
+        assert_eq!(result(Some((3, 1)), true), REFUTED);
+        assert_eq!(result(Some((0, 0)), true), REFUTED);
+        assert_eq!(result(None, true), FAILED);
+        assert_eq!(result(Some((3, 0)), false), VOID);
+        assert_eq!(result(Some((3, 1)), false), VOID);
+    }
+}

@@ -126,3 +126,43 @@ fn target(address: &str, spec: &LoadSettings) -> Target {
     let create = spec.size.map(|size| Bytes(spec.offset.0.saturating_add(further).saturating_add(size.0)));
     Target { create, ..Target::existing(address) }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::in_process::{refusals, refused};
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_one_message() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        let (full, missing) = (path("full"), path("missing"));
+        let data = vec![7; 64 << 10];
+        std::fs::write(&full, &data).unwrap();
+        let here = directory.path().to_str().unwrap();
+        let said = |target: &str, arguments: &str| {
+            let line = format!("storage {target} -q {arguments}");
+            refusals(&[&line.split_whitespace().collect::<Vec<_>>()]).replace(here, "…")
+        };
+        insta::assert_snapshot!(said(&missing, "-n 10"), @"2 failed to find …/missing: there is no such file; name one that exists, or say how large to make it with --size (`load.size`)");
+        insta::assert_snapshot!(said(here, "-n 10"), @"2 failed to use … as storage: it is a directory; name a file or a block device");
+        insta::assert_snapshot!(said("/dev/null", "-n 10"), @"2 failed to use /dev/null as storage: it is a character device; name a file or a block device");
+        insta::assert_snapshot!(said(&full, "-n 10 --rw randwrite"), @"2 failed to write to …/full: it is not empty; its data would be lost (destroy-data allows it)");
+        insta::assert_snapshot!(said(&full, "--suite dbench"), @"2 failed to write to …/full: it is not empty; its data would be lost (destroy-data allows it)");
+        insta::assert_snapshot!(said(&full, "-n 10 --offset 60KiB --size 8KiB"), @"2 failed to use size on …/full: the region of job 0 ends at 69632 B, and it has only 65536 B");
+        insta::assert_snapshot!(said(&full, "-n 10 -b 128KiB"), @"2 failed to use block_size on …/full: no block of 128 KiB fits into the 65536 B of job 0");
+        insta::assert_snapshot!(said(&full, "-n 10 -c 0"), @"2 --depth: a job has 1 to 4096 reads and writes in flight");
+        insta::assert_snapshot!(said(&full, "-n 10 -t 0"), @"2 --jobs: a load has 1 to 1024 jobs");
+        insta::assert_snapshot!(said(&full, "-n 10 -b 0B"), @"2 --block-size: a block has 1 B to 1 GiB");
+        insta::assert_snapshot!(said(&full, "-n 10 -b 64B --verify"), @"2 --verify: a block that is checked has at least 80 B");
+        insta::assert_snapshot!(said("/nowhere/at/all", "-n 10 -s 1MiB"), @"2 failed to open /nowhere/at/all: No such file or directory (os error 2)");
+        assert_eq!(std::fs::read(&full).unwrap(), data);
+        // More than any file may have, so that no real disk has to be filled.
+        let (code, message) =
+            refused(&["storage", &missing, "-q", "-n", "10", "-s", "8000000TiB", "--rw", "randwrite"]);
+        assert!(
+            code == 5 && message.starts_with("failed to fill ") && !message.contains('\n'),
+            "{code} {message}"
+        );
+        assert!(!std::fs::exists(&missing).unwrap());
+    }
+}

@@ -149,3 +149,34 @@ fn describe(machine: &Machine, done: &PutBack) -> String {
     }
     if text.is_empty() { "nothing had to be put back".to_owned() } else { text }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_applied_is_said_in_one_line_and_nothing_is_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |path: &str| directory.path().join(path);
+        for (file, text) in
+            [("root/proc/sys/net/core/busy_read", "0\n"), ("state/tunings-that-stay.jsonl", "hello\n")]
+        {
+            std::fs::create_dir_all(path(file).parent().unwrap()).unwrap();
+            std::fs::write(path(file), text).unwrap();
+        }
+        let (machine, broken) = (Machine::of_files(&path("root")), StateDirectory::at(&path("state")));
+        let said = |state: &StateDirectory, names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let Failure { code, message, .. } = apply(&machine, state, &names).unwrap_err();
+            format!("{code} {message}").replace(directory.path().to_str().unwrap(), "…")
+        };
+        let state = StateDirectory::at(&path("other"));
+        insta::assert_snapshot!(said(&state, &["busy-read", "governor"]), @"2 failed to apply governor: this machine has no cpufreq: the kernel does not control the CPUs' clock");
+        insta::assert_snapshot!(said(&state, &["busyread"]), @"2 no tuning is named `busyread`; did you mean `busy-read`?");
+        insta::assert_snapshot!(said(&state, &["tunnel-type"]), @"2 `tunnel-type` is not a setting of the host; set `system.kind` and `system.tunnel` of the data path `network`");
+        insta::assert_snapshot!(said(&state, &["sysctl=no.such=1"]), @"2 failed to apply sysctl=no.such=1: no.such: this machine has no such setting");
+        insta::assert_snapshot!(said(&state, &["rings=nosuch0"]), @"2 failed to apply rings=nosuch0: nosuch0: there is no such network interface");
+        insta::assert_snapshot!(said(&broken, &["busy-read"]), @"5 failed to read …/state/tunings-that-stay.jsonl: line 1 does not belong in a journal: expected value at line 1 column 1");
+        assert_eq!(std::fs::read_to_string(path("root/proc/sys/net/core/busy_read")).unwrap(), "0\n");
+    }
+}

@@ -83,15 +83,22 @@ fn await_server(directory: &Path, changed_ns: u64) {
     }
 }
 
-/// A size that was given in powers of ten is another one to ONTAP's clients, which say GB for 2^30 bytes.
 fn say_unit(size: Bytes) {
-    if size.0.is_multiple_of(1_000_000) && !size.0.is_multiple_of(1 << 20) {
-        output::message(&format!(
+    if let Some(note) = about_unit(size) {
+        output::message(&note);
+    }
+}
+
+/// A size that was given in powers of ten is another one to ONTAP's clients, which say GB for 2^30 bytes.
+fn about_unit(size: Bytes) -> Option<String> {
+    let is_in_powers_of_ten = size.0.is_multiple_of(1_000_000) && !size.0.is_multiple_of(1 << 20);
+    is_in_powers_of_ten.then(|| {
+        format!(
             "note: {size} are {} bytes; in ONTAP's REST interface and commands a GB is 2^30 bytes, so write GiB for a size that \
              is the same in both",
             size.0
-        ));
-    }
+        )
+    })
 }
 
 fn defined(arguments: &PolicyArguments) -> Result<Policy, Failure> {
@@ -179,4 +186,62 @@ fn report_of(directory: &Path) -> Option<Value> {
     let is_served = State::is_served(directory);
     let text = std::fs::read_to_string(directory.join(serve::REPORT_FILE)).ok()?;
     is_served.then(|| serde_json::from_str(&text).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use plumb_volumes::policy::Space;
+
+    use super::*;
+    use crate::args::{Arguments, Command as Which};
+    use crate::in_process::refusals;
+
+    fn policy(line: &str) -> Policy {
+        let line = format!("plumb volumes --state /nowhere policy create p {line}");
+        let Which::Volumes(volumes) = Arguments::try_parse_from(line.split_whitespace()).unwrap().command
+        else {
+            panic!("{line}")
+        };
+        let VolumesCommand::Policy(PolicyCommand::Create(policy)) = volumes.command else { panic!("{line}") };
+        defined(&policy).unwrap()
+    }
+
+    #[test]
+    fn an_adaptive_policy_is_by_size_unless_it_is_told_otherwise() {
+        let by_size =
+            Adaptive { peak_iops_allocation: Space::AllocatedSpace, ..Adaptive::new(5_498, 54_976) };
+        assert_eq!(policy("--peak-iops 50IOPS/GB --expected-iops 5IOPS/GB"), Policy::Adaptive(by_size));
+        assert_eq!(
+            policy("--peak-iops 50IOPS/GB --peak-iops-allocation used-space"),
+            Policy::Adaptive(Adaptive::new(0, 54_976))
+        );
+    }
+
+    #[test]
+    fn what_a_state_does_not_take_is_refused_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().to_str().unwrap();
+        State::open(directory.path()).unwrap().create_volume("vol1", 4096, None).unwrap();
+        std::fs::write(directory.path().join("empty"), "").unwrap();
+        let said =
+            |rest: &[&str]| refusals(&[&[&["volumes", "--state", state], rest].concat()]).replace(state, "…");
+        insta::assert_snapshot!(said(&["create", "vol1", "--size", "1GB"]), @"2 failed to create the volume `vol1`: one of that name exists already");
+        insta::assert_snapshot!(said(&["ontap", "qos", "policy-group", "create", "-policy-group", "a"]), @"2 -vserver is required (ONTAP's error 262212)");
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0"];
+        insta::assert_snapshot!(said(&serve), @"2 failed to serve the REST interface: it has no users; `plumb volumes user set NAME` adds one");
+        let empty = directory.path().join("empty");
+        let set = ["user", "set", "admin", "--password-file", empty.to_str().unwrap()];
+        insta::assert_snapshot!(said(&set), @"2 the password is empty; it is the first line of standard input or of --password-file");
+        State::open(directory.path()).unwrap().set_user("admin", "x").unwrap();
+        let none = directory.path().join("none.pem");
+        let keys = ["--certificate", none.to_str().unwrap(), "--key", none.to_str().unwrap()];
+        insta::assert_snapshot!(said(&[&serve[..], &keys].concat()), @"2 failed to use …/none.pem: I/O error: No such file or directory (os error 2)");
+    }
+
+    #[test]
+    fn a_size_that_is_another_one_to_ontap_is_told() {
+        insta::assert_snapshot!(about_unit(Bytes(100_000_000_000)).unwrap(), @"note: 100 GB are 100000000000 bytes; in ONTAP's REST interface and commands a GB is 2^30 bytes, so write GiB for a size that is the same in both");
+        assert_eq!(about_unit(Bytes(100 << 30)), None);
+    }
 }

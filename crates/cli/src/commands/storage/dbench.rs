@@ -105,6 +105,8 @@ fn short(value: f64, step: f64, units: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plumb_model::Histogram;
+
     use super::*;
 
     #[test]
@@ -119,5 +121,53 @@ mod tests {
             [31.44 * 1_048_576.0, 195.0 * 1_048_576.0, 500.0 * 1024.0].map(bandwidth),
             ["31.4MiB/s", "195MiB/s", "500KiB/s"]
         );
+    }
+
+    /// Every figure of the nine jobs, and which of them had settled.
+    fn measured() -> Measurement {
+        let rate = |per_s: f64| Reading::Rate { count: per_s as u64, value: per_s };
+        let trend = |ns: u64| {
+            let mut times = Histogram::default();
+            times.record(ns);
+            Reading::Trend(times)
+        };
+        let readings = [
+            ("read_iops", rate(125_000.0)),
+            ("write_iops", rate(3433.4)),
+            ("read_bw", rate(1_048_576_000.0)),
+            ("write_bw", rate(32_967_229.0)),
+            ("read_latency", trend(128_000)),
+            ("write_latency", trend(1_024_000)),
+            ("read_seq", rate(2_097_152_000.0)),
+            ("write_seq", rate(512_000.0)),
+            ("rw_mix_read_iops", rate(8000.0)),
+            ("rw_mix_write_iops", rate(2700.0)),
+        ];
+        Measurement {
+            readings: readings.map(|(name, reading)| (name.to_owned(), reading)).into(),
+            observed: [("read_iops_settled".to_owned(), [("yes".to_owned(), 1)].into())].into(),
+            warnings: vec!["mixed: the load was the limit".to_owned()],
+            ..Measurement::default()
+        }
+    }
+
+    #[test]
+    fn the_summary_is_dbenchs_of_nine_jobs() {
+        insta::assert_snapshot!(summary(&measured()), @"
+        ==================
+        = Dbench Summary =
+        ==================
+        Random Read/Write IOPS: 125k/3433. BW: 1000MiB/s / 31.4MiB/s
+        Average Latency (usec) Read/Write: 128.03/1024.26
+        Sequential Read/Write: 2000MiB/s / 500KiB/s
+        Mixed Random Read/Write IOPS: 8000/2700
+
+        Settled by SNIA's rule, which needs jobs of at least 5 s: read_iops
+        Latencies are those at a depth of 4: mean latency is 4 over the IOPS reached at that depth (Little's law), so under a cap of IOPS they show the cap.
+        ! mixed: the load was the limit
+        ");
+        let unknown = summary(&Measurement::default());
+        assert!(unknown.contains("Random Read/Write IOPS: -/-. BW: - / -\n"), "{unknown}");
+        assert!(unknown.contains("It is not known whether the figures had settled"), "{unknown}");
     }
 }
