@@ -1,7 +1,6 @@
 //! Tests on real systems of this machine: servers, devices, namespaces. Some need root.
 
 mod codec;
-mod configs;
 mod crypto;
 mod documents;
 mod drivers;

@@ -4,7 +4,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{code, run, skip, stderr, stdout, unless_busy, wait_until, write};
+use serde_json::Value;
+
+use crate::common::{code, plumb, run, skip_unprivileged, stderr, stdout, wait, wait_until, write};
+use crate::systems::ingresses::{installed, serve};
 
 /// nginx with a worker, which answers on a port of loopback until it is dropped.
 struct Nginx(Child);
@@ -33,64 +36,98 @@ fn nginx(directory: &Path) -> (Nginx, u16) {
     (server, port)
 }
 
-fn experiment(directory: &Path, port: u16, named: &str, claim: &str) -> std::path::PathBuf {
-    let text = format!(
+/// An experiment on a server that runs already, whose variants have these systems.
+fn experiment(port: u16, variants: &str, claims: &str) -> String {
+    format!(
         "apiVersion: plumbline.dev/v1alpha1\nkind: Experiment\nmetadata: {{ name: existing }}\nspec:\n  path: http\n  system:\n    \
-         ingress: {{ kind: external, url: \"http://127.0.0.1:{port}/\" }}\n  load: {{ connections: 2, duration: 200 ms, warmup: 50 ms }}\n  \
-         baseline: found\n  variants:\n    found: {{}}\n    named: {{ system: {{ ingress: {{ {named} }} }} }}\n    \
-         built: {{ system: {{ ingress: {{ kind: nginx, url: null, tls: none }} }} }}\n  blocks: {{ min: 2, max: 2 }}\n  claims: [{claim}]\n"
-    );
-    write(directory, "existing.yaml", text)
+         ingress: {{ kind: external, url: \"http://127.0.0.1:{port}/\" }}\n  \
+         load: {{ connections: 2, rate: 500 /s, duration: 200 ms, warmup: 50 ms }}\n  noise: {{ others_max: 100% }}\n  \
+         baseline: found\n  variants:\n    found: {{}}\n{variants}  blocks: {{ min: 2, max: 2 }}\n  claims: [{claims}]\n"
+    )
 }
 
 #[test]
 fn a_system_that_exists_has_counters_however_it_is_named() {
-    if Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_err() {
-        return skip("nginx is not installed");
+    if !installed("nginx") {
+        return;
     }
     let directory = tempfile::tempdir().unwrap();
     let (server, port) = nginx(directory.path());
-    for (at, named) in [format!("pid: {}", server.0.id()), format!("port: {port}")].iter().enumerate() {
-        // Twice the memory of itself is what no system has.
-        let claim = "named.memory_system <= 2 * found.memory_system, named.memory_system >= 1 MB";
-        let file = experiment(directory.path(), port, named, claim);
-        let (into, output) = unless_busy(|attempt| {
-            let into = directory.path().join(format!("run{at}-{attempt}"));
-            let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
-            (into, output)
-        });
-        assert!(into.join("slots.jsonl").exists());
-        assert!([0, 3, 4].contains(&code(&output)), "{}", stderr(&output));
-        let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-        for variant in report["variants"].as_array().unwrap() {
-            let metrics = &variant["metrics"];
-            let name = variant["name"].as_str().unwrap();
-            assert!(metrics["cpu_system"]["median"].as_f64().unwrap() > 0.0, "{name}");
-            let memory = metrics["memory_system"]["median"].as_f64();
-            let waited = metrics["run_delay_system"]["median"].as_f64();
-            match name {
-                // A system that is built for the run is not read in this way.
-                "built" => assert_eq!((memory, waited), (None, None)),
-                _ => {
-                    assert!(memory.unwrap() > 1e6, "{name}: {memory:?}");
-                    assert!(waited.is_some_and(|share| (0.0..64.0).contains(&share)), "{name}: {waited:?}");
-                    assert!(metrics["softirq_system"]["median"].as_f64().is_some(), "{name}");
-                }
-            }
+    // The master alone would have no CPU time: its worker answers.
+    let variants = format!(
+        "    by-pid: {{ system: {{ ingress: {{ pid: {} }} }} }}\n    by-port: {{ system: {{ ingress: {{ port: {port} }} }} }}\n    \
+         built: {{ system: {{ ingress: {{ kind: nginx, url: null, tls: none }} }} }}\n",
+        server.0.id()
+    );
+    // Twice the memory of itself is what no system has.
+    let claims = "by-pid.memory_system <= 2 * found.memory_system, by-pid.memory_system >= 1 MB";
+    let file = write(directory.path(), "existing.yaml", experiment(port, &variants, claims));
+    let into = directory.path().join("run");
+    let output = run(&["run", file.to_str().unwrap(), "--json", "--output", into.to_str().unwrap()]);
+    assert!([0, 3, 4].contains(&code(&output)), "{}", stderr(&output));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for variant in report["variants"].as_array().unwrap() {
+        let metrics = &variant["metrics"];
+        let name = variant["name"].as_str().unwrap();
+        assert!(metrics["cpu_system"]["median"].as_f64().unwrap() > 0.0, "{name}: {variant:#}");
+        let memory = metrics["memory_system"]["median"].as_f64();
+        let waited = metrics["run_delay_system"]["median"].as_f64();
+        if name == "built" {
+            // A system that is built for the run is not read in this way.
+            assert_eq!((memory, waited), (None, None));
+        } else {
+            assert!(memory.unwrap() > 1e6, "{name}: {memory:?}");
+            assert!(waited.is_some_and(|share| (0.0..64.0).contains(&share)), "{name}: {waited:?}");
+            assert!(metrics["softirq_system"]["median"].as_f64().is_some(), "{name}");
         }
     }
 }
 
-#[test]
-fn what_is_known_of_existing_systems_alone_is_refused_for_others() {
+/// The result of a run under a process 1 of that name, which alone has the server's listening socket; `None` without the right to
+/// make one.
+fn under_process_1(name: &str) -> Option<Value> {
+    let unshare = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    if !Command::new("unshare").args(unshare).arg("true").status().is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let held = std::os::fd::OwnedFd::from(listener.try_clone().unwrap());
     let directory = tempfile::tempdir().unwrap();
-    let said = |named: &str, claim: &str| {
-        let output = run(&["check", experiment(directory.path(), 1, named, claim).to_str().unwrap()]);
-        assert_eq!(code(&output), 2, "{}", stdout(&output));
-        stderr(&output)
+    let file = write(
+        directory.path(),
+        "test.yaml",
+        experiment(port, "    again: { load: { connections: 1 } }\n", "found.http_reqs > 1 /s"),
+    );
+    serve(listener);
+    // A process has the name under which its program was executed.
+    let init = directory.path().join(name);
+    std::os::unix::fs::symlink("/bin/sh", &init).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(unshare).arg(init).args(["-c", "\"$@\" < /dev/null; exit $?", "sh"]);
+    command.arg(plumb().get_program()).arg("run").args([&file, Path::new("--json"), Path::new("--output")]);
+    command.arg(directory.path().join("run")).stdin(held).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = wait(command.spawn().unwrap());
+    Some(serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output))))
+}
+
+#[test]
+fn a_socket_that_process_1_holds_for_a_service_is_told_from_a_containers_server() {
+    // As systemd does for a unit that it starts on demand, a shell as process 1 of a PID namespace has the socket open.
+    let Some(json) = under_process_1("systemd") else {
+        return skip_unprivileged("make PID namespaces");
     };
-    let built = said("port: 1", "built.memory_system <= 2 * found.memory_system");
-    assert!(built.contains("`memory_system` is measured of external systems alone"), "{built}");
-    let twice = said("port: 1, pid: 1", "named.memory_system <= 2 * found.memory_system");
-    assert!(twice.contains("only one of `pid`, `unit`, `cgroup` and `port`"), "{twice}");
+    let metrics = &json["variants"][0]["metrics"];
+    assert!(metrics["http_reqs"]["median"].as_f64().unwrap() > 0.0, "{json:#}");
+    assert_eq!(metrics["cpu_system"]["median"], Value::Null, "{metrics:#}");
+    let warnings = json["warnings"].to_string();
+    assert!(
+        warnings.contains("CPU time is not known: only process 1 (systemd) listens at 127.0.0.1:"),
+        "{warnings}"
+    );
+    assert!(warnings.contains("name the system's `unit`, `cgroup` or `pid`"), "{warnings}");
+    // The shell itself spends nothing while it waits, so there is no CPU time to show.
+    let json = under_process_1("server").unwrap();
+    let warnings = json["warnings"].to_string();
+    assert!(!warnings.contains("only process 1"), "{warnings}");
 }
