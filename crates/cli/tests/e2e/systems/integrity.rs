@@ -22,7 +22,7 @@ const FLUSH: u16 = 3;
 
 fn time_to_kill() -> Duration {
     let seconds = std::env::var("PLUMB_INTEGRITY_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(6))
+    Duration::from_secs(seconds.unwrap_or(3))
 }
 
 /// A server that always listens on the same port; killed when dropped.
@@ -136,7 +136,7 @@ impl Ledger {
                 let block = reply(stream)?;
                 self.answered.insert(block, under_way[&block]);
             }
-            if random.below(4) == 0 {
+            if self.flushes == 0 || random.below(4) == 0 {
                 stream.write_all(&request(FLUSH, u64::MAX, 0, 0))?;
                 reply(stream)?;
                 self.flushed.clone_from(&self.answered);
@@ -175,7 +175,7 @@ fn nothing_that_was_flushed_is_lost_however_often_the_server_is_killed() {
     let mut random = Random(u64::from(std::process::id()) | 1 << 40);
     let (begun, end) = (Instant::now(), time_to_kill());
     let (mut ledger, mut kills) = (Ledger::default(), 0);
-    while begun.elapsed() < end {
+    while begun.elapsed() < end || kills < 3 {
         let mut server = Server::start(directory.path(), port);
         ledger.check(port);
         let mut stream = connect(port).unwrap();
@@ -192,7 +192,7 @@ fn nothing_that_was_flushed_is_lost_however_often_the_server_is_killed() {
     }
     let _server = Server::start(directory.path(), port);
     ledger.check(port);
-    assert!(kills > 1 && ledger.flushes > 0, "{kills} kills, {} flushes", ledger.flushes);
+    assert!(ledger.flushes > 0, "{kills} kills, and nothing was flushed");
     println!("{kills} kills, {} writes, {} flushes", ledger.generation, ledger.flushes);
 }
 
