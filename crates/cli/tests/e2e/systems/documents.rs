@@ -59,14 +59,11 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// `plumb` as the page has it. A verdict other than `holds` is a result, so 1, 3 and 4 let the page go on; 2 and 5 end it, as the
-/// command was wrong or failed. A server is the process itself, so that the page can stop it.
-fn stand_in() -> String {
-    let program = env!("CARGO_BIN_EXE_plumb");
-    format!(
-        "#!/bin/sh\ncase \" $* \" in *\" serve \"* | \" ui \"*) exec {program} \"$@\" ;; esac\n\
-         {program} \"$@\" || case $? in 1 | 3 | 4) ;; *) echo \"failed: plumb $*\" >&2; exit 1 ;; esac\n"
-    )
+/// `plumb` as a page has it, for a test that has this directory to itself.
+fn stand_in(directory: &Path) -> String {
+    let text = include_str!("documents/stand-in.sh");
+    let directory = directory.to_str().unwrap();
+    text.replace("@PLUMB@", env!("CARGO_BIN_EXE_plumb")).replace("@DIRECTORY@", directory)
 }
 
 /// A test for each page that has commands, so that pages run side by side.
@@ -108,22 +105,6 @@ pages_with_commands! {
     commands_of_storage_run: "docs/reference/storage.md",
 }
 
-#[test]
-fn every_page_with_commands_is_a_test() {
-    let has_commands = |page: &str| blocks(page).iter().any(|block| block.info == "sh");
-    let with_commands = pages().into_iter().filter(|(_, page)| has_commands(page));
-    let root = repository();
-    let mut found: Vec<PathBuf> =
-        with_commands.map(|(path, _)| path.strip_prefix(&root).unwrap().to_owned()).collect();
-    found.sort();
-    let mut tested: Vec<PathBuf> = WITH_COMMANDS.iter().map(PathBuf::from).collect();
-    tested.sort();
-    assert_eq!(
-        found, tested,
-        "`pages_with_commands!` must name each page that has blocks of `sh`, and no other"
-    );
-}
-
 fn runs_from_top_to_bottom(page: &str) {
     let has_namespaces = Command::new("unshare").args(["--net", "--pid", "--fork", "true"]).status();
     if !has_namespaces.is_ok_and(|status| status.success()) {
@@ -140,7 +121,7 @@ fn runs_from_top_to_bottom(page: &str) {
     let directory = tempfile::tempdir().unwrap();
     let script = write(directory.path(), "page.sh", script);
     let programs = tempfile::tempdir().unwrap();
-    let program = write(programs.path(), "plumb", stand_in());
+    let program = write(programs.path(), "plumb", stand_in(programs.path()));
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     // Background processes of a block end with the PID namespace.
@@ -158,53 +139,53 @@ fn runs_from_top_to_bottom(page: &str) {
     assert_eq!(code(&output), 0, "{page}: {}", stderr(&output));
 }
 
-#[test]
-fn every_experiment_in_a_document_checks() {
-    for (path, page) in pages() {
-        // What a block of `sh` writes to a file is checked where the block is run.
-        let is_experiment = |block: &&Block| block.info == "yaml" && block.text.contains("kind: Experiment");
-        for block in blocks(&page).iter().filter(is_experiment) {
-            let directory = tempfile::tempdir().unwrap();
-            let file = write(directory.path(), "page.yaml", &block.text);
-            let output = run(&["check", file.to_str().unwrap()]);
-            assert_eq!(code(&output), 0, "{}:{}: {}", path.display(), block.line, stderr(&output));
-        }
-    }
-}
-
 /// Commands stand in blocks that are run, or in blocks that say that they need something from elsewhere.
 #[test]
-fn no_block_of_commands_is_left_out() {
+fn no_block_of_a_document_is_left_untested() {
+    let root = repository();
+    let mut with_commands = Vec::new();
     for (path, page) in pages() {
-        for block in blocks(&page) {
+        let blocks = blocks(&page);
+        if blocks.iter().any(|block| block.info == "sh") {
+            with_commands.push(path.strip_prefix(&root).unwrap().to_owned());
+        }
+        // A decision is a record of its time: commands in it would have to change with the program.
+        let is_decision = path.parent().is_some_and(|parent| parent.ends_with("docs/decisions"));
+        for block in blocks {
             let place = format!("{}:{}", path.display(), block.line);
-            assert!(
-                !block.info.is_empty(),
-                "{place}: a block needs a language: `sh`, `sh elsewhere`, `yaml`, `text`"
-            );
-            let has_command = block.text.lines().any(|line| line.trim_start().starts_with("plumb "));
-            assert!(
-                !has_command || block.info.starts_with("sh"),
-                "{place}: commands belong into a block of `sh`"
-            );
-            if block.info == "sh elsewhere" {
-                for line in block.text.lines().filter(|line| line.starts_with("plumb ")) {
-                    understands(&place, line);
-                }
-            }
+            let is_of_commands = block.info.starts_with("sh");
+            assert!(!is_of_commands || !is_decision, "{place}: a decision has no block of `sh`");
+            check_block(&place, &block);
         }
     }
+    let mut tested: Vec<PathBuf> = WITH_COMMANDS.iter().map(PathBuf::from).collect();
+    with_commands.sort();
+    tested.sort();
+    assert_eq!(
+        with_commands, tested,
+        "`pages_with_commands!` must name each page that has blocks of `sh`, and no other"
+    );
 }
 
-/// A decision is a record of its time: commands in it would have to change with the program.
-#[test]
-fn a_decision_has_no_commands() {
-    let is_decision = |path: &PathBuf| path.parent().is_some_and(|parent| parent.ends_with("docs/decisions"));
-    let decisions: Vec<_> = pages().into_iter().filter(|(path, _)| is_decision(path)).collect();
-    assert!(!decisions.is_empty());
-    for (path, page) in decisions {
-        let commands = blocks(&page).into_iter().find(|block| block.info.starts_with("sh"));
-        assert!(commands.is_none(), "{}: a decision has no block of `sh`", path.display());
+/// What is known of a block without running it.
+fn check_block(place: &str, block: &Block) {
+    assert!(
+        !block.info.is_empty(),
+        "{place}: a block needs a language: `sh`, `sh elsewhere`, `yaml`, `text`"
+    );
+    let has_command = block.text.lines().any(|line| line.trim_start().starts_with("plumb "));
+    assert!(!has_command || block.info.starts_with("sh"), "{place}: commands belong into a block of `sh`");
+    if block.info == "sh elsewhere" {
+        for line in block.text.lines().filter(|line| line.starts_with("plumb ")) {
+            understands(place, line);
+        }
+    }
+    // What a block of `sh` writes to a file is checked where the block is run.
+    if block.info == "yaml" && block.text.contains("kind: Experiment") {
+        let directory = tempfile::tempdir().unwrap();
+        let file = write(directory.path(), "page.yaml", &block.text);
+        let output = run(&["check", file.to_str().unwrap()]);
+        assert_eq!(code(&output), 0, "{place}: {}", stderr(&output));
     }
 }
 
