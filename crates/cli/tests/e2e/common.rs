@@ -78,32 +78,6 @@ pub fn write(directory: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
 /// What tells a hang from a slow machine, which shares two CPUs among all tests.
 pub const LIMIT: Duration = Duration::from_secs(180);
 
-/// What a run says where the rest of the machine kept it from measuring.
-const BUSY: [&str; 5] = [
-    "read the system's counters in time",
-    "off the CPUs for the whole window",
-    "were not connected when it was to start at the same moment",
-    "begin all loads at one moment",
-    "the load was the limit",
-];
-
-/// Whether it says that the rest of the machine kept a run, or a slot of it, from measuring.
-pub fn is_busy(said: &str) -> bool {
-    BUSY.iter().any(|words| said.contains(words))
-}
-
-/// Runs again, a few times, where the output says that the rest of the machine kept the run from measuring. Gives the last run.
-pub fn unless_busy<T>(mut run: impl FnMut(usize) -> (T, Output)) -> (T, Output) {
-    let mut last = run(0);
-    for attempt in 1..5 {
-        if !is_busy(&format!("{}{}", stdout(&last.1), stderr(&last.1))) {
-            break;
-        }
-        last = run(attempt);
-    }
-    last
-}
-
 /// A port of loopback at which nothing listens, and at which nothing can as long as this value is held.
 pub struct NobodyAt {
     pub port: u16,
